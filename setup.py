@@ -1,0 +1,41 @@
+"""Compiles the hot packages with mypyc when the package is built.
+
+The same source runs as plain Python where there is no compiler, or with HALL_COMPILE=0.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sysconfig
+from pathlib import Path
+
+from setuptools import setup
+
+COMPILED = ("core", "dialects", "engine")
+
+
+def compiler_found() -> bool:
+    """A C compiler and Python's headers are here."""
+    command = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+    return bool(shutil.which(command)) and Path(sysconfig.get_path("include"), "Python.h").exists()
+
+
+def extensions() -> list[object]:
+    if os.environ.get("HALL_COMPILE") == "0":
+        return []
+    if not compiler_found():
+        print("hiringhall: no C compiler or no Python headers: installing as plain Python, about half as fast")
+        return []
+    from mypyc.build import mypycify  # noqa: PLC0415 (only there when we compile)
+
+    sources = [
+        str(path)
+        for folder in COMPILED
+        for path in sorted(Path("src/hiringhall", folder).rglob("*.py"))
+        if path.read_text().strip()
+    ]
+    return list(mypycify(["--config-file=pyproject.toml", *sources], opt_level="3", debug_level="0"))
+
+
+setup(ext_modules=extensions())

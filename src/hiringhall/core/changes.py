@@ -1,0 +1,105 @@
+"""What the store is told, and what it tells at the start.
+
+The core marks jobs that changed. At the end of a turn `Scheduler.seal` looks at each of them once and
+writes down the net effect, so a job that came and ended within one commit costs one row of history.
+Rows are plain tuples, made in the core's thread: the store's thread never sees a live job.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hiringhall.core.jobs import Job, ParentRef, Terms
+
+
+class JobRow(NamedTuple):
+    """A live durable job."""
+
+    id: int
+    queue: bytes
+    key: bytes
+    payload: bytes
+    terms: Terms
+    state: int
+    """HELD, DELAYED or QUEUED: a leased job is stored as QUEUED, because a lease dies with the hall."""
+    created_us: int
+    due_us: int
+    attempts: int
+    failures: int
+    losses: int
+    parents: tuple[ParentRef, ...]
+    """Those not yet met."""
+    extras: dict[str, bytes] | None
+
+
+class JobUpdate(NamedTuple):
+    """The columns of a live job that can change once it is stored."""
+
+    id: int
+    terms: Terms
+    state: int
+    due_us: int
+    attempts: int
+    failures: int
+    losses: int
+    parents: tuple[ParentRef, ...]
+
+
+class EndRow(NamedTuple):
+    """A durable job's line in the history."""
+
+    id: int
+    queue: bytes
+    key: bytes
+    state: int
+    """DONE, FAILED or CANCELLED."""
+    code: int
+    result: bytes
+    worker: bytes
+    created_us: int
+    started_us: int
+    ended_us: int
+    attempts: int
+    losses: int
+    terms: Terms
+    payload: bytes
+    """Empty unless FAILED: a dead letter keeps what it takes to run it again."""
+    extras: dict[str, bytes] | None
+    """None unless FAILED."""
+
+
+class Batch:
+    """One transaction: all of it, or nothing of it."""
+
+    __slots__ = ("deletes", "ends", "inserts", "jobs", "newcomers", "revived", "updates")
+
+    def __init__(self) -> None:
+        self.inserts: list[JobRow] = []
+        self.updates: list[JobUpdate] = []
+        self.deletes: list[int] = []
+        """Ids to take out of the live jobs: each of them is in `ends` too."""
+        self.ends: list[EndRow] = []
+        self.revived: list[int] = []
+        """Ids to take out of the history: dead letters that run again."""
+        self.jobs: list[Job] = []
+        """For the core only: every job of the batch."""
+        self.newcomers: list[Job] = []
+        """For the core only: the jobs that no earlier batch held."""
+
+    @property
+    def empty(self) -> bool:
+        return not self.jobs
+
+
+class Loaded(NamedTuple):
+    """What a store holds when the hall opens."""
+
+    epoch: int
+    """This boot's number: already one higher on disk than that of the boot before."""
+    jobs: Iterable[JobRow]
+    """By id, so that older jobs come first. To be walked once, before anything is committed."""
+    ended: Iterable[EndRow]
+    """The latest lines of the history, oldest first; so many as were asked for. Results are left out."""

@@ -1,0 +1,248 @@
+"""What is asked for (`JobSpec`), what exists (`Job`), and one attempt at it (`Lease`).
+
+The law: a job is in exactly one state, moves only along `MOVES`, and its end is written once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.core.timers import Timed
+
+if TYPE_CHECKING:
+    from hiringhall.core.peer import Peer
+    from hiringhall.core.queues import Queue
+    from hiringhall.core.workers import Worker
+
+HELD: Final = 0
+"""Waiting for its parents."""
+DELAYED: Final = 1
+"""Due later, or backing off after a failure."""
+QUEUED: Final = 2
+"""Ready for the next worker."""
+LEASED: Final = 3
+"""With a worker."""
+DONE: Final = 4
+FAILED: Final = 5
+"""A dead letter when the job is durable: kept with its reason, and can be retried."""
+CANCELLED: Final = 6
+
+STATE_NAMES: Final = ("held", "delayed", "queued", "leased", "done", "failed", "cancelled")
+
+MOVES: Final = {
+    HELD: (DELAYED, QUEUED, FAILED, CANCELLED),
+    DELAYED: (QUEUED, FAILED, CANCELLED),
+    QUEUED: (LEASED, CANCELLED),
+    LEASED: (QUEUED, DELAYED, DONE, FAILED, CANCELLED),
+    DONE: (),
+    FAILED: (QUEUED,),
+    CANCELLED: (),
+}
+"""Every legal move of a job. A new job starts in HELD, DELAYED or QUEUED."""
+
+HIGH: Final = 0
+NORMAL: Final = 1
+LOW: Final = 2
+PRIORITIES: Final = 3
+
+SUCCESS: Final = 0
+FAILURE: Final = 1
+"""The code of a failure whose worker gave none."""
+TIMED_OUT: Final = 124
+"""The code of a job that ran longer than it may."""
+LOST: Final = 125
+"""The code of a job that lost too many workers."""
+PARENT_FAILED: Final = 126
+WITHDRAWN: Final = 127
+"""The code of a job whose store failed before it was acknowledged."""
+
+FAIL_WITH_PARENT: Final = 0
+RUN_ANYWAY: Final = 1
+HOLD: Final = 2
+
+ParentRef = int | tuple[bytes, bytes]
+"""A parent by id, or by (queue, key)."""
+
+
+class Terms:
+    """What holds for a whole kind of jobs; one object is shared by all jobs submitted alike."""
+
+    __slots__ = (
+        "backoff_max_us",
+        "backoff_us",
+        "detached",
+        "durable",
+        "failures_max",
+        "lease_us",
+        "losses_max",
+        "on_parent_failure",
+        "priority",
+        "run_us",
+    )
+
+    def __init__(
+        self,
+        *,
+        priority: int = NORMAL,
+        durable: bool = False,
+        detached: bool = False,
+        failures_max: int = 0,
+        backoff_us: int = 1_000_000,
+        backoff_max_us: int = 3_600_000_000,
+        losses_max: int = 3,
+        lease_us: int = 0,
+        run_us: int = 0,
+        on_parent_failure: int = FAIL_WITH_PARENT,
+    ) -> None:
+        self.priority = priority
+        self.durable = durable
+        """It is on disk before it is acknowledged, and its end goes to the history."""
+        self.detached = detached
+        """It lives on when nobody watches it."""
+        self.failures_max = failures_max
+        """Failures reported by workers that are followed by another attempt."""
+        self.backoff_us = backoff_us
+        """The wait before the first retry; it doubles with each."""
+        self.backoff_max_us = backoff_max_us
+        self.losses_max = losses_max
+        """Workers that may be lost while they hold the job; at this count it has failed. 0: no bound."""
+        self.lease_us = lease_us
+        """Silence after which its worker counts as lost; 0: only a closed connection does."""
+        self.run_us = run_us
+        """Time after which an attempt has failed, signs of life or not; 0: none."""
+        self.on_parent_failure = on_parent_failure
+
+    def as_tuple(self) -> tuple[int, bool, bool, int, int, int, int, int, int, int]:
+        """All fields in the order of `__init__`, for comparing and for storing."""
+        return (
+            self.priority,
+            self.durable,
+            self.detached,
+            self.failures_max,
+            self.backoff_us,
+            self.backoff_max_us,
+            self.losses_max,
+            self.lease_us,
+            self.run_us,
+            self.on_parent_failure,
+        )
+
+
+DEFAULT_TERMS: Final = Terms()
+
+
+class JobSpec:
+    """A job as somebody asks for it."""
+
+    __slots__ = ("due_us", "extras", "key", "parents", "payload", "queue", "terms")
+
+    def __init__(
+        self,
+        queue: bytes,
+        payload: bytes,
+        key: bytes = b"",
+        terms: Terms = DEFAULT_TERMS,
+        due_us: int = 0,
+        parents: tuple[ParentRef, ...] = (),
+        extras: dict[str, bytes] | None = None,
+    ) -> None:
+        self.queue = queue
+        self.payload = payload
+        self.key = key
+        """Empty: no key, the job is never joined."""
+        self.terms = terms
+        self.due_us = due_us
+        """Not before this time; 0: at once."""
+        self.parents = parents
+        self.extras = extras
+        """What a dialect wants kept with the job and shown to its worker; the core never looks inside."""
+
+
+class Job(Timed):
+    """A job that exists. Its timer is set while it is DELAYED."""
+
+    __slots__ = (
+        "attempts",
+        "children",
+        "code",
+        "created_us",
+        "denominator",
+        "ended_us",
+        "extras",
+        "failures",
+        "id",
+        "key",
+        "lease",
+        "logged",
+        "losses",
+        "numerator",
+        "parents",
+        "payload",
+        "queue",
+        "result",
+        "started_us",
+        "state",
+        "stored",
+        "terms",
+        "watchers",
+        "worker_name",
+    )
+
+    def __init__(
+        self, job_id: int, queue: Queue, key: bytes, payload: bytes, terms: Terms, created_us: int
+    ) -> None:
+        super().__init__()
+        self.id = job_id
+        """Boot epoch and count: grows with time, never used twice. Older is smaller."""
+        self.queue = queue
+        self.key = key
+        self.payload = payload
+        self.terms = terms
+        self.state = QUEUED
+        self.created_us = created_us
+        self.started_us = 0
+        """Start of the latest attempt; 0: never started."""
+        self.ended_us = 0
+        self.attempts = 0
+        self.failures = 0
+        self.losses = 0
+        self.numerator = 0
+        self.denominator = 0
+        self.code = SUCCESS
+        self.result = b""
+        """The outcome's bytes: the result, what the failure said, or why it was cancelled."""
+        self.worker_name = b""
+        """Who had the latest attempt."""
+        self.stored = False
+        """The store's table of live jobs has it, or a sealed batch puts it there."""
+        self.logged = False
+        """The history has its end, or a sealed batch puts it there."""
+        self.lease: Lease | None = None
+        """Set exactly while LEASED."""
+        self.watchers: list[Peer] | None = None
+        """Who hears of it, in the order in which they came; each has it in `watching`."""
+        self.parents: dict[ParentRef, Job | None] | None = None
+        """Parents not yet met: by id once they are known, else as they were named. None unless HELD."""
+        self.children: dict[int, Job] | None = None
+        """Live jobs that have this one in `parents`."""
+        self.extras: dict[str, bytes] | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.state >= DONE
+
+
+class Lease(Timed):
+    """One attempt: this job, to this worker. Its timer is set while silence or run time can end it."""
+
+    __slots__ = ("job", "number", "run_until_us", "started_us", "worker")
+
+    def __init__(self, number: int, job: Job, worker: Worker, started_us: int, run_until_us: int) -> None:
+        super().__init__()
+        self.number = number
+        """Grows with each lease of this boot."""
+        self.job = job
+        self.worker = worker
+        self.started_us = started_us
+        self.run_until_us = run_until_us
+        """The attempt has failed at this time; 0: never."""

@@ -1,0 +1,41 @@
+"""Whoever stands in the hall, as the core sees them: the base of every session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import mypyc_attr
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job, Lease
+    from hiringhall.core.workers import Worker
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Peer:
+    """Receives notices. A notice is a plain call in the middle of a turn: it may queue bytes and look at
+    what it was given, and must not call a verb."""
+
+    def __init__(self) -> None:
+        self.worker: Worker | None = None
+        """Set by the first verb that makes this peer a worker."""
+        self.watching: dict[int, Job] = {}
+        """Live jobs that have this peer in `watchers`, by id."""
+
+    def woken(self) -> None:
+        """A sleeping worker should ask for work."""
+
+    def assigned(self, lease: Lease) -> None:
+        """Work was pushed to a worker that offered slots."""
+
+    def revoked(self, lease: Lease) -> None:
+        """Stop: the lease ended without this worker's doing. What it still says of it will be refused."""
+
+    def progressed(self, job: Job) -> None:
+        """A watched job shows progress: see its numerator and denominator."""
+
+    def chunked(self, job: Job, data: bytes, warning: bool) -> None:
+        """A watched job's worker sent data, or a warning, ahead of the end."""
+
+    def ended(self, job: Job) -> None:
+        """A watched job ended: see its state, code and result."""

@@ -1,0 +1,98 @@
+"""One heap holds every deadline.
+
+A `Timed` thing has at most one live entry. Moving its deadline later costs nothing: the entry already in
+the heap is found early, looked at, and pushed again. Entries nobody waits for are swept out once they
+outnumber the live ones, so that long timeouts on short jobs do not pile up.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+NEVER: Final = 0
+_SWEEP_MIN: Final = 1024
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Timed:
+    """Something with a deadline: a delayed job, a lease, a worker."""
+
+    __slots__ = ("armed_us", "due_us")
+
+    def __init__(self) -> None:
+        self.due_us = NEVER
+        """When it is due; the timer calls nobody before."""
+        self.armed_us = NEVER
+        """The time of its entry in the heap; never later than `due_us` while that is set."""
+
+
+class Timers:
+    """The heap, with lazy moves and cancels."""
+
+    __slots__ = ("_heap", "_idle", "_number")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Timed]] = []
+        self._number = 0
+        self._idle = 0
+
+    def arm(self, thing: Timed, due_us: int) -> None:
+        """Have `thing` come out of `pop_due` at `due_us`, and at no time set before."""
+        if thing.due_us == NEVER and thing.armed_us != NEVER:
+            self._idle -= 1
+        thing.due_us = due_us
+        if thing.armed_us == NEVER or due_us < thing.armed_us:
+            self._push(thing, due_us)
+
+    def disarm(self, thing: Timed) -> None:
+        """Forget the deadline of `thing`."""
+        if thing.due_us == NEVER:
+            return
+        thing.due_us = NEVER
+        if thing.armed_us != NEVER:
+            self._idle += 1
+            if self._idle > _SWEEP_MIN and self._idle * 2 > len(self._heap):
+                self._sweep()
+
+    def next_us(self) -> int:
+        """When to come back, or NEVER. It may be early, never late."""
+        return self._heap[0][0] if self._heap else NEVER
+
+    def pop_due(self, now_us: int) -> Timed | None:
+        """The next thing whose time has come, disarmed; None when there is none."""
+        heap = self._heap
+        while heap and heap[0][0] <= now_us:
+            at_us, _, thing = heappop(heap)
+            if at_us != thing.armed_us:
+                continue
+            thing.armed_us = NEVER
+            if thing.due_us == NEVER:
+                self._idle -= 1
+            elif thing.due_us > now_us:
+                self._push(thing, thing.due_us)
+            else:
+                thing.due_us = NEVER
+                return thing
+        return None
+
+    def _push(self, thing: Timed, due_us: int) -> None:
+        thing.armed_us = due_us
+        self._number += 1
+        heappush(self._heap, (due_us, self._number, thing))
+
+    def _sweep(self) -> None:
+        kept: list[tuple[int, int, Timed]] = []
+        for entry in self._heap:
+            thing = entry[2]
+            if entry[0] != thing.armed_us:
+                continue
+            if thing.due_us == NEVER:
+                thing.armed_us = NEVER
+            else:
+                kept.append(entry)
+        heapify(kept)
+        self._heap = kept
+        self._idle = 0

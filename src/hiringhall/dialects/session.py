@@ -1,0 +1,104 @@
+"""The contract between a dialect, the engine and a transport: one `Session` for each connection.
+
+A transport feeds it bytes, the core calls its notices, and both leave what there is to say in `out`. The
+engine takes `out` at the end of the turn: at once, or, when a `pledge` is in it, after the commit that
+makes it true.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from mypy_extensions import mypyc_attr
+
+from hiringhall.core.errors import BrokenLaw
+from hiringhall.core.peer import Peer
+
+if TYPE_CHECKING:
+    from hiringhall.core.errors import Refusal
+    from hiringhall.core.jobs import Job
+
+
+class Link(Protocol):
+    """The transport's side of one connection, as the engine uses it."""
+
+    def write(self, data: bytes) -> None:
+        """Send in order. The transport closes a peer that lets more pile up than its limit."""
+
+    def close(self) -> None:
+        """Send what was written, then close."""
+
+
+class Caller:
+    """Who is at the other end, as far as the transport knows."""
+
+    __slots__ = ("address", "descriptor")
+
+    def __init__(self, address: str, descriptor: int) -> None:
+        self.address = address
+        """Without the port: "127.0.0.1", or "" where there is none."""
+        self.descriptor = descriptor
+        """The file descriptor, for lists that people read."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Session(Peer):
+    """One peer's conversation. Subclasses give `receive`, `recalled` and the notices."""
+
+    def __init__(self, caller: Caller) -> None:
+        super().__init__()
+        self.caller = caller
+        self.link: Link | None = None
+        """Set by the transport; None once the connection is gone."""
+        self.outbox: list[Session] = []
+        """The engine's list of sessions with something in `out`; shared by all of them."""
+        self.out: list[bytes] = []
+        """What to send, in order. The session is in `outbox` exactly while this is not empty."""
+        self.pledges: list[tuple[int, Job]] | None = None
+        """Places in `out` that acknowledge a durable job. None: nothing in `out` waits for a commit."""
+        self.closing = False
+        """Close the connection once `out` is sent, and take nothing more from it."""
+
+    def receive(self, data: bytes) -> None:
+        """Take in what arrived, however it was cut up. Never raises on a peer's input."""
+        raise BrokenLaw("a dialect's session says what it receives")
+
+    def recalled(self, job: Job, refusal: Refusal) -> bytes:
+        """What to send in place of the acknowledgement of `job`, because the store failed."""
+        raise BrokenLaw("a dialect's session says how it takes back an acknowledgement")
+
+    def send(self, data: bytes) -> None:
+        """Say something that is true already."""
+        out = self.out
+        if not out:
+            self.outbox.append(self)
+        out.append(data)
+
+    def pledge(self, data: bytes) -> None:
+        """Say something that is true only once this turn's changes are on disk."""
+        self.send(data)
+        if self.pledges is None:
+            self.pledges = []
+
+    def acknowledge(self, job: Job, data: bytes) -> None:
+        """Tell the submitter that `job` is taken in: a pledge when it is durable, and one that can be recalled."""
+        self.send(data)
+        if job.terms.durable:
+            if self.pledges is None:
+                self.pledges = []
+            self.pledges.append((len(self.out) - 1, job))
+
+    def conclude(self, job: Job, data: bytes) -> None:
+        """Tell a watcher how `job` ended: a pledge when it is durable."""
+        if job.terms.durable:
+            self.pledge(data)
+        else:
+            self.send(data)
+
+    def finish(self) -> None:
+        """Close once everything said so far is sent."""
+        if not self.closing:
+            self.closing = True
+            if not self.out:
+                self.outbox.append(self)
+                self.out.append(b"")

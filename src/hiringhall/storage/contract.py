@@ -1,0 +1,67 @@
+"""What a store must do: load, commit, query. Nothing of its engine shows through.
+
+All calls come from one thread at a time. `commit` returns when the batch is on disk, all of it; when it
+raises `StoreError` nothing of it counts, and the same or another batch may be tried later.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hiringhall.core.changes import Batch, EndRow, JobRow, Loaded
+
+
+class StoreError(Exception):
+    """The store's trouble, in words for the person who runs the hall: what failed, where, and what to do."""
+
+
+class Retention(NamedTuple):
+    """How much history is kept. The oldest goes first; dead letters go by `dead_age_us`."""
+
+    age_us: int = 7 * 86_400_000_000
+    dead_age_us: int = 90 * 86_400_000_000
+    rows_max: int = 10_000_000
+    result_bytes_max: int = 1 << 20
+    """A result longer than this is cut in the history, never on its way to the client."""
+
+
+class HistoryQuery(NamedTuple):
+    """Which lines of the history; every field that is not None must match. Newest first."""
+
+    id: int | None = None
+    queue: bytes | None = None
+    key: bytes | None = None
+    state: int | None = None
+    ended_from_us: int | None = None
+    ended_to_us: int | None = None
+    before_id: int | None = None
+    """Only ids below: the way to page."""
+    limit: int = 100
+
+
+class Store(Protocol):
+    """A place for durable jobs."""
+
+    def load(self, ended_max: int) -> Loaded:
+        """Open, bump the boot epoch on disk, and hand out what is kept."""
+
+    def commit(self, batch: Batch, now_us: int) -> None:
+        """Put the batch on disk as one transaction, and let a bounded part of the history expire."""
+
+    def probe(self) -> None:
+        """Write and sync something small: raises StoreError while the store cannot take a commit."""
+
+    def history(self, query: HistoryQuery) -> list[EndRow]:
+        """The lines asked for, with their results."""
+
+    def live(self) -> Iterator[JobRow]:
+        """The stored jobs that have not ended, by id."""
+
+    def count(self) -> tuple[int, int]:
+        """Live jobs and lines of history."""
+
+    def close(self) -> None:
+        """Put everything in order on disk. Further calls are a mistake."""
