@@ -74,7 +74,7 @@ class EndRow(NamedTuple):
 class Batch:
     """One transaction: all of it, or nothing of it."""
 
-    __slots__ = ("deletes", "ends", "inserts", "jobs", "newcomers", "revived", "updates")
+    __slots__ = ("deletes", "ended", "ends", "inserted", "inserts", "revived", "updated", "updates")
 
     def __init__(self) -> None:
         self.inserts: list[JobRow] = []
@@ -83,15 +83,17 @@ class Batch:
         """Ids to take out of the live jobs: each of them is in `ends` too."""
         self.ends: list[EndRow] = []
         self.revived: list[int] = []
-        """Ids to take out of the history: dead letters that run again."""
-        self.jobs: list[Job] = []
-        """For the core only: every job of the batch."""
-        self.newcomers: list[Job] = []
-        """For the core only: the jobs that no earlier batch held."""
+        """Ids to take out of the history: dead letters that run again, each of them in `inserts` too."""
+        self.inserted: list[Job] = []
+        """For the core only: the jobs behind `inserts`."""
+        self.updated: list[Job] = []
+        """For the core only: the jobs behind `updates`."""
+        self.ended: list[Job] = []
+        """For the core only: the jobs behind `ends`."""
 
     @property
     def empty(self) -> bool:
-        return not self.jobs
+        return not (self.inserts or self.updates or self.ends)
 
 
 class Loaded(NamedTuple):

@@ -29,15 +29,15 @@ CANCELLED: Final = 6
 
 STATE_NAMES: Final = ("held", "delayed", "queued", "leased", "done", "failed", "cancelled")
 
-MOVES: Final = {
-    HELD: (DELAYED, QUEUED, FAILED, CANCELLED),
-    DELAYED: (QUEUED, FAILED, CANCELLED),
-    QUEUED: (LEASED, CANCELLED),
-    LEASED: (QUEUED, DELAYED, DONE, FAILED, CANCELLED),
-    DONE: (),
-    FAILED: (QUEUED,),
-    CANCELLED: (),
-}
+MOVES: Final = (
+    (HELD, (DELAYED, QUEUED, FAILED, CANCELLED)),
+    (DELAYED, (QUEUED, CANCELLED)),
+    (QUEUED, (LEASED, CANCELLED)),
+    (LEASED, (QUEUED, DELAYED, DONE, FAILED, CANCELLED)),
+    (DONE, ()),
+    (FAILED, (QUEUED,)),
+    (CANCELLED, ()),
+)
 """Every legal move of a job. A new job starts in HELD, DELAYED or QUEUED."""
 
 HIGH: Final = 0
@@ -214,9 +214,9 @@ class Job(Timed):
         self.worker_name = b""
         """Who had the latest attempt."""
         self.stored = False
-        """The store's table of live jobs has it, or a sealed batch puts it there."""
+        """The store's table of live jobs has it."""
         self.logged = False
-        """The history has its end, or a sealed batch puts it there."""
+        """The history has its end."""
         self.lease: Lease | None = None
         """Set exactly while LEASED."""
         self.watchers: list[Peer] | None = None

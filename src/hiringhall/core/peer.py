@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Peer:
     """Receives notices. A notice is a plain call in the middle of a turn: it may queue bytes and look at
-    what it was given, and must not call a verb."""
+    what it was given, and must not call a verb.
+    """
 
     def __init__(self) -> None:
         self.worker: Worker | None = None
@@ -30,6 +31,9 @@ class Peer:
 
     def revoked(self, lease: Lease) -> None:
         """Stop: the lease ended without this worker's doing. What it still says of it will be refused."""
+
+    def lost(self) -> None:
+        """The worker was silent for too long: it is a worker no more until it calls a working verb again."""
 
     def progressed(self, job: Job) -> None:
         """A watched job shows progress: see its numerator and denominator."""

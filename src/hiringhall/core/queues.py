@@ -142,5 +142,3 @@ class Queue:
     def counts(self) -> tuple[int, int, int]:
         """Live jobs, leased jobs, capable workers."""
         return self.live, self.leased, len(self.workers)
-
-

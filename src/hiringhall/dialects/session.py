@@ -81,9 +81,10 @@ class Session(Peer):
             self.pledges = []
 
     def acknowledge(self, job: Job, data: bytes) -> None:
-        """Tell the submitter that `job` is taken in: a pledge when it is durable, and one that can be recalled."""
+        """Tell the submitter that `job` is taken in: a pledge until it is on disk, and one
+        that can be recalled."""
         self.send(data)
-        if job.terms.durable:
+        if job.terms.durable and not job.stored:
             if self.pledges is None:
                 self.pledges = []
             self.pledges.append((len(self.out) - 1, job))

@@ -1,0 +1,1 @@
+"""How bytes come in and go out. A transport knows sessions by their contract, never by their dialect."""

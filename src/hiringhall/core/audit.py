@@ -1,0 +1,108 @@
+"""One function that checks every cross-reference of the core. Simulation calls it after each step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiringhall.core.errors import invariant
+from hiringhall.core.jobs import DELAYED, DONE, HELD, LEASED, QUEUED
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.queues import Queue
+    from hiringhall.core.scheduler import Scheduler
+    from hiringhall.core.workers import Worker
+
+
+def audit(hall: Scheduler) -> None:
+    """Raise BrokenLaw at the first law that does not hold. Meant for the end of a turn."""
+    counts: dict[bytes, list[int]] = {name: [0, 0, 0] for name in hall.queues}
+    for job_id, job in hall.jobs.items():
+        invariant(job_id == job.id, "a job is filed under its id")
+        invariant(hall.queues.get(job.queue.name) is job.queue, "a live job's queue exists")
+        count = counts[job.queue.name]
+        count[0] += 1
+        count[1] += job.state == QUEUED
+        count[2] += job.state == LEASED
+        _audit_job(hall, job)
+    for name, queue in hall.queues.items():
+        invariant(counts[name] == [queue.live, queue.ready, queue.leased], "a queue's counts are right")
+        _audit_queue(hall, queue)
+    for worker in hall.workers:
+        _audit_worker(hall, worker)
+    for ref, waiting in hall.graph.expected.items():
+        invariant(len(waiting) > 0, "an expected parent has children waiting")
+        for child in waiting.values():
+            invariant(
+                child.state == HELD and child.parents is not None and ref in child.parents,
+                "who is listed as waiting for a name waits for it",
+            )
+
+
+def _audit_job(hall: Scheduler, job: Job) -> None:
+    invariant(job.state < DONE, "a live job has not ended")
+    invariant(not job.key or job.queue.keys.get(job.key) is job, "a live job holds its key")
+    invariant((job.lease is not None) == (job.state == LEASED), "a job has a lease exactly while it is LEASED")
+    if job.lease is not None:
+        lease = job.lease
+        invariant(lease.job is job, "a lease is for the job that has it")
+        invariant(lease.worker in hall.workers, "a lease is with a worker who is here")
+        invariant(lease.worker.leases.get(job.id) is lease, "a worker knows its leases")
+    invariant((job.parents is not None) == (job.state == HELD), "a job waits for parents exactly while HELD")
+    for ref, parent in (job.parents or {}).items():
+        if parent is None:
+            invariant(job.id in hall.graph.expected.get(ref, {}), "an unknown parent is expected")
+        else:
+            invariant(
+                parent.children is not None and parent.children.get(job.id) is job, "an edge has both ends"
+            )
+            invariant(parent.state != DONE, "a parent that succeeded is met")
+    for child in (job.children or {}).values():
+        invariant(child.parents is not None and child.parents.get(job.id) is job, "an edge has both ends")
+    if job.state == DELAYED:
+        invariant(job.due_us > 0 and 0 < job.armed_us <= job.due_us, "a delayed job has a timer")
+    for peer in job.watchers or ():
+        invariant(peer.watching.get(job.id) is job, "a watcher knows what it watches")
+    if job.watchers is None and not job.terms.detached:
+        invariant(job.state == LEASED or job.stored, "a job that nobody waits for is dropped")
+
+
+def _audit_queue(hall: Scheduler, queue: Queue) -> None:
+    ready = 0
+    for priority, lane in enumerate(queue.lanes):
+        waiting = lane.waiting()
+        invariant(len(waiting) == lane.ready, "a lane knows how many it holds")
+        ready += len(waiting)
+        invariant(len({job.id for job in waiting}) == len(waiting), "a job stands in its lane once")
+        for job in waiting:
+            invariant(hall.jobs.get(job.id) is job, "a ready job is live")
+            invariant(job.queue is queue and job.terms.priority == priority, "a job stands in its own lane")
+    invariant(ready == queue.ready, "a queue's lanes hold its ready jobs")
+    for key, job in queue.keys.items():
+        invariant(job.key == key and hall.jobs.get(job.id) is job, "a key belongs to a live job")
+    for worker in queue.workers:
+        invariant(worker in hall.workers and queue in worker.abilities, "a queue's workers can do it")
+    waking = sum(worker.waking is queue for worker in queue.workers)
+    invariant(waking == queue.waking, "a queue knows who was woken for it")
+    if not hall.closing and not queue.unsettled and queue.ready:
+        invariant(not queue.takers, "no offered slot stays empty beside a ready job")
+        invariant(queue.ready <= queue.waking or not queue.sleepers, "nobody sleeps beside a ready job")
+
+
+def _audit_worker(hall: Scheduler, worker: Worker) -> None:
+    invariant(worker.peer.worker is worker, "a peer knows itself as a worker")
+    for queue in worker.abilities:
+        invariant(worker in queue.workers, "a queue knows its workers")
+        invariant((worker in queue.sleepers) == worker.asleep, "a sleeper is on the list of each of its queues")
+        invariant((worker in queue.takers) == (worker.credit > 0), "so is a worker with credit")
+    invariant(not (worker.asleep and worker.waking is not None), "nobody is asleep and being woken")
+    if worker.waking is not None:
+        invariant(worker.waking in worker.abilities, "a worker is woken for what it can do")
+        invariant(0 < worker.armed_us <= worker.wake_until_us, "a wake-up is guarded by a timer")
+    for job_id, lease in worker.leases.items():
+        invariant(lease.job.id == job_id and lease.job.lease is lease, "a worker's lease is live")
+        invariant(hall.jobs.get(job_id) is lease.job, "a leased job is live")
+        if lease.run_until_us or lease.job.terms.lease_us:
+            invariant(
+                lease.due_us > 0 and 0 < lease.armed_us <= lease.due_us, "a lease that can lapse has a timer"
+            )

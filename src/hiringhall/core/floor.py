@@ -1,0 +1,286 @@
+"""The floor of the hall: what is there, how a job moves, and the one place where it ends.
+
+The law: every index that knows a job is changed here together, so that no job is in two places or in none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.core.archive import Archive
+from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, WRONG_STATE, Refusal, invariant
+from hiringhall.core.graph import Graph
+from hiringhall.core.jobs import (
+    CANCELLED,
+    DELAYED,
+    DONE,
+    FAIL_WITH_PARENT,
+    FAILED,
+    HOLD,
+    LEASED,
+    MOVES,
+    QUEUED,
+    STATE_NAMES,
+    SUCCESS,
+    Job,
+    Lease,
+)
+from hiringhall.core.ledger import Ledger
+from hiringhall.core.queues import Queue
+from hiringhall.core.timers import NEVER, Timers
+
+if TYPE_CHECKING:
+    from hiringhall.core.workers import Worker
+    from hiringhall.core.limits import Limits
+    from hiringhall.core.peer import Peer
+
+EPOCH_SHIFT: Final = 36
+"""A job's id is the boot epoch above this bit and a count below: 68 billion jobs a boot."""
+
+_LEGAL: Final = [sum(1 << target for target in targets) for _, targets in MOVES]
+
+
+class Counters:
+    """What has happened since the hall opened."""
+
+    __slots__ = (
+        "cancelled",
+        "done",
+        "expired",
+        "failed",
+        "joined",
+        "lost",
+        "released",
+        "retried",
+        "stale",
+        "submitted",
+        "taken",
+        "withdrawn",
+        "woken",
+    )
+
+    def __init__(self) -> None:
+        self.submitted = 0
+        self.joined = 0
+        self.taken = 0
+        self.done = 0
+        self.failed = 0
+        self.cancelled = 0
+        self.retried = 0
+        """Attempts that failed and are followed by another."""
+        self.lost = 0
+        """Leases that ended with their worker."""
+        self.expired = 0
+        """Leases that ended by time."""
+        self.released = 0
+        self.withdrawn = 0
+        """Jobs taken back because the store failed before they were acknowledged."""
+        self.stale = 0
+        """Reports refused because the lease was not live."""
+        self.woken = 0
+
+
+class Floor:
+    """All jobs, queues and workers, and the moves of a job."""
+
+    def __init__(self, limits: Limits, epoch: int = 1, now_us: int = 1) -> None:
+        self.limits = limits
+        self.now_us = now_us
+        self.closing = False
+        """The hall is about to close: nothing is handed out."""
+        self.store_trouble = ""
+        """Why durable jobs are refused; empty while the store works."""
+        self.jobs: dict[int, Job] = {}
+        self.queues: dict[bytes, Queue] = {}
+        self.workers: dict[Worker, None] = {}
+        self.counters = Counters()
+        self.graph = Graph()
+        self.archive = Archive(limits)
+        self.ledger = Ledger()
+        self.timers = Timers()
+        self._last_id = epoch << EPOCH_SHIFT
+        self._last_lease = 0
+        self._last_worker = 0
+        self._unsettled: list[Queue] = []
+        self._doomed: list[Job] = []
+        """Jobs that end because a parent failed; a list, so that a long chain is no deep recursion."""
+
+    def queue(self, name: bytes) -> Queue:
+        """The queue of that name, made on first use."""
+        queue = self.queues.get(name)
+        if queue is not None:
+            return queue
+        limits = self.limits
+        if not name or len(name) > limits.queue_name_bytes_max:
+            raise Refusal(BAD_REQUEST, f"a queue's name has 1 to {limits.queue_name_bytes_max} bytes")
+        if len(self.queues) >= limits.queues_max:
+            for idle in [queue for queue in self.queues.values() if queue.idle]:
+                del self.queues[idle.name]
+            if len(self.queues) >= limits.queues_max:
+                raise Refusal(HALL_FULL, f"the hall has {limits.queues_max} queues in use (queues_max)")
+        queue = Queue(name)
+        self.queues[name] = queue
+        return queue
+
+    def drop_queue(self, queue: Queue) -> None:
+        if queue.live or queue.workers:
+            raise Refusal(WRONG_STATE, "there are still jobs or workers for it")
+        del self.queues[queue.name]
+
+    def find(self, job_id: int) -> Job | None:
+        """A live job, or an ended one that is still kept."""
+        return self.jobs.get(job_id) or self.archive.find(job_id)
+
+    def find_key(self, queue: bytes, key: bytes) -> Job | None:
+        """The live job of a key."""
+        found = self.queues.get(queue)
+        return found.keys.get(key) if found is not None else None
+
+    def find_unique(self, key: bytes) -> Job | None:
+        """The live job of a key, in whichever queue."""
+        for queue in self.queues.values():
+            job = queue.keys.get(key)
+            if job is not None:
+                return job
+        return None
+
+    def watch(self, job: Job, peer: Peer) -> None:
+        """Have `peer` hear of a live job. Who watches twice hears twice."""
+        if job.state >= DONE:
+            return
+        watchers = job.watchers
+        if watchers is None:
+            job.watchers = [peer]
+        else:
+            if len(watchers) >= self.limits.watchers_max:
+                raise Refusal(HALL_FULL, f"{self.limits.watchers_max} peers watch this job (watchers_max)")
+            watchers.append(peer)
+        peer.watching[job.id] = job
+
+    def unwatch(self, job: Job, peer: Peer) -> None:
+        """`peer` hears no more of it; a job that only its watchers kept is dropped if no worker has it."""
+        if peer.watching.pop(job.id, None) is None:
+            return
+        assert job.watchers is not None
+        remaining = [other for other in job.watchers if other is not peer]
+        job.watchers = remaining or None
+        if not remaining and not job.terms.detached and job.state != LEASED:
+            self._end(job, CANCELLED, SUCCESS, b"nobody waits for it any more")
+
+    def cancel(self, job: Job, reason: bytes = b"") -> None:
+        """End a live job; a worker that has it is told to stop."""
+        if job.state >= DONE:
+            raise Refusal(WRONG_STATE, f"the job is {STATE_NAMES[job.state]} already")
+        self._end(job, CANCELLED, SUCCESS, reason)
+
+    def _unsettle(self, queue: Queue) -> None:
+        if not queue.unsettled:
+            queue.unsettled = True
+            self._unsettled.append(queue)
+
+    def _enqueue(self, job: Job, *, front: bool) -> None:
+        queue = job.queue
+        queue.put(job, front)
+        if not queue.unsettled:
+            queue.unsettled = True
+            self._unsettled.append(queue)
+
+    def _release_child(self, child: Job) -> None:
+        due_us = child.due_us
+        child.due_us = NEVER
+        if due_us > self.now_us:
+            self._move(child, DELAYED)
+            self.timers.arm(child, due_us)
+        else:
+            self._move(child, QUEUED)
+            self._enqueue(child, front=False)
+
+    def _tell_children(self, parent: Job) -> None:
+        assert parent.children is not None
+        for child in list(parent.children.values()):
+            policy = child.terms.on_parent_failure
+            if parent.state != DONE and policy == HOLD:
+                continue
+            if parent.state != DONE and policy == FAIL_WITH_PARENT:
+                self._doomed.append(child)
+                continue
+            last = self.graph.unlink(child, parent)
+            if child.terms.durable:
+                self.ledger.note(child)
+            if last:
+                self._release_child(child)
+
+    def _unlease(self, lease: Lease) -> None:
+        job = lease.job
+        job.lease = None
+        del lease.worker.leases[job.id]
+        job.queue.leased -= 1
+        if lease.due_us != NEVER:
+            self.timers.disarm(lease)
+
+    def _revoke(self, lease: Lease) -> None:
+        lease.worker.peer.revoked(lease)
+
+    def _abandoned(self, job: Job) -> bool:
+        return job.watchers is None and not job.terms.detached
+
+    def _note(self, job: Job) -> None:
+        if job.terms.durable:
+            self.ledger.note(job)
+
+    def _move(self, job: Job, state: int) -> None:
+        invariant(_LEGAL[job.state] >> state & 1 == 1, "a job moves only along MOVES")
+        job.state = state
+
+    def _end(self, job: Job, state: int, code: int, result: bytes) -> None:
+        """The one place where a job ends."""
+        before = job.state
+        queue = job.queue
+        self._move(job, state)
+        if before == LEASED:
+            lease = job.lease
+            assert lease is not None
+            self._unlease(lease)
+            if state == CANCELLED:
+                self._revoke(lease)
+        elif before == QUEUED:
+            queue.drop(job)
+        elif before == DELAYED:
+            self.timers.disarm(job)
+        else:
+            self.graph.detach(job)
+            job.due_us = NEVER
+        job.code = code
+        job.result = result
+        job.ended_us = self.now_us
+        queue.live -= 1
+        del self.jobs[job.id]
+        if job.key:
+            del queue.keys[job.key]
+        if state == DONE:
+            self.counters.done += 1
+        elif state == FAILED:
+            self.counters.failed += 1
+        else:
+            self.counters.cancelled += 1
+        watchers = job.watchers
+        if watchers is not None:
+            job.watchers = None
+            for peer in watchers:
+                peer.watching.pop(job.id, None)
+                peer.ended(job)
+        kept = job.terms.durable or job.children is not None
+        if job.children is not None:
+            self._tell_children(job)
+        if job.terms.durable:
+            self.ledger.note(job)
+        if kept:
+            self._archive(job)
+
+    def _archive(self, job: Job) -> None:
+        self.archive.add(job)
+        while True:
+            surplus = self.archive.pop_surplus()
+            if surplus is None:
+                return
+            self.graph.forget(surplus)

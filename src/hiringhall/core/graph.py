@@ -1,0 +1,111 @@
+"""Parents and children.
+
+The law: an edge stands in both ends (the child's `parents`, the parent's `children`) or, while the parent
+is not known, in the child's `parents` and in `expected`. Each edge is taken away once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiringhall.core.errors import CYCLE, HALL_FULL, Refusal
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job, ParentRef
+
+
+class Graph:
+    """The edges between live jobs, and towards jobs that nobody has submitted yet."""
+
+    __slots__ = ("expected",)
+
+    def __init__(self) -> None:
+        self.expected: dict[ParentRef, dict[int, Job]] = {}
+        """Children by the parent they wait for and that is not known."""
+
+    def link(self, child: Job, parent: Job) -> None:
+        """`child` waits for `parent`."""
+        if child.parents is None:
+            child.parents = {}
+        child.parents[parent.id] = parent
+        if parent.children is None:
+            parent.children = {}
+        parent.children[child.id] = child
+
+    def expect(self, child: Job, ref: ParentRef) -> None:
+        """`child` waits for a job that is not known yet."""
+        if child.parents is None:
+            child.parents = {}
+        child.parents[ref] = None
+        self.expected.setdefault(ref, {})[child.id] = child
+
+    def adopt(self, parent: Job) -> None:
+        """A job has come: those who waited for it by name wait for it by edge from now on."""
+        if not self.expected:
+            return
+        refs: list[ParentRef] = [parent.id]
+        if parent.key:
+            refs.append((parent.queue.name, parent.key))
+        for ref in refs:
+            for child in self.expected.pop(ref, {}).values():
+                assert child.parents is not None
+                del child.parents[ref]
+                self.link(child, parent)
+
+    def unlink(self, child: Job, parent: Job) -> bool:
+        """Take one edge away; True when it was the child's last."""
+        assert child.parents is not None
+        assert parent.children is not None
+        del child.parents[parent.id]
+        del parent.children[child.id]
+        if not parent.children:
+            parent.children = None
+        if child.parents:
+            return False
+        child.parents = None
+        return True
+
+    def detach(self, child: Job) -> None:
+        """The child ends without having run: take all its edges away."""
+        if child.parents is None:
+            return
+        for ref, parent in list(child.parents.items()):
+            if parent is not None:
+                self.unlink(child, parent)
+                continue
+            waiting = self.expected[ref]
+            del waiting[child.id]
+            if not waiting:
+                del self.expected[ref]
+        child.parents = None
+
+    def forget(self, parent: Job) -> None:
+        """A failed parent leaves the archive: children that hold on for it wait for its name instead."""
+        if parent.children is None:
+            return
+        ref: ParentRef = (parent.queue.name, parent.key) if parent.key else parent.id
+        for child in list(parent.children.values()):
+            self.unlink(child, parent)
+            self.expect(child, ref)
+
+    def refuse_cycle(self, name: ParentRef, parents: list[Job], walk_max: int) -> None:
+        """Refuse a new job called `name` with `parents` if one of them already waits for that name.
+
+        Only a name that somebody expects can close a cycle, so most submits never walk.
+        """
+        waiting = self.expected.get(name)
+        if not waiting:
+            return
+        wanted = {parent.id for parent in parents}
+        seen: dict[int, Job] = dict(waiting)
+        stack = list(waiting.values())
+        while stack:
+            job = stack.pop()
+            if job.id in wanted:
+                raise Refusal(CYCLE, "one of the job's parents waits for this very job; leave that parent out")
+            if len(seen) > walk_max:
+                raise Refusal(HALL_FULL, f"more than {walk_max} jobs depend on this one: too many to check")
+            for child in (job.children or {}).values():
+                if child.id not in seen:
+                    seen[child.id] = child
+                    stack.append(child)

@@ -1,0 +1,351 @@
+"""Workers, what they are given, and what becomes of it.
+
+The law: a job has at most one live lease, and only that lease can report on it. Pull, push and sleep are
+three ways to say one thing, credit: this worker will take so many more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiringhall.core.errors import HALL_FULL, STALE_LEASE, Refusal
+from hiringhall.core.floor import Floor
+from hiringhall.core.jobs import (
+    CANCELLED,
+    DELAYED,
+    DONE,
+    FAILED,
+    FAILURE,
+    LEASED,
+    LOST,
+    QUEUED,
+    SUCCESS,
+    TIMED_OUT,
+    Job,
+    Lease,
+)
+from hiringhall.core.timers import NEVER
+from hiringhall.core.workers import Worker
+
+if TYPE_CHECKING:
+    from hiringhall.core.queues import Queue
+    from hiringhall.core.peer import Peer
+
+
+class Leasing(Floor):
+    """The working verbs, matching, and the deadlines of leases and workers."""
+
+    def worker(self, peer: Peer) -> Worker:
+        """The peer as a worker, from its first working word on."""
+        worker = peer.worker
+        if worker is None:
+            self._last_worker += 1
+            worker = Worker(self._last_worker, peer, self.now_us)
+            peer.worker = worker
+            self.workers[worker] = None
+        return worker
+
+    def can_do(self, worker: Worker, name: bytes, run_us: int = 0) -> None:
+        """The worker can do a queue; an attempt of it fails after `run_us` (0: no limit)."""
+        queue = self.queues.get(name)
+        if queue is None:
+            queue = self.queue(name)
+        if queue not in worker.abilities:
+            if len(worker.abilities) >= self.limits.abilities_max:
+                raise Refusal(HALL_FULL, f"a worker may do {self.limits.abilities_max} queues (abilities_max)")
+            queue.workers[worker] = None
+            if worker.asleep:
+                queue.sleepers[worker] = None
+            if worker.credit:
+                queue.takers[worker] = None
+            if queue.ready:
+                self._unsettle(queue)
+        worker.abilities[queue] = run_us
+
+    def cant_do(self, worker: Worker, name: bytes) -> None:
+        queue = self.queues.get(name)
+        if queue is None or queue not in worker.abilities:
+            return
+        if worker.waking is queue:
+            self._answer_wake(worker)
+        del worker.abilities[queue]
+        del queue.workers[worker]
+        queue.sleepers.pop(worker, None)
+        queue.takers.pop(worker, None)
+
+    def cant_do_any(self, worker: Worker) -> None:
+        for queue in list(worker.abilities):
+            self.cant_do(worker, queue.name)
+
+    def take(self, worker: Worker) -> Lease | None:
+        """Pull the one job that goes first among all the worker's queues."""
+        if worker.waking is not None:
+            self._answer_wake(worker)
+        elif worker.asleep:
+            self._rouse(worker)
+        if self.closing:
+            return None
+        job = self._pick(worker)
+        return self._lease(job, worker) if job is not None else None
+
+    def sleep(self, worker: Worker) -> None:
+        """The worker waits for `woken`, which comes at the end of this turn if there is work for it."""
+        if worker.waking is not None:
+            self._answer_wake(worker)
+        worker.asleep = True
+        for queue in worker.abilities:
+            queue.sleepers[worker] = None
+            if queue.ready > queue.waking:
+                self._unsettle(queue)
+
+    def offer(self, worker: Worker, slots: int) -> None:
+        """The worker takes `slots` jobs pushed to it, from now on; a new offer replaces the one before."""
+        worker.credit = slots
+        for queue in worker.abilities:
+            if slots:
+                queue.takers[worker] = None
+                if queue.ready:
+                    self._unsettle(queue)
+            else:
+                queue.takers.pop(worker, None)
+
+    def expect(self, worker: Worker, silence_us: int) -> None:
+        """Count the worker as lost after so much silence; 0: never."""
+        worker.silence_us = silence_us
+        worker.heard_us = self.now_us
+        self._arm_worker(worker)
+
+    def beat(self, worker: Worker) -> None:
+        """The worker shows life: none of its leases, nor itself, ends by silence for a while."""
+        worker.heard_us = self.now_us
+
+    def find_lease(self, worker: Worker, job_id: int) -> Lease:
+        """The live lease of this worker on that job: whatever else it reports is stale, repeated or forged."""
+        lease = worker.leases.get(job_id)
+        if lease is None:
+            raise self._stale()
+        return lease
+
+    def progress(self, lease: Lease, numerator: int, denominator: int) -> None:
+        self._check_live(lease)
+        job = lease.job
+        lease.worker.heard_us = self.now_us
+        job.numerator = numerator
+        job.denominator = denominator
+        if job.watchers is not None:
+            for peer in job.watchers:
+                peer.progressed(job)
+
+    def chunk(self, lease: Lease, data: bytes, warning: bool = False) -> None:
+        self._check_live(lease)
+        job = lease.job
+        lease.worker.heard_us = self.now_us
+        if job.watchers is not None:
+            for peer in job.watchers:
+                peer.chunked(job, data, warning)
+
+    def finish(self, lease: Lease, result: bytes) -> None:
+        """The work is done."""
+        self._check_live(lease)
+        self._end(lease.job, DONE, SUCCESS, result)
+
+    def fail(self, lease: Lease, code: int = FAILURE, data: bytes = b"") -> None:
+        """The worker could not do it: another attempt after a pause, or the end, as the job's terms say."""
+        self._check_live(lease)
+        job = lease.job
+        terms = job.terms
+        job.failures += 1
+        if job.failures > terms.failures_max or self._abandoned(job):
+            self._end(job, FAILED, code, data)
+            return
+        self.counters.retried += 1
+        self._unlease(lease)
+        pause_us = min(terms.backoff_us << min(job.failures - 1, 40), terms.backoff_max_us)
+        self._move(job, DELAYED)
+        self.timers.arm(job, self.now_us + max(pause_us, 1))
+        self._note(job)
+
+    def release(self, lease: Lease) -> None:
+        """Given back, nobody's fault: the job is next again."""
+        self._check_live(lease)
+        self.counters.released += 1
+        self._give_back(lease)
+
+    def leave(self, peer: Peer) -> None:
+        """The peer is gone: its leases are lost, and it watches nothing any more."""
+        worker = peer.worker
+        if worker is not None:
+            self._drop_worker(worker)
+        for job in list(peer.watching.values()):
+            self.unwatch(job, peer)
+
+    def _match(self, queue: Queue) -> None:
+        while queue.ready and queue.takers:
+            worker = next(iter(queue.takers))
+            job = self._pick(worker)
+            assert job is not None
+            self._spend(worker)
+            lease = self._lease(job, worker)
+            worker.peer.assigned(lease)
+        while queue.ready > queue.waking and queue.sleepers:
+            worker, _ = queue.sleepers.popitem()
+            self._wake(worker, queue)
+
+    def _spend(self, worker: Worker) -> None:
+        """One slot is used; with slots left, the worker goes behind the others."""
+        worker.credit -= 1
+        for queue in worker.abilities:
+            del queue.takers[worker]
+            if worker.credit:
+                queue.takers[worker] = None
+
+    def _wake(self, worker: Worker, queue: Queue) -> None:
+        worker.asleep = False
+        for other in worker.abilities:
+            if other is not queue:
+                del other.sleepers[worker]
+        worker.waking = queue
+        queue.waking += 1
+        worker.wake_until_us = self.now_us + self.limits.wake_us
+        self._arm_worker(worker)
+        self.counters.woken += 1
+        worker.peer.woken()
+
+    def _rouse(self, worker: Worker) -> None:
+        """The worker asks for work although it said that it sleeps."""
+        worker.asleep = False
+        for queue in worker.abilities:
+            del queue.sleepers[worker]
+
+    def _answer_wake(self, worker: Worker) -> None:
+        """Whether or not it takes a job of the queue it was woken for, it stands for none any more."""
+        queue = worker.waking
+        assert queue is not None
+        worker.waking = None
+        queue.waking -= 1
+        if queue.ready > queue.waking:
+            self._unsettle(queue)
+
+    def _pick(self, worker: Worker) -> Job | None:
+        best: Job | None = None
+        for queue in worker.abilities:
+            if not queue.ready:
+                continue
+            job = queue.best()
+            assert job is not None
+            if (
+                best is None
+                or job.terms.priority < best.terms.priority
+                or (not worker.rotate and job.terms.priority == best.terms.priority and job.id < best.id)
+            ):
+                best = job
+        if best is not None and worker.rotate:
+            run_us = worker.abilities.pop(best.queue)
+            worker.abilities[best.queue] = run_us
+        return best
+
+    def _lease(self, job: Job, worker: Worker) -> Lease:
+        queue = job.queue
+        queue.pop(job)
+        self._move(job, LEASED)
+        now_us = self.now_us
+        job.attempts += 1
+        job.started_us = now_us
+        job.numerator = job.denominator = 0
+        job.worker_name = worker.name
+        queue.leased += 1
+        self.counters.taken += 1
+        self._last_lease += 1
+        terms = job.terms
+        run_us = worker.abilities[queue] or terms.run_us
+        if terms.run_us and terms.run_us < run_us:
+            run_us = terms.run_us
+        lease = Lease(self._last_lease, job, worker, now_us, now_us + run_us if run_us else NEVER)
+        job.lease = lease
+        worker.leases[job.id] = lease
+        if run_us or terms.lease_us:
+            self._arm_lease(lease)
+        return lease
+
+    def _arm_lease(self, lease: Lease) -> None:
+        due_us = lease.run_until_us
+        lease_us = lease.job.terms.lease_us
+        if lease_us:
+            silent_us = max(lease.started_us, lease.worker.heard_us) + lease_us
+            if due_us == NEVER or silent_us < due_us:
+                due_us = silent_us
+        self.timers.arm(lease, due_us)
+
+    def _lease_due(self, lease: Lease) -> None:
+        job = lease.job
+        now_us = self.now_us
+        lease_us = job.terms.lease_us
+        if lease.run_until_us != NEVER and lease.run_until_us <= now_us:
+            self.counters.expired += 1
+            self._revoke(lease)
+            self.fail(lease, TIMED_OUT, b"it ran longer than its worker may")
+        elif lease_us and max(lease.started_us, lease.worker.heard_us) + lease_us <= now_us:
+            self.counters.expired += 1
+            self._revoke(lease)
+            self._lose(lease)
+        else:
+            self._arm_lease(lease)
+
+    def _lose(self, lease: Lease) -> None:
+        """The worker is gone or silent: the job is next again, unless it has cost too many workers."""
+        job = lease.job
+        job.losses += 1
+        self.counters.lost += 1
+        if job.terms.losses_max and job.losses >= job.terms.losses_max:
+            self._end(job, FAILED, LOST, b"its workers were lost %d times" % job.losses)
+        else:
+            self._give_back(lease)
+
+    def _give_back(self, lease: Lease) -> None:
+        job = lease.job
+        if self._abandoned(job):
+            self._end(job, CANCELLED, SUCCESS, b"nobody waits for it any more")
+            return
+        self._unlease(lease)
+        self._move(job, QUEUED)
+        self._enqueue(job, front=True)
+        self._note(job)
+
+    def _check_live(self, lease: Lease) -> None:
+        if lease.job.lease is not lease:
+            raise self._stale()
+
+    def _stale(self) -> Refusal:
+        self.counters.stale += 1
+        return Refusal(STALE_LEASE, "this worker does not hold that job (any more)")
+
+    def _arm_worker(self, worker: Worker) -> None:
+        due_us = worker.wake_until_us if worker.waking is not None else NEVER
+        if worker.silence_us:
+            silent_us = worker.heard_us + worker.silence_us
+            if due_us == NEVER or silent_us < due_us:
+                due_us = silent_us
+        if due_us != NEVER:
+            self.timers.arm(worker, due_us)
+
+    def _worker_due(self, worker: Worker) -> None:
+        now_us = self.now_us
+        if worker.silence_us and worker.heard_us + worker.silence_us <= now_us:
+            for lease in list(worker.leases.values()):
+                self._revoke(lease)
+            self._drop_worker(worker)
+            worker.peer.lost()
+            return
+        if worker.waking is not None and worker.wake_until_us <= now_us:
+            self._answer_wake(worker)
+        self._arm_worker(worker)
+
+    def _drop_worker(self, worker: Worker) -> None:
+        self.cant_do_any(worker)
+        worker.asleep = False
+        worker.credit = 0
+        for lease in list(worker.leases.values()):
+            self._lose(lease)
+        self.timers.disarm(worker)
+        del self.workers[worker]
+        worker.peer.worker = None

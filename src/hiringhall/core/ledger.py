@@ -1,0 +1,147 @@
+"""What has changed since the last commit, and the rows it comes to.
+
+The law: rows are made from the state at the seal, never from the steps that led there; flags on a job
+say what is on disk, and change only when a commit has returned.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiringhall.core.changes import Batch, EndRow, JobRow, JobUpdate
+from hiringhall.core.jobs import DONE, FAILED, LEASED, QUEUED
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job, ParentRef
+
+
+def _parents(job: Job) -> tuple[ParentRef, ...]:
+    return tuple(job.parents) if job.parents is not None else ()
+
+
+def _state(job: Job) -> int:
+    return QUEUED if job.state == LEASED else job.state
+
+
+class Ledger:
+    """The durable jobs that changed."""
+
+    __slots__ = ("_changed",)
+
+    def __init__(self) -> None:
+        self._changed: dict[int, Job] = {}
+
+    def __len__(self) -> int:
+        return len(self._changed)
+
+    def note(self, job: Job) -> None:
+        """A durable job is not as it was."""
+        self._changed[job.id] = job
+
+    def forget(self, job: Job) -> None:
+        """The job is no business of the store's any more."""
+        self._changed.pop(job.id, None)
+
+    def newcomers(self) -> list[Job]:
+        """Changed jobs that the store has never seen."""
+        return [job for job in self._changed.values() if not job.stored and not job.logged]
+
+    def seal(self) -> Batch:
+        """The net effect of everything noted; the ledger is empty after it."""
+        batch = Batch()
+        for job in self._changed.values():
+            if job.state >= DONE:
+                self._seal_end(batch, job)
+            elif job.stored:
+                batch.updated.append(job)
+                batch.updates.append(
+                    JobUpdate(
+                        job.id,
+                        job.terms,
+                        _state(job),
+                        job.due_us,
+                        job.attempts,
+                        job.failures,
+                        job.losses,
+                        _parents(job),
+                    )
+                )
+            else:
+                self._seal_insert(batch, job)
+        self._changed = {}
+        return batch
+
+    def _seal_insert(self, batch: Batch, job: Job) -> None:
+        batch.inserted.append(job)
+        if job.logged:
+            batch.revived.append(job.id)
+        batch.inserts.append(
+            JobRow(
+                job.id,
+                job.queue.name,
+                job.key,
+                job.payload,
+                job.terms,
+                _state(job),
+                job.created_us,
+                job.due_us,
+                job.attempts,
+                job.failures,
+                job.losses,
+                _parents(job),
+                job.extras,
+            )
+        )
+
+    def _seal_end(self, batch: Batch, job: Job) -> None:
+        batch.ended.append(job)
+        if job.stored:
+            batch.deletes.append(job.id)
+        failed = job.state == FAILED
+        batch.ends.append(
+            EndRow(
+                job.id,
+                job.queue.name,
+                job.key,
+                job.state,
+                job.code,
+                job.result,
+                job.worker_name,
+                job.created_us,
+                job.started_us,
+                job.ended_us,
+                job.attempts,
+                job.losses,
+                job.terms,
+                job.payload if failed else b"",
+                job.extras if failed else None,
+            )
+        )
+
+    def committed(self, batch: Batch) -> None:
+        """The batch is on disk."""
+        for job in batch.inserted:
+            job.stored = True
+            job.logged = False
+        for job in batch.ended:
+            job.stored = False
+            job.logged = True
+            if job.state >= DONE:
+                job.result = b""
+                if job.state != FAILED:
+                    job.payload = b""
+
+    def reopen(self, batch: Batch) -> list[Job]:
+        """The batch is not on disk: note again what the store knew before; the jobs it never saw."""
+        newcomers = [job for job in batch.inserted if not job.logged]
+        for job in batch.inserted:
+            if job.logged:
+                self.note(job)
+        for job in batch.updated:
+            self.note(job)
+        for job in batch.ended:
+            if job.stored or job.logged:
+                self.note(job)
+            else:
+                newcomers.append(job)
+        return newcomers

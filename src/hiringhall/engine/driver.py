@@ -1,0 +1,216 @@
+"""Joins the turn to asyncio: what arrives in one pass of the event loop is one turn.
+
+The first arrival opens the turn and stamps its time; the loop's next free moment ends it. Nothing polls:
+one timer waits for the earliest deadline, and the writer thread calls back when a commit returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from queue import SimpleQueue
+from typing import TYPE_CHECKING
+
+from hiringhall.engine.turn import Engine
+from hiringhall.storage.contract import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hiringhall.core.changes import Batch
+    from hiringhall.core.scheduler import Scheduler
+    from hiringhall.dialects.session import Link, Session
+    from hiringhall.storage.contract import Store
+
+
+class Clock:
+    """Wall clock at boot plus monotonic time since: it tells the date, and never jumps."""
+
+    def __init__(self) -> None:
+        self._offset_us = time.time_ns() // 1000 - time.monotonic_ns() // 1000
+
+    def now_us(self) -> int:
+        return time.monotonic_ns() // 1000 + self._offset_us
+
+
+class StoreThread:
+    """The one thread that commits."""
+
+    def __init__(self, store: Store, done: Callable[[str], None]) -> None:
+        self._store = store
+        self._done = done
+        self._batches: SimpleQueue[tuple[Batch, int] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="hall-store", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def write(self, batch: Batch, now_us: int) -> None:
+        self._batches.put((batch, now_us))
+
+    def stop(self) -> None:
+        """Wait for the commit under way, and end the thread."""
+        self._batches.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            item = self._batches.get()
+            if item is None:
+                return
+            batch, now_us = item
+            trouble = ""
+            try:
+                if batch.empty:
+                    self._store.probe()
+                else:
+                    self._store.commit(batch, now_us)
+            except StoreError as error:
+                trouble = str(error) or "the store failed"
+            self._done(trouble)
+
+
+class Driver:
+    """One hall's engine on one event loop."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        store: Store,
+        on_trouble: Callable[[str], None],
+        clock: Clock | None = None,
+    ) -> None:
+        self.scheduler = scheduler
+        self.store = store
+        self.clock = clock if clock is not None else Clock()
+        self._on_trouble = on_trouble
+        self._thread = StoreThread(store, self._store_done)
+        self.engine = Engine(scheduler, self._thread)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._turning = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_us = 0
+        self._on_turn_end: list[Callable[[], None]] = []
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin to take turns. The scheduler has been restored before."""
+        self._loop = loop
+        self._thread.start()
+        self.turn()
+
+    # --- what the transports call
+
+    def join(self, session: Session, link: Link) -> None:
+        session.link = link
+        self.engine.join(session)
+
+    def receive(self, session: Session, data: bytes) -> None:
+        if not self._turning:
+            self.turn()
+        session.receive(data)
+
+    def part(self, session: Session) -> None:
+        self.turn()
+        self.engine.part(session)
+
+    def turn(self) -> None:
+        """Be inside a turn: open one unless one is open."""
+        if self._turning:
+            return
+        assert self._loop is not None
+        self._turning = True
+        self.engine.begin(self.clock.now_us())
+        self._loop.call_soon(self._end_turn)
+
+    def run_soon(self, action: Callable[[], None]) -> None:
+        """Run something inside a turn."""
+        assert self._loop is not None
+
+        def inside() -> None:
+            self.turn()
+            action()
+
+        self._loop.call_soon(inside)
+
+    # --- closing
+
+    async def drain(self, grace_us: int) -> None:
+        """Hand nothing out any more; wait for what is being worked on, then take it back without blame."""
+        assert self._loop is not None
+        self.turn()
+        self.scheduler.closing = True
+        idle = self._when(lambda: not any(worker.leases for worker in self.scheduler.workers))
+        try:
+            await asyncio.wait_for(idle, grace_us / 1_000_000)
+        except TimeoutError:
+            self.turn()
+            for worker in self.scheduler.workers:
+                for lease in list(worker.leases.values()):
+                    self.scheduler.release(lease)
+
+    async def stop(self) -> None:
+        """Commit what is pending, unless the store is in trouble, and close it."""
+        assert self._loop is not None
+        self.turn()
+        self.scheduler.closing = True
+        await self._when(lambda: bool(self.scheduler.store_trouble) or not self.engine.busy)
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._loop.run_in_executor(None, self._thread.stop)
+        self.store.close()
+
+    def _when(self, holds: Callable[[], bool]) -> asyncio.Future[None]:
+        """A future that is done at the end of the first turn after which `holds` is true."""
+        assert self._loop is not None
+        future: asyncio.Future[None] = self._loop.create_future()
+
+        def look() -> None:
+            if future.done():
+                self._on_turn_end.remove(look)
+            elif holds():
+                self._on_turn_end.remove(look)
+                future.set_result(None)
+
+        self._on_turn_end.append(look)
+        self.turn()
+        return future
+
+    # --- turns
+
+    def _end_turn(self) -> None:
+        self.engine.end()
+        self._turning = False
+        if self._on_turn_end:
+            for look in list(self._on_turn_end):
+                look()
+        next_us = self.engine.next_deadline()
+        if next_us and (self._timer is None or next_us < self._timer_us):
+            self._set_timer(next_us)
+
+    def _set_timer(self, next_us: int) -> None:
+        assert self._loop is not None
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_us = next_us
+        delay_us = max(next_us - self.clock.now_us(), 0)
+        self._timer = self._loop.call_later(delay_us / 1_000_000, self._timer_due)
+
+    def _timer_due(self) -> None:
+        self._timer = None
+        self.turn()
+
+    def _store_done(self, trouble: str) -> None:
+        """On the store's thread."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._store_answered, trouble)
+
+    def _store_answered(self, trouble: str) -> None:
+        self.turn()
+        before = self.scheduler.store_trouble
+        if trouble:
+            self.engine.failed(trouble)
+        else:
+            self.engine.committed()
+        if trouble != before:
+            self._on_trouble(trouble)

@@ -1,0 +1,213 @@
+"""The turn, free of any event loop: the same code runs under asyncio and inside the simulator.
+
+The laws: the changes of a turn are one transaction, and one is under way at a time; a peer that was told
+a fact which must be on disk first is held back until the commit that holds it has returned, everybody
+else is flushed at once; a peer's messages keep their order; one write for each peer and turn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from hiringhall.core.errors import STORE_DOWN, Refusal, invariant
+
+if TYPE_CHECKING:
+    from hiringhall.core.changes import Batch
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.scheduler import Scheduler
+    from hiringhall.dialects.session import Session
+
+HELD_MESSAGES_MAX: Final = 20_000
+"""A peer with more than this waiting for the store is not read from until the commit returns."""
+RETRY_FIRST_US: Final = 250_000
+RETRY_MAX_US: Final = 5_000_000
+
+
+class Writer(Protocol):
+    """Takes a batch to the store, elsewhere; answers inside a later turn by `committed` or `failed`."""
+
+    def write(self, batch: Batch, now_us: int) -> None: ...
+
+
+class Engine:
+    """Gathers, commits, releases."""
+
+    __slots__ = (
+        "_batch",
+        "_gathering",
+        "_retry_due",
+        "_retry_pause_us",
+        "_retry_us",
+        "_sealed",
+        "_writer",
+        "outbox",
+        "scheduler",
+    )
+
+    def __init__(self, scheduler: Scheduler, writer: Writer) -> None:
+        self.scheduler = scheduler
+        self.outbox: list[Session] = []
+        """Sessions with something to send, filled by themselves. Each shares this very list."""
+        self._writer = writer
+        self._batch: Batch | None = None
+        """The transaction under way."""
+        self._sealed: list[Session] = []
+        """Sessions whose `sealed` waits for it."""
+        self._gathering: list[Session] = []
+        """Sessions whose `out` waits for the next one, or for their own `sealed`."""
+        self._retry_us = 0
+        """When to try the store again after trouble; 0: no trouble."""
+        self._retry_pause_us = RETRY_FIRST_US
+        self._retry_due = False
+
+    def join(self, session: Session) -> None:
+        """A peer has come in."""
+        session.outbox = self.outbox
+
+    def part(self, session: Session) -> None:
+        """A peer is gone, inside a turn: what it was still to be told is nobody's any more."""
+        session.link = None
+        self.scheduler.leave(session)
+
+    def begin(self, now_us: int) -> None:
+        """A turn starts: it is `now_us` for all of it."""
+        self.scheduler.advance(now_us)
+        if self._retry_us and now_us >= self._retry_us:
+            self._retry_us = 0
+            self._retry_due = True
+
+    def end(self) -> None:
+        """A turn ends: match, start a commit if none is under way, send what may be sent."""
+        scheduler = self.scheduler
+        scheduler.settle()
+        outbox = self.outbox
+        for session in outbox:
+            if session.pledges is None and session.sealed is None:
+                self._flush(session)
+            else:
+                self._gathering.append(session)
+                if len(session.out) > HELD_MESSAGES_MAX and session.link is not None:
+                    session.link.pause()
+        outbox.clear()
+        if self._batch is None:
+            if scheduler.store_trouble:
+                if self._retry_due:
+                    self._retry_due = False
+                    self._commit()
+            elif len(scheduler.ledger):
+                self._commit()
+            elif self._gathering:
+                self._release_all()
+
+    @property
+    def busy(self) -> bool:
+        """Something is still on its way to the store, or held back until it is there."""
+        return self._batch is not None or len(self.scheduler.ledger) > 0 or len(self._gathering) > 0
+
+    def next_deadline(self) -> int:
+        """When to start a turn even if nothing arrives; 0: never, as things stand."""
+        next_us = self.scheduler.next_deadline()
+        if self._retry_us and (not next_us or self._retry_us < next_us):
+            return self._retry_us
+        return next_us
+
+    def committed(self) -> None:
+        """Inside a turn: the transaction under way is on disk."""
+        batch = self._batch
+        invariant(batch is not None, "a commit that returns was under way")
+        assert batch is not None
+        self._batch = None
+        self._retry_pause_us = RETRY_FIRST_US
+        self.scheduler.committed(batch)
+        for session in self._sealed:
+            sealed = session.sealed
+            session.sealed = None
+            session.sealed_pledges = None
+            if sealed is not None and session.link is not None:
+                session.link.write(b"".join(sealed))
+                session.link.resume()
+                if session.closing and not session.out:
+                    session.link.close()
+        self._sealed = []
+        self._flush_unpledged()
+
+    def failed(self, trouble: str) -> None:
+        """Inside a turn: nothing of the transaction under way is on disk. Try again after a while."""
+        batch = self._batch
+        invariant(batch is not None, "a commit that fails was under way")
+        assert batch is not None
+        self._batch = None
+        scheduler = self.scheduler
+        withdrawn = scheduler.withdraw(batch, trouble)
+        refusal = Refusal(STORE_DOWN, trouble)
+        for session in self._sealed:
+            self._unseal(session)
+        self._sealed = []
+        for session in self._gathering:
+            _recall(session, withdrawn, refusal)
+        self._flush_unpledged()
+        self._retry_us = scheduler.now_us + self._retry_pause_us
+        self._retry_pause_us = min(self._retry_pause_us * 2, RETRY_MAX_US)
+
+    def _commit(self) -> None:
+        batch = self.scheduler.seal()
+        self._batch = batch
+        for session in self._gathering:
+            session.sealed = session.out
+            session.sealed_pledges = session.pledges
+            session.out = []
+            session.pledges = None
+        self._sealed = self._gathering
+        self._gathering = []
+        self._writer.write(batch, self.scheduler.now_us)
+
+    def _unseal(self, session: Session) -> None:
+        """Put what was sealed back before what has gathered since."""
+        sealed = session.sealed or []
+        pledges = session.sealed_pledges
+        session.sealed = None
+        session.sealed_pledges = None
+        if not session.out:
+            self._gathering.append(session)
+        if session.pledges is not None:
+            shifted = [(place + len(sealed), job) for place, job in session.pledges]
+            pledges = (pledges or []) + shifted
+        session.out = sealed + session.out
+        session.pledges = pledges
+
+    def _flush_unpledged(self) -> None:
+        """Send what gathered only to keep its order."""
+        waiting: list[Session] = []
+        for session in self._gathering:
+            if session.pledges is None:
+                self._flush(session)
+            else:
+                waiting.append(session)
+        self._gathering = waiting
+
+    def _release_all(self) -> None:
+        """There is nothing to commit: what was pledged is on disk already."""
+        for session in self._gathering:
+            self._flush(session)
+        self._gathering = []
+
+    def _flush(self, session: Session) -> None:
+        out = session.out
+        link = session.link
+        session.pledges = None
+        if link is not None:
+            link.write(out[0] if len(out) == 1 else b"".join(out))
+            if session.closing:
+                link.close()
+        out.clear()
+
+
+def _recall(session: Session, withdrawn: dict[int, Job], refusal: Refusal) -> None:
+    """Replace the acknowledgements of jobs that were taken back; what else was pledged goes on waiting."""
+    remaining: list[tuple[int, Job | None]] = []
+    for place, job in session.pledges or ():
+        if job is not None and job.id in withdrawn:
+            session.out[place] = session.recalled(job, refusal)
+        else:
+            remaining.append((place, job))
+    session.pledges = remaining or None

@@ -1,0 +1,183 @@
+"""Connections over TCP, with or without TLS.
+
+The law: a peer that does not read is not read from, and is closed at the hard limit; nobody else notices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hiringhall.dialects.session import Caller
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
+    from hiringhall.dialects.session import Session
+    from hiringhall.engine.driver import Driver
+
+
+@dataclass(frozen=True)
+class TcpOptions:
+    """How a door treats its connections."""
+
+    connections_max: int = 100_000
+    backlog: int = 4096
+    output_soft_bytes: int = 1 << 20
+    """With more than this unsent, the peer is not read from."""
+    output_hard_bytes: int = 256 << 20
+    """With more than this unsent, the peer is closed. More than one largest packet."""
+    keepalive: bool = True
+    keepalive_idle_s: int = 60
+    keepalive_interval_s: int = 10
+    keepalive_count: int = 6
+    tls: ssl.SSLContext | None = None
+    close_wait_s: float = 2.0
+    """How long the last bytes may take when the hall closes."""
+
+
+class TcpDoor:
+    """One listening address, and the connections that came in by it."""
+
+    def __init__(self, driver: Driver, make_session: Callable[[Caller], Session], options: TcpOptions) -> None:
+        self.driver = driver
+        self.make_session = make_session
+        self.options = options
+        self.connections: dict[Connection, None] = {}
+        self.refused = 0
+        """Connections turned away because the door was full."""
+        self._server: asyncio.Server | None = None
+
+    async def open(self, host: str, port: int) -> tuple[str, int]:
+        """Listen; the address that was bound."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: Connection(self),
+            host,
+            port,
+            backlog=self.options.backlog,
+            ssl=self.options.tls,
+            reuse_address=True,
+        )
+        bound = self._server.sockets[0].getsockname()
+        return str(bound[0]), int(bound[1])
+
+    def close_listener(self) -> None:
+        """Let nobody else in."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    async def close(self) -> None:
+        """Close every connection, after its last bytes if it takes them soon."""
+        self.close_listener()
+        for connection in list(self.connections):
+            connection.close()
+        deadline = asyncio.get_running_loop().time() + self.options.close_wait_s
+        while self.connections and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.01)
+        for connection in list(self.connections):
+            connection.abort()
+
+
+class Connection(asyncio.Protocol):
+    """One peer's connection: the `Link` of its session."""
+
+    __slots__ = ("_door", "_driver", "_held", "_overfull", "_session", "_transport")
+
+    def __init__(self, door: TcpDoor) -> None:
+        self._door = door
+        self._driver = door.driver
+        self._session: Session | None = None
+        self._transport: asyncio.Transport | None = None
+        self._overfull = False
+        """The peer does not read fast enough."""
+        self._held = False
+        """The engine asked not to read."""
+
+    # --- asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        door = self._door
+        options = door.options
+        if len(door.connections) >= options.connections_max:
+            door.refused += 1
+            transport.abort()
+            return
+        self._transport = transport
+        door.connections[self] = None
+        transport.set_write_buffer_limits(high=options.output_soft_bytes)
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if options.keepalive:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, options.keepalive_idle_s)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, options.keepalive_interval_s)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, options.keepalive_count)
+        peer = transport.get_extra_info("peername")
+        address = str(peer[0]) if isinstance(peer, tuple) and peer else ""
+        self._session = door.make_session(Caller(address, sock.fileno() if sock is not None else -1))
+        self._driver.join(self._session, self)
+
+    def data_received(self, data: bytes) -> None:
+        session = self._session
+        if session is not None and not session.closing:
+            self._driver.receive(session, data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        self._transport = None
+        self._door.connections.pop(self, None)
+        session = self._session
+        if session is not None:
+            self._session = None
+            self._driver.part(session)
+
+    def pause_writing(self) -> None:
+        self._overfull = True
+        self._read_or_not()
+
+    def resume_writing(self) -> None:
+        self._overfull = False
+        self._read_or_not()
+
+    # --- the engine's side
+
+    def write(self, data: bytes) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        transport.write(data)
+        if self._overfull and transport.get_write_buffer_size() > self._door.options.output_hard_bytes:
+            transport.abort()
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def pause(self) -> None:
+        self._held = True
+        self._read_or_not()
+
+    def resume(self) -> None:
+        if self._held:
+            self._held = False
+            self._read_or_not()
+
+    def _read_or_not(self) -> None:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if self._overfull or self._held:
+            transport.pause_reading()
+        else:
+            transport.resume_reading()
