@@ -30,9 +30,9 @@ from hiringhall.core.queues import Queue
 from hiringhall.core.timers import NEVER, Timers
 
 if TYPE_CHECKING:
-    from hiringhall.core.workers import Worker
     from hiringhall.core.limits import Limits
     from hiringhall.core.peer import Peer
+    from hiringhall.core.workers import Worker
 
 EPOCH_SHIFT: Final = 36
 """A job's id is the boot epoch above this bit and a count below: 68 billion jobs a boot."""

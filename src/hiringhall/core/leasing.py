@@ -28,8 +28,8 @@ from hiringhall.core.timers import NEVER
 from hiringhall.core.workers import Worker
 
 if TYPE_CHECKING:
-    from hiringhall.core.queues import Queue
     from hiringhall.core.peer import Peer
+    from hiringhall.core.queues import Queue
 
 
 class Leasing(Floor):

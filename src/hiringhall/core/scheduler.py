@@ -42,10 +42,10 @@ from hiringhall.core.timers import NEVER
 from hiringhall.core.workers import Worker
 
 if TYPE_CHECKING:
-    from hiringhall.core.queues import Queue
     from hiringhall.core.changes import Batch, Loaded
     from hiringhall.core.jobs import JobSpec, ParentRef
     from hiringhall.core.peer import Peer
+    from hiringhall.core.queues import Queue
 
 
 class Scheduler(Leasing):

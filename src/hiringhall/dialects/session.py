@@ -28,6 +28,12 @@ class Link(Protocol):
     def close(self) -> None:
         """Send what was written, then close."""
 
+    def pause(self) -> None:
+        """Read no more from this peer: too much of what it asked for waits for the store."""
+
+    def resume(self) -> None:
+        """Read again."""
+
 
 class Caller:
     """Who is at the other end, as far as the transport knows."""
@@ -54,16 +60,19 @@ class Session(Peer):
         """The engine's list of sessions with something in `out`; shared by all of them."""
         self.out: list[bytes] = []
         """What to send, in order. The session is in `outbox` exactly while this is not empty."""
-        self.pledges: list[tuple[int, Job]] | None = None
-        """Places in `out` that acknowledge a durable job. None: nothing in `out` waits for a commit."""
+        self.pledges: list[tuple[int, Job | None]] | None = None
+        """Places in `out` that are true only after a commit, with the job where they acknowledge one."""
+        self.sealed: list[bytes] | None = None
+        """For the engine only: what goes out before `out`, once the commit under way returns."""
+        self.sealed_pledges: list[tuple[int, Job | None]] | None = None
         self.closing = False
         """Close the connection once `out` is sent, and take nothing more from it."""
 
-    def receive(self, data: bytes) -> None:
+    def receive(self, data: bytes) -> None:  # noqa: ARG002
         """Take in what arrived, however it was cut up. Never raises on a peer's input."""
         raise BrokenLaw("a dialect's session says what it receives")
 
-    def recalled(self, job: Job, refusal: Refusal) -> bytes:
+    def recalled(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002
         """What to send in place of the acknowledgement of `job`, because the store failed."""
         raise BrokenLaw("a dialect's session says how it takes back an acknowledgement")
 
@@ -77,17 +86,13 @@ class Session(Peer):
     def pledge(self, data: bytes) -> None:
         """Say something that is true only once this turn's changes are on disk."""
         self.send(data)
-        if self.pledges is None:
-            self.pledges = []
+        self._pledge(None)
 
     def acknowledge(self, job: Job, data: bytes) -> None:
-        """Tell the submitter that `job` is taken in: a pledge until it is on disk, and one
-        that can be recalled."""
+        """Tell the submitter that `job` is taken in: a pledge until it is on disk."""
         self.send(data)
         if job.terms.durable and not job.stored:
-            if self.pledges is None:
-                self.pledges = []
-            self.pledges.append((len(self.out) - 1, job))
+            self._pledge(job)
 
     def conclude(self, job: Job, data: bytes) -> None:
         """Tell a watcher how `job` ended: a pledge when it is durable."""
@@ -103,3 +108,8 @@ class Session(Peer):
             if not self.out:
                 self.outbox.append(self)
                 self.out.append(b"")
+
+    def _pledge(self, job: Job | None) -> None:
+        if self.pledges is None:
+            self.pledges = []
+        self.pledges.append((len(self.out) - 1, job))

@@ -1,1 +1,1 @@
-"""The turn: what arrived goes to the core, the changes go to the store, the answers go out when they are true."""
+"""The turn: arrivals go to the core, changes go to the store, answers go out when they are true."""

@@ -6,6 +6,7 @@ The law: a peer that does not read is not read from, and is closed at the hard l
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -50,6 +51,7 @@ class TcpDoor:
         self.refused = 0
         """Connections turned away because the door was full."""
         self._server: asyncio.Server | None = None
+        self._emptied: asyncio.Event | None = None
 
     async def open(self, host: str, port: int) -> tuple[str, int]:
         """Listen; the address that was bound."""
@@ -76,11 +78,17 @@ class TcpDoor:
         self.close_listener()
         for connection in list(self.connections):
             connection.close()
-        deadline = asyncio.get_running_loop().time() + self.options.close_wait_s
-        while self.connections and asyncio.get_running_loop().time() < deadline:
-            await asyncio.sleep(0.01)
+        if self.connections:
+            self._emptied = asyncio.Event()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._emptied.wait(), self.options.close_wait_s)
         for connection in list(self.connections):
             connection.abort()
+
+    def forget(self, connection: Connection) -> None:
+        self.connections.pop(connection, None)
+        if self._emptied is not None and not self.connections:
+            self._emptied.set()
 
 
 class Connection(asyncio.Protocol):
@@ -132,7 +140,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
         self._transport = None
-        self._door.connections.pop(self, None)
+        self._door.forget(self)
         session = self._session
         if session is not None:
             self._session = None
