@@ -7,11 +7,10 @@ Rows are plain tuples, made in the core's thread: the store's thread never sees 
 
 from __future__ import annotations
 
+from collections.abc import Iterable  # noqa: TC003 (compiled, a NamedTuple looks its types up)
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from hiringhall.core.jobs import Job, ParentRef, Terms
 
 

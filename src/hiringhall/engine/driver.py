@@ -41,10 +41,10 @@ class StoreThread:
         self._store = store
         self._done = done
         self._batches: SimpleQueue[tuple[Batch, int] | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="hall-store", daemon=True)
+        self._runner = threading.Thread(target=self._run, name="hall-store", daemon=True)
 
     def start(self) -> None:
-        self._thread.start()
+        self._runner.start()
 
     def write(self, batch: Batch, now_us: int) -> None:
         self._batches.put((batch, now_us))
@@ -52,7 +52,7 @@ class StoreThread:
     def stop(self) -> None:
         """Wait for the commit under way, and end the thread."""
         self._batches.put(None)
-        self._thread.join()
+        self._runner.join()
 
     def _run(self) -> None:
         while True:
@@ -85,8 +85,8 @@ class Driver:
         self.store = store
         self.clock = clock if clock is not None else Clock()
         self._on_trouble = on_trouble
-        self._thread = StoreThread(store, self._store_done)
-        self.engine = Engine(scheduler, self._thread)
+        self._store_thread = StoreThread(store, self._store_done)
+        self.engine = Engine(scheduler, self._store_thread)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turning = False
         self._timer: asyncio.TimerHandle | None = None
@@ -96,7 +96,7 @@ class Driver:
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin to take turns. The scheduler has been restored before."""
         self._loop = loop
-        self._thread.start()
+        self._store_thread.start()
         self.turn()
 
     # --- what the transports call
@@ -157,7 +157,7 @@ class Driver:
         await self._when(lambda: bool(self.scheduler.store_trouble) or not self.engine.busy)
         if self._timer is not None:
             self._timer.cancel()
-        await self._loop.run_in_executor(None, self._thread.stop)
+        await self._loop.run_in_executor(None, self._store_thread.stop)
         self.store.close()
 
     def _when(self, holds: Callable[[], bool]) -> asyncio.Future[None]:

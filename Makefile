@@ -1,0 +1,68 @@
+# Everything a fresh machine needs beyond Python 3.11+, make and git is made here, in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := $(shell find src -name '*.py' -o -name '*.sql') pyproject.toml setup.py
+PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider
+# The suites that run on both the compiled and the plain package.
+BOTH := tests/core tests/dialects tests/engine tests/storage
+SEED ?= 1
+WORKERS ?= 2
+
+.PHONY: serve test test-plain check format sim soak bench clean clients help
+
+help:            ## show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+
+serve: $(VENV)/installed            ## open the hall on embedded storage, with the Gearman door on 127.0.0.1:4730
+	$(BIN)/hall serve $(ARGS)
+
+test: $(VENV)/tested            ## all tests: on the compiled package, then the pure parts as plain Python
+	$(PYTEST) -n $(WORKERS) -m "not soak" tests
+	PYTHONPATH=src $(PYTEST) -n $(WORKERS) -m "not soak" $(BOTH)
+
+test-plain: $(VENV)/tested            ## all tests on the source as plain Python: no compiling between an edit and its test
+	PYTHONPATH=src $(PYTEST) -n $(WORKERS) -m "not soak" $(or $(ONLY),tests)
+
+check: $(VENV)/checked            ## lint, types and tidy rules; under a minute
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	PYTHONPATH=src $(PYTEST) tests/tidy
+
+format: $(VENV)/checked            ## put the source in its form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+sim: $(VENV)/tested            ## one run of the simulator, with its log: make sim SEED=42
+	PYTHONPATH=src $(BIN)/python -m tests.sim --seed $(SEED) --verbose
+
+soak: $(VENV)/tested            ## the long fault runs: 100 kills under load
+	$(PYTEST) -m soak tests --timeout 3600
+
+bench: $(VENV)/tested            ## side by side with gearmand; writes bench/RESULTS.md
+	$(BIN)/python bench/run.py $(ARGS)
+
+clients:            ## the foreign clients and servers that the tests talk to (Debian; needs root)
+	scripts/install-test-clients
+
+clean:            ## forget everything that make made
+	rm -rf $(VENV) build dist *.egg-info src/*.egg-info .mypy_cache .ruff_cache .hypothesis
+
+$(VENV)/made:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --upgrade "pip>=25.1"
+	touch $@
+
+# A plain install, not an editable one: the hot packages are compiled on the way (see setup.py).
+$(VENV)/installed: $(VENV)/made $(SOURCES)
+	$(BIN)/python -m pip install -q --upgrade .
+	touch $@
+
+$(VENV)/tested: $(VENV)/installed
+	$(BIN)/python -m pip install -q --group test
+	touch $@
+
+$(VENV)/checked: $(VENV)/tested
+	$(BIN)/python -m pip install -q --group check
+	touch $@
