@@ -37,9 +37,10 @@ class Clock:
 class StoreThread:
     """The one thread that commits."""
 
-    def __init__(self, store: Store, done: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, done: Callable[[str], None], broken: Callable[[Exception], None]) -> None:
         self._store = store
         self._done = done
+        self._broken = broken
         self._batches: SimpleQueue[tuple[Batch, int] | None] = SimpleQueue()
         self._runner = threading.Thread(target=self._run, name="hall-store", daemon=True)
 
@@ -68,6 +69,9 @@ class StoreThread:
                     self._store.commit(batch, now_us)
             except StoreError as error:
                 trouble = str(error) or "the store failed"
+            except Exception as error:  # noqa: BLE001 (a fault of ours: the loop must hear of it)
+                self._broken(error)
+                return
             self._done(trouble)
 
 
@@ -85,7 +89,7 @@ class Driver:
         self.store = store
         self.clock = clock if clock is not None else Clock()
         self._on_trouble = on_trouble
-        self._store_thread = StoreThread(store, self._store_done)
+        self._store_thread = StoreThread(store, self._store_done, self._store_broken)
         self.engine = Engine(scheduler, self._store_thread)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turning = False
@@ -204,6 +208,15 @@ class Driver:
         """On the store's thread."""
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self._store_answered, trouble)
+
+    def _store_broken(self, error: Exception) -> None:
+        """On the store's thread: a law of ours is broken, and the loop's last handler must say so."""
+
+        def fail_loudly() -> None:
+            raise error
+
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(fail_loudly)
 
     def _store_answered(self, trouble: str) -> None:
         self.turn()

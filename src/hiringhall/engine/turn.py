@@ -86,8 +86,6 @@ class Engine:
                 self._flush(session)
             else:
                 self._gathering.append(session)
-                if len(session.out) > HELD_MESSAGES_MAX and session.link is not None:
-                    session.link.pause()
         outbox.clear()
         if self._batch is None:
             if scheduler.store_trouble:
@@ -98,6 +96,9 @@ class Engine:
                 self._commit()
             elif self._gathering:
                 self._release_all()
+        for session in self._gathering:
+            if len(session.out) > HELD_MESSAGES_MAX and session.link is not None:
+                session.link.pause()
 
     @property
     def busy(self) -> bool:
@@ -145,6 +146,8 @@ class Engine:
         self._sealed = []
         for session in self._gathering:
             _recall(session, withdrawn, refusal)
+        for session in self.outbox:
+            _recall(session, withdrawn, refusal)
         self._flush_unpledged()
         self._retry_us = scheduler.now_us + self._retry_pause_us
         self._retry_pause_us = min(self._retry_pause_us * 2, RETRY_MAX_US)
@@ -180,7 +183,7 @@ class Engine:
         waiting: list[Session] = []
         for session in self._gathering:
             if session.pledges is None:
-                self._flush(session)
+                self._release(session)
             else:
                 waiting.append(session)
         self._gathering = waiting
@@ -188,8 +191,13 @@ class Engine:
     def _release_all(self) -> None:
         """There is nothing to commit: what was pledged is on disk already."""
         for session in self._gathering:
-            self._flush(session)
+            self._release(session)
         self._gathering = []
+
+    def _release(self, session: Session) -> None:
+        self._flush(session)
+        if session.link is not None:
+            session.link.resume()
 
     def _flush(self, session: Session) -> None:
         out = session.out
