@@ -76,6 +76,9 @@ class Session(Peer):
         """What to send in place of the acknowledgement of `job`, because the store failed."""
         raise BrokenLaw("a dialect's session says how it takes back an acknowledgement")
 
+    def parted(self) -> None:
+        """The connection is gone; the core has been told."""
+
     def send(self, data: bytes) -> None:
         """Say something that is true already."""
         out = self.out

@@ -68,6 +68,7 @@ class Engine:
         """A peer is gone, inside a turn: what it was still to be told is nobody's any more."""
         session.link = None
         self.scheduler.leave(session)
+        session.parted()
 
     def begin(self, now_us: int) -> None:
         """A turn starts: it is `now_us` for all of it."""
