@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import socket
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from hiringhall.dialects.session import Caller
 
@@ -109,7 +109,8 @@ class Connection(asyncio.Protocol):
     # --- asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        # uvloop's transports do what asyncio.Transport says without being one.
+        transport = cast("asyncio.Transport", transport)
         door = self._door
         options = door.options
         if len(door.connections) >= options.connections_max:
