@@ -1,0 +1,256 @@
+"""The text protocol: a line in, a line or a table out, in gearmand's own bytes.
+
+The law: what peers chose to call themselves or their functions cannot break a line of a table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.core.errors import Refusal
+from hiringhall.core.queues import NO_BOUND
+from hiringhall.dialects.session import Session
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job
+    from hiringhall.dialects.gearman.door import GearmanDoor
+
+LINE_BYTES_MAX: Final = 65_536
+ROWS_MAX: Final = 100_000
+"""Lines of a table of jobs; the rest is left out, so that a look at a full hall does not stop it."""
+WORDS_MAX: Final = 500_000
+"""Likewise, names in the table of workers."""
+
+OK: Final = b"OK\r\n"
+DOT: Final = b".\n"
+OVERLONG: Final = b"ERR LINE_TOO_LONG A+line+has+at+most+%d+bytes\r\n" % LINE_BYTES_MAX
+UNKNOWN_JOB: Final = b"ERR UNKNOWN_JOB\r\n"
+UNKNOWN_ERROR: Final = b"ERR UNKNOWN_ERROR\r\n"
+UNKNOWN_SHOW: Final = b"ERR UNKNOWN_SHOW_ARGUMENTS\r\n"
+IN_USE: Final = b"ERR there are still connected workers or executing clients\r\n"
+NO_FUNCTION: Final = b"ERR function not found\r\n"
+NO_SHUTDOWN: Final = b"ERR NOT_ALLOWED shutdown+is+switched+off+at+this+door\r\n"
+
+_PRINTABLE: Final = bytes(byte if byte >= 32 and byte != 127 else ord("?") for byte in range(256))
+_WORD_BYTES_MAX: Final = 64
+_NUMBER_DIGITS_MAX: Final = 10
+
+
+class Lines:
+    """Cuts a stream into lines, however it arrives."""
+
+    __slots__ = ("_kept", "_line", "overlong", "partial")
+
+    def __init__(self) -> None:
+        self.partial = False
+        """A line has begun and its end has not arrived."""
+        self.overlong = False
+        self._kept = bytearray()
+        self._line: bytes | None = None
+
+    def feed(self, data: bytes, at: int) -> int:
+        """Take the rest of one line, or all there is; says where in `data` to read on."""
+        cut = data.find(b"\n", at)
+        after = len(data) if cut < 0 else cut
+        if len(self._kept) + after - at > LINE_BYTES_MAX:
+            self.overlong = True
+            self._kept = bytearray()
+            self.partial = False
+            return len(data)
+        self._kept += data[at:after]
+        self.partial = cut < 0
+        if cut < 0:
+            return after
+        self._line = bytes(self._kept).removesuffix(b"\r")
+        self._kept = bytearray()
+        return cut + 1
+
+    def take(self) -> bytes | None:
+        """The line that `feed` completed, once."""
+        line = self._line
+        self._line = None
+        return line
+
+
+def answer(session: Session, door: GearmanDoor, line: bytes) -> None:
+    """Do what a line says, and tell the session."""
+    words = line.split(b" ")
+    words = words[:1] + [word for word in words[1:] if word]
+    command = words[0].lower()
+    count = len(words)
+    if command == b"status":
+        session.send(_status(door))
+    elif command == b"prioritystatus":
+        session.send(_priority_status(door))
+    elif command == b"workers":
+        session.send(_workers(door))
+    elif command == b"jobs":
+        session.send(_jobs(door))
+    elif command == b"show" and count >= 2:
+        session.send(_show(door, [word.lower() for word in words[1:]]))
+    elif command == b"cancel" and count >= 3:
+        _cancel(session, door, words)
+    elif command == b"maxqueue":
+        session.send(_limit(door, words))
+    elif command in (b"create", b"drop"):
+        if count != 3 or words[1].lower() != b"function":
+            session.send(_incomplete(command))
+        elif command == b"create":
+            session.send(_create(door, words[2]))
+        else:
+            session.send(_drop(door, words[2]))
+    elif command == b"getpid":
+        session.send(b"OK %d\n" % door.house.pid)
+    elif command == b"verbose":
+        session.send(b"OK %s\n" % door.house.verbose.encode())
+    elif command == b"version":
+        session.send(b"OK %s\n" % door.house.version.encode())
+    elif command == b"shutdown":
+        session.send(_shut_down(door, words))
+    else:
+        session.send(
+            b"ERR UNKNOWN_COMMAND Unknown+server+command%s\r\n" % _printable(words[0][:_WORD_BYTES_MAX])
+        )
+
+
+def _printable(name: bytes) -> bytes:
+    return name.translate(_PRINTABLE)
+
+
+def _incomplete(command: bytes) -> bytes:
+    return b"ERR INVALID_ARGUMENTS An+incomplete+set+of+arguments+was+sent+to+this+command+%s\r\n" % command
+
+
+def _status(door: GearmanDoor) -> bytes:
+    """function, jobs, running jobs, workers."""
+    rows: list[bytes] = []
+    for name, queue in door.hall.queues.items():
+        live, leased, workers = queue.counts()
+        rows.append(b"%s\t%d\t%d\t%d\n" % (_printable(name), live, leased, workers))
+    return b"".join(rows) + DOT
+
+
+def _priority_status(door: GearmanDoor) -> bytes:
+    """function, waiting jobs of high, normal and low priority, workers."""
+    rows: list[bytes] = []
+    for name, queue in door.hall.queues.items():
+        high, normal, low = queue.lanes
+        row = (_printable(name), high.ready, normal.ready, low.ready, len(queue.workers))
+        rows.append(b"%s\t%d\t%d\t%d\t%d\n" % row)
+    return b"".join(rows) + DOT
+
+
+def _workers(door: GearmanDoor) -> bytes:
+    """Everybody at this door, and the workers who came in by others: descriptor, address, id, functions."""
+    guests: list[tuple[Session, bytes]] = [(session, session.client_id) for session in door.sessions]
+    for worker in door.hall.workers:
+        peer = worker.peer
+        if isinstance(peer, Session) and peer not in door.sessions:
+            guests.append((peer, worker.name))
+    words: list[bytes] = []
+    for session, name in guests:
+        caller = session.caller
+        address = caller.address.encode() or b"-"
+        words.append(b"%d %s %s :" % (caller.descriptor, address, _printable(name) or b"-"))
+        if session.worker is not None:
+            words += [b" " + _printable(queue.name) for queue in session.worker.abilities]
+        words.append(b"\n")
+        if len(words) > WORDS_MAX:
+            break
+    return b"".join(words) + DOT
+
+
+def _show(door: GearmanDoor, words: list[bytes]) -> bytes:
+    if words == [b"jobs"]:
+        return _jobs(door)
+    if words == [b"unique", b"jobs"]:
+        return _unique_jobs(door)
+    return UNKNOWN_SHOW
+
+
+def _jobs(door: GearmanDoor) -> bytes:
+    """handle, lost workers, whether nobody waits for it any more, whether it is durable."""
+    rows: list[bytes] = []
+    for job in door.hall.jobs.values():
+        abandoned = job.watchers is None and not job.terms.detached
+        row = (door.handle(job.id), job.losses, abandoned, job.terms.durable)
+        rows.append(b"%s\t%d\t%d\t%d\n" % row)
+        if len(rows) == ROWS_MAX:
+            break
+    return b"".join(rows) + DOT
+
+
+def _unique_jobs(door: GearmanDoor) -> bytes:
+    rows: list[bytes] = []
+    for job in door.hall.jobs.values():
+        if job.key:
+            rows.append((b"-" if b"\0" in job.key else _printable(job.key)) + b"\n")
+            if len(rows) == ROWS_MAX:
+                break
+    return b"".join(rows) + DOT
+
+
+def _cancel(session: Session, door: GearmanDoor, words: list[bytes]) -> None:
+    if len(words) != 3 or words[1].lower() != b"job":
+        session.send(UNKNOWN_ERROR)
+        return
+    job: Job | None = door.hall.jobs.get(door.job_id(words[2]))
+    if job is None:
+        session.send(UNKNOWN_JOB)
+    else:
+        door.hall.cancel(job, b"cancelled at the text protocol")
+        session.conclude(job, OK)
+
+
+def _limit(door: GearmanDoor, words: list[bytes]) -> bytes:
+    """`F`: no limit. `F N`: one for all priorities. `F high normal low`: one for each. 0 is no limit."""
+    numbers = words[2:5]
+    if len(words) < 2 or len(words) > 5:
+        return _incomplete(words[0].lower())
+    maxima = [NO_BOUND] * 3
+    for place, text in enumerate(numbers):
+        digits = text.removeprefix(b"-")
+        if not digits.isdigit() or len(digits) > _NUMBER_DIGITS_MAX:
+            return _incomplete(words[0].lower())
+        if int(text) > 0:
+            maxima[place] = int(text)
+    if len(numbers) == 1:
+        maxima = maxima[:1] * 3
+    try:
+        door.hall.queue(words[1]).maxima = maxima
+    except Refusal as refusal:
+        return _refused(refusal)
+    return OK
+
+
+def _create(door: GearmanDoor, name: bytes) -> bytes:
+    try:
+        door.hall.queue(name)
+    except Refusal:
+        return b"ERR CREATE_FUNCTION %s\r\n" % _printable(name[:_WORD_BYTES_MAX])
+    return OK
+
+
+def _drop(door: GearmanDoor, name: bytes) -> bytes:
+    queue = door.hall.queues.get(name)
+    if queue is None:
+        return NO_FUNCTION
+    try:
+        door.hall.drop_queue(queue)
+    except Refusal:
+        return IN_USE
+    return OK
+
+
+def _shut_down(door: GearmanDoor, words: list[bytes]) -> bytes:
+    graceful = len(words) == 2 and words[1].lower() == b"graceful"
+    if len(words) > 1 and not graceful:
+        return _incomplete(b"shutdown")
+    if not door.options.shutdown_allowed:
+        return NO_SHUTDOWN
+    door.house.stop(graceful)
+    return OK
+
+
+def _refused(refusal: Refusal) -> bytes:
+    return b"ERR %s %s\r\n" % (refusal.reason.upper().encode(), refusal.text.replace(" ", "+").encode())

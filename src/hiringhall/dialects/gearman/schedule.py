@@ -1,0 +1,50 @@
+"""When a SUBMIT_JOB_SCHED is due.
+
+The reading, since the protocol's text leaves it open: the job runs once, at the next minute that matches,
+never in the minute of its submission. A field that is empty, "*" or a number out of range matches
+everything; weekday 0 is Monday. When both the day and the weekday are given, either of them will do, as in
+cron. What is no number is refused, because a guess would run the job at the wrong time.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, tzinfo
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+from hiringhall.core.errors import BAD_REQUEST, Refusal
+
+_FIELDS: Final = (("minute", 0, 59), ("hour", 0, 23), ("day", 1, 31), ("month", 1, 12), ("weekday", 0, 6))
+
+
+def find_zone(name: str) -> tzinfo:
+    """The time zone in which schedules are read. Raises ZoneInfoNotFoundError, or ValueError for no name."""
+    return UTC if name == "UTC" else ZoneInfo(name)
+
+
+def next_due_us(fields: list[bytes], now_us: int, zone: tzinfo) -> int:
+    """The next matching minute after `now_us`, for minute, hour, day, month, weekday. May raise Refusal."""
+    parts: list[str] = []
+    for text, (name, low, high) in zip(fields, _FIELDS, strict=True):
+        parts.append(_read_field(text, name, low, high))
+    if parts[4] != "*":
+        parts[4] = str((int(parts[4]) + 1) % 7)  # cron's weeks start on Sunday
+    now = datetime.fromtimestamp(now_us // 1_000_000, zone)
+    try:
+        due = next(CronSim(" ".join(parts), now))
+    except (CronSimError, StopIteration):
+        raise Refusal(BAD_REQUEST, "no day matches this schedule") from None
+    return int(due.timestamp()) * 1_000_000
+
+
+def _read_field(text: bytes, name: str, low: int, high: int) -> str:
+    if text in (b"", b"*"):
+        return "*"
+    digits = text.removeprefix(b"-")
+    if not digits.isdigit():
+        raise Refusal(BAD_REQUEST, f"the {name} of a schedule is a number from {low} to {high}, or * for any")
+    if digits is not text or len(digits) > 2 or not low <= int(digits) <= high:
+        return "*"
+    return str(int(digits))

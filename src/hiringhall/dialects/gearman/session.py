@@ -1,0 +1,416 @@
+"""One connection of the Gearman protocol: a client, a worker, both at once, or a person at the text protocol.
+
+The law: whatever arrives, however it is cut up, `receive` never raises; what came before a bad packet
+counts; the stream goes on after a mistake unless its packets can no longer be told apart.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.core.errors import Refusal
+from hiringhall.core.jobs import DONE, FAILED, FAILURE, LEASED, JobSpec
+from hiringhall.dialects.gearman import admin, replies, wire
+from hiringhall.dialects.gearman.door import GearmanDoor, GearmanOptions, House
+from hiringhall.dialects.gearman.schedule import next_due_us
+from hiringhall.dialects.session import Session
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job, Lease, Terms
+    from hiringhall.core.workers import Worker
+    from hiringhall.dialects.session import Caller
+
+__all__ = ["GearmanDoor", "GearmanOptions", "GearmanSession", "House"]
+
+CLIENT_ID_BYTES_MAX: Final = 128
+APART_BYTES_MIN: Final = 16_384
+"""Data at least this long is sent beside its packet's opening, without a copy of its own."""
+DATA_KEY_PREFIX: Final = b"\0data:"
+"""Before the digest that is the key of a job submitted as "-": no client's unique can hold a NUL."""
+SECONDS_DIGITS_MAX: Final = 10
+
+
+class GearmanSession(Session):
+    """One peer's conversation."""
+
+    def __init__(self, caller: Caller, door: GearmanDoor) -> None:
+        super().__init__(caller)
+        self.client_id = b""
+        """What the peer calls itself."""
+        self._door = door
+        self._hall = door.hall
+        self._reader = wire.Reader(wire.REQUEST, door.options.packet_bytes_max)
+        self._lines: admin.Lines | None = None
+        """Set while a text command has begun and not ended."""
+        self._exceptions = door.options.exceptions_by_default
+        """The peer wants to hear WORK_EXCEPTION."""
+        self._excepted = 0
+        """The job this worker raised an exception for last: some send a WORK_FAIL after it."""
+        door.sessions[self] = None
+
+    def parted(self) -> None:
+        """The connection is gone."""
+        self._door.sessions.pop(self, None)
+
+    # --- what arrives
+
+    def receive(self, data: bytes) -> None:
+        worker = self.worker
+        if worker is not None:
+            self._hall.beat(worker)
+        reader = self._reader
+        at = 0
+        if self._lines is not None:
+            at = self._receive_text(data, 0)
+        while not self.closing:
+            for packet_type, body in reader.feed(data, at):
+                self._take_in(packet_type, body)
+            error = reader.error
+            if error is None:
+                return
+            at = reader.error_at
+            if at < 0 or data[at] == 0:
+                code = replies.INVALID_MAGIC if error.code == wire.BAD_MAGIC else replies.ARGUMENT_TOO_LARGE
+                self.send(replies.error(code, error.text))
+                self.finish()
+                return
+            reader.resume()
+            at = self._receive_text(data, at)
+
+    def _receive_text(self, data: bytes, at: int) -> int:
+        """Text commands, as many as follow each other; says where in `data` the next packet starts."""
+        lines = self._lines or admin.Lines()
+        end = len(data)
+        while at < end and (lines.partial or data[at] != 0):
+            at = lines.feed(data, at)
+            line = lines.take()
+            if line is not None:
+                admin.answer(self, self._door, line)
+            elif lines.overlong:
+                self.send(admin.OVERLONG)
+                self.finish()
+        self._lines = lines if lines.partial else None
+        return at
+
+    def _take_in(self, packet_type: int, body: bytes) -> None:
+        """The most frequent packets stand first."""
+        if packet_type == wire.SUBMIT_JOB:
+            self._submit(packet_type, body, self)
+        elif packet_type == wire.WORK_COMPLETE:
+            self._report(packet_type, body)
+        elif packet_type == wire.GRAB_JOB:
+            self._grab(packet_type)
+        elif packet_type == wire.PRE_SLEEP:
+            self._hall.sleep(self._as_worker())
+        elif packet_type in (wire.SUBMIT_JOB_BG, wire.SUBMIT_JOB_HIGH_BG, wire.SUBMIT_JOB_LOW_BG):
+            self._submit(packet_type, body, None)
+        elif packet_type in (wire.SUBMIT_JOB_HIGH, wire.SUBMIT_JOB_LOW):
+            self._submit(packet_type, body, self)
+        elif packet_type in (wire.GRAB_JOB_UNIQ, wire.GRAB_JOB_ALL):
+            self._grab(packet_type)
+        elif packet_type in (wire.WORK_DATA, wire.WORK_WARNING, wire.WORK_EXCEPTION):
+            self._report(packet_type, body)
+        elif packet_type == wire.WORK_FAIL:
+            self._report_failure(body)
+        elif packet_type == wire.WORK_STATUS:
+            self._report_progress(body)
+        elif packet_type in (wire.CAN_DO, wire.CAN_DO_TIMEOUT, wire.CANT_DO, wire.RESET_ABILITIES):
+            self._change_abilities(packet_type, body)
+        elif packet_type == wire.GET_STATUS:
+            self._tell_status(body)
+        elif packet_type == wire.GET_STATUS_UNIQUE:
+            self._tell_status_unique(body)
+        elif packet_type == wire.SUBMIT_JOB_EPOCH:
+            self._submit_at(body)
+        elif packet_type == wire.SUBMIT_JOB_SCHED:
+            self._submit_scheduled(body)
+        elif packet_type in (wire.SUBMIT_REDUCE_JOB, wire.SUBMIT_REDUCE_JOB_BACKGROUND):
+            self._submit_reduce(packet_type, body)
+        elif packet_type == wire.ECHO_REQ:
+            self.send(wire.pack_response(wire.ECHO_RES, body))
+        elif packet_type == wire.OPTION_REQ:
+            self._set_option(body)
+        elif packet_type == wire.SET_CLIENT_ID:
+            self._set_client_id(body)
+        elif packet_type != wire.ALL_YOURS:
+            self.send(replies.unexpected(packet_type))
+
+    # --- a client's words
+
+    def _submit(self, packet_type: int, body: bytes, watcher: Session | None) -> None:
+        # reverse 00 some-unique 00 payload
+        first = body.find(b"\0")
+        second = body.find(b"\0", first + 1)
+        if first < 0 or second < 0:
+            self.send(replies.incomplete(packet_type))
+            return
+        queue = body[:first]
+        key = body[first + 1 : second]
+        payload = body[second + 1 :]
+        if key == b"-":
+            key = data_key(payload)
+        try:
+            job = self._hall.submit(JobSpec(queue, payload, key, self._door.terms[packet_type]), watcher)
+        except Refusal as refusal:
+            self.send(replies.refused(refusal))
+            return
+        self.acknowledge(job, replies.created(self._door.handle(job.id)))
+
+    def _submit_at(self, body: bytes) -> None:
+        # reverse 00 some-unique 00 1767225600 00 payload
+        args = wire.split(body, 4)
+        if args is None:
+            self.send(replies.incomplete(wire.SUBMIT_JOB_EPOCH))
+            return
+        seconds = args[2]
+        if not seconds.isdigit() or len(seconds) > SECONDS_DIGITS_MAX:
+            text = (
+                f"the epoch of a job is a number of seconds since 1970, of at most {SECONDS_DIGITS_MAX} digits"
+            )
+            self.send(replies.error(replies.INVALID_ARGUMENT, text))
+            return
+        terms = self._door.terms[wire.SUBMIT_JOB_EPOCH]
+        self._submit_special(args[0], args[1], args[3], terms, None, int(seconds) * 1_000_000, None)
+
+    def _submit_scheduled(self, body: bytes) -> None:
+        # reverse 00 some-unique 00 30 00 * 00 * 00 * 00 0 00 payload: the next Monday, at half past any hour
+        args = wire.split(body, 8)
+        if args is None:
+            self.send(replies.incomplete(wire.SUBMIT_JOB_SCHED))
+            return
+        try:
+            due_us = next_due_us(args[2:7], self._hall.now_us, self._door.zone)
+        except Refusal as refusal:
+            self.send(replies.refused(refusal))
+            return
+        self._submit_special(
+            args[0], args[1], args[7], self._door.terms[wire.SUBMIT_JOB_SCHED], None, due_us, None
+        )
+
+    def _submit_reduce(self, packet_type: int, body: bytes) -> None:
+        # map 00 some-unique 00 reduce 00 payload
+        args = wire.split(body, 4)
+        if args is None:
+            self.send(replies.incomplete(packet_type))
+            return
+        extras = {"reducer": args[2]} if args[2] else None
+        watcher = self if packet_type == wire.SUBMIT_REDUCE_JOB else None
+        self._submit_special(args[0], args[1], args[3], self._door.terms[packet_type], watcher, 0, extras)
+
+    def _submit_special(
+        self,
+        queue: bytes,
+        unique: bytes,
+        payload: bytes,
+        terms: Terms,
+        watcher: Session | None,
+        due_us: int,
+        extras: dict[str, bytes] | None,
+    ) -> None:
+        key = data_key(payload) if unique == b"-" else unique
+        try:
+            job = self._hall.submit(JobSpec(queue, payload, key, terms, due_us, (), extras), watcher)
+        except Refusal as refusal:
+            self.send(replies.refused(refusal))
+            return
+        self.acknowledge(job, replies.created(self._door.handle(job.id)))
+
+    def _tell_status(self, body: bytes) -> None:
+        handle = body.partition(b"\0")[0]
+        job = self._hall.jobs.get(self._door.job_id(handle))
+        self.send(wire.pack_response(wire.STATUS_RES, handle, *_status(job)))
+
+    def _tell_status_unique(self, body: bytes) -> None:
+        unique = body.partition(b"\0")[0]
+        job = self._hall.find_unique(unique)
+        waiting = len(job.watchers) if job is not None and job.watchers is not None else 0
+        self.send(wire.pack_response(wire.STATUS_RES_UNIQUE, unique, *_status(job), b"%d" % waiting))
+
+    def _set_option(self, body: bytes) -> None:
+        if body.rstrip(b"\0").lower() == b"exceptions":
+            self._exceptions = True
+            self.send(wire.pack_response(wire.OPTION_RES, body))
+        else:
+            self.send(replies.error(replies.UNKNOWN_OPTION, "the only option is: exceptions"))
+
+    # --- a worker's words
+
+    def _as_worker(self) -> Worker:
+        worker = self.worker
+        if worker is None:
+            worker = self._hall.worker(self)
+            worker.name = self.client_id
+            worker.rotate = self._door.options.round_robin
+        return worker
+
+    def _set_client_id(self, body: bytes) -> None:
+        client_id = body.partition(b"\0")[0]
+        if len(client_id) > CLIENT_ID_BYTES_MAX:
+            text = f"a client's id may have {CLIENT_ID_BYTES_MAX} bytes"
+            self.send(replies.error(replies.ARGUMENT_TOO_LARGE, text))
+            return
+        self.client_id = client_id
+        if self.worker is not None:
+            self.worker.name = client_id
+
+    def _change_abilities(self, packet_type: int, body: bytes) -> None:
+        worker = self._as_worker()
+        if packet_type == wire.RESET_ABILITIES:
+            self._hall.cant_do_any(worker)
+            return
+        function = body
+        run_us = 0
+        if packet_type == wire.CAN_DO_TIMEOUT:
+            args = wire.split(body, 2)
+            if args is None:
+                self.send(replies.incomplete(packet_type))
+                return
+            function = args[0]
+            if not args[1].isdigit() or len(args[1]) > SECONDS_DIGITS_MAX:
+                text = "the timeout of a function is a whole number, 0 for none"
+                self.send(replies.error(replies.INVALID_ARGUMENT, text))
+                return
+            run_us = int(args[1]) * self._door.options.timeout_unit_us
+        if b"\0" in function:
+            self.send(replies.error(replies.INVALID_ARGUMENT, "the name of a function holds no NUL"))
+        elif packet_type == wire.CANT_DO:
+            self._hall.cant_do(worker, function)
+        else:
+            try:
+                self._hall.can_do(worker, function, run_us)
+            except Refusal as refusal:
+                self.send(replies.refused(refusal))
+
+    def _grab(self, packet_type: int) -> None:
+        lease = self._hall.take(self._as_worker())
+        if lease is None:
+            self.send(replies.NO_JOB)
+            return
+        job = lease.job
+        if job.id == self._excepted:
+            self._excepted = 0
+        handle = self._door.handle(job.id)
+        if packet_type == wire.GRAB_JOB:
+            self._send_with(replies.ASSIGN_HEAD, handle + b"\0" + job.queue.name + b"\0", job.payload)
+            return
+        before = b"\0".join((handle, job.queue.name, shown_unique(job.key), b""))
+        reducer = job.extras.get("reducer", b"") if job.extras is not None else b""
+        if packet_type == wire.GRAB_JOB_ALL and reducer:
+            self._send_with(replies.ASSIGN_ALL_HEAD, before + reducer + b"\0", job.payload)
+        else:
+            self._send_with(replies.ASSIGN_UNIQ_HEAD, before, job.payload)
+
+    def _report(self, packet_type: int, body: bytes) -> None:
+        # H:hall:68719476737 00 data
+        cut = body.find(b"\0")
+        if cut < 0:
+            self.send(replies.incomplete(packet_type))
+            return
+        data = body[cut + 1 :]
+        try:
+            lease = self._find_lease(body[:cut])
+            if packet_type == wire.WORK_COMPLETE:
+                self._hall.finish(lease, data)
+            elif packet_type == wire.WORK_EXCEPTION:
+                self._excepted = lease.job.id
+                self._hall.fail(lease, FAILURE, data)
+            else:
+                self._hall.chunk(lease, data, packet_type == wire.WORK_WARNING)
+        except Refusal as refusal:
+            self.send(replies.refused(refusal))
+
+    def _report_failure(self, body: bytes) -> None:
+        handle = body.partition(b"\0")[0]
+        if self._excepted and self._door.job_id(handle) == self._excepted:
+            self._excepted = 0
+            return
+        try:
+            self._hall.fail(self._find_lease(handle))
+        except Refusal as refusal:
+            self.send(replies.refused(refusal))
+
+    def _report_progress(self, body: bytes) -> None:
+        # H:hall:68719476737 00 3 00 10
+        args = wire.split(body, 3)
+        if args is None:
+            self.send(replies.incomplete(wire.WORK_STATUS))
+            return
+        try:
+            lease = self._find_lease(args[0])
+            self._hall.progress(lease, _leading_number(args[1]), _leading_number(args[2]))
+        except Refusal as refusal:
+            self.send(replies.refused(refusal))
+
+    def _find_lease(self, handle: bytes) -> Lease:
+        return self._hall.find_lease(self._as_worker(), self._door.job_id(handle))
+
+    # --- notices
+
+    def woken(self) -> None:
+        self.send(replies.NOOP)
+
+    def progressed(self, job: Job) -> None:
+        numerator = b"%d" % job.numerator
+        denominator = b"%d" % job.denominator
+        self.send(wire.pack_response(wire.WORK_STATUS, self._door.handle(job.id), numerator, denominator))
+
+    def chunked(self, job: Job, data: bytes, warning: bool) -> None:
+        head = replies.WARNING_HEAD if warning else replies.DATA_HEAD
+        self._send_with(head, self._door.handle(job.id) + b"\0", data)
+
+    def ended(self, job: Job) -> None:
+        handle = self._door.handle(job.id)
+        if job.state == DONE:
+            head = replies.COMPLETE_HEAD
+        elif job.state == FAILED and self._exceptions and job.result:
+            head = replies.EXCEPTION_HEAD
+        else:
+            self.conclude(job, wire.pack_response(wire.WORK_FAIL, handle))
+            return
+        result = job.result
+        opening = replies.opening(head, handle + b"\0", len(result))
+        if len(result) < APART_BYTES_MIN:
+            self.conclude(job, opening + result)
+        else:
+            self.conclude(job, opening)
+            self.send(result)
+
+    def recalled(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002 (the client knows no handle yet)
+        return replies.refused(refusal)
+
+    def _send_with(self, head: bytes, before: bytes, data: bytes) -> None:
+        opening = replies.opening(head, before, len(data))
+        if len(data) < APART_BYTES_MIN:
+            self.send(opening + data)
+        else:
+            self.send(opening)
+            self.send(data)
+
+
+def data_key(payload: bytes) -> bytes:
+    """The key of a job submitted with the unique "-": its data. No data, no key."""
+    return DATA_KEY_PREFIX + blake2b(payload, digest_size=16).digest() if payload else b""
+
+
+def shown_unique(key: bytes) -> bytes:
+    """A key as this protocol can say it."""
+    return b"-" if b"\0" in key else key
+
+
+def _status(job: Job | None) -> tuple[bytes, bytes, bytes, bytes]:
+    """Known, running, numerator, denominator."""
+    if job is None:
+        return b"0", b"0", b"0", b"0"
+    running = b"1" if job.state == LEASED else b"0"
+    return b"1", running, b"%d" % job.numerator, b"%d" % job.denominator
+
+
+def _leading_number(text: bytes) -> int:
+    """As the C library reads it: the digits up to the first other character, at most 32 bits of it; else 0."""
+    digits = 0
+    for character in text[:10]:
+        if not 48 <= character <= 57:
+            break
+        digits += 1
+    return min(int(text[:digits]), 0xFFFFFFFF) if digits else 0

@@ -1,0 +1,237 @@
+"""The text protocol, in gearmand's bytes."""
+
+from __future__ import annotations
+
+import pytest
+from gearman_room import SECOND_US, START_US, Room
+
+from hiringhall.core.jobs import CANCELLED
+from hiringhall.core.limits import Limits
+from hiringhall.core.queues import NO_BOUND
+from hiringhall.dialects.gearman import admin, wire
+from hiringhall.dialects.gearman.session import GearmanOptions
+from hiringhall.dialects.session import Caller, Session
+
+INCOMPLETE = b"ERR INVALID_ARGUMENTS An+incomplete+set+of+arguments+was+sent+to+this+command+%s\r\n"
+UNKNOWN = b"ERR UNKNOWN_COMMAND Unknown+server+command%s\r\n"
+
+ANSWERS = [
+    (b"status", b".\n"),
+    (b"STATUS", b".\n"),
+    (b"prioritystatus", b".\n"),
+    (b"jobs", b".\n"),
+    (b"show jobs", b".\n"),
+    (b"show  jobs ", b".\n"),
+    (b"show unique jobs", b".\n"),
+    (b"show", UNKNOWN % b"show"),
+    (b"show x", b"ERR UNKNOWN_SHOW_ARGUMENTS\r\n"),
+    (b"cancel job H:x:1", b"ERR UNKNOWN_JOB\r\n"),
+    (b"cancel", UNKNOWN % b"cancel"),
+    (b"cancel x y", b"ERR UNKNOWN_ERROR\r\n"),
+    (b"cancel job a b", b"ERR UNKNOWN_ERROR\r\n"),
+    (b"maxqueue", INCOMPLETE % b"maxqueue"),
+    (b"maxqueue f", b"OK\r\n"),
+    (b"maxqueue f 5", b"OK\r\n"),
+    (b"maxqueue f 5 6 7", b"OK\r\n"),
+    (b"maxqueue f many", INCOMPLETE % b"maxqueue"),
+    (b"create function f", b"OK\r\n"),
+    (b"create", INCOMPLETE % b"create"),
+    (b"create function", INCOMPLETE % b"create"),
+    (b"create x y", INCOMPLETE % b"create"),
+    (b"create function " + b"f" * 600, b"ERR CREATE_FUNCTION " + b"f" * 64 + b"\r\n"),
+    (b"drop function nope", b"ERR function not found\r\n"),
+    (b"drop", INCOMPLETE % b"drop"),
+    (b"getpid", b"OK 4711\n"),
+    (b"getpid x", b"OK 4711\n"),
+    (b"verbose", b"OK INFO\n"),
+    (b"version", b"OK 1.2.3\n"),
+    (b"version  ", b"OK 1.2.3\n"),
+    (b"shutdown now", INCOMPLETE % b"shutdown"),
+    (b"blah foo bar", UNKNOWN % b"blah"),
+    (b"", UNKNOWN % b""),
+    (b" ", UNKNOWN % b""),
+    (b"  version", UNKNOWN % b""),
+    (b"sta\0tus", UNKNOWN % b"sta?tus"),
+    (b"x" * 5000, UNKNOWN % (b"x" * 64)),
+]
+
+
+@pytest.mark.parametrize(("line", "answer"), ANSWERS)
+@pytest.mark.parametrize("ending", [b"\n", b"\r\n"])
+def test_every_answer_fed_three_ways(line: bytes, answer: bytes, ending: bytes) -> None:
+    whole = line + ending
+    assert Room().guest().say_bytes(whole).reads() == answer
+    drip = Room().guest()
+    for byte in whole:
+        assert drip.reads() == b""
+        drip.say_bytes(bytes([byte]))
+    assert drip.reads() == answer
+    assert Room().guest().say_bytes(whole + b"ver").say_bytes(b"sion\n").reads() == answer + b"OK 1.2.3\n"
+
+
+def test_text_and_packets_take_turns_on_one_connection(room: Room) -> None:
+    guest = room.guest()
+    guest.say_bytes(
+        wire.pack_request(wire.ECHO_REQ, b"1")
+        + b"version\ngetpid\n"
+        + wire.pack_request(wire.ECHO_REQ, b"2")
+        + b"ver"
+    )
+    echo_1 = wire.pack_response(wire.ECHO_RES, b"1")
+    echo_2 = wire.pack_response(wire.ECHO_RES, b"2")
+    assert guest.reads() == echo_1 + b"OK 1.2.3\nOK 4711\n" + echo_2
+    guest.say_bytes(b"sion\n" + wire.pack_request(wire.ECHO_REQ, b"1"))
+    assert guest.reads() == b"OK 1.2.3\n" + echo_1
+
+
+def test_a_line_has_a_limit(room: Room) -> None:
+    guest = room.guest().say_bytes(b"x" * admin.LINE_BYTES_MAX)
+    assert guest.reads() == b""
+    guest.say_bytes(b"\n")
+    assert guest.reads() == UNKNOWN % (b"x" * 64)
+    guest.say_bytes(b"version\n" + b"x" * (admin.LINE_BYTES_MAX + 1) + b"\nversion\n")
+    assert guest.reads() == b"OK 1.2.3\n" + admin.OVERLONG
+    assert guest.session.closing
+    assert guest.say_bytes(b"version\n").reads() == b""
+
+
+def test_status_counts_jobs_running_jobs_and_workers(room: Room) -> None:
+    client, worker = room.guest(), room.worker(b"a")
+    for packet_type in (wire.SUBMIT_JOB_HIGH, wire.SUBMIT_JOB, wire.SUBMIT_JOB, wire.SUBMIT_JOB_LOW_BG):
+        client.submits(packet_type, b"a", b"", b"")
+    client.submits(wire.SUBMIT_JOB_EPOCH, b"b", b"", b"%d" % (START_US // SECOND_US + 60), b"")
+    worker.grabs()
+    assert room.ask(b"status") == b"a\t4\t1\t1\nb\t1\t0\t0\n.\n"
+    assert room.ask(b"prioritystatus") == b"a\t0\t2\t1\t1\nb\t0\t0\t0\t0\n.\n"
+
+
+def test_workers_shows_everybody_who_is_here(room: Room) -> None:
+    room.worker(b"a", b"b").say(wire.SET_CLIENT_ID, b"my worker")
+    gone = room.guest()
+    room.guest()
+    gone.leaves()
+    assert room.guest().say_bytes(b"workers\n").reads() == (
+        b"11 127.0.0.1 my worker : a b\n13 127.0.0.1 - :\n14 127.0.0.1 - :\n.\n"
+    )
+
+
+def test_workers_shows_those_of_other_doors(room: Room) -> None:
+    stranger = Session(Caller("", -1))
+    worker = room.hall.worker(stranger)
+    worker.name = b"elsewhere"
+    room.hall.can_do(worker, b"a")
+    assert room.guest().say_bytes(b"workers\n").reads() == b"11 127.0.0.1 - :\n-1 - elsewhere : a\n.\n"
+
+
+def test_a_name_cannot_break_a_line(room: Room) -> None:
+    room.worker(b"a\nb\t1").say(wire.SET_CLIENT_ID, b"id\r\n.\n")
+    room.guest().submits(wire.SUBMIT_JOB_BG, b"c\n", b"u\n.", b"")
+    assert room.ask(b"workers").splitlines()[0] == b"11 127.0.0.1 id??.? : a?b?1"
+    assert room.ask(b"status") == b"a?b?1\t0\t0\t1\nc?\t1\t0\t0\n.\n"
+    assert room.ask(b"show unique jobs") == b"u?.\n.\n"
+
+
+def test_jobs_and_their_uniques(room: Room) -> None:
+    client, worker = room.guest(), room.worker(b"f")
+    lost = client.submits(wire.SUBMIT_JOB_BG, b"f", b"one", b"")
+    abandoned = client.submits(wire.SUBMIT_JOB, b"f", b"", b"")
+    data = room.guest().submits(wire.SUBMIT_JOB_BG, b"f", b"-", b"data")
+    first = room.worker(b"f")
+    first.grabs()
+    first.leaves()
+    assert [worker.grabs(), worker.grabs()] == [lost, abandoned]
+    client.leaves()
+    table = b"".join([lost, b"\t1\t0\t1\n", abandoned, b"\t0\t1\t0\n", data, b"\t0\t0\t1\n.\n"])
+    assert room.ask(b"show jobs") == room.ask(b"jobs") == table
+    assert room.ask(b"show unique jobs") == b"one\n-\n.\n"
+
+
+def test_long_tables_end_early(room: Room) -> None:
+    client = room.guest()
+    for place in range(admin.ROWS_MAX + 1):
+        client.say(wire.SUBMIT_JOB, b"f", b"%d" % place, b"")
+    assert room.ask(b"show jobs").count(b"\n") == admin.ROWS_MAX + 1
+    assert room.ask(b"show unique jobs").endswith(b"\n99999\n.\n")
+
+
+def test_cancelling_a_job_that_waits(room: Room) -> None:
+    client, worker = room.guest(), room.worker(b"f")
+    handle = client.submits(wire.SUBMIT_JOB, b"f", b"", b"")
+    assert room.ask(b"cancel job " + handle) == b"OK\r\n"
+    assert client.hears() == [(wire.WORK_FAIL, handle)]
+    assert worker.say(wire.GRAB_JOB).hears() == [(wire.NO_JOB, b"")]
+    assert room.ask(b"cancel job " + handle) == b"ERR UNKNOWN_JOB\r\n"
+
+
+def test_cancelling_a_job_that_runs(room: Room) -> None:
+    client, worker = room.guest(), room.worker(b"f")
+    handle = client.submits(wire.SUBMIT_JOB, b"f", b"", b"")
+    worker.grabs()
+    assert room.ask(b"CANCEL Job " + handle) == b"OK\r\n"
+    assert client.hears() == [(wire.WORK_FAIL, handle)]
+    worker.say(wire.WORK_COMPLETE, handle, b"").is_refused(b"JOB_NOT_FOUND")
+
+
+def test_the_ok_to_cancelling_a_durable_job_waits_for_the_disk(room: Room) -> None:
+    handle = room.guest().submits(wire.SUBMIT_JOB_BG, b"f", b"", b"")
+    guest = room.guest().say_bytes(b"cancel job " + handle + b"\n")
+    assert guest.session.pledges is not None
+    found = room.hall.find(room.door.job_id(handle))
+    assert found is not None
+    assert found.state == CANCELLED
+
+
+def test_maxqueue_bounds_a_function(room: Room) -> None:
+    assert room.ask(b"maxqueue f 2") == b"OK\r\n"
+    client = room.guest()
+    client.submits(wire.SUBMIT_JOB, b"f", b"a", b"")
+    client.submits(wire.SUBMIT_JOB_BG, b"f", b"b", b"")
+    assert "maxqueue" in client.say(wire.SUBMIT_JOB_HIGH, b"f", b"c", b"").is_refused(b"QUEUE_ERROR")
+    client.submits(wire.SUBMIT_JOB, b"f", b"a", b"")
+    room.ask(b"maxqueue f")
+    client.submits(wire.SUBMIT_JOB_HIGH, b"f", b"c", b"")
+
+
+@pytest.mark.parametrize(
+    ("words", "maxima"),
+    [
+        (b"", [NO_BOUND] * 3),
+        (b"7", [7, 7, 7]),
+        (b"0", [NO_BOUND] * 3),
+        (b"-1", [NO_BOUND] * 3),
+        (b"1 2 3", [1, 2, 3]),
+        (b"1 0 3", [1, NO_BOUND, 3]),
+        (b"1 2", [1, 2, NO_BOUND]),
+    ],
+)
+def test_maxqueue_by_priority(room: Room, words: bytes, maxima: list[int]) -> None:
+    assert room.ask(b"maxqueue f " + words) == b"OK\r\n"
+    assert room.hall.queues[b"f"].maxima == maxima
+
+
+def test_functions_come_and_go(room: Room) -> None:
+    assert room.ask(b"create function f") == b"OK\r\n"
+    assert room.ask(b"status") == b"f\t0\t0\t0\n.\n"
+    assert room.ask(b"drop function f") == b"OK\r\n"
+    assert room.ask(b"status") == b".\n"
+    worker = room.worker(b"f")
+    in_use = b"ERR there are still connected workers or executing clients\r\n"
+    assert room.ask(b"drop function f") == in_use
+    worker.leaves()
+    assert room.ask(b"drop function f") == b"OK\r\n"
+
+
+def test_a_full_hall_says_so_to_maxqueue_and_create() -> None:
+    room = Room(limits=Limits(queues_max=1))
+    room.worker(b"f")
+    assert room.ask(b"maxqueue g 1").startswith(b"ERR HALL_FULL the+hall+has+1+queues")
+    assert room.ask(b"create function g") == b"ERR CREATE_FUNCTION g\r\n"
+
+
+def test_shutdown_where_it_is_allowed() -> None:
+    room = Room()
+    assert room.ask(b"shutdown") == room.ask(b"shutdown graceful") == b"OK\r\n"
+    assert room.stops == [False, True]
+    room = Room(GearmanOptions(shutdown_allowed=False))
+    assert room.ask(b"shutdown") == b"ERR NOT_ALLOWED shutdown+is+switched+off+at+this+door\r\n"
+    assert room.stops == []
