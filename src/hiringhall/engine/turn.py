@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 HELD_MESSAGES_MAX: Final = 20_000
 """A peer with more than this waiting for the store is not read from until the commit returns."""
+LINGER_US: Final = 10_000
+"""Changes that nobody waits for may linger for so long, so that more of them share a commit."""
+LINGER_CHANGES_MAX: Final = 2_000
 RETRY_FIRST_US: Final = 250_000
 RETRY_MAX_US: Final = 5_000_000
 
@@ -35,6 +38,7 @@ class Engine:
     __slots__ = (
         "_batch",
         "_gathering",
+        "_linger_until_us",
         "_retry_due",
         "_retry_pause_us",
         "_retry_us",
@@ -55,6 +59,8 @@ class Engine:
         """Sessions whose `sealed` waits for it."""
         self._gathering: list[Session] = []
         """Sessions whose `out` waits for the next one, or for their own `sealed`."""
+        self._linger_until_us = 0
+        """When the changes that nobody waits for are committed; 0: there are none."""
         self._retry_us = 0
         """When to try the store again after trouble; 0: no trouble."""
         self._retry_pause_us = RETRY_FIRST_US
@@ -94,12 +100,23 @@ class Engine:
                     self._retry_due = False
                     self._commit()
             elif len(scheduler.ledger):
-                self._commit()
-            elif self._gathering:
+                if self._gathering or self._lingered():
+                    self._commit()
+            else:
+                self._linger_until_us = 0
                 self._release_all()
         for session in self._gathering:
             if len(session.out) > HELD_MESSAGES_MAX and session.link is not None:
                 session.link.pause()
+
+    def _lingered(self) -> bool:
+        """Whether changes that nobody waits for have waited long enough."""
+        scheduler = self.scheduler
+        if scheduler.closing or len(scheduler.ledger) >= LINGER_CHANGES_MAX:
+            return True
+        if not self._linger_until_us:
+            self._linger_until_us = scheduler.now_us + LINGER_US
+        return scheduler.now_us >= self._linger_until_us
 
     @property
     def busy(self) -> bool:
@@ -110,7 +127,9 @@ class Engine:
         """When to start a turn even if nothing arrives; 0: never, as things stand."""
         next_us = self.scheduler.next_deadline()
         if self._retry_us and (not next_us or self._retry_us < next_us):
-            return self._retry_us
+            next_us = self._retry_us
+        if self._linger_until_us and (not next_us or self._linger_until_us < next_us):
+            next_us = self._linger_until_us
         return next_us
 
     def committed(self) -> None:
@@ -156,6 +175,7 @@ class Engine:
     def _commit(self) -> None:
         batch = self.scheduler.seal()
         self._batch = batch
+        self._linger_until_us = 0
         for session in self._gathering:
             session.sealed = session.out
             session.sealed_pledges = session.pledges
