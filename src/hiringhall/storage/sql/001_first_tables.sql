@@ -1,0 +1,126 @@
+-- What a hall remembers. Queue, key, payload, result and worker are bytes as they came; times are
+-- microseconds since 1970; parents and extras are msgpack, NULL when there are none.
+
+CREATE TABLE meta (
+    name TEXT PRIMARY KEY,
+    value
+) WITHOUT ROWID;
+
+INSERT INTO meta (name, value) VALUES ('epoch', 0), ('ends_replaced', 0), ('probe', NULL);
+
+-- Jobs submitted alike share one row here.
+CREATE TABLE terms (
+    id INTEGER PRIMARY KEY,
+    priority INTEGER,
+    durable INTEGER,
+    detached INTEGER,
+    failures_max INTEGER,
+    backoff_us INTEGER,
+    backoff_max_us INTEGER,
+    losses_max INTEGER,
+    lease_us INTEGER,
+    run_us INTEGER,
+    on_parent_failure INTEGER
+);
+
+CREATE TABLE jobs (
+    id INTEGER PRIMARY KEY,
+    queue BLOB,
+    key BLOB,
+    payload BLOB,
+    terms INTEGER,
+    state INTEGER,
+    created_us INTEGER,
+    due_us INTEGER,
+    attempts INTEGER,
+    failures INTEGER,
+    losses INTEGER,
+    parents BLOB,
+    extras BLOB
+);
+
+CREATE TABLE history (
+    id INTEGER PRIMARY KEY,
+    queue BLOB,
+    key BLOB,
+    state INTEGER,
+    code INTEGER,
+    result BLOB,
+    worker BLOB,
+    created_us INTEGER,
+    started_us INTEGER,
+    ended_us INTEGER,
+    attempts INTEGER,
+    losses INTEGER,
+    terms INTEGER,
+    payload BLOB DEFAULT x'',
+    extras BLOB
+);
+
+-- A job is in one place: its end takes it out of the live ones. As a trigger this needs no statement of its
+-- own, and a batch of ends stays a single statement.
+CREATE TRIGGER history_takes_job AFTER INSERT ON history
+BEGIN
+    DELETE FROM jobs WHERE id = NEW.id;
+END;
+
+-- An end that takes the place of an earlier one is rare, and counted.
+CREATE TRIGGER history_takes_job_again AFTER UPDATE ON history
+BEGIN
+    DELETE FROM jobs WHERE id = NEW.id;
+    UPDATE meta SET value = value + 1 WHERE name = 'ends_replaced';
+END;
+
+-- By time, dead letters (state 5) apart because they are kept for longer: each index only ever grows at
+-- one end and is eaten from the other.
+CREATE INDEX history_by_end ON history (ended_us) WHERE state <> 5;
+CREATE INDEX history_by_end_dead ON history (ended_us) WHERE state = 5;
+
+-- By queue and key, within blocks of neighbouring ids. A plain index would write a page somewhere else for
+-- every random key, and more slowly the longer the history; within a block the pages written are few. Who
+-- looks for a key walks the blocks, newest first.
+CREATE INDEX history_by_key ON history (id >> 13, queue, key);
+
+-- Rows that could not be read, as they were. The columns have no types, so that nothing is converted.
+CREATE TABLE quarantine (
+    number INTEGER PRIMARY KEY,
+    source TEXT,
+    reason TEXT,
+    set_aside_at TEXT DEFAULT CURRENT_TIMESTAMP,
+    id, queue, key, payload, terms, state, code, result, worker,
+    created_us, due_us, started_us, ended_us, attempts, failures, losses, parents, extras
+);
+
+-- For people who look with the sqlite3 shell.
+CREATE VIEW jobs_readable AS
+SELECT
+    jobs.id,
+    CAST(queue AS TEXT) AS queue,
+    CAST(key AS TEXT) AS key,
+    CASE state WHEN 0 THEN 'held' WHEN 1 THEN 'delayed' WHEN 2 THEN 'queued' ELSE state END AS state,
+    CASE priority WHEN 0 THEN 'high' WHEN 1 THEN 'normal' WHEN 2 THEN 'low' ELSE priority END AS priority,
+    strftime('%Y-%m-%dT%H:%M:%fZ', created_us / 1e6, 'unixepoch') AS created,
+    CASE WHEN due_us > 0 THEN strftime('%Y-%m-%dT%H:%M:%fZ', due_us / 1e6, 'unixepoch') END AS due,
+    attempts,
+    failures,
+    losses,
+    length(payload) AS payload_bytes,
+    CAST(payload AS TEXT) AS payload
+FROM jobs LEFT JOIN terms ON terms.id = jobs.terms;
+
+CREATE VIEW history_readable AS
+SELECT
+    history.id,
+    CAST(queue AS TEXT) AS queue,
+    CAST(key AS TEXT) AS key,
+    CASE state WHEN 4 THEN 'done' WHEN 5 THEN 'failed' WHEN 6 THEN 'cancelled' ELSE state END AS state,
+    code,
+    CAST(worker AS TEXT) AS worker,
+    strftime('%Y-%m-%dT%H:%M:%fZ', created_us / 1e6, 'unixepoch') AS created,
+    CASE WHEN started_us > 0 THEN strftime('%Y-%m-%dT%H:%M:%fZ', started_us / 1e6, 'unixepoch') END AS started,
+    strftime('%Y-%m-%dT%H:%M:%fZ', ended_us / 1e6, 'unixepoch') AS ended,
+    attempts,
+    losses,
+    length(result) AS result_bytes,
+    CAST(result AS TEXT) AS result
+FROM history;

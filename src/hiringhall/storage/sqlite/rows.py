@@ -1,0 +1,163 @@
+"""Rows of the file <-> rows of the core.
+
+The law: what comes out of the file is checked before it becomes a row of the core; one that is not as we
+write it is a `BadRow` and goes to the quarantine.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+
+from hiringhall.core.changes import EndRow, JobRow
+from hiringhall.core.jobs import CANCELLED, DELAYED, DONE, HELD, HOLD, PRIORITIES, QUEUED, Terms
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterable, Sequence
+
+    from hiringhall.core.jobs import ParentRef
+
+TERMS_COLUMNS: Final = (
+    "id, priority, durable, detached, failures_max, backoff_us, backoff_max_us, losses_max, lease_us, run_us,"
+    " on_parent_failure"
+)
+JOB_COLUMNS: Final = (
+    "id, queue, key, payload, terms, state, created_us, due_us, attempts, failures, losses, parents, extras"
+)
+END_COLUMNS: Final = (
+    "id, queue, key, state, code, result, worker, created_us, started_us, ended_us, attempts, losses, terms,"
+    " payload, extras"
+)
+END_COLUMNS_NO_RESULT: Final = END_COLUMNS.replace("result", "x'' AS result")
+
+RawRow = tuple[Any, ...]
+"""A row as SQLite gives it: int, float, bytes, None, or bytearray for what should not be text."""
+BadId = tuple[int, str]
+"""The id of a bad row, and its fault."""
+_Row = TypeVar("_Row")
+
+_NONE: Final = type(None)
+_JOB_TYPES: Final = (int, bytes, bytes, bytes, int, int, int, int, int, int, int)
+_END_TYPES: Final = (int, bytes, bytes, int, int, bytes, bytes, int, int, int, int, int, int, bytes)
+_JOB_PLAIN: Final = (*_JOB_TYPES, _NONE, _NONE)
+_LIVE_STATES: Final = frozenset((HELD, DELAYED, QUEUED))
+_JOB_SHAPES: Final = frozenset((*_JOB_TYPES, a, b) for a in (_NONE, bytes) for b in (_NONE, bytes))
+_END_SHAPES: Final = frozenset((*_END_TYPES, a) for a in (_NONE, bytes))
+_TERMS_SHAPE: Final = (int,) * 11
+
+_PARENTS: Final = msgspec.msgpack.Decoder(tuple[int | tuple[bytes, bytes], ...])
+_EXTRAS: Final = msgspec.msgpack.Decoder(dict[str, bytes])
+_PACKER: Final = msgspec.msgpack.Encoder()
+
+
+class BadRow(Exception):
+    """A row that is not as we write it, and why."""
+
+
+def pack_parents(parents: tuple[ParentRef, ...]) -> bytearray | None:
+    return bytearray(_PACKER.encode(parents)) if parents else None
+
+
+def pack_extras(extras: dict[str, bytes] | None) -> bytearray | None:
+    return bytearray(_PACKER.encode(extras)) if extras else None
+
+
+def job_row(raw: RawRow, terms: dict[int, Terms]) -> JobRow:
+    if tuple(map(type, raw)) not in _JOB_SHAPES:
+        raise BadRow(_misfit(raw, JOB_COLUMNS, (*_JOB_TYPES, bytes, bytes)))
+    if raw[5] not in _LIVE_STATES:
+        raise BadRow(f"state {raw[5]} is not that of a live job")
+    parents = () if raw[11] is None else _parents(raw[11])
+    extras = None if raw[12] is None else _extras(raw[12])
+    return JobRow._make((*raw[:4], _shared_terms(raw[4], terms), *raw[5:11], parents, extras))
+
+
+def job_rows(page: list[RawRow], terms: dict[int, Terms], bad: list[BadId]) -> list[JobRow]:
+    """As `decode` with `job_row`. A page without oddities is made column by column, twice as fast: a hall
+    that opens with a million jobs waits for this.
+    """
+    columns: list[Sequence[Any]] = list(zip(*page, strict=True))
+    plain = all(set(map(type, column)) == {wanted} for column, wanted in zip(columns, _JOB_PLAIN, strict=True))
+    if not plain or not set(columns[5]) <= _LIVE_STATES or not terms.keys() >= set(columns[4]):
+        return decode(page, job_row, terms, bad)
+    columns[4] = [terms[terms_id] for terms_id in columns[4]]
+    columns[11] = [()] * len(page)
+    return list(map(JobRow._make, zip(*columns, strict=True)))
+
+
+def end_row(raw: RawRow, terms: dict[int, Terms]) -> EndRow:
+    if tuple(map(type, raw)) not in _END_SHAPES:
+        raise BadRow(_misfit(raw, END_COLUMNS, (*_END_TYPES, bytes)))
+    if not DONE <= raw[3] <= CANCELLED:
+        raise BadRow(f"state {raw[3]} is not that of an ended job")
+    extras = None if raw[14] is None else _extras(raw[14])
+    return EndRow._make((*raw[:12], _shared_terms(raw[12], terms), raw[13], extras))
+
+
+def decode(
+    rows: Iterable[RawRow],
+    make: Callable[[RawRow, dict[int, Terms]], _Row],
+    terms: dict[int, Terms],
+    bad: list[BadId],
+) -> list[_Row]:
+    """The rows that can be read; the id and fault of each other one goes to `bad`."""
+    good: list[_Row] = []
+    for raw in rows:
+        try:
+            good.append(make(raw, terms))
+        except BadRow as error:
+            bad.append((raw[0], str(error)))
+    return good
+
+
+def read_terms(connection: sqlite3.Connection) -> dict[int, Terms]:
+    """All terms that make sense, by id. A job whose terms are not among them is a bad row."""
+    found: dict[int, Terms] = {}
+    for raw in connection.execute(f"SELECT {TERMS_COLUMNS} FROM terms"):  # noqa: S608, our own names
+        if tuple(map(type, raw)) != _TERMS_SHAPE or min(raw) < 0 or raw[1] >= PRIORITIES or raw[10] > HOLD:
+            continue
+        found[raw[0]] = Terms(
+            priority=raw[1],
+            durable=bool(raw[2]),
+            detached=bool(raw[3]),
+            failures_max=raw[4],
+            backoff_us=raw[5],
+            backoff_max_us=raw[6],
+            losses_max=raw[7],
+            lease_us=raw[8],
+            run_us=raw[9],
+            on_parent_failure=raw[10],
+        )
+    return found
+
+
+def _shared_terms(terms_id: int, terms: dict[int, Terms]) -> Terms:
+    try:
+        return terms[terms_id]
+    except KeyError:
+        raise BadRow(f"its terms {terms_id} are unknown") from None
+
+
+def _parents(packed: bytes) -> tuple[ParentRef, ...]:
+    try:
+        return _PARENTS.decode(packed)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadRow(f"its parents cannot be read: {error}") from error
+
+
+def _extras(packed: bytes) -> dict[str, bytes]:
+    try:
+        return _EXTRAS.decode(packed)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadRow(f"its extras cannot be read: {error}") from error
+
+
+def _misfit(raw: RawRow, columns: str, types: tuple[type, ...]) -> str:
+    for name, value, wanted in zip(columns.split(", "), raw, types, strict=True):
+        optional = name in {"parents", "extras"} and value is None
+        if type(value) is not wanted and not optional:
+            found = "text" if type(value) is bytearray else "nothing" if value is None else type(value).__name__
+            return f"its {name} should be {wanted.__name__} and is {found}"
+    return "it has the wrong number of columns"

@@ -1,0 +1,308 @@
+"""The durable store.
+
+The law: a commit that returned is on disk, whole; one that raised has left nothing behind, and the next
+starts from there. One connection does every write and every checkpoint: versions of SQLite before 3.51.3
+can lose pages when two connections do.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.core.changes import Loaded
+from hiringhall.storage.contract import StoreError
+from hiringhall.storage.retention import Expiry
+from hiringhall.storage.sqlite.faults import explain, explained
+from hiringhall.storage.sqlite.lock import FileLock
+from hiringhall.storage.sqlite.reader import PAGE_ROWS, count_rows, find_lines, pages_of_jobs
+from hiringhall.storage.sqlite.rows import (
+    END_COLUMNS,
+    END_COLUMNS_NO_RESULT,
+    JOB_COLUMNS,
+    decode,
+    end_row,
+    job_rows,
+    read_terms,
+)
+from hiringhall.storage.sqlite.schema import SQLITE_MIN, check_soundness, check_version, migrate, migrations
+from hiringhall.storage.sqlite.writing import BatchWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from hiringhall.core.changes import Batch, EndRow, JobRow
+    from hiringhall.storage.contract import HistoryQuery, Retention
+    from hiringhall.storage.sqlite.rows import BadId
+    from hiringhall.storage.sqlite.statements import Statement
+
+CACHE_KIB: Final = 16_384
+WAL_PAGES: Final = 1000
+"""The log is copied into the file whenever it is this long; a longer one made commits slower, not faster."""
+WAL_BYTES_KEPT: Final = 64 << 20
+"""What a log that grew behind a slow reader is cut to once it starts over."""
+STATEMENTS_CACHED: Final = 128
+BUSY_S: Final = 5.0
+PROBE_BYTES: Final = 65_536
+"""A probe asks for room for a batch: a full disk often still has room for a byte."""
+TERMS_MAX: Final = 10_000
+"""With more terms than this, those that no row uses any more are dropped at the start."""
+
+_LATEST_ENDED: Final = """
+WITH
+    others AS (SELECT id, ended_us FROM history WHERE state <> 5 ORDER BY ended_us DESC, id DESC LIMIT :max),
+    dead AS (SELECT id, ended_us FROM history WHERE state = 5 ORDER BY ended_us DESC, id DESC LIMIT :max),
+    latest AS (SELECT * FROM others UNION ALL SELECT * FROM dead ORDER BY ended_us DESC, id DESC LIMIT :max)
+SELECT id FROM latest ORDER BY ended_us, id
+"""
+_ENDED_PAGE: Final = (
+    f"SELECT {END_COLUMNS_NO_RESULT} FROM (SELECT value AS wanted FROM json_each(?))"  # noqa: S608, our own names
+    " CROSS JOIN history ON history.id = wanted"
+)
+_DROP: Final = """
+DELETE FROM history WHERE id IN (
+    SELECT id FROM history WHERE state {is} 5 AND ended_us < ? ORDER BY ended_us LIMIT ?
+)
+"""
+_DROP_SQL: Final = {False: _DROP.replace("{is}", "<>"), True: _DROP.replace("{is}", "=")}
+_SWEEP_TERMS: Final = """
+DELETE FROM terms WHERE id NOT IN (SELECT terms FROM jobs WHERE terms IS NOT NULL)
+AND id NOT IN (SELECT terms FROM history WHERE terms IS NOT NULL)
+"""
+_SET_ASIDE: Final = """
+INSERT INTO quarantine (source, reason, {columns}) SELECT '{table}', ?, {columns} FROM {table} WHERE id = ?
+"""
+_COLUMNS: Final = {"jobs": JOB_COLUMNS, "history": END_COLUMNS}
+
+
+class SqliteStore:
+    """A hall's data file, open from `load` to `close`. Rows that cannot be read are told to `on_warning`."""
+
+    def __init__(self, path: Path, retention: Retention, on_warning: Callable[[str], None]) -> None:
+        self._path = path
+        self._retention = retention
+        self._on_warning = on_warning
+        self._expiry = Expiry(retention)
+        self._lock: FileLock | None = None
+        self._connection: sqlite3.Connection | None = None
+        self._writer = BatchWriter({}, 0, retention.result_bytes_max)
+        self._live = 0
+        """Rows in `jobs`, and below in `history`: counting them anew would take long."""
+        self._lines = 0
+        self._counted = False
+        """The two counts are right; after a failure that is not sure."""
+
+    def load(self, ended_max: int) -> Loaded:
+        if self._connection is not None:
+            raise StoreError(f"{self._path} is open already: it is loaded once until it is closed")
+        if sqlite3.sqlite_version_info < SQLITE_MIN:
+            wanted = ".".join(map(str, SQLITE_MIN))
+            raise StoreError(f"Python's SQLite is {sqlite3.sqlite_version}: the store needs {wanted} or later")
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"{self._path.parent} cannot be made a data folder: {error.strerror}") from error
+        self._lock = FileLock(self._path.with_name(self._path.name + ".lock"))
+        try:
+            with explained(self._path):
+                self._connection = self._open()
+                terms = read_terms(self._connection)
+                (terms_id_max,) = self._connection.execute("SELECT COALESCE(MAX(id), 0) FROM terms").fetchone()
+                self._writer = BatchWriter(terms, terms_id_max, self._retention.result_bytes_max)
+                self._recount()
+                epoch = self._bump_epoch()
+        except BaseException:
+            with suppress(StoreError):
+                self.close()
+            raise
+        return Loaded(epoch, self.live(), self._latest_ended(ended_max))
+
+    def commit(self, batch: Batch, now_us: int) -> None:
+        with explained(self._path):
+            if not self._counted:
+                self._recount()
+            taken = 0
+            try:
+                statements = self._writer.statements(batch)
+                first = next(statements, None)
+                second = next(statements, None)
+                expire = self._expiry.due(now_us, self._lines + len(batch.ends))
+                if second is None and not expire:
+                    if first is not None:
+                        taken += self._run(first)  # A lone statement is a transaction by itself.
+                else:
+                    with self._transaction():
+                        for statement in (first, second):
+                            if statement is not None:
+                                taken += self._run(statement)
+                        for statement in statements:
+                            taken += self._run(statement)
+                        if expire:
+                            self._lines -= self._expiry.run(self._drop, now_us, self._lines, len(batch.ends))
+            except BaseException:
+                self._counted = False
+                self._writer.forget()
+                self._expiry.again()
+                raise
+            self._writer.kept()
+            self._live -= taken
+            # Triggers take out what the batch says, unless an end took the place of an earlier one.
+            self._counted = taken == len(batch.deletes)
+
+    def probe(self) -> None:
+        with explained(self._path):
+            self._open_connection.execute(
+                "UPDATE meta SET value = zeroblob(?) WHERE name = 'probe'", (PROBE_BYTES,)
+            )
+
+    def history(self, query: HistoryQuery) -> list[EndRow]:
+        with explained(self._path):
+            bad: list[BadId] = []
+            found = decode(find_lines(self._open_connection, query), end_row, self._writer.terms, bad)
+            self._set_aside("history", bad)
+            return found
+
+    def live(self) -> Iterator[JobRow]:
+        pages = pages_of_jobs(self._open_connection)
+        while True:
+            bad: list[BadId] = []
+            with explained(self._path):
+                page = next(pages, None)
+                if page is None:
+                    return
+                rows = job_rows(page, self._writer.terms, bad)
+                self._set_aside("jobs", bad)
+            yield from rows
+
+    def count(self) -> tuple[int, int]:
+        with explained(self._path):
+            if not self._counted:
+                self._recount()
+        return self._live, self._lines
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        lock, self._lock = self._lock, None
+        try:
+            if connection is not None:
+                with explained(self._path):
+                    self._fold_log(connection)
+                    connection.close()
+        finally:
+            if lock is not None:
+                lock.release()
+
+    @property
+    def _open_connection(self) -> sqlite3.Connection:
+        connection = self._connection
+        if connection is None:
+            raise StoreError(f"{self._path} is closed")
+        return connection
+
+    def _open(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self._path,
+            timeout=BUSY_S,
+            isolation_level=None,
+            check_same_thread=False,  # One thread at a time uses it, not always the same one.
+            cached_statements=STATEMENTS_CACHED,
+        )
+        try:
+            connection.text_factory = bytearray  # So that text where bytes should be is told apart.
+            steps = migrations()
+            check_version(connection, steps, self._path)
+            check_soundness(connection, self._path)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
+            connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES_KEPT}")
+            connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+            connection.execute("PRAGMA secure_delete = OFF")
+            migrate(connection, steps, self._path)
+            if connection.execute("SELECT COUNT(*) FROM terms").fetchone()[0] > TERMS_MAX:
+                connection.execute(_SWEEP_TERMS)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _fold_log(self, connection: sqlite3.Connection) -> None:
+        """Copy the log into the file. Where that fails nothing is lost: the next start reads the log."""
+        try:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.Error as error:
+            self._on_warning(
+                f"{explain(error, self._path)}; keep {self._path.name}-wal, the next start needs it"
+            )
+
+    def _bump_epoch(self) -> int:
+        with self._transaction() as connection:
+            row = connection.execute("SELECT value FROM meta WHERE name = 'epoch'").fetchone()
+            if row is None or type(row[0]) is not int:
+                # Without it, ids of jobs that were stored before could be given out again.
+                raise StoreError(f"{self._path} has lost its boot number: put a backup in its place")
+            epoch: int = row[0] + 1
+            connection.execute("UPDATE meta SET value = ? WHERE name = 'epoch'", (epoch,))
+        return epoch
+
+    def _latest_ended(self, ended_max: int) -> Iterator[EndRow]:
+        with explained(self._path):
+            found = self._open_connection.execute(_LATEST_ENDED, {"max": max(0, ended_max)}).fetchall()
+        for start in range(0, len(found), PAGE_ROWS):
+            bad: list[BadId] = []
+            wanted = ",".join([str(job_id) for (job_id,) in found[start : start + PAGE_ROWS]])
+            with explained(self._path):
+                page = self._open_connection.execute(_ENDED_PAGE, (f"[{wanted}]",)).fetchall()
+                rows = decode(page, end_row, self._writer.terms, bad)
+                self._set_aside("history", bad)
+            yield from rows
+
+    def _run(self, statement: Statement) -> int:
+        """Gives the number of rows that triggers changed besides."""
+        connection = self._open_connection
+        changes = connection.total_changes
+        rows = connection.execute(statement.sql, statement.values).rowcount
+        self._live += statement.live * rows
+        self._lines += statement.lines * rows
+        return connection.total_changes - changes - rows
+
+    def _drop(self, dead: bool, before_us: int, lines_max: int) -> int:
+        if lines_max <= 0:
+            return 0
+        return self._open_connection.execute(_DROP_SQL[dead], (before_us, lines_max)).rowcount
+
+    def _recount(self) -> None:
+        self._live, self._lines = count_rows(self._open_connection)
+        self._counted = True
+
+    def _set_aside(self, table: str, bad: list[BadId]) -> None:
+        """Move rows that cannot be read out of the way."""
+        if not bad:
+            return
+        copy = _SET_ASIDE.replace("{table}", table).replace("{columns}", _COLUMNS[table])
+        self._counted = False
+        with self._transaction() as connection:
+            for job_id, reason in bad:
+                connection.execute(copy, (reason, job_id))
+                connection.execute(f"DELETE FROM {table} WHERE id = ?", (job_id,))  # noqa: S608, one of two names
+        for job_id, reason in bad:
+            self._on_warning(
+                f"job {job_id} in table {table} of {self._path} was set aside in quarantine: {reason}"
+            )
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        connection = self._open_connection
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield connection
+            connection.execute("COMMIT")
+        except BaseException:
+            # Some faults make SQLite roll back by itself; and when even this fails, the fault that led
+            # here is the one to tell.
+            if connection.in_transaction:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+            raise

@@ -1,0 +1,86 @@
+"""Rows for the storage tests: short to write, with every field that matters settable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiringhall.core.changes import Batch, EndRow, JobRow, JobUpdate
+from hiringhall.core.jobs import DONE, QUEUED, Terms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hiringhall.core.jobs import ParentRef
+
+HOUR_US = 3_600_000_000
+DAY_US = 24 * HOUR_US
+NOW_US = 1_760_000_000_000_000
+TERMS = Terms(durable=True, detached=True)
+
+
+def job(
+    job_id: int,
+    queue: bytes = b"reverse",
+    key: bytes = b"",
+    payload: bytes = b"hello",
+    terms: Terms = TERMS,
+    state: int = QUEUED,
+    parents: tuple[ParentRef, ...] = (),
+    extras: dict[str, bytes] | None = None,
+) -> JobRow:
+    return JobRow(job_id, queue, key, payload, terms, state, NOW_US + job_id, 7, 1, 2, 3, parents, extras)
+
+
+def end(
+    job_id: int,
+    queue: bytes = b"reverse",
+    key: bytes = b"",
+    state: int = DONE,
+    result: bytes = b"olleh",
+    ended_us: int = NOW_US,
+    terms: Terms = TERMS,
+    payload: bytes = b"",
+    extras: dict[str, bytes] | None = None,
+) -> EndRow:
+    return EndRow(
+        job_id,
+        queue,
+        key,
+        state,
+        9,
+        result,
+        b"ann",
+        NOW_US - 5,
+        NOW_US - 3,
+        ended_us,
+        4,
+        1,
+        terms,
+        payload,
+        extras,
+    )
+
+
+def batch(
+    inserts: Iterable[JobRow] = (),
+    updates: Iterable[JobUpdate] = (),
+    ends: Iterable[EndRow] = (),
+    deletes: Iterable[int] = (),
+    revived: Iterable[int] = (),
+) -> Batch:
+    made = Batch()
+    made.inserts += inserts
+    made.updates += updates
+    made.ends += ends
+    made.deletes += deletes
+    made.revived += revived
+    return made
+
+
+def plain_job(row: JobRow) -> tuple[object, ...]:
+    """A row whose terms compare by their values."""
+    return (*row[:4], row.terms.as_tuple(), *row[5:])
+
+
+def plain_end(row: EndRow) -> tuple[object, ...]:
+    return (*row[:12], row.terms.as_tuple(), *row[13:])

@@ -1,0 +1,317 @@
+"""The file itself: versions, damage, locks, rows that cannot be read, and readers beside a running hall."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+from store_rows import NOW_US, batch, end, job, plain_end, plain_job
+
+from hiringhall.core.jobs import FAILED
+from hiringhall.storage.contract import HistoryQuery, Retention, StoreError
+from hiringhall.storage.sqlite import SqliteStore, open_history, schema
+from hiringhall.storage.sqlite.schema import APPLICATION_ID, migrate, migrations, pragma
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "hall.db"
+
+
+@pytest.fixture
+def warnings() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def store(path: Path, warnings: list[str]) -> Iterator[SqliteStore]:
+    made = SqliteStore(path, Retention(), warnings.append)
+    made.load(0)
+    yield made
+    made.close()
+
+
+def edit(path: Path, *statements: str) -> None:
+    """Change the file behind the hall's back."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+class TestVersions:
+    def test_a_new_file_has_the_newest_version(self, store: SqliteStore, path: Path) -> None:
+        with closing(sqlite3.connect(path)) as connection:
+            assert pragma(connection, "user_version") == migrations()[-1][0]
+            assert pragma(connection, "application_id") == APPLICATION_ID
+
+    def test_the_steps_are_numbered_without_gaps(self) -> None:
+        assert [number for number, _ in migrations()] == list(range(1, len(migrations()) + 1))
+
+    def test_an_older_file_is_brought_up_step_by_step(self, path: Path, store: SqliteStore) -> None:
+        store.commit(batch(inserts=[job(1)]), NOW_US)
+        store.close()
+        newest = migrations()[-1][0]
+        steps = [
+            *migrations(),
+            (newest + 1, "ALTER TABLE jobs ADD COLUMN colour TEXT; UPDATE jobs SET colour = 'red';"),
+            (newest + 2, "CREATE INDEX by_colour ON jobs (colour);"),
+        ]
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            migrate(connection, steps, path)
+            assert pragma(connection, "user_version") == newest + 2
+            assert connection.execute("SELECT id, colour FROM jobs").fetchall() == [(1, "red")]
+            migrate(connection, steps, path)
+
+    def test_a_step_that_fails_changes_nothing(self, path: Path, store: SqliteStore) -> None:
+        store.close()
+        newest = migrations()[-1][0]
+        steps = [*migrations(), (newest + 1, "DROP TABLE jobs; SELECT * FROM nowhere;")]
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            with pytest.raises(sqlite3.OperationalError, match="nowhere"):
+                migrate(connection, steps, path)
+            assert pragma(connection, "user_version") == newest
+        assert list(store.load(0).jobs) == []
+
+    def test_a_newer_file_is_refused(self, path: Path, store: SqliteStore) -> None:
+        store.close()
+        edit(path, "PRAGMA user_version = 999")
+        with pytest.raises(StoreError, match=r"newer hiringhall .*version 999"):
+            store.load(0)
+        with pytest.raises(StoreError, match="newer hiringhall"):
+            open_history(path)
+
+    def test_the_views_are_for_people(self, path: Path, store: SqliteStore) -> None:
+        store.commit(batch(inserts=[job(1, key=b"k")], ends=[end(2)]), NOW_US)
+        with closing(sqlite3.connect(path)) as connection:
+            columns = "id, queue, key, state, priority, created, payload"
+            (line,) = connection.execute(f"SELECT {columns} FROM jobs_readable").fetchall()
+            assert line == (1, "reverse", "k", "queued", "normal", "2025-10-09T08:53:20.000Z", "hello")
+            (line,) = connection.execute("SELECT queue, state, worker, ended, result FROM history_readable")
+            assert line == ("reverse", "done", "ann", "2025-10-09T08:53:20.000Z", "olleh")
+
+
+class TestForeignFiles:
+    def test_garbage_is_refused_and_left_alone(self, path: Path) -> None:
+        path.parent.mkdir()
+        path.write_bytes(b"this is a letter, not a database\n" * 1000)
+        with pytest.raises(StoreError, match="not a hall's data file"):
+            SqliteStore(path, Retention(), pytest.fail).load(0)
+        assert path.read_bytes().startswith(b"this is a letter")
+
+    def test_another_programs_database_is_refused(self, path: Path) -> None:
+        path.parent.mkdir()
+        edit(path, "CREATE TABLE songs (name)")
+        with pytest.raises(StoreError, match="belongs to another program"):
+            SqliteStore(path, Retention(), pytest.fail).load(0)
+
+    def test_an_empty_file_is_a_new_store(self, path: Path) -> None:
+        path.parent.mkdir()
+        path.touch()
+        made = SqliteStore(path, Retention(), pytest.fail)
+        assert made.load(0).epoch == 1
+        made.close()
+
+    def test_a_folder_that_cannot_be_made(self, tmp_path: Path) -> None:
+        (tmp_path / "data").write_text("a file, not a folder")
+        with pytest.raises(StoreError, match="cannot be made a data folder"):
+            SqliteStore(tmp_path / "data" / "hall.db", Retention(), pytest.fail).load(0)
+
+    @pytest.mark.parametrize("whole_check_bytes_max", [1 << 30, 0])
+    def test_a_damaged_page_is_found_at_the_start(
+        self, path: Path, store: SqliteStore, whole_check_bytes_max: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(schema, "WHOLE_CHECK_BYTES_MAX", whole_check_bytes_max)
+        store.commit(batch(inserts=[job(i, payload=b"x" * 1000) for i in range(1, 200)]), NOW_US)
+        store.close()
+        content = bytearray(path.read_bytes())
+        pages = [at for at in range(0, len(content), 4096) if b"x" * 1000 in content[at : at + 4096]]
+        content[pages[5] : pages[5] + 64] = b"\xa5" * 64
+        path.write_bytes(content)
+        with pytest.raises(StoreError, match=r"hall.db is damaged.* backup"):
+            store.load(0)
+
+    @pytest.mark.parametrize(
+        "change", ["DELETE FROM meta", "UPDATE meta SET value = 'one' WHERE name = 'epoch'"]
+    )
+    def test_a_file_without_its_boot_number_is_refused(
+        self, path: Path, store: SqliteStore, change: str
+    ) -> None:
+        store.close()
+        edit(path, change)
+        with pytest.raises(StoreError, match="has lost its boot number"):
+            store.load(0)
+
+
+class TestLock:
+    def test_a_second_hall_on_the_same_folder_is_refused(self, path: Path, store: SqliteStore) -> None:
+        second = SqliteStore(path, Retention(), pytest.fail)
+        with pytest.raises(StoreError, match=r"another hall \(process \d+\) has .*data open: stop it"):
+            second.load(0)
+        second.close()
+        store.commit(batch(inserts=[job(1)]), NOW_US)
+        store.close()
+        assert [row.id for row in second.load(0).jobs] == [1]
+        second.close()
+
+    def test_it_is_refused_from_another_process_too(self, path: Path, store: SqliteStore) -> None:
+        program = (
+            "import sys, pathlib\n"
+            "from hiringhall.storage.contract import Retention, StoreError\n"
+            "from hiringhall.storage.sqlite import SqliteStore\n"
+            "try: SqliteStore(pathlib.Path(sys.argv[1]), Retention(), print).load(0)\n"
+            "except StoreError as error: print(error)\n"
+        )
+        search = {"PYTHONPATH": ":".join([entry for entry in sys.path if entry])}
+        told = subprocess.run(
+            [sys.executable, "-c", program, path], capture_output=True, text=True, check=True, env=search
+        )
+        assert "another hall" in told.stdout
+
+    def test_a_refused_start_lets_go_of_its_lock(self, path: Path) -> None:
+        path.parent.mkdir()
+        path.write_bytes(b"garbage" * 1000)
+        for _ in range(2):
+            with pytest.raises(StoreError, match="not a hall's data file"):
+                SqliteStore(path, Retention(), pytest.fail).load(0)
+
+    def test_a_closed_store_says_so(self, store: SqliteStore) -> None:
+        store.close()
+        with pytest.raises(StoreError, match="is closed"):
+            store.commit(batch(inserts=[job(1)]), NOW_US)
+        with pytest.raises(StoreError, match="is closed"):
+            store.probe()
+
+
+class TestQuarantine:
+    @pytest.mark.parametrize(
+        ("change", "reason"),
+        [
+            ("UPDATE jobs SET queue = 'text' WHERE id = 2", "its queue should be bytes and is text"),
+            (
+                "UPDATE jobs SET queue = CAST(x'ff00' AS TEXT) WHERE id = 2",
+                "its queue should be bytes and is text",
+            ),
+            ("UPDATE jobs SET key = NULL WHERE id = 2", "its key should be bytes and is nothing"),
+            ("UPDATE jobs SET attempts = 'many' WHERE id = 2", "its attempts should be int and is text"),
+            ("UPDATE jobs SET due_us = 1.5 WHERE id = 2", "its due_us should be int and is float"),
+            ("UPDATE jobs SET state = 3 WHERE id = 2", "state 3 is not that of a live job"),
+            ("UPDATE jobs SET terms = 77 WHERE id = 2", "its terms 77 are unknown"),
+            ("UPDATE jobs SET parents = x'c1' WHERE id = 2", "its parents cannot be read"),
+            ("UPDATE jobs SET parents = x'92a161a162' WHERE id = 2", "its parents cannot be read"),
+            ("UPDATE jobs SET extras = x'81a1ffc400' WHERE id = 2", "its extras cannot be read"),
+            ("UPDATE jobs SET extras = x'93010203' WHERE id = 2", "its extras cannot be read"),
+        ],
+    )
+    def test_a_bad_job_does_not_stop_the_start(
+        self, path: Path, store: SqliteStore, warnings: list[str], change: str, reason: str
+    ) -> None:
+        store.commit(batch(inserts=[job(1), job(2, key=b"k"), job(3)]), NOW_US)
+        store.close()
+        edit(path, change)
+        assert [row.id for row in store.load(0).jobs] == [1, 3]
+        assert len(warnings) == 1
+        assert warnings[0].startswith(f"job 2 in table jobs of {path} was set aside in quarantine: {reason}")
+        assert store.count() == (2, 0)
+        store.close()
+        assert [row.id for row in store.load(0).jobs] == [1, 3]
+        assert len(warnings) == 1
+        with closing(open_history(path)) as reader:
+            (aside,) = reader.quarantined()
+            assert (aside.source, aside.id) == ("jobs", 2)
+            assert aside.reason.startswith(reason)
+        with closing(sqlite3.connect(path)) as connection:
+            assert connection.execute("SELECT payload FROM quarantine").fetchall() == [(b"hello",)]
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "UPDATE terms SET priority = 9",
+            "UPDATE terms SET backoff_us = -1",
+            "UPDATE terms SET on_parent_failure = 3",
+            "UPDATE terms SET run_us = 'long'",
+            "DELETE FROM terms",
+        ],
+    )
+    def test_terms_that_make_no_sense_are_unknown(
+        self, path: Path, store: SqliteStore, warnings: list[str], change: str
+    ) -> None:
+        store.commit(batch(inserts=[job(1)]), NOW_US)
+        store.close()
+        edit(path, change)
+        assert list(store.load(0).jobs) == []
+        assert "its terms 1 are unknown" in warnings[0]
+        store.commit(batch(inserts=[job(2)]), NOW_US)
+        store.close()
+        assert [plain_job(row) for row in store.load(0).jobs] == [plain_job(job(2))]
+
+    def test_a_bad_line_of_history_is_set_aside_when_it_is_met(
+        self, path: Path, store: SqliteStore, warnings: list[str]
+    ) -> None:
+        store.commit(batch(ends=[end(1), end(2), end(3), end(4)]), NOW_US)
+        store.close()
+        edit(path, "UPDATE history SET worker = 5 WHERE id = 4", "UPDATE history SET state = 2 WHERE id = 2")
+        with closing(open_history(path)) as reader:
+            assert [row.id for row in reader.history(HistoryQuery())] == [3, 1]
+        assert [row.id for row in store.load(2).ended] == [3]
+        assert [row.id for row in store.history(HistoryQuery())] == [3, 1]
+        assert store.count() == (0, 2)
+        assert len(warnings) == 2
+
+
+class TestReader:
+    def test_it_looks_while_a_hall_runs(self, path: Path, store: SqliteStore) -> None:
+        store.commit(batch(inserts=[job(1), job(2)], ends=[end(3), end(4, state=FAILED, payload=b"p")]), NOW_US)
+        with closing(open_history(path)) as reader:
+            assert reader.count() == (2, 2)
+            assert [plain_job(row) for row in reader.live()] == [plain_job(job(1)), plain_job(job(2))]
+            assert [plain_end(row) for row in reader.history(HistoryQuery(id=3))] == [plain_end(end(3))]
+            assert reader.quarantined() == []
+            store.commit(batch(ends=[end(1)], deletes=[1]), NOW_US)
+            assert reader.count() == (1, 3)
+
+    def test_it_looks_when_no_hall_runs(self, path: Path, store: SqliteStore) -> None:
+        store.commit(batch(inserts=[job(1)]), NOW_US)
+        store.close()
+        with closing(open_history(path)) as reader:
+            assert [row.id for row in reader.live()] == [1]
+
+    def test_it_cannot_write(self, path: Path, store: SqliteStore) -> None:
+        with closing(open_history(path)) as reader, pytest.raises(sqlite3.OperationalError, match="readonly"):
+            reader._connection.execute("DELETE FROM jobs")
+
+    def test_where_there_is_nothing_to_read(self, path: Path) -> None:
+        with pytest.raises(StoreError, match="does not exist"):
+            open_history(path)
+        path.parent.mkdir()
+        path.touch()
+        with pytest.raises(StoreError, match="start a hall on it once"):
+            open_history(path)
+        path.write_bytes(b"garbage" * 1000)
+        with pytest.raises(StoreError, match="not a hall's data file"):
+            open_history(path)
+
+
+def test_terms_that_nobody_uses_are_swept(
+    path: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hiringhall.core.jobs import Terms
+    from hiringhall.storage.sqlite import store as module
+
+    monkeypatch.setattr(module, "TERMS_MAX", 5)
+    kinds = [Terms(durable=True, lease_us=i) for i in range(1, 11)]
+    store.commit(
+        batch(inserts=[job(i, terms=kinds[i]) for i in range(10)][1:], ends=[end(50, terms=kinds[0])]), NOW_US
+    )
+    store.commit(batch(ends=[end(i) for i in range(1, 9)], deletes=range(1, 9)), NOW_US)
+    store.close()
+    (row,) = store.load(0).jobs
+    assert row.terms.as_tuple() == kinds[9].as_tuple()
+    assert sorted(terms.lease_us for terms in store._writer.terms.values()) == [0, 1, 10]

@@ -1,0 +1,385 @@
+"""What every store must do, told once and run against each of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from store_rows import DAY_US, HOUR_US, NOW_US, TERMS, batch, end, job, plain_end, plain_job
+
+from hiringhall.core.changes import JobUpdate
+from hiringhall.core.jobs import (
+    CANCELLED,
+    DELAYED,
+    DONE,
+    FAILED,
+    HELD,
+    HIGH,
+    HOLD,
+    LOW,
+    QUEUED,
+    Terms,
+)
+from hiringhall.storage.contract import HistoryQuery, Retention, StoreError
+
+if TYPE_CHECKING:
+    from store_house import House
+
+    from hiringhall.core.changes import EndRow, JobRow
+
+ODD_TERMS = Terms(
+    priority=LOW,
+    durable=True,
+    failures_max=5,
+    backoff_us=1,
+    backoff_max_us=2**62,
+    losses_max=0,
+    lease_us=30_000_000,
+    run_us=1,
+    on_parent_failure=HOLD,
+)
+
+JOBS = [
+    job(1),
+    job(2, queue=b"\x00\xff", key=b"k\x00\xfe", payload=b""),
+    job(3, key=b"unique", terms=ODD_TERMS, state=DELAYED),
+    job(4, state=HELD, parents=(1, 2**62, (b"reverse", b"k\x00"), (b"", b""))),
+    job(5, extras={"reducer": b"sum\x00", "": b""}),
+    job(6, state=HELD, parents=((b"q", b"k"),), extras={"ä": b"\xff"}, terms=Terms(priority=HIGH)),
+    job(7, payload=b"\x00\xff" * (1 << 19)),
+    job(8, payload=b"z" * (3 << 20), extras={"big": b"y" * 100_000}),
+    job(2**62 + 1),
+]
+
+ENDS = [
+    end(1),
+    end(2, queue=b"\x00\xff", key=b"k\x00\xfe", result=b""),
+    end(3, key=b"unique", terms=ODD_TERMS, state=CANCELLED, result=b"not wanted"),
+    end(4, state=FAILED, payload=b"again\x00", extras={"reducer": b"sum"}),
+    end(5, state=FAILED, payload=b"", extras={"only": b"extras"}),
+    end(6, result=b"\x00r" * (1 << 19)),
+    end(7, state=FAILED, payload=b"p" * (2 << 20)),
+    end(2**62 + 1),
+]
+
+
+def test_a_new_store_is_empty(house: House) -> None:
+    assert house.loaded.epoch == 1
+    assert list(house.loaded.jobs) == []
+    assert house.ended() == []
+    assert house.store.count() == (0, 0)
+
+
+def test_each_load_bumps_the_epoch(house: House) -> None:
+    assert [house.reopen().epoch for _ in range(3)] == [2, 3, 4]
+
+
+@pytest.mark.parametrize("row", JOBS, ids=lambda row: str(row.id))
+def test_a_job_comes_back_as_it_was(house: House, row: JobRow) -> None:
+    house.store.commit(batch(inserts=[row]), NOW_US)
+    assert house.jobs() == [plain_job(row)]
+    assert [plain_job(kept) for kept in house.reopen().jobs] == [plain_job(row)]
+
+
+@pytest.mark.parametrize("row", ENDS, ids=lambda row: str(row.id))
+def test_a_line_of_history_comes_back_as_it_was(house: House, row: EndRow) -> None:
+    house.store.commit(batch(ends=[row]), NOW_US)
+    assert house.lines() == [plain_end(row._replace(result=row.result[: 1 << 20]))]
+    house.reopen()
+    assert house.lines(HistoryQuery(id=row.id)) == [plain_end(row)]
+
+
+def test_all_kinds_of_rows_in_one_batch(house: House) -> None:
+    house.store.commit(
+        batch(inserts=reversed(JOBS), ends=[end(100), end(101, state=FAILED, payload=b"x")]), NOW_US
+    )
+    assert house.store.count() == (len(JOBS), 2)
+    assert [plain_job(row) for row in house.reopen().jobs] == [plain_job(row) for row in JOBS]
+    assert house.ids() == [101, 100]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 63, 64, 65, 1023, 1024, 1025, 2500])
+def test_a_batch_of_any_size(house: House, rows: int) -> None:
+    ids = range(1, rows + 1)
+    house.store.commit(batch(inserts=[job(i, key=b"%d" % i) for i in ids]), NOW_US)
+    assert [row.key for row in house.reopen().jobs] == [b"%d" % i for i in ids]
+    house.store.commit(batch(updates=[JobUpdate(i, TERMS, DELAYED, i, i, 0, 0, (i + 1,)) for i in ids]), NOW_US)
+    assert [(row.due_us, row.parents) for row in house.store.live()] == [(i, (i + 1,)) for i in ids]
+    house.store.commit(batch(ends=[end(i) for i in ids], deletes=ids), NOW_US)
+    assert house.store.count() == (0, rows)
+    assert house.ids() == list(reversed(ids))
+
+
+def test_empty_extras_are_none(house: House) -> None:
+    house.store.commit(batch(inserts=[job(1, extras={})], ends=[end(2, extras={}, payload=b"p")]), NOW_US)
+    assert [row.extras for row in house.reopen().jobs] == [None]
+    assert [row.extras for row in house.store.history(HistoryQuery())] == [None]
+
+
+def test_jobs_submitted_alike_share_their_terms(house: House) -> None:
+    alike = [Terms(durable=True, lease_us=5) for _ in range(4)]
+    house.store.commit(batch(inserts=[job(i, terms=alike[i]) for i in (1, 2)]), NOW_US)
+    house.store.commit(batch(inserts=[job(3, terms=alike[3])]), NOW_US)
+    assert [row.terms.as_tuple() for row in house.reopen().jobs] == [alike[0].as_tuple()] * 3
+
+
+def test_an_update_changes_its_columns_and_no_others(house: House) -> None:
+    before = job(1, key=b"k", state=HELD, parents=(5, (b"q", b"k")), extras={"a": b"b"})
+    house.store.commit(batch(inserts=[before, job(2)]), NOW_US)
+    house.store.commit(batch(updates=[JobUpdate(1, ODD_TERMS, QUEUED, 0, 10, 11, 12, ())]), NOW_US)
+    after = before._replace(
+        terms=ODD_TERMS, state=QUEUED, due_us=0, attempts=10, failures=11, losses=12, parents=()
+    )
+    assert [plain_job(row) for row in house.reopen().jobs] == [plain_job(after), plain_job(job(2))]
+
+
+def test_an_update_of_a_job_that_is_gone_does_nothing(house: House) -> None:
+    house.store.commit(batch(updates=[JobUpdate(1, TERMS, QUEUED, 0, 0, 0, 0, ())]), NOW_US)
+    assert house.store.count() == (0, 0)
+
+
+def test_an_ended_job_moves_to_the_history(house: House) -> None:
+    house.store.commit(batch(inserts=[job(1), job(2)]), NOW_US)
+    house.store.commit(batch(ends=[end(1)], deletes=[1]), NOW_US)
+    assert house.store.count() == (1, 1)
+    assert [row.id for row in house.reopen().jobs] == [2]
+    assert [row.id for row in house.ended()] == [1]
+
+
+def test_the_latest_end_stands(house: House) -> None:
+    """A commit that failed after it reached the disk is tried again; a dead letter runs again and ends."""
+    house.store.commit(batch(inserts=[job(5)], ends=[end(1, state=FAILED, payload=b"p"), end(3)]), NOW_US)
+    house.store.commit(batch(ends=[end(1, result=b"second"), end(2), end(5)], deletes=[5]), NOW_US)
+    assert house.store.count() == (0, 4)
+    assert house.lines(HistoryQuery(id=1)) == [plain_end(end(1, result=b"second"))]
+    house.store.commit(batch(ends=[end(2), end(6)]), NOW_US)
+    assert house.store.count() == (0, 5)
+    assert house.ids() == [6, 5, 3, 2, 1]
+    assert house.ids(HistoryQuery(state=FAILED)) == []
+
+
+def test_a_dead_letter_is_revived(house: House) -> None:
+    house.store.commit(batch(ends=[end(1, state=FAILED, payload=b"hello"), end(2)]), NOW_US)
+    house.store.commit(batch(revived=[1], inserts=[job(1)]), NOW_US)
+    assert house.store.count() == (1, 1)
+    assert [plain_job(row) for row in house.reopen().jobs] == [plain_job(job(1))]
+    assert house.ids() == [2]
+
+
+def test_a_dead_letter_is_revived_and_ends_within_one_batch(house: House) -> None:
+    house.store.commit(batch(ends=[end(1, state=FAILED, payload=b"hello")]), NOW_US)
+    house.store.commit(batch(revived=[1], ends=[end(1, state=DONE)]), NOW_US)
+    assert house.lines() == [plain_end(end(1))]
+    assert house.store.count() == (0, 1)
+
+
+def test_a_batch_that_fails_leaves_nothing_behind(house: House) -> None:
+    house.store.commit(batch(inserts=[job(1), job(2)], ends=[end(3, state=FAILED)]), NOW_US)
+    jobs, lines = house.jobs(), house.lines()
+    doomed = batch(
+        inserts=[job(9, terms=ODD_TERMS), job(2)],
+        updates=[JobUpdate(1, TERMS, DELAYED, 1, 1, 1, 1, ())],
+        ends=[end(1), end(4)],
+        deletes=[1],
+        revived=[3],
+    )
+    with pytest.raises(StoreError):
+        house.store.commit(doomed, NOW_US)
+    assert (house.jobs(), house.lines(), house.store.count()) == (jobs, lines, (2, 1))
+
+    house.store.commit(batch(inserts=[job(9, terms=ODD_TERMS)], ends=[end(1)], deletes=[1]), NOW_US)
+    assert [row.id for row in house.reopen().jobs] == [2, 9]
+    assert next(iter(house.store.history(HistoryQuery()))).id == 3
+    assert house.jobs()[1] == plain_job(job(9, terms=ODD_TERMS))
+
+
+def test_an_empty_batch_is_no_trouble(house: House) -> None:
+    house.store.commit(batch(), NOW_US)
+    house.store.commit(batch(), NOW_US)
+    assert house.store.count() == (0, 0)
+
+
+def test_a_probe_of_a_sound_store_succeeds(house: House) -> None:
+    house.store.probe()
+    house.store.probe()
+    assert house.store.count() == (0, 0)
+
+
+def test_live_jobs_can_be_walked_while_others_are_committed(house: House) -> None:
+    house.store.commit(batch(inserts=[job(i) for i in range(1, 2001)]), NOW_US)
+    walk = house.store.live()
+    seen = [next(walk).id]
+    house.store.commit(batch(ends=[end(i) for i in range(1, 11)], deletes=range(1, 11)), NOW_US)
+    seen += [row.id for row in walk]
+    assert seen == sorted(seen)
+    assert set(seen) >= set(range(11, 2001))
+
+
+class TestLoadedEnds:
+    def test_the_latest_come_oldest_first_without_results(self, house: House) -> None:
+        ends = [
+            end(
+                i,
+                state=FAILED if i % 3 == 0 else DONE,
+                ended_us=NOW_US - i,
+                payload=b"p" if i % 3 == 0 else b"",
+            )
+            for i in range(1, 21)
+        ]
+        house.store.commit(batch(ends=reversed(ends)), NOW_US)
+        house.reopen(ended_max=5)
+        latest = [plain_end(row._replace(result=b"")) for row in reversed(ends[:5])]
+        assert [plain_end(row) for row in house.ended()] == latest
+
+    def test_none_are_asked_for(self, house: House) -> None:
+        house.store.commit(batch(ends=[end(1)]), NOW_US)
+        house.reopen(ended_max=0)
+        assert house.ended() == []
+
+    def test_more_are_asked_for_than_there_are(self, house: House) -> None:
+        house.store.commit(batch(ends=[end(1), end(2, state=FAILED)]), NOW_US)
+        house.reopen(ended_max=10**9)
+        assert [row.id for row in house.ended()] == [1, 2]
+
+
+class TestHistoryQueries:
+    @pytest.fixture(autouse=True)
+    def told(self, house: House) -> None:
+        """Ids are far apart, so that a walk over them crosses gaps."""
+        states = (DONE, FAILED, CANCELLED)
+        ends = [
+            end(
+                1 + i * 3001,
+                queue=b"odd" if i % 2 else b"even",
+                key=b"" if i % 5 == 0 else b"k%d" % (i % 4),
+                state=states[i % 3],
+                ended_us=NOW_US + (i * 7 % 30),
+            )
+            for i in range(30)
+        ]
+        house.store.commit(batch(ends=ends), NOW_US)
+        self.ends = sorted(ends, key=lambda row: -row.id)
+
+    @pytest.mark.parametrize(
+        "query",
+        [
+            HistoryQuery(),
+            HistoryQuery(id=1 + 3001 * 4),
+            HistoryQuery(id=2),
+            HistoryQuery(id=1 + 3001 * 4, queue=b"odd"),
+            HistoryQuery(id=1 + 3001 * 4, state=FAILED),
+            HistoryQuery(queue=b"odd"),
+            HistoryQuery(queue=b"nobody"),
+            HistoryQuery(key=b"k1"),
+            HistoryQuery(key=b""),
+            HistoryQuery(queue=b"even", key=b"k2"),
+            HistoryQuery(queue=b"even", key=b""),
+            HistoryQuery(queue=b"odd", state=FAILED),
+            HistoryQuery(queue=b"odd", before_id=40_000, limit=3),
+            HistoryQuery(queue=b"odd", key=b"k1", state=DONE, ended_from_us=NOW_US + 3),
+            *[HistoryQuery(state=state) for state in (DONE, FAILED, CANCELLED, QUEUED)],
+            *[HistoryQuery(state=state, ended_from_us=NOW_US + 9, limit=4) for state in (DONE, FAILED)],
+            HistoryQuery(state=FAILED, key=b"k1"),
+            HistoryQuery(state=FAILED, ended_to_us=NOW_US + 9),
+            HistoryQuery(state=FAILED, before_id=30_000, limit=2),
+            HistoryQuery(ended_from_us=NOW_US + 10),
+            HistoryQuery(ended_from_us=NOW_US + 10, key=b"k3", limit=2),
+            HistoryQuery(ended_to_us=NOW_US + 10),
+            HistoryQuery(ended_from_us=NOW_US + 5, ended_to_us=NOW_US + 20),
+            HistoryQuery(ended_from_us=NOW_US + 5, ended_to_us=NOW_US + 20, before_id=50_000, limit=3),
+            HistoryQuery(before_id=30_000),
+            HistoryQuery(limit=7),
+            HistoryQuery(limit=0),
+            HistoryQuery(queue=b"odd", limit=0),
+        ],
+        ids=lambda query: "-".join(
+            f"{name}={value}" for name, value in query._asdict().items() if value is not None
+        ),
+    )
+    def test_every_filter(self, house: House, query: HistoryQuery) -> None:
+        expected = [
+            plain_end(row)
+            for row in self.ends
+            if (query.id is None or row.id == query.id)
+            and (query.queue is None or row.queue == query.queue)
+            and (query.key is None or row.key == query.key)
+            and (query.state is None or row.state == query.state)
+            and (query.ended_from_us is None or row.ended_us >= query.ended_from_us)
+            and (query.ended_to_us is None or row.ended_us <= query.ended_to_us)
+            and (query.before_id is None or row.id < query.before_id)
+        ]
+        assert house.lines(query) == expected[: query.limit]
+
+    @pytest.mark.parametrize("query", [HistoryQuery(limit=4), HistoryQuery(queue=b"odd", limit=4)])
+    def test_pages_add_up(self, house: House, query: HistoryQuery) -> None:
+        seen: list[int] = []
+        while page := house.ids(query):
+            seen += page
+            query = query._replace(before_id=page[-1])
+        assert seen == house.ids(query._replace(before_id=None, limit=1000))
+
+
+class TestRetention:
+    @pytest.fixture
+    def retention(self) -> Retention:
+        return Retention(age_us=DAY_US, dead_age_us=10 * DAY_US, rows_max=600, result_bytes_max=4)
+
+    def test_old_lines_go_and_dead_letters_stay_longer(self, house: House) -> None:
+        house.store.commit(batch(ends=[end(1), end(2, state=FAILED), end(3, state=CANCELLED)]), NOW_US)
+        house.store.commit(batch(ends=[end(4, ended_us=NOW_US + HOUR_US)]), NOW_US + HOUR_US)
+        house.store.commit(batch(), NOW_US + DAY_US)
+        assert house.ids() == [4, 3, 2, 1]
+        house.store.commit(batch(), NOW_US + DAY_US + HOUR_US)
+        assert house.ids() == [4, 2]
+        house.store.commit(batch(), NOW_US + 9 * DAY_US)
+        assert house.ids() == [2]
+        house.store.commit(batch(), NOW_US + 11 * DAY_US)
+        assert house.ids() == []
+        assert house.store.count() == (0, 0)
+
+    def test_too_many_lines_are_cut_to_the_newest(self, house: House) -> None:
+        for start in range(0, 1000, 100):
+            ends = [end(i + 1, ended_us=NOW_US + i) for i in range(start, start + 100)]
+            house.store.commit(batch(ends=ends), NOW_US + start)
+        kept = house.ids()
+        assert 500 <= len(kept) <= 600
+        assert kept == list(range(1000, 1000 - len(kept), -1))
+        assert house.store.count() == (0, len(kept))
+
+    def test_dead_letters_go_for_room_only_when_nothing_else_can(self, house: House) -> None:
+        dead = [end(i, state=FAILED, ended_us=NOW_US + i) for i in range(1, 401)]
+        house.store.commit(batch(ends=dead), NOW_US)
+        house.store.commit(batch(ends=[end(i, ended_us=NOW_US + i) for i in range(401, 802)]), NOW_US)
+        assert len(house.ids(HistoryQuery(state=FAILED, limit=1000))) == 400
+        more = [end(i, state=FAILED, ended_us=NOW_US + i) for i in range(802, 1102)]
+        house.store.commit(batch(ends=more), NOW_US)
+        assert house.ids() == list(range(1101, 801, -1)) + list(range(400, 100, -1))
+
+    def test_one_commit_drops_a_bounded_number(self, house: House) -> None:
+        house.store.commit(batch(ends=[end(i) for i in range(1, 601)]), NOW_US)
+        house.store.commit(batch(), NOW_US + 2 * DAY_US)
+        assert 0 < len(house.ids()) < 600
+        house.store.commit(batch(), NOW_US + 2 * DAY_US)
+        assert house.ids() == []
+
+    def test_a_failed_commit_drops_nothing(self, house: House) -> None:
+        house.store.commit(batch(inserts=[job(1)], ends=[end(2)]), NOW_US)
+        with pytest.raises(StoreError):
+            house.store.commit(batch(inserts=[job(1)]), NOW_US + 2 * DAY_US)
+        assert house.ids() == [2]
+        house.store.commit(batch(), NOW_US + 2 * DAY_US)
+        assert house.ids() == []
+
+    def test_long_results_are_cut(self, house: House) -> None:
+        ends = [
+            end(1, result=b"12345"),
+            end(2, result=b"1234"),
+            end(3, state=FAILED, result=b"abcdef", payload=b"whole"),
+        ]
+        house.store.commit(batch(ends=ends), NOW_US)
+        kept = house.store.history(HistoryQuery())
+        assert [(row.result, row.payload) for row in kept] == [
+            (b"abcd", b"whole"),
+            (b"1234", b""),
+            (b"1234", b""),
+        ]

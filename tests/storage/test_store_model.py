@@ -1,0 +1,154 @@
+"""Random batches against a pair of dicts: whatever comes, every store holds what the dicts hold."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from store_house import House
+from store_rows import NOW_US, batch, plain_end, plain_job
+
+from hiringhall.core.changes import EndRow, JobRow, JobUpdate
+from hiringhall.core.jobs import CANCELLED, DELAYED, DONE, FAILED, HELD, QUEUED, Terms
+from hiringhall.storage.contract import HistoryQuery, Retention
+
+if TYPE_CHECKING:
+    from hiringhall.core.changes import Batch
+
+COUNTS = st.integers(0, 2**40)
+BYTES = st.binary(max_size=40)
+EXTRAS = st.none() | st.dictionaries(
+    st.text(st.characters(codec="utf-8"), max_size=5), BYTES, min_size=1, max_size=3
+)
+PARENTS = st.lists(st.integers(0, 2**62) | st.tuples(BYTES, BYTES), max_size=3).map(tuple)
+TERMS = st.builds(
+    Terms,
+    priority=st.integers(0, 2),
+    durable=st.just(True),
+    detached=st.booleans(),
+    lease_us=st.sampled_from([0, 5]),
+    on_parent_failure=st.integers(0, 2),
+)
+LIVE_STATES = st.sampled_from([HELD, DELAYED, QUEUED])
+END_STATES = st.sampled_from([DONE, FAILED, CANCELLED])
+
+
+class Model:
+    """What a store should hold after the batches drawn so far."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[int, JobRow] = {}
+        self.ends: dict[int, EndRow] = {}
+        self.last_id = 0
+
+    def draw(self, data: st.DataObject) -> Batch:
+        drawn = batch()
+        for job_id in sorted(self.jobs):
+            fate = data.draw(st.sampled_from(["stays", "changes", "ends"]), label=f"job {job_id}")
+            if fate == "changes":
+                drawn.updates.append(self._update(data, job_id))
+            elif fate == "ends":
+                drawn.deletes.append(job_id)
+                drawn.ends.append(self._end(data, job_id))
+        for job_id in sorted(self.ends):
+            known = any(row.id == job_id for row in drawn.ends)
+            if self.ends[job_id].state == FAILED and not known and data.draw(st.booleans(), label="revive"):
+                del self.ends[job_id]
+                if data.draw(st.booleans(), label="and ends at once"):
+                    drawn.revived += [job_id] * data.draw(st.integers(0, 1))
+                    drawn.ends.append(self._end(data, job_id))
+                else:
+                    drawn.revived.append(job_id)
+                    drawn.inserts.append(self._job(data, job_id))
+        for _ in range(data.draw(st.integers(0, 6), label="newcomers")):
+            self.last_id += data.draw(st.integers(1, 20_000))
+            if data.draw(st.booleans(), label="ends at once"):
+                drawn.ends.append(self._end(data, self.last_id))
+            else:
+                drawn.inserts.append(self._job(data, self.last_id))
+        return drawn
+
+    def _job(self, data: st.DataObject, job_id: int) -> JobRow:
+        row = JobRow(
+            job_id,
+            *data.draw(st.tuples(BYTES, BYTES, BYTES, TERMS, LIVE_STATES)),
+            *data.draw(st.tuples(COUNTS, COUNTS, COUNTS, COUNTS, COUNTS)),
+            data.draw(PARENTS),
+            data.draw(EXTRAS),
+        )
+        self.jobs[job_id] = row
+        return row
+
+    def _update(self, data: st.DataObject, job_id: int) -> JobUpdate:
+        update = JobUpdate(
+            job_id, *data.draw(st.tuples(TERMS, LIVE_STATES, COUNTS, COUNTS, COUNTS, COUNTS, PARENTS))
+        )
+        self.jobs[job_id] = self.jobs[job_id]._replace(**update._asdict())
+        return update
+
+    def _end(self, data: st.DataObject, job_id: int) -> EndRow:
+        self.jobs.pop(job_id, None)
+        state = data.draw(END_STATES)
+        row = EndRow(
+            id=job_id,
+            queue=data.draw(st.sampled_from([b"a", b"b", b"\x00"])),
+            key=data.draw(st.sampled_from([b"", b"k"])),
+            state=state,
+            code=data.draw(COUNTS),
+            result=data.draw(BYTES),
+            worker=data.draw(BYTES),
+            created_us=data.draw(COUNTS),
+            started_us=data.draw(COUNTS),
+            ended_us=NOW_US + data.draw(st.integers(0, 100)),
+            attempts=data.draw(COUNTS),
+            losses=data.draw(COUNTS),
+            terms=data.draw(TERMS),
+            payload=data.draw(BYTES) if state == FAILED else b"",
+            extras=data.draw(EXTRAS) if state == FAILED else None,
+        )
+        self.ends[job_id] = row
+        return row
+
+
+def check(house: House, model: Model) -> None:
+    assert house.store.count() == (len(model.jobs), len(model.ends))
+    assert house.jobs() == [plain_job(model.jobs[job_id]) for job_id in sorted(model.jobs)]
+    newest_first = [model.ends[job_id] for job_id in sorted(model.ends, reverse=True)]
+    assert house.lines() == [plain_end(row) for row in newest_first]
+    for query in (HistoryQuery(queue=b"a", key=b"k"), HistoryQuery(state=FAILED), HistoryQuery(queue=b"b")):
+        wanted = [
+            row.id
+            for row in newest_first
+            if query.queue in {None, row.queue}
+            and query.key in {None, row.key}
+            and query.state in {None, row.state}
+        ]
+        assert house.ids(query) == wanted
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(data=st.data())
+def test_a_store_holds_what_the_model_holds(kind: str, data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        house = House(kind, Path(folder), Retention())
+        model = Model()
+        for turn in range(data.draw(st.integers(1, 6), label="turns")):
+            house.store.commit(model.draw(data), NOW_US + turn)
+            check(house, model)
+            if data.draw(st.booleans(), label="reopen"):
+                ended_max = data.draw(st.integers(0, 10))
+                loaded = house.reopen(ended_max)
+                assert [row.id for row in loaded.jobs] == sorted(model.jobs)
+                latest = sorted(model.ends.values(), key=lambda row: (row.ended_us, row.id))
+                kept = latest[max(0, len(latest) - ended_max) :]
+                assert [plain_end(row) for row in loaded.ended] == [
+                    plain_end(row._replace(result=b"")) for row in kept
+                ]
+        house.store.close()
