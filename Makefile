@@ -19,23 +19,23 @@ serve: $(VENV)/installed            ## open the hall on embedded storage, with t
 
 test: $(VENV)/tested            ## all tests: on the compiled package, then the pure parts as plain Python
 	$(PYTEST) -n $(WORKERS) -m "not soak" tests
-	PYTHONPATH=src $(PYTEST) -n $(WORKERS) -m "not soak" $(BOTH)
+	PYTHONPATH=$(CURDIR)/src $(PYTEST) -n $(WORKERS) -m "not soak" $(BOTH)
 
 test-plain: $(VENV)/tested            ## all tests on the source as plain Python: no compiling between an edit and its test
-	PYTHONPATH=src $(PYTEST) -n $(WORKERS) -m "not soak" $(or $(ONLY),tests)
+	PYTHONPATH=$(CURDIR)/src $(PYTEST) -n $(WORKERS) -m "not soak" $(or $(ONLY),tests)
 
 check: $(VENV)/checked            ## lint, types and tidy rules; under a minute
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	PYTHONPATH=src $(PYTEST) tests/tidy
+	PYTHONPATH=$(CURDIR)/src $(PYTEST) tests/tidy
 
 format: $(VENV)/checked            ## put the source in its form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 sim: $(VENV)/tested            ## one run of the simulator, with its log: make sim SEED=42
-	PYTHONPATH=src $(BIN)/python -m tests.sim --seed $(SEED) --verbose
+	PYTHONPATH=$(CURDIR)/src $(BIN)/python -m tests.sim --seed $(SEED) --verbose
 
 soak: $(VENV)/tested            ## the long fault runs: 100 kills under load
 	$(PYTEST) -m soak tests --timeout 3600

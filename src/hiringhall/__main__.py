@@ -1,0 +1,5 @@
+"""`python -m hiringhall` is `hall`."""
+
+from hiringhall.cli.main import main
+
+main()

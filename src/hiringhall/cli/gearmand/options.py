@@ -1,0 +1,329 @@
+"""gearmand's command line, read as gearmand 1.1.20 reads it.
+
+Short options may be bundled and may carry their value (`-dp4731`); long ones take `--name value` or
+`--name=value` and are never guessed from a beginning; none may be given twice. A configuration file holds
+the same words, and loses against the command line.
+"""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DEFAULT_CONFIG_FILE: Final = "/etc/gearmand.conf"
+LEVELS: Final = ("FATAL", "ALERT", "CRITICAL", "ERROR", "WARNING", "NOTICE", "INFO", "DEBUG")
+
+
+class UsageError(Exception):
+    """The command line cannot be used as it stands."""
+
+
+class Option(NamedTuple):
+    """One option: its long name, and what follows from it."""
+
+    name: str
+    short: str = ""
+    default: str = ""
+    takes: str = "flag"
+    """flag, text, or number."""
+    least: int = 0
+    about: str = ""
+    most: int = (1 << 31) - 1
+    repeats: bool = False
+    idle: str = ""
+    """Why it changes nothing here; the one line of warning."""
+
+
+_ELSEWHERE: Final = "this kind of queue is not in use"
+
+GROUPS: Final[tuple[tuple[str, tuple[Option, ...]], ...]] = (
+    (
+        "General options",
+        (
+            Option("backlog", "b", "32", "number", 1, "Connections the system holds until they are accepted."),
+            Option("daemon", "d", about="Detach and run in the background."),
+            Option("exceptions", about="Forward exceptions to clients that did not ask for them."),
+            Option(
+                "file-descriptors", "f", "", "number", 1, "Open files allowed; the most allowed by default."
+            ),
+            Option("help", "h", about="Print this help."),
+            Option(
+                "job-retries", "j", "0", "number", 0, "Lost workers after which a job is given up; 0: no limit."
+            ),
+            Option(
+                "job-handle-prefix", "", "", "text", about="How job handles begin; H:<host name> by default."
+            ),
+            Option("hashtable-buckets", "", "991", "number", 1, "Accepted.", idle="tables grow by themselves"),
+            Option("keepalive", about="TCP keepalive, which is always on here."),
+            Option(
+                "keepalive-idle", "", "-1", "number", -1, "Seconds of silence before the first probe.", 32_767
+            ),
+            Option("keepalive-interval", "", "-1", "number", -1, "Seconds between probes.", 32_767),
+            Option("keepalive-count", "", "-1", "number", -1, "Unanswered probes until a peer is gone.", 127),
+            Option("log-file", "l", "/var/log/gearmand.log", "text", about="Log file, or stderr, or none."),
+            Option("listen", "L", "", "text", about="Address to listen on; loopback by default."),
+            Option("pid-file", "P", "/var/gearmand.pid", "text", about="File to write the process id to."),
+            Option("protocol", "r", "", "text", about="A further protocol; there is none here."),
+            Option("round-robin", "R", about="Take from a worker's functions in turn."),
+            Option("queue-type", "q", "builtin", "text", about="builtin (memory) or libsqlite3."),
+            Option(
+                "config-file", "", DEFAULT_CONFIG_FILE, "text", about="More options, from a file; also @file."
+            ),
+            Option("syslog", about="Log to syslog."),
+            Option("coredump", about="Leave a core dump after a crash."),
+            Option("threads", "t", "4", "number", 0, "Accepted.", idle="one thread serves every connection"),
+            Option("user", "u", "", "text", about="Switch to this user once started."),
+            Option(
+                "verbose",
+                "",
+                "ERROR",
+                "text",
+                about="FATAL, ALERT, CRITICAL, ERROR, WARNING, NOTICE, INFO or DEBUG.",
+            ),
+            Option("v", "v", about="More messages; repeat for more.", repeats=True),
+            Option("version", "V", about="Print the version."),
+            Option("worker-wakeup", "w", "0", "number", 0, "Accepted; one worker is woken for one job."),
+            Option("check-args", about="Check the options and stop."),
+        ),
+    ),
+    ("HTTP", (Option("http-port", "", "8080", "number", 0, "Accepted.", idle="there is no HTTP door here"),)),
+    (
+        "Gear",
+        (
+            Option("port", "p", "4730", "text", about="Port to listen on."),
+            Option("ssl", about="Speak TLS only."),
+            Option(
+                "ssl-ca-file",
+                "",
+                "/etc/ssl/certs/gearmand-ca.pem",
+                "text",
+                about="Who signs the clients' certificates.",
+            ),
+            Option(
+                "ssl-certificate", "", "/etc/ssl/certs/gearmand.pem", "text", about="The server's certificate."
+            ),
+            Option("ssl-key", "", "/etc/ssl/certs/gearmand.key", "text", about="The certificate's key."),
+        ),
+    ),
+    (
+        "libsqlite3",
+        (
+            Option("libsqlite3-db", "", "", "text", about="Jobs are kept in the folder <this>.hall beside it."),
+            Option(
+                "store-queue-on-shutdown",
+                about="Accepted.",
+                idle="jobs are stored before they are acknowledged",
+            ),
+            Option(
+                "libsqlite3-table",
+                "",
+                "gearman_queue",
+                "text",
+                about="Accepted.",
+                idle="tables have names of their own",
+            ),
+        ),
+    ),
+    (
+        "Queues that are refused",
+        tuple(
+            Option(name, "", "", "text", about="Accepted.", idle=_ELSEWHERE)
+            for name in (
+                "libmemcached-servers",
+                "libmemcached-prefix",
+                "libpq-conninfo",
+                "libpq-table",
+                "redis-server",
+                "redis-port",
+                "redis-password",
+                "redis-prefix",
+                "mysql-host",
+                "mysql-port",
+                "mysql-user",
+                "mysql-password",
+                "mysql-db",
+                "mysql-table",
+                "libdrizzle-host",
+                "libdrizzle-port",
+                "libdrizzle-uds",
+                "libdrizzle-user",
+                "libdrizzle-password",
+                "libdrizzle-db",
+                "libdrizzle-table",
+                "libtokyocabinet-file",
+            )
+        ),
+    ),
+)
+
+OPTIONS: Final = {option.name: option for _, options in GROUPS for option in options}
+_SHORT: Final = {option.short: option for option in OPTIONS.values() if option.short}
+
+
+class Arguments:
+    """What was given, in order of giving."""
+
+    def __init__(self) -> None:
+        self.given: dict[str, list[str]] = {}
+        """Long names to values; a flag has an empty text for each time it was given."""
+        self.notes: list[str] = []
+        """Lines for the person who runs it, one for each oddity."""
+
+    def has(self, name: str) -> bool:
+        return name in self.given
+
+    def text(self, name: str) -> str:
+        return self.given[name][-1] if name in self.given else OPTIONS[name].default
+
+    def number(self, name: str) -> int:
+        return int(self.text(name))
+
+
+def parse(words: list[str]) -> Arguments:
+    """Read a command line and the configuration file it names. Raises UsageError."""
+    arguments = _read(words, _unrecognised)
+    path = Path(arguments.text("config-file"))
+    try:
+        written = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        if arguments.has("config-file"):
+            raise UsageError(f"Could not open configuration file {path}: {error}") from None
+        written = ""
+    for name, values in _read_file(path, written, arguments.notes).given.items():
+        arguments.given.setdefault(name, values)
+    for name in arguments.given:
+        _check(OPTIONS[name], arguments)
+    return arguments
+
+
+def _unrecognised(word: str) -> None:
+    raise UsageError(f"unrecognised option '{word}'")
+
+
+def _read(words: list[str], on_loose_word: Callable[[str], None]) -> Arguments:
+    arguments = Arguments()
+    rest = list(reversed(words))
+    while rest:
+        word = rest.pop()
+        if word.startswith("@") and len(word) > 1:
+            _give(arguments, OPTIONS["config-file"], word[1:])
+        elif word.startswith("--") and len(word) > 2:
+            _read_long(arguments, word, rest)
+        elif word.startswith("-") and len(word) > 1 and word != "--":
+            _read_short(arguments, word, rest)
+        else:
+            on_loose_word(word)
+    return arguments
+
+
+def _read_long(arguments: Arguments, word: str, rest: list[str]) -> None:
+    name, equals, value = word[2:].partition("=")
+    option = OPTIONS.get(name)
+    if option is None or option.name == option.short:
+        near = difflib.get_close_matches(name, [known for known in OPTIONS if len(known) > 1], n=1)
+        raise UsageError(f"unrecognised option '{word}'" + (f"; did you mean --{near[0]}?" if near else ""))
+    if option.takes == "flag":
+        if equals:
+            raise UsageError(f"option '--{name}' does not take any arguments")
+    elif equals:
+        if not value:
+            raise UsageError(
+                f"the argument for option '--{name}' should follow immediately after the equal sign"
+            )
+    else:
+        value = _next(option, rest)
+    _give(arguments, option, value)
+
+
+def _read_short(arguments: Arguments, word: str, rest: list[str]) -> None:
+    letters = word[1:]
+    while letters:
+        option = _SHORT.get(letters[0])
+        if option is None:
+            raise UsageError(f"unrecognised option '-{letters}'")
+        letters = letters[1:]
+        if option.takes == "flag":
+            _give(arguments, option, "")
+        else:
+            _give(arguments, option, letters or _next(option, rest))
+            return
+
+
+def _next(option: Option, rest: list[str]) -> str:
+    if not rest:
+        raise UsageError(f"the required argument for option '--{option.name}' is missing")
+    return rest.pop()
+
+
+def _give(arguments: Arguments, option: Option, value: str) -> None:
+    values = arguments.given.setdefault(option.name, [])
+    if values and not option.repeats:
+        raise UsageError(f"option '--{option.name}' cannot be specified more than once")
+    values.append(value)
+
+
+def _read_file(path: Path, written: str, notes: list[str]) -> Arguments:
+    """Words apart by blanks; what follows a # is a comment, and a loose word is passed over, with a note."""
+    words: list[str] = []
+    for line in written.splitlines():
+        line_words = line.split()
+        comment = next((i for i, word in enumerate(line_words) if word.startswith("#")), len(line_words))
+        words += line_words[:comment]
+        notes += [
+            f"{path}: {word} stands in a comment and is not taken, though gearmand would"
+            for word in line_words[comment:]
+            if word.startswith("--") and word[2:].partition("=")[0] in OPTIONS
+        ]
+
+    def pass_over(word: str) -> None:
+        notes.append(f"{path}: {word} is not an option and is passed over; write --name=value")
+
+    try:
+        arguments = _read(words, pass_over)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from None
+    for name in ("check-args", "config-file"):
+        if arguments.has(name):
+            raise UsageError(f"{path}: unrecognised option '--{name}'; it belongs on the command line")
+    return arguments
+
+
+def _check(option: Option, arguments: Arguments) -> None:
+    """A number must be one and in range; text must be among those that are known."""
+    value = arguments.text(option.name)
+    if option.takes == "number":
+        digits = value.removeprefix("-")
+        if not (digits.isascii() and digits.isdecimal()) or not option.least <= int(value) <= option.most:
+            raise UsageError(
+                f"the argument ('{value}') for option '--{option.name}' is invalid; "
+                f"it takes a whole number from {option.least} to {option.most}"
+            )
+    if option.name == "verbose" and value not in LEVELS:
+        raise UsageError(f"Invalid value for --verbose supplied; it takes one of {', '.join(LEVELS)}")
+    if option.idle:
+        arguments.notes.append(f"--{option.name} changes nothing here: {option.idle}")
+
+
+def usage() -> str:
+    """The help text."""
+    lines = [
+        "hall-gearmand: a hiring hall that takes gearmand's command line and opens its Gearman door.",
+        "",
+        "Allowed options:",
+    ]
+    for heading, options in GROUPS:
+        lines += ["", f"{heading}:"]
+        for option in options:
+            names = f"-{option.short}" if option.name == option.short else f"--{option.name}"
+            if option.short and option.name != option.short:
+                names = f"-{option.short} [ {names} ]"
+            if option.takes != "flag":
+                names += " arg" + (f" (={option.default})" if option.default else "")
+            lines.append(
+                f"  {names:<38}{option.about}" if len(names) < 37 else f"  {names}\n{'':40}{option.about}"
+            )
+    return "\n".join(lines)

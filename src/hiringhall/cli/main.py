@@ -1,0 +1,211 @@
+"""`hall`: open a hall, look into its history, check and print settings."""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from hiringhall import __version__
+from hiringhall.cli.history import show_history
+from hiringhall.cli.reporting import Parameters, complain, guarded, log_to, say
+from hiringhall.config import loading, template
+from hiringhall.server import DEFAULT_DOORS, DOOR_SETTINGS, Opened, run, tls_context
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+app = typer.Typer(
+    name="hall",
+    help="A hiring hall: a job server where every job meets a worker. Start with [bold]hall serve[/bold].",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+ConfigFlag = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", metavar="FILE", help="Settings; ./hall.toml is read if it is there, or $HALL_CONFIG."
+    ),
+]
+DataFlag = Annotated[
+    str | None,
+    typer.Option("--data", metavar="DIR", help="The folder where jobs are kept (default: hall-data)."),
+]
+StorageFlag = Annotated[
+    str | None,
+    typer.Option(
+        "--storage", metavar="KIND", help="sqlite, or memory to forget all at the end (default: sqlite)."
+    ),
+]
+DoorFlag = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--door",
+        metavar="DIALECT=HOST:PORT",
+        help="Listen here; may be repeated. Replaces the configured doors (default: gearman=127.0.0.1:4730).",
+    ),
+]
+SetFlag = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Any setting, such as door[0].lease_s=30; may be repeated."
+    ),
+]
+
+
+def _command(name: str) -> Callable[[Callable[Parameters, int]], Callable[Parameters, int]]:
+    """A command of `hall` that gives its exit code."""
+
+    def register(command: Callable[Parameters, int]) -> Callable[Parameters, int]:
+        checked = guarded(command, "hall")
+
+        @app.command(name)
+        @functools.wraps(command)
+        def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
+            raise typer.Exit(checked(*args, **kwargs))
+
+        return checked
+
+    return register
+
+
+def _load(
+    config: Path | None,
+    data: str | None = None,
+    storage: str | None = None,
+    doors: list[str] | None = None,
+    assignments: list[str] | None = None,
+) -> loading.Loaded:
+    named = {"--data": (("hall", "data"), data), "--storage": (("hall", "storage"), storage)}
+    flags = loading.Flags(config, doors or (), assignments or (), named)
+    loaded = loading.load(flags, os.environ, DOOR_SETTINGS, DEFAULT_DOORS)
+    for warning in loaded.warnings:
+        complain(f"hall: {warning}")
+    return loaded
+
+
+@_command("serve")
+def serve(
+    config: ConfigFlag = None,
+    data: DataFlag = None,
+    storage: StorageFlag = None,
+    door: DoorFlag = None,
+    assignments: SetFlag = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Say where the doors are as one line of JSON, for programs.")
+    ] = False,
+) -> int:
+    """Open the hall and serve until it is told to stop.
+
+    The first Ctrl-C or SIGTERM drains: no new work is handed out, and running jobs may finish. The second
+    stops at once. What was acknowledged is on disk either way.
+    """
+    settings = _load(config, data, storage, door, assignments).config
+    log_to(logging.StreamHandler(sys.stderr), logging.getLevelNamesMapping()[settings.hall.log_level.upper()])
+    return run(settings, _announce_json if as_json else _announce)
+
+
+def _announce_json(opened: Opened) -> None:
+    doors = [{"dialect": door.dialect, "address": door.address} for door in opened.doors]
+    line = {
+        "hall": opened.name,
+        "pid": opened.pid,
+        "data": opened.data,
+        "doors": doors,
+        "recovered": opened.recovered,
+    }
+    say(json.dumps(line) + "\n")
+
+
+def _announce(opened: Opened) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    with console.capture() as captured:
+        console.print(
+            f"[bold]{escape(opened.name)}[/bold] is open (hiringhall {__version__}, pid {opened.pid})"
+        )
+        for door in opened.doors:
+            shield = " (TLS)" if door.tls else ""
+            console.print(f"  door   [green]{door.dialect}[/green] on [bold]{door.address}[/bold]{shield}")
+        console.print(f"  data   {escape(opened.data) or 'in memory: nothing survives a stop'}")
+        console.print(f"  jobs   {opened.recovered} recovered")
+        first_job = next((door.first_job for door in opened.doors if door.first_job), "")
+        if first_job:
+            console.print(f"\nA first job, to paste into another terminal:\n  [cyan]{escape(first_job)}[/cyan]")
+        console.print("\nCtrl-C drains and closes; twice stops at once.")
+    say(captured.get())
+
+
+@_command("check-config")
+def check_config(
+    config: ConfigFlag = None,
+    data: DataFlag = None,
+    storage: StorageFlag = None,
+    door: DoorFlag = None,
+    assignments: SetFlag = None,
+) -> int:
+    """Check the settings without opening anything."""
+    loaded = _load(config, data, storage, door, assignments)
+    for index, settings in enumerate(loaded.config.door):
+        if settings.tls is not None:
+            tls_context(settings.tls, f"door[{index}].tls")
+    doors = ", ".join(f"{settings.dialect} on {settings.address}" for settings in loaded.config.door)
+    say(f"{loaded.file or 'no file, defaults'}: fine; {doors}; data in {loaded.config.hall.data}\n")
+    return 0
+
+
+@_command("config")
+def print_config() -> int:
+    """Print a complete hall.toml with every setting explained and at its default.
+
+    Start your own with: hall config > hall.toml
+    """
+    say(template.annotated(DOOR_SETTINGS))
+    return 0
+
+
+@_command("version")
+def version() -> int:
+    """Print the version."""
+    say(f"hiringhall {__version__}\n")
+    return 0
+
+
+@_command("history")
+def history(
+    config: ConfigFlag = None,
+    data: DataFlag = None,
+    state: Annotated[
+        str | None,
+        typer.Option(metavar="STATE", help="Only done, failed (the dead letters) or cancelled jobs."),
+    ] = None,
+    queue: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only jobs of this queue (function).")
+    ] = None,
+    key: Annotated[str | None, typer.Option(metavar="KEY", help="Only jobs with this key (unique id).")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="At most so many, the newest first.")] = 50,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object a line, with whole results.")
+    ] = False,
+) -> int:
+    """Show durable jobs that have ended. The dead letters: hall history --state failed
+
+    Works beside a running hall and without one.
+    """
+    folder = Path(_load(config, data).config.hall.data)
+    return show_history(folder, state=state, queue=queue, key=key, limit=limit, as_json=as_json)
+
+
+def main() -> None:
+    """The console script."""
+    app(prog_name="hall")

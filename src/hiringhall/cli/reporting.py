@@ -1,0 +1,71 @@
+"""How a command speaks: results to stdout, messages and logs to stderr, and one way to end on trouble."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING, Final, ParamSpec
+
+from hiringhall.config.sources import ConfigError
+from hiringhall.server import HallError
+from hiringhall.storage.contract import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Parameters = ParamSpec("Parameters")
+
+TROUBLE: Final = 1
+WRONG_USE: Final = 2
+INTERRUPTED: Final = 130
+
+LOG_FORMAT: Final = "%(asctime)s %(levelname)-7s %(message)s"
+
+
+def complain(text: str) -> None:
+    """One line on stderr; a stderr that nobody reads is no reason to fail."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 (for the rest of the process)
+
+
+def say(text: str) -> None:
+    """A result on stdout, whole and at once."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def log_to(handler: logging.Handler, level: int) -> None:
+    """Send the hall's log to one place only."""
+    handler.setFormatter(logging.Formatter(LOG_FORMAT))
+    logging.basicConfig(handlers=[handler], level=level, force=True)
+
+
+def guarded(command: Callable[Parameters, int], program: str) -> Callable[Parameters, int]:
+    """The same command; what it raises becomes one line on stderr and an exit code."""
+
+    @functools.wraps(command)
+    def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> int:
+        try:
+            code = command(*args, **kwargs)
+            sys.stdout.flush()
+        except ConfigError as error:
+            for problem in error.problems:
+                complain(f"{program}: {problem}")
+            return WRONG_USE
+        except BrokenPipeError:
+            # Python would flush once more at exit and complain in its own words.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            complain(f"{program}: nobody reads what is written to stdout")
+            return TROUBLE
+        except (HallError, StoreError, OSError) as error:
+            complain(f"{program}: {error}")
+            return TROUBLE
+        except KeyboardInterrupt:
+            return INTERRUPTED
+        return code
+
+    return run

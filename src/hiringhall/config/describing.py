@@ -1,0 +1,124 @@
+"""The schema as data: each setting with its key, its variable, what it takes and what it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, get_args
+
+import msgspec
+from msgspec import inspect
+
+from hiringhall.config.schema import DoorSettings, HallSettings, HistorySettings, LimitsSettings, Section
+
+if TYPE_CHECKING:
+    from msgspec.structs import FieldInfo
+
+    from hiringhall.config.sources import Key
+
+Dialects = Mapping[str, type[DoorSettings]]
+"""What can be spoken at a door, with its settings; named by the composition root."""
+
+SECTIONS: Final[Mapping[str, type[Section]]] = {
+    "hall": HallSettings,
+    "limits": LimitsSettings,
+    "history": HistorySettings,
+}
+_UNITS: Final = {"s": " of seconds", "us": " of microseconds"}
+
+
+class Setting(NamedTuple):
+    """One setting, as it is shown to people."""
+
+    key: Key
+    """Without the index of a door: ("door", "tls", "ca")."""
+    variable: str
+    """Its name in the environment; `<n>` stands for the index of a door."""
+    allowed: str
+    description: str
+    default: object
+    """msgspec.NODEFAULT: it must be given."""
+
+
+def inner_section(field: FieldInfo) -> type[Section] | None:
+    """The table that a field holds, if it holds one."""
+    info = _bare(inspect.type_info(field.type))
+    return cast("type[Section]", info.cls) if isinstance(info, inspect.StructType) else None
+
+
+def _bare(info: inspect.Type) -> inspect.Type:
+    """The type without its description and without None."""
+    while True:
+        if isinstance(info, inspect.Metadata):
+            info = info.type
+        elif isinstance(info, inspect.UnionType):
+            info = next(inner for inner in info.types if not isinstance(inner, inspect.NoneType))
+        else:
+            return info
+
+
+def allowed(field: FieldInfo) -> str:
+    """What a field takes, in words that follow "it takes"."""
+    info = _bare(inspect.type_info(field.type))
+    match info:
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.IntType() | inspect.FloatType():
+            kind = "a whole number" if isinstance(info, inspect.IntType) else "a number"
+            kind += _UNITS.get(field.name.rpartition("_")[2], "")
+            if info.ge is not None and info.le is not None:
+                return f"{kind} from {info.ge} to {info.le}"
+            return f"{kind} from {info.ge}" if info.ge is not None else kind
+        case inspect.LiteralType():
+            words = get_args(get_args(field.type)[0])  # in the order of the schema
+            return "one of " + ", ".join(f'"{word}"' for word in words)
+        case inspect.CustomType():
+            return str(cast("Any", info.cls).allowed)
+        case inspect.StrType(max_length=int(longest)):
+            return f"text of 1 to {longest} characters"
+        case inspect.StrType(min_length=1):
+            return "text that is not empty"
+        case _:
+            return "text"
+
+
+def settings(shape: type[Section], key: Key) -> Iterator[Setting]:
+    """Every setting of a table, those of inner tables last."""
+    tables: list[tuple[type[Section], Key]] = []
+    for field in msgspec.structs.fields(shape):
+        inner = inner_section(field)
+        if inner is not None:
+            tables.append((inner, (*key, field.name)))
+            continue
+        info = inspect.type_info(field.type)
+        schema = info.extra_json_schema if isinstance(info, inspect.Metadata) else None
+        yield Setting(
+            (*key, field.name),
+            _variable((*key, field.name)),
+            allowed(field),
+            str((schema or {}).get("description", "")),
+            field.default,
+        )
+    for inner, inner_key in tables:
+        yield from settings(inner, inner_key)
+
+
+def _variable(key: Key) -> str:
+    steps = key[1:] if key[0] == "hall" else key
+    return "HALL_" + "_".join("DOOR_<n>" if step == "door" else str(step).upper() for step in steps)
+
+
+def every_section(dialects: Dialects) -> Iterator[tuple[str, type[Section], Key]]:
+    """All tables with a heading: the hall's own, then one for each dialect."""
+    for name, shape in SECTIONS.items():
+        yield name, shape, (name,)
+    for dialect, door in dialects.items():
+        yield f"door, dialect {dialect}", door, ("door",)
+
+
+def variables(dialects: Dialects) -> dict[str, Key]:
+    """Names of the environment to keys; doors without their index."""
+    return {
+        setting.variable.replace("_<n>", ""): setting.key
+        for _, shape, key in every_section(dialects)
+        for setting in settings(shape, key)
+    }

@@ -1,0 +1,249 @@
+"""From leaves to a `Config`: precedence, unknown keys, types, and what must hold between settings.
+
+Flags win over the environment, the environment over the file, the file over the defaults. All problems
+are gathered, so that a person sees them at once and not one by one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+import msgspec
+
+from hiringhall.config.describing import SECTIONS, allowed, inner_section, variables
+from hiringhall.config.quantities import QUANTITIES
+from hiringhall.config.schema import (
+    Config,
+    DoorSettings,
+    HallSettings,
+    HistorySettings,
+    LimitsSettings,
+    Section,
+    SectionType,
+)
+from hiringhall.config.sources import (
+    ConfigError,
+    Key,
+    Leaf,
+    Leaves,
+    from_assignments,
+    from_doors,
+    from_environment,
+    from_file,
+    parse_key,
+    show,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from msgspec.structs import FieldInfo
+
+    from hiringhall.config.describing import Dialects
+
+DEFAULT_FILE: Final = "hall.toml"
+
+
+class Flags(NamedTuple):
+    """What was said on the command line."""
+
+    config: Path | None = None
+    doors: Sequence[str] = ()
+    assignments: Sequence[str] = ()
+    named: Mapping[str, tuple[Key, str | None]] = {}
+    """Flags with a name of their own: "--data" to its key and value, None when it was not given."""
+
+
+class Loaded(NamedTuple):
+    """Settings that can be used, where they came from, and what looks odd about them."""
+
+    config: Config
+    file: Path | None
+    warnings: list[str]
+
+
+def load(flags: Flags, environ: Mapping[str, str], dialects: Dialects, default_doors: Sequence[str]) -> Loaded:
+    """Put all sources together. Raises ConfigError with every problem found."""
+    file = _find_file(flags, environ)
+    names = variables(dialects)
+    doors, settings, unknown = from_environment(environ, names)
+    leaves = from_doors(default_doors, "default")
+    if file is not None:
+        _lay_over(leaves, from_file(file))
+    _lay_over(leaves, doors)
+    leaves.update(settings)
+    _lay_over(leaves, from_doors(flags.doors, "--door"))
+    for flag, (key, value) in flags.named.items():
+        if value is not None:
+            leaves[key] = Leaf(value, flag, is_text=True)
+    leaves.update(from_assignments(flags.assignments, "--set"))
+    warnings = [f"{name}: no such setting, ignored{_suggest(name, list(names))}" for name in unknown]
+    return Loaded(_Reader(leaves, dialects).config(), file, warnings)
+
+
+def _find_file(flags: Flags, environ: Mapping[str, str]) -> Path | None:
+    if flags.config is not None:
+        return flags.config
+    if named := environ.get("HALL_CONFIG"):
+        return Path(named)
+    return Path(DEFAULT_FILE) if os.path.lexists(DEFAULT_FILE) else None
+
+
+def _lay_over(leaves: Leaves, upper: Leaves) -> None:
+    """Doors named by a source replace all doors named before; other settings replace one another."""
+    if any(key[0] == "door" for key in upper):
+        for key in [key for key in leaves if key[0] == "door"]:
+            del leaves[key]
+    leaves.update(upper)
+
+
+class _Reader:
+    """Walks the schema over the leaves, once."""
+
+    def __init__(self, leaves: Leaves, dialects: Dialects) -> None:
+        self._leaves = leaves
+        self._dialects = dialects
+        self._problems: list[str] = []
+
+    def config(self) -> Config:
+        for name in _children(self._leaves, ()):
+            if name not in SECTIONS and name != "door":
+                self._unknown((name,), (*SECTIONS, "door"))
+        hall = self._section(HallSettings, ("hall",))
+        limits = self._section(LimitsSettings, ("limits",))
+        history = self._section(HistorySettings, ("history",))
+        doors = [self._door(("door", index)) for index in self._door_indexes()]
+        if hall is None or limits is None or history is None or None in doors or self._problems:
+            raise ConfigError(self._problems)
+        config = Config(
+            hall=hall, limits=limits, history=history, door=tuple(cast("list[DoorSettings]", doors))
+        )
+        self._check(config, ())
+        if self._problems:
+            raise ConfigError(self._problems)
+        return config
+
+    def _door_indexes(self) -> list[int]:
+        leaf = self._leaves.get(("door",))
+        if leaf is not None or any(isinstance(step, str) for step in _children(self._leaves, ("door",))):
+            origin = leaf.origin if leaf else self._origin(("door",))
+            self._problems.append(f"{origin}: door: write each door as a table of its own, headed [[door]]")
+            return []
+        indexes = sorted(step for step in _children(self._leaves, ("door",)) if isinstance(step, int))
+        for position, index in enumerate(indexes):
+            if position != index:
+                self._problems.append(
+                    f"{self._origin(('door', index))}: door[{index}]: no such door; the hall has {position}, "
+                    "counted from 0"
+                )
+                return indexes[:position]
+        return indexes
+
+    def _door(self, key: Key) -> DoorSettings | None:
+        leaf = self._leaves.get((*key, "dialect"))
+        names = ", ".join(f'"{name}"' for name in self._dialects)
+        if leaf is None:
+            self._problems.append(
+                f"{self._origin(key)}: {show(key)}.dialect: is missing; it takes one of {names}"
+            )
+            return None
+        shape = self._dialects.get(leaf.value) if isinstance(leaf.value, str) else None
+        if shape is None:
+            hint = _suggest(str(leaf.value), list(self._dialects))
+            self._refuse((*key, "dialect"), leaf, f"one of {names}{hint}")
+            return None
+        return self._section(shape, key)
+
+    def _section(self, shape: type[SectionType], key: Key) -> SectionType | None:
+        """Build one table, or say what is wrong with it."""
+        leaf = self._leaves.get(key)
+        if leaf is not None and leaf.value != {}:
+            self._problems.append(
+                f"{leaf.origin}: {show(key)}: must be a table of settings, such as [{show(key)}]"
+            )
+            return None
+        fields = {field.name: field for field in msgspec.structs.fields(shape)}
+        problems_before = len(self._problems)
+        for name in _children(self._leaves, key):
+            if name not in fields:
+                self._unknown((*key, name), tuple(fields))
+        values: dict[str, object] = {}
+        for name, field in fields.items():
+            self._field(field, (*key, name), values)
+        if len(self._problems) > problems_before:
+            return None
+        section = shape(**values)
+        self._check(section, key)
+        return section
+
+    def _field(self, field: FieldInfo, key: Key, values: dict[str, object]) -> None:
+        inner = inner_section(field)
+        leaf = self._leaves.get(key)
+        if inner is not None:
+            if leaf is not None or _children(self._leaves, key):
+                values[field.name] = self._section(inner, key)
+        elif leaf is not None:
+            try:
+                values[field.name] = msgspec.convert(
+                    leaf.value, field.type, strict=not leaf.is_text, dec_hook=_parse_quantity
+                )
+            except (msgspec.ValidationError, ValueError, OverflowError):
+                self._refuse(key, leaf, allowed(field))
+        elif inner_leaves := [inner_key for inner_key in self._leaves if inner_key[: len(key)] == key]:
+            self._refuse(key, self._leaves[inner_leaves[0]]._replace(value="a table"), allowed(field))
+        elif field.required:
+            self._problems.append(
+                f"{self._origin(key[:-1])}: {show(key)}: is missing; it takes {allowed(field)}"
+            )
+
+    def _check(self, section: Section, key: Key) -> None:
+        for name, problem in section.faults():
+            where = f"{show(key)}.{name}" if key else name
+            self._problems.append(f"{self._origin(parse_key(where))}: {where}: {problem}")
+
+    def _refuse(self, key: Key, leaf: Leaf, takes: str) -> None:
+        value = f'"{leaf.value}"' if isinstance(leaf.value, str) else _spell(leaf.value)
+        self._problems.append(f"{leaf.origin}: {show(key)}: {value} is not allowed; it takes {takes}")
+
+    def _unknown(self, key: Key, known: Sequence[str]) -> None:
+        name = str(key[-1])
+        elsewhere = [section for section, shape in SECTIONS.items() if name in shape.__struct_fields__]
+        if elsewhere and key != (elsewhere[0],) and name not in known:
+            hint = f"; did you mean {elsewhere[0]}.{name}?"
+        else:
+            hint = _suggest(name, list(known)) or f"; known here: {', '.join(known)}"
+        self._problems.append(f"{self._origin(key)}: {show(key)}: no such setting{hint}")
+
+    def _origin(self, key: Key) -> str:
+        """Who wrote this key, or something below it, or something beside it."""
+        for length in range(len(key), -1, -1):
+            for candidate, leaf in self._leaves.items():
+                if candidate[:length] == key[:length]:
+                    return leaf.origin
+        return "default"
+
+
+def _children(leaves: Leaves, key: Key) -> list[str | int]:
+    """The steps that follow `key`, in order of coming."""
+    depth = len(key)
+    return list(dict.fromkeys(path[depth] for path in leaves if len(path) > depth and path[:depth] == key))
+
+
+def _parse_quantity(kind: type, written: object) -> object:
+    for quantity in QUANTITIES:
+        if kind is quantity:
+            return quantity.parse(written)
+    raise NotImplementedError(kind)
+
+
+def _suggest(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _spell(value: object) -> str:
+    """A value in TOML's spelling."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,194 @@
+"""Every setting of the hall, each with its type, its default, its bounds and what it is for.
+
+This is the only place where a setting is described: the file, the environment, the flags, the messages
+about wrong settings, `hall config` and the tables in docs/configuration.md all follow from it. A dialect's
+own settings are a subclass of `DoorSettings`, which the composition root names.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal, TypeVar
+
+from msgspec import Meta, Struct
+
+from hiringhall.config.quantities import Address, Age, Size
+from hiringhall.core.limits import Limits
+from hiringhall.storage.contract import Retention
+
+_LIMITS = Limits()
+_RETENTION = Retention()
+
+Storage = Literal["sqlite", "memory"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of settings."""
+
+    def faults(self) -> Iterator[tuple[str, str]]:
+        """Settings that are fine alone and wrong together: (key, what to do)."""
+        yield from ()
+
+
+class HallSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The hall itself."""
+
+    name: Annotated[
+        str, Meta(min_length=1, max_length=64, description="What this hall is called in messages.")
+    ] = "hall"
+    data: Annotated[
+        str,
+        Meta(min_length=1, description="The folder for everything that must survive; made if it is missing."),
+    ] = "hall-data"
+    storage: Annotated[
+        Storage,
+        Meta(description="sqlite keeps durable jobs on disk; memory forgets everything when the hall stops."),
+    ] = "sqlite"
+    drain_grace_s: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=86_400,
+            description="On SIGTERM, how long running jobs may go on before they are given back.",
+        ),
+    ] = 30.0
+    log_level: Annotated[LogLevel, Meta(description="The least important messages to write to stderr.")] = (
+        "info"
+    )
+
+
+class LimitsSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The bounds of the whole hall."""
+
+    jobs_max: Annotated[int, Meta(ge=1, description="Live jobs in the hall; the next submit is refused.")] = (
+        _LIMITS.jobs_max
+    )
+    queues_max: Annotated[int, Meta(ge=1, description="Queues that exist at once.")] = _LIMITS.queues_max
+    queue_name_bytes_max: Annotated[Size, Meta(description="The longest name of a queue.")] = Size(
+        _LIMITS.queue_name_bytes_max
+    )
+    key_bytes_max: Annotated[Size, Meta(description="The longest key of a job.")] = Size(_LIMITS.key_bytes_max)
+    payload_bytes_max: Annotated[Size, Meta(description="One job's payload, one chunk, one result.")] = Size(
+        _LIMITS.payload_bytes_max
+    )
+    parents_max: Annotated[int, Meta(ge=1, description="Parents of one job.")] = _LIMITS.parents_max
+    graph_walk_max: Annotated[
+        int, Meta(ge=1, description="Jobs looked at when a new dependency is checked for a cycle.")
+    ] = _LIMITS.graph_walk_max
+    watchers_max: Annotated[int, Meta(ge=1, description="Clients that wait for one job.")] = (
+        _LIMITS.watchers_max
+    )
+    abilities_max: Annotated[int, Meta(ge=1, description="Queues that one worker can do.")] = (
+        _LIMITS.abilities_max
+    )
+    ended_max: Annotated[
+        int, Meta(ge=1, description="Ended jobs kept in memory so that they can be found and retried.")
+    ] = _LIMITS.ended_max
+    ended_bytes_max: Annotated[
+        Size, Meta(description="Payload bytes of failed jobs kept in memory for a retry.")
+    ] = Size(_LIMITS.ended_bytes_max)
+    wake_us: Annotated[
+        int, Meta(ge=1, description="Microseconds until a woken worker that asks for nothing is passed over.")
+    ] = _LIMITS.wake_us
+
+    def limits(self) -> Limits:
+        return Limits(**{name: int(getattr(self, name)) for name in self.__struct_fields__})
+
+
+class HistorySettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long ended durable jobs are remembered on disk."""
+
+    age: Annotated[Age, Meta(description="How long a job that was done or cancelled stays in the history.")] = (
+        Age(_RETENTION.age_us)
+    )
+    dead_age: Annotated[
+        Age, Meta(description="How long a failed job, a dead letter, stays in the history.")
+    ] = Age(_RETENTION.dead_age_us)
+    rows_max: Annotated[int, Meta(ge=1, description="Lines of history; the oldest go first.")] = (
+        _RETENTION.rows_max
+    )
+    result_bytes_max: Annotated[
+        Size, Meta(description="A longer result is cut in the history, never on its way to the client.")
+    ] = Size(_RETENTION.result_bytes_max)
+
+    def retention(self) -> Retention:
+        return Retention(int(self.age), int(self.dead_age), self.rows_max, int(self.result_bytes_max))
+
+
+class TlsSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Encryption, and who may come in."""
+
+    certificate: Annotated[str, Meta(min_length=1, description="The hall's certificate chain, a PEM file.")]
+    key: Annotated[str, Meta(min_length=1, description="The certificate's private key, a PEM file.")]
+    ca: Annotated[str, Meta(description="The authorities that sign the clients' certificates, a PEM file.")] = (
+        ""
+    )
+    verify_client: Annotated[
+        bool, Meta(description="Let in only clients with a certificate signed by one of `ca`.")
+    ] = True
+
+    def faults(self) -> Iterator[tuple[str, str]]:
+        if self.verify_client and not self.ca:
+            yield "ca", "is needed to verify clients; name a PEM file, or set verify_client = false"
+
+
+class DoorSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A listening endpoint, whatever it speaks. Subclasses add a dialect's own settings."""
+
+    dialect: Annotated[str, Meta(description="The protocol spoken at this door.")]
+    address: Annotated[Address, Meta(description="Where to listen; port 0 lets the system choose.")]
+    insecure: Annotated[
+        bool,
+        Meta(description="Let other machines in without verified TLS: whoever reaches the door may use it."),
+    ] = False
+    connections_max: Annotated[int, Meta(ge=1, description="Connections at once; the next is turned away.")] = (
+        100_000
+    )
+    backlog: Annotated[
+        int, Meta(ge=1, le=65_535, description="Connections the system holds until they are taken.")
+    ] = 4096
+    output_soft_bytes: Annotated[
+        Size, Meta(description="Unsent output of one connection above which nothing more is read from it.")
+    ] = Size(1 << 20)
+    output_hard_bytes: Annotated[
+        Size, Meta(description="Unsent output of one connection above which it is closed.")
+    ] = Size(256 << 20)
+    keepalive: Annotated[bool, Meta(description="Find out by TCP keepalive when a silent peer is gone.")] = True
+    keepalive_idle_s: Annotated[int, Meta(ge=1, le=32_767, description="Silence before the first probe.")] = 60
+    keepalive_interval_s: Annotated[int, Meta(ge=1, le=32_767, description="Time between probes.")] = 10
+    keepalive_count: Annotated[
+        int, Meta(ge=1, le=127, description="Unanswered probes after which it is gone.")
+    ] = 6
+    tls: Annotated[TlsSettings | None, Meta(description="Encryption; none when the table is left out.")] = None
+
+    def faults(self) -> Iterator[tuple[str, str]]:
+        if self.output_hard_bytes < self.output_soft_bytes:
+            yield (
+                "output_hard_bytes",
+                f"must be at least output_soft_bytes, which is {int(self.output_soft_bytes)}",
+            )
+        verified = self.tls is not None and self.tls.verify_client
+        if not self.address.is_loopback and not verified and not self.insecure:
+            remedy = (
+                "give the door tls with verify_client, listen on 127.0.0.1 or [::1], "
+                "or set insecure = true if everyone who reaches it may use it"
+            )
+            yield "address", f"{self.address} can be reached from other machines: {remedy}"
+
+
+class Config(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All of it."""
+
+    hall: HallSettings
+    limits: LimitsSettings
+    history: HistorySettings
+    door: tuple[DoorSettings, ...]
+
+    def faults(self) -> Iterator[tuple[str, str]]:
+        seen: dict[str, int] = {}
+        for index, door in enumerate(self.door):
+            first = seen.setdefault(door.address, index)
+            if first != index and door.address.port:
+                yield f"door[{index}].address", f"{door.address} is taken by door[{first}]"
+
+
+SectionType = TypeVar("SectionType", bound=Section)

@@ -1,0 +1,130 @@
+"""Where settings come from: the file, the environment, the flags. Each gives leaves that know their origin.
+
+A leaf is one value at a path such as ("door", 0, "lease_s"). Nothing is checked here but that a source
+can be read: `loading` looks at all leaves together, so a message can always say where a value was written.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+Key = tuple[str | int, ...]
+
+FOREIGN_VARIABLES: Final = ("HALL_CONFIG", "HALL_COMPILE")
+"""Variables of the project that are not settings: which file to read, and how to build."""
+_STEP: Final = re.compile(r"[^.\[\]]+")
+_DOOR_VARIABLE: Final = re.compile(r"HALL_DOOR_(\d{1,4})_(\w+)")
+
+
+class ConfigError(Exception):
+    """Settings that cannot be used; each problem is one line that says where, which key and what is allowed."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class Leaf(NamedTuple):
+    """One value as somebody wrote it."""
+
+    value: object
+    origin: str
+    """The file, the variable or the flag that holds it."""
+    is_text: bool
+    """It came as text from a variable or a flag, so "5" may mean 5."""
+
+
+Leaves = dict[Key, Leaf]
+
+
+def show(key: Key) -> str:
+    """("door", 0, "lease_s") as people write it: door[0].lease_s"""
+    shown = ""
+    for step in key:
+        shown += f"[{step}]" if isinstance(step, int) else f".{step}" if shown else step
+    return shown
+
+
+def parse_key(written: str) -> Key:
+    """What `show` wrote, read again; door.0.lease_s is read alike."""
+    return tuple(int(step) if step.isdecimal() else step.strip() for step in _STEP.findall(written))
+
+
+def from_file(path: Path) -> Leaves:
+    """Every value of a TOML file."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError([f"{path}: cannot be read: {error.strerror}"]) from None
+    except UnicodeDecodeError:
+        raise ConfigError([f"{path}: is not UTF-8 text"]) from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError([f"{path}: is not valid TOML: {error}"]) from None
+    leaves: Leaves = {}
+    _flatten((), table, str(path), leaves)
+    return leaves
+
+
+def _flatten(key: Key, value: object, origin: str, leaves: Leaves) -> None:
+    """Tables, and lists of tables, are walked into; all else is a leaf. An empty table is one, too."""
+    if isinstance(value, dict) and (value or not key):
+        for name, inner in value.items():
+            _flatten((*key, name), inner, origin, leaves)
+    elif isinstance(value, list) and value and all(isinstance(inner, dict) for inner in value):
+        for index, inner in enumerate(value):
+            _flatten((*key, index), inner, origin, leaves)
+    else:
+        leaves[key] = Leaf(value, origin, is_text=False)
+
+
+def from_doors(doors: Iterable[str], origin: str) -> Leaves:
+    """Doors written as "dialect=address"."""
+    leaves: Leaves = {}
+    for index, written in enumerate(doors):
+        dialect, equals, address = written.partition("=")
+        if not dialect or not equals or not address:
+            raise ConfigError([f'{origin}: "{written}" is not a door; write it as in gearman=127.0.0.1:4730'])
+        leaves["door", index, "dialect"] = Leaf(dialect.strip(), origin, is_text=True)
+        leaves["door", index, "address"] = Leaf(address.strip(), origin, is_text=True)
+    return leaves
+
+
+def from_environment(environ: Mapping[str, str], known: Mapping[str, Key]) -> tuple[Leaves, Leaves, list[str]]:
+    """The doors of HALL_DOORS, all other HALL_ variables, and those nobody knows.
+
+    `known` maps names to keys; HALL_DOOR_0_LEASE_S is looked up as HALL_DOOR_LEASE_S.
+    """
+    leaves: Leaves = {}
+    unknown: list[str] = []
+    named = re.split(r"[\s,]+", environ.get("HALL_DOORS", "").strip(" ,"))
+    doors = from_doors(filter(None, named), "HALL_DOORS")
+    for name in sorted(environ):
+        if not name.startswith("HALL_") or name == "HALL_DOORS" or name in FOREIGN_VARIABLES:
+            continue
+        door = _DOOR_VARIABLE.fullmatch(name)
+        key = known.get(f"HALL_DOOR_{door[2]}" if door else name)
+        if key is None or (key[0] == "door") != (door is not None):
+            unknown.append(name)
+            continue
+        if door:
+            key = ("door", int(door[1]), *key[1:])
+        leaves[key] = Leaf(environ[name], name, is_text=True)
+    return doors, leaves, unknown
+
+
+def from_assignments(assignments: Iterable[str], flag: str) -> Leaves:
+    """Settings written as "limits.jobs_max=5" or "door[0].lease_s=30"."""
+    leaves: Leaves = {}
+    for written in assignments:
+        path, equals, value = written.partition("=")
+        key = parse_key(path)
+        if not equals or not key:
+            raise ConfigError([f'{flag}: "{written}" is not a setting; write it as in limits.jobs_max=5'])
+        leaves[key] = Leaf(value, flag, is_text=True)
+    return leaves

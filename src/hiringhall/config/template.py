@@ -1,0 +1,73 @@
+"""The schema as text for people: a complete hall.toml with the defaults, and the rows of the documentation."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hiringhall.config.describing import Dialects, Setting, every_section, settings
+from hiringhall.config.quantities import QUANTITIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hiringhall.config.schema import Section
+
+_WIDTH = 100
+
+
+def annotated(dialects: Dialects) -> str:
+    """A hall.toml that says what the defaults say, every setting explained."""
+    lines = [
+        "# Every setting of a hall, with its default. What you leave out keeps its default.",
+        "# A flag wins over an environment variable, that over this file.",
+    ]
+    for name, shape, key in every_section(dialects):
+        heading = "[[door]]" if key == ("door",) else f"[{name}]"
+        lines += ["", *_comment(_purpose(shape)), heading]
+        table = key
+        for setting in settings(shape, key):
+            if setting.key[:-1] != table:
+                table = setting.key[:-1]
+                path = ".".join(str(step) for step in table)
+                lines += ["", f"# Take away the # of this table to use it.\n# [{path}]"]
+            inner = table != key
+            lines += _comment(f"{setting.description} {_takes(setting)}")
+            value = _default(setting, name.rpartition(" ")[2])
+            lines.append(f"{'# ' if inner else ''}{setting.key[-1]} = {value}")
+    return "\n".join(lines) + "\n"
+
+
+def rows(dialects: Dialects) -> Iterator[str]:
+    """One row of a Markdown table for each setting."""
+    for name, shape, key in every_section(dialects):
+        for setting in settings(shape, key):
+            path = ".".join(str(step) for step in setting.key[1:])
+            default = "" if setting.default is msgspec.NODEFAULT else f"`{_default(setting, name)}`"
+            takes = setting.allowed.replace("|", r"\|")
+            yield f"| `{path}` | `{setting.variable}` | {default} | {takes} | {setting.description} |"
+
+
+def _purpose(shape: type[Section]) -> str:
+    return " ".join((shape.__doc__ or "").split())
+
+
+def _takes(setting: Setting) -> str:
+    return f"Takes {setting.allowed}. {setting.variable}"
+
+
+def _comment(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_long_words=False)
+
+
+def _default(setting: Setting, dialect: str) -> str:
+    value = setting.default
+    if value is msgspec.NODEFAULT:
+        return f'"{dialect}"' if setting.key == ("door", "dialect") else '""'
+    if isinstance(value, QUANTITIES):
+        return value.text
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)

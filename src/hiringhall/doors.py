@@ -1,0 +1,104 @@
+"""What a person can set at a door of each dialect, and how it becomes the dialect's options.
+
+Settings speak in people's units and words; options are what a session works with.
+"""
+
+import zoneinfo
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from hiringhall.config.quantities import Address, Size
+from hiringhall.config.schema import DoorSettings
+from hiringhall.core.limits import SECOND_US
+from hiringhall.dialects.gearman.door import PREFIX_BYTES_MAX, GearmanOptions
+from hiringhall.dialects.gearman.schedule import find_zone
+
+_YEAR_S = 31_536_000
+_OPTIONS = GearmanOptions()
+
+
+class GearmanDoorSettings(DoorSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A door for Gearman clients and workers. There may be several [[door]] tables."""
+
+    dialect: Annotated[Literal["gearman"], Meta(description="The protocol spoken at this door.")] = "gearman"
+    address: Annotated[Address, Meta(description="Where to listen; port 0 lets the system choose.")] = Address(
+        "127.0.0.1:4730"
+    )
+    background: Annotated[
+        Literal["durable", "memory"],
+        Meta(description="Whether background jobs are on disk before they are acknowledged."),
+    ] = "durable"
+    lease_s: Annotated[
+        float,
+        Meta(ge=0, le=_YEAR_S, description="Silence on a job after which its worker counts as lost; 0: never."),
+    ] = 0.0
+    losses_max: Annotated[
+        int, Meta(ge=0, le=1_000_000, description="Lost workers after which a job has failed; 0: no limit.")
+    ] = 3
+    retries: Annotated[
+        int,
+        Meta(ge=0, le=1_000_000, description="Failures reported by a worker that are followed by another try."),
+    ] = 0
+    backoff_s: Annotated[
+        float, Meta(ge=0, le=_YEAR_S, description="The wait before the first retry; it doubles with each.")
+    ] = 1.0
+    backoff_max_s: Annotated[float, Meta(ge=0, le=_YEAR_S, description="The longest wait before a retry.")] = (
+        3600.0
+    )
+    exceptions: Annotated[
+        bool, Meta(description="Forward exceptions to all clients, not only to those that ask for it.")
+    ] = False
+    round_robin: Annotated[
+        bool, Meta(description="Take from a worker's functions in turn, and not the oldest job first.")
+    ] = False
+    timeout_unit: Annotated[Literal["s", "ms"], Meta(description="The unit of CAN_DO_TIMEOUT.")] = "s"
+    timezone: Annotated[
+        str, Meta(min_length=1, description="The time zone of SUBMIT_JOB_SCHED, such as Europe/Vienna.")
+    ] = "UTC"
+    shutdown: Annotated[bool, Meta(description="Obey the admin command `shutdown`.")] = True
+    handle_prefix: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=PREFIX_BYTES_MAX,
+            description="How job handles begin; changing it makes handles given out before unknown.",
+        ),
+    ] = _OPTIONS.handle_prefix.decode()
+    packet_bytes_max: Annotated[
+        Size, Meta(description="The longest packet; a longer one is refused before it is read.")
+    ] = Size(_OPTIONS.packet_bytes_max)
+
+    def faults(self) -> Iterator[tuple[str, str]]:
+        yield from super().faults()
+        try:
+            find_zone(self.timezone)
+        except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+            yield (
+                "timezone",
+                f'"{self.timezone}" is not a known time zone; it takes a name such as Europe/Vienna',
+            )
+        if (
+            not self.handle_prefix.isascii()
+            or not self.handle_prefix.isprintable()
+            or " " in self.handle_prefix
+        ):
+            yield "handle_prefix", "takes printable ASCII characters without blanks"
+
+    def options(self) -> GearmanOptions:
+        return GearmanOptions(
+            handle_prefix=self.handle_prefix.encode(),
+            background_durable=self.background == "durable",
+            lease_us=round(self.lease_s * SECOND_US),
+            losses_max=self.losses_max,
+            failures_max=self.retries,
+            backoff_us=round(self.backoff_s * SECOND_US),
+            backoff_max_us=round(self.backoff_max_s * SECOND_US),
+            exceptions_by_default=self.exceptions,
+            round_robin=self.round_robin,
+            timeout_unit_us=SECOND_US if self.timeout_unit == "s" else SECOND_US // 1000,
+            shutdown_allowed=self.shutdown,
+            packet_bytes_max=int(self.packet_bytes_max),
+            timezone=self.timezone,
+        )

@@ -1,0 +1,49 @@
+"""The text admin protocol, asked over a connection of its own: one line out, a line or a table back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from hiringhall.peers.gearman.connection import parse_address
+from hiringhall.peers.gearman.errors import ConnectionLost, ServerError
+
+_TABLES: Final = frozenset(("status", "prioritystatus", "workers", "jobs", "show jobs", "show unique jobs"))
+"""Commands whose answer goes on to a line with one dot."""
+_LINE_BYTES_MAX: Final = 1 << 20
+
+
+async def ask_admin(server: str, command: str, timeout_s: float) -> list[str]:
+    """The lines of the answer, without the closing dot; raises ServerError for an ERR."""
+    if "\n" in command:
+        raise ValueError("a command is one line")
+    host, port = parse_address(server)
+    try:
+        async with asyncio.timeout(timeout_s):
+            reader, writer = await asyncio.open_connection(host, port, limit=_LINE_BYTES_MAX)
+            try:
+                writer.write(command.encode() + b"\n")
+                return await _read(server, reader, command.lower().strip() in _TABLES)
+            finally:
+                writer.close()
+    except TimeoutError:
+        raise ConnectionLost(f"{server}: no answer to {command!r} within {timeout_s} s") from None
+    except OSError as error:
+        raise ConnectionLost(f"{server}: {error}") from error
+
+
+async def _read(server: str, reader: asyncio.StreamReader, table: bool) -> list[str]:
+    lines: list[str] = []
+    while True:
+        raw = await reader.readline()
+        if not raw.endswith(b"\n"):
+            raise ConnectionLost(f"{server}: the connection was closed within an answer")
+        line = raw.decode(errors="replace").rstrip("\r\n")
+        if not lines and line.startswith("ERR "):
+            code, _, text = line.removeprefix("ERR ").partition(" ")
+            raise ServerError(code, text.replace("+", " "))
+        if table and line == ".":
+            return lines
+        lines.append(line)
+        if not table:
+            return lines

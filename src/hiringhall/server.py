@@ -1,0 +1,373 @@
+"""The composition root: the one place that names concrete parts and joins them to a running hall.
+
+The law: whatever stops a hall from opening is a `HallError` of one line. Once open, the first SIGTERM or
+SIGINT drains, the second stops at once; both commit what is pending before the process ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import encodings.idna  # noqa: F401 (uvloop looks it up late, when a change of user may hide it)
+import errno
+import gc
+import logging
+import os
+import resource
+import signal
+import ssl
+import sys
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import uvloop
+
+from hiringhall import __version__
+from hiringhall.config.quantities import Address
+from hiringhall.core.errors import BrokenLaw
+from hiringhall.core.limits import SECOND_US
+from hiringhall.dialects.gearman.door import GearmanDoor, House
+from hiringhall.dialects.gearman.session import GearmanSession
+from hiringhall.doors import GearmanDoorSettings
+from hiringhall.engine.driver import Clock, Driver
+from hiringhall.engine.recovery import open_scheduler
+from hiringhall.storage.contract import StoreError
+from hiringhall.storage.memory import MemoryStore
+from hiringhall.storage.sqlite import SqliteStore
+from hiringhall.transports.tcp import TcpDoor, TcpOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hiringhall.config.schema import Config, DoorSettings, TlsSettings
+    from hiringhall.core.scheduler import Scheduler
+    from hiringhall.dialects.session import Caller, Session
+    from hiringhall.storage.contract import Store
+
+GEARMAND_VERSION: Final = "1.1.20"
+"""The gearmand that the Gearman door can stand in for."""
+DATABASE: Final = "hall.sqlite3"
+DEFAULT_DOORS: Final = ("gearman=127.0.0.1:4730",)
+
+PATIENCE_S: Final = 86_400.0
+"""How long a graceful shutdown, by SIGUSR1 or at a door, waits for running jobs."""
+DESCRIPTORS_RESERVED: Final = 64
+"""Open files kept back for the store, the listeners and the log."""
+STOPPED_AT_ONCE: Final = 1
+"""Exit code after a second signal."""
+BROKEN: Final = 70
+"""Exit code when one of the hall's own laws does not hold."""
+
+_log = logging.getLogger("hiringhall")
+
+
+class HallError(Exception):
+    """Why the hall cannot open, in one line for the person who runs it."""
+
+
+class Process(NamedTuple):
+    """What a dialect may tell about the process, and do to it."""
+
+    pid: int
+    log_level: str
+    """debug, info, warning or error."""
+    stop: Callable[[bool], None]
+    """True: let running jobs finish first."""
+
+
+class Dialect(NamedTuple):
+    """What it takes to open a door of one dialect."""
+
+    settings: type[DoorSettings]
+    make_sessions: Callable[[Scheduler, Any, Process], Callable[[Caller], Session]]
+    """The scheduler, the door's settings and the process: what makes a session of each caller."""
+    first_job: Callable[[Address], str]
+    """A line to paste that runs a first job through a door at this address."""
+
+
+def _gearman_sessions(
+    scheduler: Scheduler, settings: GearmanDoorSettings, process: Process
+) -> Callable[[Caller], Session]:
+    version = f"{GEARMAND_VERSION}+hiringhall-{__version__}"
+    house = House(version, process.pid, process.log_level.upper(), process.stop)
+    door = GearmanDoor(scheduler, settings.options(), house)
+    return lambda caller: GearmanSession(caller, door)
+
+
+def _gearman_first_job(address: Address) -> str:
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address.host, address.host)  # noqa: S104 (a reader's view)
+    at = f"gearman -h {host} -p {address.port} -f rev"
+    return f"({at} -w -c 1 -- rev &) ; {at} hello"
+
+
+DIALECTS: Final = {
+    "gearman": Dialect(GearmanDoorSettings, _gearman_sessions, _gearman_first_job),
+}
+"""Every dialect the hall can speak. A new one is a line here."""
+
+DOOR_SETTINGS: Final = {name: dialect.settings for name, dialect in DIALECTS.items()}
+
+
+class OpenDoor(NamedTuple):
+    """A door people can come in by."""
+
+    dialect: str
+    address: Address
+    tls: bool
+    first_job: str
+    """Empty behind TLS, where a line to paste would need certificates."""
+
+
+class Opened(NamedTuple):
+    """What the hall says of itself once it is open."""
+
+    name: str
+    pid: int
+    data: str
+    """The data folder; empty when everything is in memory."""
+    doors: list[OpenDoor]
+    recovered: int
+    """Live jobs found in the store."""
+
+
+class Hall:
+    """A hall with its store open and its jobs recovered; `serve` opens the doors."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        folder = Path(config.hall.data).absolute()
+        self._data = str(folder) if config.hall.storage == "sqlite" else ""
+        clock = Clock()
+        try:
+            store = self._open_store(folder)
+            scheduler = open_scheduler(store, config.limits.limits(), clock.now_us())
+        except StoreError as error:
+            raise HallError(str(error)) from error
+        self._recovered = len(scheduler.jobs)
+        self._driver = Driver(scheduler, store, _store_trouble, clock)
+        self._doors: list[TcpDoor] = []
+        self._draining = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._broken: BaseException | None = None
+        self._grace_s = 0.0
+        self._exit_code = 0
+
+    def _open_store(self, folder: Path) -> Store:
+        retention = self._config.history.retention()
+        if self._config.hall.storage == "memory":
+            return MemoryStore(retention)
+        return SqliteStore(folder / DATABASE, retention, _log.warning)
+
+    # --- wishes, from signals and from doors
+
+    def drain(self, grace_s: float) -> None:
+        """Hand out no more work, let running jobs finish for so long, then close."""
+        if not self._draining.is_set():
+            self._grace_s = grace_s
+            self._draining.set()
+
+    def stop(self) -> None:
+        """Close now."""
+        self._stopping.set()
+        self._draining.set()
+
+    def _shut_down(self, graceful: bool) -> None:
+        _log.info("shutdown asked for at a door")
+        if graceful:
+            self.drain(PATIENCE_S)
+        else:
+            self.stop()
+
+    def _audit(self) -> None:
+        """Check every cross-reference of the core, and say what came of it."""
+        try:
+            self._driver.scheduler.audit()
+        except BrokenLaw as law:
+            _log.critical("audit broken: %s", law)
+        else:
+            _log.warning("audit clean")
+
+    def _signalled(self) -> None:
+        if self._draining.is_set():
+            _log.info("stopping at once")
+            self._exit_code = STOPPED_AT_ONCE
+            self.stop()
+        else:
+            self.drain(self._config.hall.drain_grace_s)
+
+    # --- the life of a hall
+
+    async def serve(self, announce: Callable[[Opened], None]) -> int:
+        """From the first door to the last commit; the exit code."""
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._failed)
+        self._driver.start(loop)
+        try:
+            opened = await self._open_doors()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, self._signalled)
+            loop.add_signal_handler(signal.SIGUSR1, self.drain, PATIENCE_S)
+            loop.add_signal_handler(signal.SIGUSR2, self._driver.run_soon, self._audit)
+            tune_interpreter()
+            announce(opened)
+            await self._draining.wait()
+            for door in self._doors:
+                door.close_listener()
+            if not self._stopping.is_set():
+                await self._wait_for_leases()
+        finally:
+            await self._close()
+        _log.info("closed")
+        return self._exit_code
+
+    async def _open_doors(self) -> Opened:
+        hall = self._config.hall
+        process = Process(os.getpid(), hall.log_level, self._shut_down)
+        doors: list[OpenDoor] = []
+        for index, settings in enumerate(self._config.door):
+            dialect = DIALECTS[settings.dialect]
+            make_session = dialect.make_sessions(self._driver.scheduler, settings, process)
+            options = tcp_options(settings, index)
+            if options.connections_max > connections_possible():
+                options = dataclasses.replace(options, connections_max=connections_possible())
+                _log.debug("door[%d]: the system allows %d connections", index, options.connections_max)
+            door = TcpDoor(self._driver, make_session, options)
+            try:
+                bound = Address.of(*await door.open(settings.address.host, settings.address.port))
+            except OSError as error:
+                raise HallError(f"door[{index}]: {_cannot_listen(settings.address, error)}") from error
+            self._doors.append(door)
+            first_job = "" if settings.tls is not None else dialect.first_job(bound)
+            doors.append(OpenDoor(settings.dialect, bound, settings.tls is not None, first_job))
+        return Opened(hall.name, os.getpid(), self._data, doors, self._recovered)
+
+    async def _wait_for_leases(self) -> None:
+        """Until no job is running, the grace is over, or somebody wants it now."""
+        drain = asyncio.ensure_future(self._driver.drain(round(self._grace_s * SECOND_US)))
+        stop = asyncio.ensure_future(self._stopping.wait())
+        await asyncio.sleep(0)  # so that it is true when it is said
+        _log.info("draining: running jobs have %g s; a further signal stops at once", self._grace_s)
+        done, pending = await asyncio.wait((drain, stop), return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+        for task in done:
+            task.result()
+
+    async def _close(self) -> None:
+        """Commit first, so that leases given up by closing connections count as no loss."""
+        for door in self._doors:
+            door.close_listener()
+        if self._broken is None:
+            await self._driver.stop()
+        for door in self._doors:
+            await door.close()
+        if self._broken is not None:
+            raise BrokenLaw("the hall stopped without a last commit") from self._broken
+
+    def _failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Something was raised with nobody to catch it: one connection's trouble, or a broken law."""
+        del loop
+        error = context.get("exception")
+        if error is None or isinstance(error, OSError):
+            _log.debug("%s: %s", context.get("message"), error)
+        elif "protocol" in context and not isinstance(error, BrokenLaw):
+            _log.error("%s; the connection is closed", context.get("message"), exc_info=error)
+        else:
+            self._broken = error
+            self.stop()
+
+
+def run(config: Config, announce: Callable[[Opened], None]) -> int:
+    """Open a hall, serve until it is told to stop, and give the exit code. Raises HallError."""
+    raise_descriptor_limit()
+    gc.collect()  # now, while there is little to look at: what is left later is frozen
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_open_and_serve(config, announce))
+    except (HallError, OSError):
+        raise
+    except Exception:  # noqa: BLE001 (whatever it is, it is ours, and it is told)
+        _log.critical("a law of the hall is broken, it stops here", exc_info=True)
+        return BROKEN
+
+
+async def _open_and_serve(config: Config, announce: Callable[[Opened], None]) -> int:
+    return await Hall(config).serve(announce)
+
+
+def raise_descriptor_limit() -> None:
+    """Allow as many connections as the system lets us."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def connections_possible() -> int:
+    """How many connections the system allows, next to the files a hall needs for itself."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else max(soft - DESCRIPTORS_RESERVED, 1)
+
+
+def tune_interpreter() -> None:
+    """Set Python up for one busy loop, one committing thread and millions of long-lived objects.
+
+    Jobs are freed by counting; the collector is only for the cycles of lost connections, so it leaves the
+    recovered jobs alone and looks at young objects less often. The committing thread needs the interpreter
+    for a moment every thousand rows: at the default 5 ms a hand-over it would commit a third as much.
+    """
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 1000)
+    sys.setswitchinterval(0.001)
+
+
+def _store_trouble(trouble: str) -> None:
+    if trouble:
+        _log.error("the store is in trouble, durable jobs are refused: %s", trouble)
+    else:
+        _log.warning("the store works again")
+
+
+def tls_context(tls: TlsSettings, where: str) -> ssl.SSLContext:
+    """TLS 1.2 or later, with the files that were named."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    files = f"{tls.certificate} and {tls.key}"
+    try:
+        # Without a password of ours, a locked key would make OpenSSL ask at the terminal.
+        context.load_cert_chain(tls.certificate, tls.key, password="")
+        if tls.ca:
+            files = tls.ca
+            context.load_verify_locations(tls.ca)
+    except OSError as error:
+        reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+        raise HallError(f"{where}: {files} cannot be used: {reason or error}") from error
+    if tls.verify_client:
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def tcp_options(settings: DoorSettings, index: int) -> TcpOptions:
+    return TcpOptions(
+        connections_max=settings.connections_max,
+        backlog=settings.backlog,
+        output_soft_bytes=int(settings.output_soft_bytes),
+        output_hard_bytes=int(settings.output_hard_bytes),
+        keepalive=settings.keepalive,
+        keepalive_idle_s=settings.keepalive_idle_s,
+        keepalive_interval_s=settings.keepalive_interval_s,
+        keepalive_count=settings.keepalive_count,
+        tls=tls_context(settings.tls, f"door[{index}].tls") if settings.tls is not None else None,
+    )
+
+
+def _cannot_listen(address: Address, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"{address} is in use by another program; stop it or choose another port"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"{address} is not for this user to listen on; choose a port above 1023"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"{address} is not an address of this machine"
+    return f"cannot listen on {address}: {error.strerror or error}"
