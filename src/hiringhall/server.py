@@ -18,7 +18,6 @@ import resource
 import signal
 import ssl
 import sys
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
