@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import sysconfig
 from pathlib import Path
 
 from setuptools import setup
 
 COMPILED = ("core", "dialects", "engine")
+BUILDS = {"bdist_wheel", "build", "build_ext", "editable_wheel"}
+"""An installer also runs this file to ask for names and versions: nothing is compiled for that."""
 
 
 def compiler_found() -> bool:
@@ -22,7 +25,8 @@ def compiler_found() -> bool:
 
 
 def extensions() -> list[object]:
-    if os.environ.get("HALL_COMPILE") == "0":
+    building = not BUILDS.isdisjoint(sys.argv)
+    if not building or os.environ.get("HALL_COMPILE") == "0":
         return []
     if not compiler_found():
         print("hiringhall: no C compiler or no Python headers: installing as plain Python, about half as fast")
