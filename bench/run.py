@@ -1,0 +1,117 @@
+"""`make bench`: the hall and gearmand side by side, in one run, on one machine.
+
+    python bench/run.py                      all of it: the table, and bench/RESULTS.md
+    python bench/run.py --quick              two rounds and fewer jobs; writes no RESULTS.md
+    python bench/run.py --only durable       one scenario; may be repeated
+    python bench/run.py --json figures.json  the figures for programs as well
+
+Ends with 1 when a required figure was not reached in a full run, with 2 when something could not be measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from functools import partial
+from pathlib import Path
+
+from report import as_json, circumstances, filesystem, markdown, table
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from scenarios import SCENARIOS, Row, Scenario, Stage
+from servers import (
+    HERE,
+    ServerError,
+    raise_descriptors,
+    version_of_gearmand,
+    version_of_system_sqlite,
+    versions_of_hall,
+)
+from slap import Slap, SlapError
+
+BUILD = HERE.parent / "build" / "bench"
+RESULTS = HERE / "RESULTS.md"
+ROUNDS = 5
+QUICK_ROUNDS = 2
+QUICK_SCALE = 0.1
+NOT_A_DISK = ("tmpfs", "ramfs")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="The hall beside gearmand, in one run.")
+    parser.add_argument("--quick", action="store_true", help="two rounds, a tenth of the jobs; no RESULTS.md")
+    names = [scenario.name for scenario in SCENARIOS]
+    parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=", ".join(names))
+    parser.add_argument("--rounds", type=int, help=f"turns of each server (default {ROUNDS})")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here; - is stdout")
+    parser.add_argument("--python", default=sys.executable, help="the interpreter that runs the hall")
+    parser.add_argument(
+        "--folder", type=Path, default=BUILD, help="where the servers keep their data: a real disk"
+    )
+    return parser.parse_args()
+
+
+def measure(scenarios: list[Scenario], stage: Stage, console: Console) -> tuple[list[Row], bool]:
+    """The rows of all scenarios, and whether all of them could be measured."""
+    rows: list[Row] = []
+    whole = True
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        for scenario in scenarios:
+            task = progress.add_task(scenario.name, total=1)
+            stage.say = partial(tell, progress, task, scenario.name)
+            stage.clear()
+            try:
+                rows += scenario.run(stage)
+            except (ServerError, SlapError) as error:
+                progress.console.print(f"{scenario.name}: {error}", markup=False)
+                whole = False
+            progress.update(task, description=scenario.name, completed=1)
+    stage.clear()
+    return rows, whole
+
+
+def tell(progress: Progress, task: TaskID, name: str, text: str) -> None:
+    progress.update(task, description=f"{name}: {text}")
+
+
+def main() -> int:
+    options = arguments()
+    console = Console(stderr=True)
+    scale = QUICK_SCALE if options.quick else 1.0
+    rounds = options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    if filesystem(options.folder) in NOT_A_DISK:
+        console.print(f"{options.folder} is not on a real disk; name another with --folder")
+        return 2
+    raise_descriptors()
+    try:
+        versions = versions_of_hall(options.python)
+        versions |= {"gearmand": version_of_gearmand(), "system sqlite": version_of_system_sqlite()}
+        slap = Slap(options.folder)
+        stage = Stage(slap, options.folder / "data", options.python, rounds, scale, console.print)
+        chosen = [scenario for scenario in SCENARIOS if not options.only or scenario.name in options.only]
+        rows, whole = measure(chosen, stage, console)
+    except (ServerError, SlapError) as error:
+        console.print(str(error), markup=False)
+        return 2
+    facts = circumstances(versions, options.folder, rounds, scale)
+    Console(width=None if sys.stdout.isatty() else 180).print(table(rows))
+    if options.json is not None:
+        text = json.dumps(as_json(rows, facts), indent=2) + "\n"
+        if str(options.json) == "-":
+            print(text, end="")
+        else:
+            options.json.write_text(text)
+    full = whole and not options.quick and not options.only
+    if full:
+        RESULTS.write_text(markdown(rows, facts))
+        console.print(f"written to {RESULTS}")
+    if not whole:
+        return 2
+    return int(full and any(row.passed is False for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,361 @@
+"""What is measured, on which server, and what the hall must reach.
+
+A scenario starts its servers, lets them take turns (A B A B ...), and gives one `Row` for each figure: the
+median for each server, and the ratio of the hall to gearmand. Servers stay up between their turns; an idle
+one costs nothing.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from crowd import Crowd
+from servers import BareLoop, Gearmand, Hall, Server
+from slap import FUNCTION, Load, SlapError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from slap import Slap
+
+AT_LEAST = "at least"
+AT_MOST = "at most"
+MODES = {"submit": "durable submit", "drain": "durable drain", "bg": "durable submit and drain at once"}
+"""gearslap's ways with background jobs."""
+
+
+@dataclass
+class Row:
+    """One figure, side by side."""
+
+    scenario: str
+    figure: str
+    unit: str
+    rounds: int
+    values: dict[str, float] = field(default_factory=dict)
+    """The median by server; a server without the figure is left out."""
+    bound: str = ""
+    """AT_LEAST or AT_MOST; empty: shown, not judged."""
+    required: float = 0.0
+    of_ratio: bool = True
+    """The bound is on the ratio, else on the hall's own value."""
+    cpu_us: dict[str, float] = field(default_factory=dict)
+    """The server's CPU time for each job, where it was measured."""
+    spread: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """The lowest and the highest round."""
+
+    @property
+    def ratio(self) -> float | None:
+        ours, theirs = self.values.get(Hall.name), self.values.get(Gearmand.name)
+        return ours / theirs if ours is not None and theirs else None
+
+    @property
+    def judged(self) -> float | None:
+        return self.ratio if self.of_ratio else self.values.get(Hall.name)
+
+    @property
+    def passed(self) -> bool | None:
+        """None: there is nothing to reach."""
+        if not self.bound or self.judged is None:
+            return None
+        return self.judged >= self.required if self.bound == AT_LEAST else self.judged <= self.required
+
+
+@dataclass
+class Stage:
+    """What a scenario works with."""
+
+    slap: Slap
+    folder: Path
+    """On a real disk; emptied for each scenario."""
+    python: str
+    """The hall's interpreter."""
+    rounds: int
+    scale: float
+    """1 for the full run; jobs are multiplied by it."""
+    say: Callable[[str], None]
+    """Tells the person who waits what is going on."""
+
+    def jobs(self, full: int) -> int:
+        return max(int(full * self.scale), 1000)
+
+    def measure(self, server: Server, mode: str, jobs: int, load: Load) -> dict[str, float]:
+        """One turn of one server. gearmand sometimes loses a wake-up and stands still: it gets another try."""
+        try:
+            return self.slap.run(server, mode, jobs, load)
+        except SlapError as error:
+            if not isinstance(server, Gearmand) or mode == "drain":
+                raise
+            self.say(f"{error}; once more")
+            server.restart_empty()
+            return self.slap.run(server, mode, jobs, load)
+
+    def clear(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def gearmand(self, *, durable: bool = False, buckets: int = 0) -> Gearmand:
+        return Gearmand(self.folder / "gearmand", durable=durable, buckets=buckets)
+
+    def hall(self) -> Hall:
+        return Hall(self.folder / "hall", self.python)
+
+
+class Figures:
+    """Rounds of named figures by server, and the rows they come to."""
+
+    def __init__(self, scenario: str) -> None:
+        self._scenario = scenario
+        self._rounds: dict[str, dict[str, list[float]]] = {}
+
+    def add(self, server: Server, name: str, value: float) -> None:
+        self._rounds.setdefault(name, {}).setdefault(server.name, []).append(value)
+
+    def row(self, name: str, unit: str, *, title: str = "", cpu: str = "") -> Row:
+        rounds = self._rounds[name]
+        row = Row(self._scenario, title or name, unit, min(len(values) for values in rounds.values()))
+        row.values = {server: statistics.median(values) for server, values in rounds.items()}
+        row.spread = {server: (min(values), max(values)) for server, values in rounds.items()}
+        if cpu:
+            row.cpu_us = {server: statistics.median(values) for server, values in self._rounds[cpu].items()}
+        return row
+
+    def row_at(
+        self, name: str, unit: str, bound: str, required: float, *, title: str = "", cpu: str = ""
+    ) -> Row:
+        """A row whose ratio is judged."""
+        row = self.row(name, unit, title=title, cpu=cpu)
+        row.bound, row.required = bound, required
+        return row
+
+
+@dataclass(frozen=True)
+class Foreground:
+    """Clients keep `depth` foreground jobs in flight each; workers do nothing but answer."""
+
+    name: str
+    clients: int
+    depth: int
+    workers: int
+    jobs: int
+    required: float
+    bare: bool = False
+    """Measure the bare loop too."""
+
+    def run(self, stage: Stage) -> list[Row]:
+        servers: list[Server] = [stage.gearmand(), stage.hall()]
+        if self.bare:
+            servers.append(BareLoop(stage.folder / "bare"))
+        figures = Figures(self.name)
+        jobs = stage.jobs(self.jobs)
+        load = Load(self.clients, self.depth, self.workers)
+        with Running(servers):
+            for server in servers:
+                stage.measure(server, "fg", max(jobs // 10, self.workers), load)  # warm
+            for number in range(stage.rounds):
+                for server in servers:
+                    stage.say(f"round {number + 1}: {server.name}")
+                    seen = stage.measure(server, "fg", jobs, load)
+                    figures.add(server, "jobs_per_s", seen["jobs_per_s"])
+                    figures.add(server, "cpu_us", seen["server_cpu_us_per_job"])
+        title = f"{self.clients} clients x {self.depth} deep, {self.workers:,} workers"
+        return [figures.row_at("jobs_per_s", "jobs/s", AT_LEAST, self.required, title=title, cpu="cpu_us")]
+
+
+@dataclass(frozen=True)
+class RoundTrip:
+    """One client, one worker, one job at a time."""
+
+    name: str = "round-trip"
+    jobs: int = 20_000
+    required: float = 1.15
+
+    def run(self, stage: Stage) -> list[Row]:
+        servers: list[Server] = [stage.gearmand(), stage.hall()]
+        figures = Figures(self.name)
+        jobs = stage.jobs(self.jobs)
+        alone = Load(clients=1, depth=1, workers=1)
+        with Running(servers):
+            for server in servers:
+                stage.measure(server, "fg", jobs // 10, alone)
+            for number in range(stage.rounds):
+                for server in servers:
+                    stage.say(f"round {number + 1}: {server.name}")
+                    seen = stage.measure(server, "fg", jobs, alone)
+                    figures.add(server, "p50_us", seen["p50_us"])
+                    figures.add(server, "p99_us", seen["p99_us"])
+                    figures.add(server, "whole_us", seen["seconds"] / jobs * 1e6)
+                    figures.add(server, "cpu_us", seen["server_cpu_us_per_job"])
+        return [
+            figures.row_at("p50_us", "us", AT_MOST, self.required, title="depth 1, p50", cpu="cpu_us"),
+            figures.row("p99_us", "us", title="depth 1, p99"),
+            figures.row("whole_us", "us", title="depth 1, mean from submit to result"),
+        ]
+
+
+@dataclass(frozen=True)
+class Durable:
+    """Background jobs on disk before they are acknowledged: taken in with no worker about, drained, and then
+    both at once.
+
+    gearmand writes each submit by itself, and leaves the removal of jobs that are done to the next submit:
+    in a drain without submits it writes nothing at all. The hall writes every end before it counts.
+    """
+
+    name: str = "durable"
+    jobs_gearmand: int = 5_000
+    """A fraction of the hall's: at one commit a job these take long enough."""
+    jobs_hall: int = 200_000
+    submit_required: float = 40.0
+    drain_required: float = 20.0
+
+    def run(self, stage: Stage) -> list[Row]:
+        gearmand = stage.gearmand(durable=True)
+        hall = stage.hall()
+        counts: list[tuple[Server, int]] = [
+            (gearmand, stage.jobs(self.jobs_gearmand)),
+            (hall, stage.jobs(self.jobs_hall)),
+        ]
+        figures = Figures(self.name)
+        with Running([gearmand, hall]):
+            for number in range(stage.rounds):
+                for server, jobs in counts:
+                    for mode in MODES:
+                        stage.say(f"round {number + 1}: {server.name}, {mode}")
+                        seen = stage.measure(server, mode, jobs, Load(depth=256))
+                        figures.add(server, f"{mode} jobs_per_s", seen["jobs_per_s"])
+                        figures.add(server, f"{mode} cpu_us", seen["server_cpu_us_per_job"])
+        submit, drain, both = (
+            figures.row(f"{mode} jobs_per_s", "jobs/s", title=title, cpu=f"{mode} cpu_us")
+            for mode, title in MODES.items()
+        )
+        submit.bound, submit.required = AT_LEAST, self.submit_required
+        drain.bound, drain.required = AT_LEAST, self.drain_required
+        return [submit, drain, both]
+
+
+@dataclass(frozen=True)
+class Million:
+    """A million background jobs with unique ids: taken in, kept through kill -9, drained.
+
+    gearmand keeps them in memory here, with a table of ids made for a million: on disk it would take a
+    quarter of an hour, and it would not be asked the same thing.
+    """
+
+    name: str = "million"
+    jobs: int = 1_000_000
+    memory_bytes_max: float = 700.0
+    recovery_s_max: float = 15.0
+
+    def run(self, stage: Stage) -> list[Row]:
+        jobs = stage.jobs(self.jobs)
+        figures = Figures(self.name)
+        servers: list[Server] = [stage.gearmand(buckets=1_000_003), stage.hall()]
+        for server in servers:
+            with Running([server]):
+                self._fill(stage, server, jobs, figures)
+                if server.name == Hall.name:
+                    stage.say(f"{server.name}: kill -9")
+                    server.kill()
+                    started = time.monotonic()
+                    server.start()
+                    figures.add(server, "recovery_s", time.monotonic() - started)
+                    figures.add(server, "found", server.queued(FUNCTION))
+                stage.say(f"{server.name}: draining")
+                drained = stage.measure(server, "drain", jobs, Load(workers=8))
+                figures.add(server, "drain", drained["jobs_per_s"])
+                figures.add(server, "drain cpu_us", drained["server_cpu_us_per_job"])
+                figures.add(server, "left", server.queued(FUNCTION))
+        memory = figures.row_at(
+            "memory", "bytes/job", AT_MOST, self.memory_bytes_max, title="memory a queued job"
+        )
+        memory.of_ratio = False
+        recovery = figures.row_at(
+            "recovery_s", "s", AT_MOST, self.recovery_s_max, title="kill -9 until serving"
+        )
+        recovery.of_ratio = False
+        found = figures.row_at("found", "jobs", AT_LEAST, jobs, title="jobs found after kill -9")
+        found.of_ratio = False
+        left = figures.row_at("left", "jobs", AT_MOST, 0, title="jobs left after the drain")
+        left.of_ratio = False
+        return [
+            figures.row("submit", "jobs/s", title=f"{jobs:,} taken in", cpu="submit cpu_us"),
+            memory,
+            recovery,
+            found,
+            figures.row("drain", "jobs/s", title=f"{jobs:,} drained", cpu="drain cpu_us"),
+            left,
+        ]
+
+    def _fill(self, stage: Stage, server: Server, jobs: int, figures: Figures) -> None:
+        stage.say(f"{server.name}: taking in {jobs:,}")
+        before_bytes = server.memory_bytes()
+        taken = stage.measure(server, "submit", jobs, Load(depth=256, unique=True))
+        figures.add(server, "submit", taken["jobs_per_s"])
+        figures.add(server, "submit cpu_us", taken["server_cpu_us_per_job"])
+        figures.add(server, "memory", (server.memory_bytes() - before_bytes) / jobs)
+
+
+@dataclass(frozen=True)
+class IdleWorkers:
+    """Ten thousand workers asleep, then one job."""
+
+    name: str = "idle"
+    workers: int = 10_000
+
+    def run(self, stage: Stage) -> list[Row]:
+        figures = Figures(self.name)
+        servers: list[Server] = [stage.gearmand(), stage.hall()]
+        wanted = max(int(self.workers * min(stage.scale, 1.0)), 500)
+        for server in servers:
+            stage.say(f"{server.name}: {wanted:,} idle workers")
+            with Running([server]), Crowd(server.port, b"slap") as crowd:
+                crowd.ask_all()
+                before_bytes = server.memory_bytes()
+                crowd.grow(wanted)
+                figures.add(server, "memory", (server.memory_bytes() - before_bytes) / wanted)
+                figures.add(server, "woken", crowd.woken_by_one_job())
+        woken = figures.row_at("woken", "workers", AT_MOST, 1, title="workers woken by one job")
+        woken.of_ratio = False
+        title = f"{wanted:,} idle workers: memory each"
+        return [figures.row("memory", "bytes", title=title), woken]
+
+
+class Running:
+    """Servers that are up inside the `with`, and gone after it."""
+
+    def __init__(self, servers: list[Server]) -> None:
+        self._servers = servers
+
+    def __enter__(self) -> None:
+        try:
+            for server in self._servers:
+                server.start()
+        except BaseException:
+            self._stop()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
+        for server in self._servers:
+            server.stop()
+
+
+Scenario = Foreground | RoundTrip | Durable | Million | IdleWorkers
+
+SCENARIOS: tuple[Scenario, ...] = (
+    Foreground("fg-4x64x4", 4, 64, 4, 200_000, 1.5, bare=True),
+    Foreground("fg-8x256x8", 8, 256, 8, 200_000, 1.3),
+    Foreground("fg-100-workers", 4, 64, 100, 100_000, 0.7),
+    Foreground("fg-1000-workers", 4, 64, 1000, 20_000, 1.2),
+    RoundTrip(),
+    Durable(),
+    Million(),
+    IdleWorkers(),
+)

@@ -1,0 +1,226 @@
+"""A hall for stories: who comes in, what they say, what they hear.
+
+The law: every notice is written down, and a notice that no story asked for fails the story. After every
+turn the core's audit must be clean.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from hiringhall.core.changes import Loaded
+from hiringhall.core.errors import Refusal
+from hiringhall.core.jobs import CANCELLED, DONE, FAILED, JobSpec, Terms
+from hiringhall.core.limits import Limits
+from hiringhall.core.peer import Peer
+from hiringhall.core.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hiringhall.core.changes import Batch, EndRow, JobRow
+    from hiringhall.core.jobs import Job, Lease, ParentRef
+    from hiringhall.core.workers import Worker
+
+START_US: Final = 1_700_000_000_000_000
+SECOND_US: Final = 1_000_000
+HOUR_US: Final = 3600 * SECOND_US
+
+FOREGROUND: Final = Terms()
+DETACHED: Final = Terms(detached=True)
+BACKGROUND: Final = Terms(durable=True, detached=True)
+
+
+def name_of(job: Job) -> str:
+    """In these stories a job is called by its payload."""
+    return job.payload.decode()
+
+
+class Person(Peer):
+    """Somebody in the hall. What they hear is kept until the story asks for it."""
+
+    def __init__(self, hall: Hall, name: str) -> None:
+        super().__init__()
+        self.hall = hall
+        self.name = name
+        self.heard: list[str] = []
+
+    # --- notices
+
+    def woken(self) -> None:
+        self.heard.append("woken")
+
+    def assigned(self, lease: Lease) -> None:
+        self.heard.append(f"assigned {name_of(lease.job)}")
+
+    def revoked(self, lease: Lease) -> None:
+        self.heard.append(f"revoked {name_of(lease.job)}")
+
+    def lost(self) -> None:
+        self.heard.append("lost")
+
+    def progressed(self, job: Job) -> None:
+        self.heard.append(f"progressed {name_of(job)} {job.numerator}/{job.denominator}")
+
+    def chunked(self, job: Job, data: bytes, warning: bool) -> None:
+        self.heard.append(f"{'warned' if warning else 'chunked'} {name_of(job)} {data.decode()}")
+
+    def ended(self, job: Job) -> None:
+        result = job.result.decode()
+        if job.state == DONE:
+            self.heard.append(f"done {name_of(job)} {result}".rstrip())
+        elif job.state == CANCELLED:
+            self.heard.append(f"cancelled {name_of(job)} {result}".rstrip())
+        else:
+            self.heard.append(f"failed {name_of(job)} {job.code} {result}".rstrip())
+
+    # --- what the story says
+
+    def hears(self, *notices: str) -> None:
+        """Since the story last asked, exactly this was heard, in this order."""
+        heard = self.heard
+        self.heard = []
+        assert heard == list(notices), f"{self.name} heard {heard}, not {list(notices)}"
+
+    @property
+    def me(self) -> Worker:
+        return self.hall.core.worker(self)
+
+    def can(self, *queues: str, run_us: int = 0) -> Person:
+        for queue in queues:
+            self.hall.core.can_do(self.me, queue.encode(), run_us)
+        return self
+
+    def takes(self, name: str) -> Lease:
+        """Pull; it is the job of that name."""
+        lease = self.hall.core.take(self.me)
+        assert lease is not None, f"{self.name} found nothing, not {name}"
+        assert name_of(lease.job) == name
+        return lease
+
+    def takes_nothing(self) -> None:
+        lease = self.hall.core.take(self.me)
+        assert lease is None, f"{self.name} found {name_of(lease.job)}"
+
+    def sleeps(self) -> None:
+        self.hall.core.sleep(self.me)
+
+    def offers(self, slots: int) -> None:
+        self.hall.core.offer(self.me, slots)
+
+    def holds(self, job: Job) -> Lease:
+        return self.hall.core.find_lease(self.me, job.id)
+
+    def leaves(self) -> None:
+        self.hall.core.leave(self)
+        self.hall.turn()
+
+
+class Hall:
+    """The core, a clock that the story turns, and everybody who came in."""
+
+    def __init__(self, limits: Limits | None = None, epoch: int = 1) -> None:
+        self.limits = limits if limits is not None else Limits()
+        self.core = Scheduler(self.limits, epoch, START_US)
+        self.people: list[Person] = []
+
+    def person(self, name: str) -> Person:
+        person = Person(self, name)
+        self.people.append(person)
+        return person
+
+    def worker(self, name: str, *queues: str) -> Person:
+        return self.person(name).can(*(queues or ("q",)))
+
+    def submit(
+        self,
+        name: str,
+        queue: str = "q",
+        *,
+        by: Person | None = None,
+        key: str = "",
+        terms: Terms | None = None,
+        due_us: int = 0,
+        parents: tuple[ParentRef, ...] = (),
+    ) -> Job:
+        """A job called `name`; without a watcher it is detached, unless the terms say otherwise."""
+        if terms is None:
+            terms = FOREGROUND if by is not None else DETACHED
+        spec = JobSpec(queue.encode(), name.encode(), key.encode(), terms, due_us, parents)
+        return self.core.submit(spec, by)
+
+    def turn(self) -> None:
+        """The turn ends; all laws hold."""
+        self.core.settle()
+        self.core.audit()
+
+    def after(self, passed_us: int) -> None:
+        """So much later."""
+        self.core.advance(self.core.now_us + passed_us)
+        self.turn()
+
+    def commit(self) -> Batch:
+        """The turn's changes reach the disk."""
+        self.turn()
+        batch = self.core.seal()
+        self.core.committed(batch)
+        self.turn()
+        return batch
+
+    def commit_fails(self, trouble: str = "disk full") -> list[str]:
+        """The disk fails; the names of the jobs that were taken back."""
+        self.turn()
+        batch = self.core.seal()
+        withdrawn = self.core.withdraw(batch, trouble)
+        self.turn()
+        return [name_of(job) for job in withdrawn.values()]
+
+    def close(self) -> None:
+        """The story is over: nobody may have heard what the story did not tell."""
+        for person in self.people:
+            person.hears()
+        self.turn()
+
+
+class Disk:
+    """What a store would hold: batches applied one after the other, and a boot from it."""
+
+    def __init__(self) -> None:
+        self.live: dict[int, JobRow] = {}
+        self.history: dict[int, EndRow] = {}
+        self.epoch = 1
+
+    def apply(self, batch: Batch) -> None:
+        for job_id in batch.revived:
+            assert job_id in self.history, "a dead letter that runs again was in the history"
+            del self.history[job_id]
+        for row in batch.inserts:
+            assert row.id not in self.live, "a job is inserted once"
+            self.live[row.id] = row
+        for update in batch.updates:
+            assert update.id in self.live, "only a stored job is updated"
+            self.live[update.id] = self.live[update.id]._replace(**update._asdict())
+        for job_id in batch.deletes:
+            del self.live[job_id]
+        for end in batch.ends:
+            assert end.id not in self.live, "a job that ended is not live"
+            earlier = self.history.get(end.id)
+            assert earlier is None or earlier.state == FAILED, "only a dead letter ends again"
+            self.history[end.id] = end
+
+    def load(self, ended_max: int = 1000) -> Loaded:
+        self.epoch += 1
+        ended = list(self.history.values())[-ended_max:]
+        return Loaded(self.epoch, iter(sorted(self.live.values())), iter(ended))
+
+
+@contextmanager
+def refused(reason: str) -> Iterator[None]:
+    """The core says no, for exactly this reason and with words for people; nothing is out of order after it."""
+    with pytest.raises(Refusal) as caught:
+        yield
+    assert caught.value.reason == reason
+    assert caught.value.text

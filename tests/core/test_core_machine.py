@@ -1,0 +1,432 @@
+"""Random lives of a hall: any verbs in any order, with a disk that fails and a hall that dies.
+
+Checked after each step: the audit; every answer against a plain model; that nothing acknowledged is
+missing. At the end the faults stop, and everything must drain.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hall_recorder import SECOND_US, Disk, Hall, Person, name_of
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from hiringhall.core.errors import STORE_DOWN, Refusal
+from hiringhall.core.jobs import (
+    CANCELLED,
+    DELAYED,
+    DONE,
+    FAIL_WITH_PARENT,
+    FAILED,
+    HELD,
+    HIGH,
+    HOLD,
+    LOW,
+    QUEUED,
+    RUN_ANYWAY,
+    Job,
+    ParentRef,
+    Terms,
+)
+from hiringhall.core.limits import Limits
+
+if TYPE_CHECKING:
+    from hiringhall.core.changes import Batch
+    from hiringhall.core.jobs import Lease
+
+QUEUES = ("p", "q", "r")
+KEYS = ("", "", "x", "y", "z")
+LIMITS = Limits(jobs_max=40, ended_max=8, ended_bytes_max=400, watchers_max=4)
+
+PAUSES = st.sampled_from([1, 10, SECOND_US // 2, SECOND_US, 10 * SECOND_US])
+
+
+class HallMachine(RuleBasedStateMachine):
+    """Clients and workers of one hall, and the model of what they may expect."""
+
+    @initialize()
+    def open(self) -> None:
+        self.hall = Hall(LIMITS)
+        self.core = self.hall.core
+        self.disk = Disk()
+        self.batch: Batch | None = None
+        self.clients: list[Person] = []
+        self.workers: list[Person] = []
+        self.leases: list[Lease] = []
+        """Every lease ever given out in this boot: most are stale."""
+        self.acknowledged: dict[int, Job | None] = {}
+        """Durable jobs that are on disk: they end, or they are there."""
+        self.ends: dict[int, tuple[int, int]] = {}
+        """How and when a job ended, as first seen."""
+        self.refusals: list[tuple[str, bool]] = []
+        """Why submits were refused, and whether they were for durable jobs."""
+        self.seen: dict[int, None] = {}
+        """Every job there ever was."""
+        self.detoured: dict[int, None] = {}
+        """Jobs that were once held or delayed: they stand in their lane by when they became ready."""
+        self.number = 0
+        for number in range(3):
+            self.clients.append(self.hall.person(f"client {number}"))
+            self.workers.append(self.hall.worker(f"worker {number}", *QUEUES[: number + 1]))
+
+    # --- clients
+
+    @rule(
+        queue=st.sampled_from(QUEUES),
+        key=st.sampled_from(KEYS),
+        priority=st.integers(HIGH, LOW),
+        durable=st.booleans(),
+        watched=st.booleans(),
+        delay_us=st.sampled_from([0, 0, 0, 10, SECOND_US]),
+        failures_max=st.integers(0, 2),
+        limited=st.booleans(),
+        client=st.integers(0, 2),
+        parents=st.lists(
+            st.one_of(st.integers(0, 50), st.tuples(st.sampled_from(QUEUES), st.sampled_from("xyz"))),
+            max_size=3,
+        ),
+        policy=st.sampled_from([FAIL_WITH_PARENT, RUN_ANYWAY, HOLD]),
+    )
+    def submit(
+        self,
+        queue: str,
+        key: str,
+        priority: int,
+        durable: bool,
+        watched: bool,
+        delay_us: int,
+        failures_max: int,
+        limited: bool,
+        client: int,
+        parents: list[int | tuple[str, str]],
+        policy: int,
+    ) -> None:
+        refs: list[ParentRef] = []
+        known = list(self.core.jobs)
+        for parent in parents:
+            if isinstance(parent, int):
+                refs += [known[parent % len(known)]] if known else []
+            else:
+                refs.append((parent[0].encode(), parent[1].encode()))
+        terms = Terms(
+            priority=priority,
+            durable=durable,
+            detached=durable or not watched,
+            failures_max=failures_max,
+            backoff_us=SECOND_US,
+            losses_max=3,
+            lease_us=SECOND_US if limited else 0,
+            run_us=5 * SECOND_US if limited else 0,
+            on_parent_failure=policy,
+        )
+        self.number += 1
+        watcher = self.clients[client] if watched or not durable else None
+        before = self.core.find_key(queue.encode(), key.encode()) if key else None
+        try:
+            job = self.hall.submit(
+                str(self.number),
+                queue,
+                by=watcher,
+                key=key,
+                terms=terms,
+                due_us=self.core.now_us + delay_us if delay_us else 0,
+                parents=tuple(refs),
+            )
+        except Refusal as refusal:
+            self.refusals.append((refusal.reason, durable))
+            return
+        self.seen[job.id] = None
+        assert before is None or job is before
+        assert watcher is None or watcher.watching[job.id] is job
+        if before is None:
+            waits = [ref for ref in refs if not self._met(ref, policy)]
+            assert (job.state == HELD) == bool(waits)
+
+    def _met(self, ref: ParentRef, policy: int) -> bool:
+        if isinstance(ref, int):
+            parent = self.core.find(ref)
+        else:
+            parent = self.core.find_key(*ref) or self.core.archive.find_key(*ref)
+        if parent is None:
+            return False
+        return parent.state == DONE or (parent.ended and policy == RUN_ANYWAY)
+
+    @rule(client=st.integers(0, 2), number=st.integers(0, 50))
+    def watch(self, client: int, number: int) -> None:
+        jobs = list(self.core.jobs.values())
+        if jobs:
+            job = jobs[number % len(jobs)]
+            if len(job.watchers or ()) < LIMITS.watchers_max:
+                self.core.watch(job, self.clients[client])
+
+    @rule(client=st.integers(0, 2), number=st.integers(0, 50))
+    def unwatch(self, client: int, number: int) -> None:
+        watched = list(self.clients[client].watching.values())
+        if watched:
+            job = watched[number % len(watched)]
+            self.core.unwatch(job, self.clients[client])
+            assert job.id not in self.clients[client].watching
+
+    @rule(number=st.integers(0, 50))
+    def cancel(self, number: int) -> None:
+        jobs = list(self.core.jobs.values())
+        if jobs:
+            job = jobs[number % len(jobs)]
+            self.core.cancel(job, b"changed my mind")
+            assert job.state == CANCELLED
+
+    @rule(client=st.integers(0, 2))
+    def client_leaves(self, client: int) -> None:
+        self.core.leave(self.clients[client])
+        assert self.clients[client].watching == {}
+        self.clients[client] = self.hall.person("client again")
+
+    @rule(number=st.integers(0, 20))
+    def retry(self, number: int) -> None:
+        dead = [self.core.find(job_id) for job_id, (state, _) in self.ends.items() if state == FAILED]
+        letters = [job for job in dead if job is not None and job.state == FAILED]
+        if not letters:
+            return
+        job = letters[number % len(letters)]
+        try:
+            self.core.retry(job)
+        except Refusal:
+            assert job.state == FAILED
+            return
+        assert job.state == QUEUED
+        del self.ends[job.id]
+
+    # --- workers
+
+    @rule(worker=st.integers(0, 2))
+    def take(self, worker: int) -> None:
+        person = self.workers[worker]
+        ready = [
+            job
+            for job in self.core.jobs.values()
+            if job.state == QUEUED and job.queue in person.me.abilities and not self.core.closing
+        ]
+        lease = self.core.take(person.me)
+        assert (lease is not None) == bool(ready)
+        if lease is None:
+            return
+        job = lease.job
+        self.leases.append(lease)
+        assert job in ready
+        assert job.terms.priority == min(other.terms.priority for other in ready)
+        # First in, first out: among those that have always stood in this lane, the oldest.
+        fresh = [
+            other.id
+            for other in ready
+            if other.queue is job.queue
+            and other.terms.priority == job.terms.priority
+            and other.attempts == 0
+            and other.id in self.always_queued
+        ]
+        assert job.attempts > 1 or job.id not in self.always_queued or job.id == min(fresh)
+
+    @rule(worker=st.integers(0, 2))
+    def sleep(self, worker: int) -> None:
+        self.core.sleep(self.workers[worker].me)
+
+    @rule(worker=st.integers(0, 2), slots=st.integers(0, 3))
+    def offer(self, worker: int, slots: int) -> None:
+        self.core.offer(self.workers[worker].me, slots)
+
+    @rule(worker=st.integers(0, 2), queue=st.sampled_from(QUEUES), able=st.booleans())
+    def learn(self, worker: int, queue: str, able: bool) -> None:
+        if able:
+            self.workers[worker].can(queue)
+        else:
+            self.core.cant_do(self.workers[worker].me, queue.encode())
+
+    @rule(worker=st.integers(0, 2), silence_us=st.sampled_from([0, SECOND_US, 30 * SECOND_US]))
+    def expect(self, worker: int, silence_us: int) -> None:
+        self.core.expect(self.workers[worker].me, silence_us)
+
+    @rule(worker=st.integers(0, 2))
+    def beat(self, worker: int) -> None:
+        self.core.beat(self.workers[worker].me)
+
+    @rule(worker=st.integers(0, 2), rotate=st.booleans())
+    def rotate(self, worker: int, rotate: bool) -> None:
+        self.workers[worker].me.rotate = rotate
+
+    @rule(
+        number=st.integers(0, 200),
+        verb=st.sampled_from(["finish", "finish", "fail", "release", "progress", "chunk"]),
+    )
+    def report(self, number: int, verb: str) -> None:
+        live = [lease for lease in self.leases if lease.job.lease is lease]
+        candidates = self.leases if number % 4 == 0 else live
+        if not candidates:
+            return
+        lease = candidates[number % len(candidates)]
+        job, stale = lease.job, lease.job.lease is not lease
+        before = (job.state, job.lease)
+        try:
+            if verb == "finish":
+                self.core.finish(lease, b"result")
+            elif verb == "fail":
+                self.core.fail(lease, 3, b"failure")
+            elif verb == "release":
+                self.core.release(lease)
+            elif verb == "progress":
+                self.core.progress(lease, 1, 2)
+            else:
+                self.core.chunk(lease, b"chunk")
+        except Refusal:
+            assert stale
+            assert (job.state, job.lease) == before
+            return
+        assert not stale, "only the live lease is heard"
+
+    @rule(worker=st.integers(0, 2))
+    def worker_leaves(self, worker: int) -> None:
+        person = self.workers[worker]
+        held = [lease.job for lease in person.me.leases.values()]
+        self.core.leave(person)
+        assert all(job.lease is None for job in held)
+        self.workers[worker] = self.hall.worker("worker again", *QUEUES)
+
+    # --- time, the store, the process
+
+    @rule(passed_us=PAUSES)
+    def later(self, passed_us: int) -> None:
+        self.core.advance(self.core.now_us + passed_us)
+
+    @precondition(lambda self: self.batch is None)
+    @rule()
+    def seal(self) -> None:
+        self.hall.turn()
+        self.batch = self.core.seal()
+
+    @precondition(lambda self: self.batch is not None)
+    @rule(works=st.sampled_from([True, True, True, False]))
+    def store_answers(self, works: bool) -> None:
+        batch, self.batch = self.batch, None
+        assert batch is not None
+        if works:
+            self.core.committed(batch)
+            self.disk.apply(batch)
+            self.acknowledged.update({row.id: None for row in batch.inserts})
+        else:
+            withdrawn = self.core.withdraw(batch, "disk full")
+            assert not self.acknowledged.keys() & withdrawn.keys(), "what was acknowledged is never taken back"
+
+    @rule()
+    def crash(self) -> None:
+        """Memory is gone, and with it the commit under way; everybody comes in again."""
+        now_us = self.core.now_us
+        loaded = self.disk.load(LIMITS.ended_max)
+        self.hall = Hall(LIMITS, epoch=loaded.epoch)
+        self.core = self.hall.core
+        self.core.now_us = now_us
+        self.core.restore(loaded)
+        self.batch = None
+        self.leases = []
+        self.ends = {job_id: (end.state, end.ended_us) for job_id, end in self.disk.history.items()}
+        self.clients = [self.hall.person("client again") for _ in range(3)]
+        self.workers = [self.hall.worker("worker again", *QUEUES) for _ in range(3)]
+        assert set(self.core.jobs) == set(self.disk.live)
+
+    # --- what always holds
+
+    @property
+    def always_queued(self) -> dict[int, None]:
+        """Jobs that were ready from the start: they stand in their lane by age."""
+        return {
+            job.id: None
+            for job in self.core.jobs.values()
+            if job.attempts == 0 and job.failures == 0 and job.id not in self.detoured
+        }
+
+    @invariant()
+    def laws_hold(self) -> None:
+        if "hall" not in self.__dict__:
+            return
+        self.hall.turn()
+        assert (STORE_DOWN, False) not in self.refusals, "the store's trouble is none of a foreground job"
+        for person in self.workers:
+            if person.worker is not None:
+                for lease in person.worker.leases.values():
+                    if lease not in self.leases:
+                        self.leases.append(lease)
+            elif "lost" in person.heard:
+                person.can(*QUEUES)
+        for job in self.core.jobs.values():
+            if job.state in (HELD, DELAYED):
+                self.detoured[job.id] = None
+            assert job.id not in self.ends, "an end is written once"
+        self._see_ends()
+        for job_id in self.acknowledged:
+            known = job_id in self.disk.live or job_id in self.disk.history
+            assert known, "nothing acknowledged is missing"
+        assert len(self.core.jobs) <= LIMITS.jobs_max + len(self.disk.history), "retries may go above"
+        assert len(self.core.archive) <= LIMITS.ended_max
+
+    def _see_ends(self) -> None:
+        for job_id in self.seen:
+            job = self.core.archive.find(job_id)
+            if job is not None:
+                end = (job.state, job.ended_us)
+                assert self.ends.setdefault(job.id, end) == end, "an end is written once"
+                assert job.id not in self.core.jobs
+
+    def teardown(self) -> None:
+        """The faults stop: everything that can run does, everything else is seen waiting for somebody."""
+        if "hall" not in self.__dict__:
+            return
+        if self.batch is not None:
+            self.core.committed(self.batch)
+            self.disk.apply(self.batch)
+        self.disk.apply(self.hall.commit())
+        for person in self.workers:
+            self.core.leave(person)
+        self.hall.turn()
+        last = self.hall.worker("last", *QUEUES)
+        self._work_off(last)
+        while self.core.jobs:
+            for job in self.core.jobs.values():
+                assert job.state == HELD, f"{name_of(job)} did not drain"
+                assert any(
+                    parent is None or parent.ended or parent.state == HELD for parent in self._parents(job)
+                )
+            self.core.cancel(next(iter(self.core.jobs.values())))
+            self.hall.turn()
+            self._work_off(last)
+        self.disk.apply(self.hall.commit())
+        assert self.disk.live == {}
+        assert self.core.jobs == {}
+        assert self.core.graph.expected == {}
+        assert len(self.core.ledger) == 0
+        for queue in self.core.queues.values():
+            assert queue.counts()[:2] == (0, 0)
+
+    def _work_off(self, worker: Person) -> None:
+        while True:
+            lease = self.core.take(worker.me)
+            if lease is not None:
+                self.core.finish(lease, b"")
+            elif any(job.state == DELAYED for job in self.core.jobs.values()):
+                self.core.advance(max(self.core.now_us, self.core.next_deadline()))
+            else:
+                return
+            self.hall.turn()
+
+    def _parents(self, job: Job) -> list[Job | None]:
+        return list((job.parents or {}).values())
+
+
+HallMachine.TestCase.settings = settings(
+    max_examples=200,
+    stateful_step_count=60,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate, Phase.shrink],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+TestHall = HallMachine.TestCase

@@ -1,0 +1,173 @@
+"""Who gets which job: priority first, then first come, across all of a worker's queues."""
+
+from __future__ import annotations
+
+import pytest
+from hall_recorder import Hall, refused
+
+from hiringhall.core.errors import WRONG_STATE
+from hiringhall.core.jobs import HIGH, LOW, NORMAL, Terms
+
+PRIORITY = {"h": HIGH, "n": NORMAL, "l": LOW}
+
+
+def submit_all(hall: Hall, words: str) -> None:
+    """`q:h1` is job h1 in queue q: h, n or l by its first letter."""
+    for word in words.split():
+        queue, name = word.split(":")
+        hall.submit(name, queue, terms=Terms(priority=PRIORITY[name[0]], detached=True))
+
+
+TABLE = {
+    "first in, first out": ("q", "q:n1 q:n2 q:n3", "n1 n2 n3"),
+    "priority first": ("q", "q:l1 q:n1 q:h1 q:h2 q:l2", "h1 h2 n1 l1 l2"),
+    "the oldest of all queues": ("p q", "q:n1 p:n2 q:n3 p:n4", "n1 n2 n3 n4"),
+    "priority holds across queues": ("p q r", "p:l1 q:n1 r:h1 p:h2 q:l2", "h1 h2 n1 l1 l2"),
+    "the order of abilities does not matter": ("r q p", "p:n1 q:n2 r:n3", "n1 n2 n3"),
+    "only what it can do": ("q", "p:h1 q:l1", "l1"),
+}
+
+
+@pytest.mark.parametrize("story", TABLE)
+def test_what_one_worker_takes(hall: Hall, story: str) -> None:
+    abilities, submitted, taken = TABLE[story]
+    submit_all(hall, submitted)
+    bob = hall.worker("bob", *abilities.split())
+    hall.turn()
+    for name in taken.split():
+        bob.takes(name)
+        hall.turn()
+    bob.takes_nothing()
+
+
+@pytest.mark.parametrize("story", TABLE)
+def test_what_one_worker_is_given(hall: Hall, story: str) -> None:
+    abilities, submitted, taken = TABLE[story]
+    submit_all(hall, submitted)
+    bob = hall.worker("bob", *abilities.split())
+    bob.offers(100)
+    hall.turn()
+    bob.hears(*[f"assigned {name}" for name in taken.split()])
+
+
+ROTATING = {
+    "queues in turn": ("p q", "p:n1 p:n2 p:n3 q:n4 q:n5 q:n6", "n1 n4 n2 n5 n3 n6"),
+    "an empty queue is passed over": ("p q r", "p:n1 p:n2 r:n3", "n1 n3 n2"),
+    "priority still goes first": ("p q", "p:h1 p:h2 q:n1 p:n2", "h1 h2 n1 n2"),
+}
+
+
+@pytest.mark.parametrize("story", ROTATING)
+def test_what_a_rotating_worker_takes(hall: Hall, story: str) -> None:
+    abilities, submitted, taken = ROTATING[story]
+    submit_all(hall, submitted)
+    bob = hall.worker("bob", *abilities.split())
+    bob.me.rotate = True
+    for name in taken.split():
+        bob.takes(name)
+        hall.turn()
+    bob.takes_nothing()
+
+
+def test_a_rotating_worker_keeps_its_run_limits(hall: Hall) -> None:
+    bob = hall.person("bob").can("p", run_us=11).can("q")
+    bob.me.rotate = True
+    submit_all(hall, "p:n1 p:n2")
+    for name in ("n1", "n2"):
+        assert bob.takes(name).run_until_us == hall.core.now_us + 11
+
+
+def test_workers_share_a_queue_in_order(hall: Hall) -> None:
+    submit_all(hall, "q:n1 q:n2 q:n3 q:n4")
+    bob, carl = hall.worker("bob"), hall.worker("carl")
+    bob.takes("n1")
+    carl.takes("n2")
+    bob.takes("n3")
+    carl.takes("n4")
+
+
+def test_a_job_that_comes_back_goes_first(hall: Hall) -> None:
+    submit_all(hall, "q:n1 q:n2 q:n3")
+    bob = hall.worker("bob")
+    hall.core.release(bob.takes("n1"))
+    bob.takes("n1")
+    hall.core.release(bob.takes("n2"))
+    bob.takes("n2")
+
+
+def test_a_job_that_comes_back_keeps_its_priority(hall: Hall) -> None:
+    submit_all(hall, "q:n1 q:n2")
+    bob = hall.worker("bob")
+    lease = bob.takes("n1")
+    submit_all(hall, "q:h1")
+    hall.core.release(lease)
+    bob.takes("h1")
+    bob.takes("n1")
+
+
+def test_several_jobs_of_one_lost_worker_come_back_in_their_order(hall: Hall) -> None:
+    submit_all(hall, "q:n1 q:n2 q:n3 q:n4")
+    bob, carl = hall.worker("bob"), hall.worker("carl")
+    for name in ("n1", "n2", "n3"):
+        bob.takes(name)
+    bob.leaves()
+    for name in ("n1", "n2", "n3", "n4"):
+        carl.takes(name)
+
+
+def test_abilities_can_be_taken_back(hall: Hall) -> None:
+    submit_all(hall, "p:n1 q:n2")
+    bob = hall.worker("bob", "p", "q")
+    hall.core.cant_do(bob.me, b"p")
+    hall.core.cant_do(bob.me, b"p")
+    hall.core.cant_do(bob.me, b"never heard of")
+    hall.turn()
+    bob.takes("n2")
+    bob.takes_nothing()
+    bob.can("p")
+    bob.takes("n1")
+
+
+def test_all_abilities_can_be_taken_back_and_the_work_in_hand_stays(hall: Hall) -> None:
+    submit_all(hall, "p:n1 q:n2")
+    bob = hall.worker("bob", "p", "q")
+    lease = bob.takes("n1")
+    hall.core.cant_do_any(bob.me)
+    hall.turn()
+    bob.takes_nothing()
+    hall.core.finish(lease, b"")
+    hall.turn()
+    assert bob.me.abilities == {}
+
+
+def test_a_queue_counts_its_people_and_jobs(hall: Hall) -> None:
+    submit_all(hall, "q:n1 q:n2 q:h1")
+    bob = hall.worker("bob")
+    hall.worker("carl")
+    bob.takes("h1")
+    assert hall.core.queue(b"q").counts() == (3, 1, 2)
+
+
+def test_a_queue_is_dropped_only_when_nobody_needs_it(hall: Hall) -> None:
+    bob = hall.worker("bob")
+    queue = hall.core.queue(b"q")
+    job = hall.submit("a")
+    with refused(WRONG_STATE):
+        hall.core.drop_queue(queue)
+    bob.leaves()
+    with refused(WRONG_STATE):
+        hall.core.drop_queue(queue)
+    hall.core.cancel(job)
+    hall.core.drop_queue(queue)
+    assert b"q" not in hall.core.queues
+    hall.turn()
+    hall.worker("carl").takes_nothing()
+    hall.submit("b")
+    hall.turn()
+
+
+def test_saying_an_ability_again_changes_its_run_limit(hall: Hall) -> None:
+    bob = hall.person("bob").can("q", run_us=5).can("q", run_us=7)
+    hall.submit("a")
+    assert bob.takes("a").run_until_us == hall.core.now_us + 7
+    assert len(bob.me.abilities) == 1

@@ -1,0 +1,166 @@
+"""A turn without a loop: the real engine and core, a store that answers when the story says so, and
+connections that write down what they are given.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.core.jobs import JobSpec, Terms
+from hiringhall.core.limits import Limits
+from hiringhall.core.scheduler import Scheduler
+from hiringhall.dialects.session import Caller, Session
+from hiringhall.engine.turn import Engine
+from hiringhall.storage.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hiringhall.core.changes import Batch
+    from hiringhall.core.errors import Refusal
+    from hiringhall.core.jobs import Job, Lease
+
+START_US: Final = 1_700_000_000_000_000
+FOREGROUND: Final = Terms()
+BACKGROUND: Final = Terms(durable=True, detached=True)
+
+
+class Wire:
+    """The link of one peer: every write, and whether it is read from."""
+
+    def __init__(self) -> None:
+        self.writes: list[bytes] = []
+        self.paused = False
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        assert not self.closed, "nothing is written after the close"
+        self.writes.append(data)
+
+    def close(self) -> None:
+        self.closed = True
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        self.paused = False
+
+    def said(self) -> list[str]:
+        """What came since the last look: one text for each write."""
+        writes = [data.decode() for data in self.writes]
+        self.writes = []
+        return writes
+
+
+class Talker(Session):
+    """A session that says in words what a dialect would say in packets; each message ends with a bar."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(Caller("127.0.0.1", 3))
+        self.name = name
+        self.parts = 0
+
+    def receive(self, data: bytes) -> None:
+        self.send(b"echo " + data + b"|")
+
+    def recalled(self, job: Job, refusal: Refusal) -> bytes:
+        return b"refused %s: %s|" % (job.payload, refusal.text.encode())
+
+    def parted(self) -> None:
+        self.parts += 1
+
+    def woken(self) -> None:
+        self.send(b"woken|")
+
+    def assigned(self, lease: Lease) -> None:
+        self.send(b"assigned " + lease.job.payload + b"|")
+
+    def ended(self, job: Job) -> None:
+        self.conclude(job, b"ended " + job.payload + b"|")
+
+
+class Desk:
+    """The writer: batches lie here until the story says how they fared."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.times_us: list[int] = []
+
+    def write(self, batch: Batch, now_us: int) -> None:
+        self.batches.append(batch)
+        self.times_us.append(now_us)
+
+
+class Room:
+    """The engine with its scheduler, its store and its peers."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.core = Scheduler(limits if limits is not None else Limits(), 1, START_US)
+        self.desk = Desk()
+        self.store = MemoryStore()
+        self.engine = Engine(self.core, self.desk)
+        self.now_us = START_US
+        self._answered = 0
+
+    def peer(self, name: str) -> tuple[Talker, Wire]:
+        session, wire = Talker(name), Wire()
+        session.link = wire
+        self.engine.join(session)
+        return session, wire
+
+    @contextmanager
+    def turn(self, after_us: int = 1) -> Iterator[None]:
+        self.now_us += after_us
+        self.engine.begin(self.now_us)
+        yield
+        self.engine.end()
+        self.core.audit()
+
+    @property
+    def under_way(self) -> Batch | None:
+        """The batch that the store has not answered yet; there is never more than one."""
+        waiting = self.desk.batches[self._answered :]
+        assert len(waiting) <= 1, "one transaction at a time"
+        return waiting[0] if waiting else None
+
+    def commit(self) -> None:
+        """Inside a turn: the store has taken the batch under way."""
+        batch = self.under_way
+        assert batch is not None
+        if not batch.empty:
+            self.store.commit(batch, self.now_us)
+        self._answered += 1
+        self.engine.committed()
+
+    def fail(self, trouble: str = "disk full") -> None:
+        """Inside a turn: the store could not."""
+        assert self.under_way is not None
+        self._answered += 1
+        self.engine.failed(trouble)
+
+    def turn_that_commits(self) -> None:
+        with self.turn():
+            self.commit()
+
+    def turn_that_fails(self, trouble: str = "disk full") -> None:
+        with self.turn():
+            self.fail(trouble)
+
+    def submit(self, session: Talker, name: str, terms: Terms = BACKGROUND, key: str = "") -> Job:
+        """As a client does it: a background job is not watched, a foreground job is."""
+        watcher = None if terms.detached else session
+        job = self.core.submit(JobSpec(b"q", name.encode(), key.encode(), terms), watcher)
+        session.acknowledge(job, b"accepted %s|" % name.encode())
+        return job
+
+    def worker(self, name: str) -> tuple[Talker, Wire]:
+        session, wire = self.peer(name)
+        self.core.can_do(self.core.worker(session), b"q")
+        return session, wire
+
+    def take(self, session: Talker) -> Lease:
+        lease = self.core.take(self.core.worker(session))
+        assert lease is not None
+        return lease

@@ -1,0 +1,77 @@
+"""Runs seeds: `python -m tests.sim --seed 42 --verbose`, or many: `--seed 0 --seeds 1000`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from hashlib import sha256
+
+from . import planted
+from .scenario import LOG_TAIL, Run
+from .world import Violation
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--seeds", type=int, default=1, help="how many, from the first one on")
+    parser.add_argument("--verbose", action="store_true", help="print the whole log of each")
+    parser.add_argument("--keep-going", action="store_true", help="count broken laws instead of stopping")
+    parser.add_argument("--planted", metavar="BUG", help="plant a bug and look for it; `all`: one by one")
+    arguments = parser.parse_args()
+    if arguments.planted:
+        bugs = list(planted.BUGS) if arguments.planted == "all" else [arguments.planted]
+        found = [_find(bug) for bug in bugs]
+        return 0 if all(found) else 1
+    return _run(arguments.seed, arguments.seeds, verbose=arguments.verbose, keep_going=arguments.keep_going)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+def _run(first: int, count: int, *, verbose: bool, keep_going: bool) -> int:
+    started = time.perf_counter()
+    broken: dict[str, list[int]] = {}
+    digest = sha256()
+    turns = 0
+    for seed in range(first, first + count):
+        run = Run(seed)
+        try:
+            run.play()
+        except Violation as violation:
+            broken.setdefault(violation.law, []).append(seed)
+            if not keep_going:
+                _say("\n".join(run.world.log if verbose else run.world.log[-LOG_TAIL:]))
+                _say(f"seed {seed} breaks a law: {violation}")
+                return 1
+        if verbose:
+            _say("\n".join(run.world.log))
+        digest.update(run.digest().encode())
+        turns += run.hall.turns
+    for law, seeds in broken.items():
+        _say(f"{law}: {len(seeds)} seeds, {seeds[:8]}")
+    spent_s = time.perf_counter() - started
+    _say(f"{count} seeds, {turns} turns, {spent_s:.1f} s: {sum(map(len, broken.values()))} broke a law")
+    _say(f"digest {digest.hexdigest()}")
+    return 1 if broken else 0
+
+
+def _find(bug: str) -> bool:
+    """Once with all laws, once without the core's own audit."""
+    if not planted.plain():
+        _say("bugs can only be planted in plain Python: run with PYTHONPATH=src, without extensions there")
+        return False
+    found = planted.find(bug)
+    outside = planted.find(bug, audited=False)
+    for find, laws in ((found, "all laws"), (outside, "the laws outside the core")):
+        if find is None:
+            _say(f"{bug}: not found by {laws} in {planted.SEEDS_MAX} seeds")
+        else:
+            _say(f"{bug}: found by {laws} at seed {find.seed}, law: {find.law}")
+    return found is not None and outside is not None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""The store behind a writer with the faults of a disk.
+
+The law, which is the contract's: a commit that fails has changed nothing. When the hall dies, a commit under
+way is on disk or it is not, whether or not the hall could still be told.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiringhall.storage.memory import MemoryStore
+
+from .world import MS, SECOND, TROUBLE
+
+if TYPE_CHECKING:
+    from hiringhall.core.changes import Batch
+
+    from .hall import Hall
+    from .laws import Laws
+    from .world import World
+
+
+class Disk:
+    """One store through all boots of the hall."""
+
+    def __init__(self, world: World, laws: Laws) -> None:
+        random = world.random
+        self.world = world
+        self.laws = laws
+        self.store = MemoryStore()
+        self.slow_us = random.choice((100, 2 * MS, 30 * MS, 200 * MS))
+        self.failing = random.choice((0.0, 0.0, 0.02, 0.1))
+        """How often a commit fails for once."""
+        self.full = random.choice((0.0, 0.0, 0.01, 0.03))
+        """How often the disk is full for a while."""
+        self.fatal = random.choice((0.0, 0.0, 0.005, 0.03))
+        """How often the hall dies in mid-commit."""
+        self.full_until_us = 0
+
+    def calm(self) -> None:
+        self.slow_us = 100
+        self.failing = self.full = self.fatal = 0.0
+        self.full_until_us = 0
+
+    def writer(self, hall: Hall) -> DiskWriter:
+        return DiskWriter(self, hall)
+
+
+class DiskWriter:
+    """The `Writer` of one boot."""
+
+    def __init__(self, disk: Disk, hall: Hall) -> None:
+        self._disk = disk
+        self._hall = hall
+        self._boot = hall.boot
+
+    def write(self, batch: Batch, now_us: int) -> None:
+        disk = self._disk
+        world = disk.world
+        if disk.full and world.chance(disk.full):
+            disk.full_until_us = world.now_us + world.random.randrange(SECOND)
+        if disk.full_until_us > world.now_us or (disk.failing and world.chance(disk.failing)):
+            world.after(world.random.randrange(disk.slow_us), self._fail)
+            return
+        apply_us = world.now_us + world.random.randrange(disk.slow_us)
+        answer_us = apply_us + world.random.randrange(disk.slow_us)
+        if disk.fatal and world.chance(disk.fatal):
+            world.at(world.random.randrange(world.now_us, answer_us + 1), self._crash)
+        world.at(apply_us, lambda: self._apply(batch, now_us))
+        world.at(answer_us, self._succeed)
+
+    def _apply(self, batch: Batch, now_us: int) -> None:
+        if self._boot != self._hall.boot:
+            return
+        disk = self._disk
+        if batch.empty:
+            disk.store.probe()
+            return
+        disk.world.note(
+            f"disk: +{len(batch.inserts)} ~{len(batch.updates)} -{len(batch.deletes)} ended {len(batch.ends)}"
+        )
+        disk.laws.stored(batch)
+        disk.store.commit(batch, now_us)
+
+    def _succeed(self) -> None:
+        self._hall.answered(self._boot, "")
+
+    def _fail(self) -> None:
+        self._hall.answered(self._boot, TROUBLE)
+
+    def _crash(self) -> None:
+        if self._boot == self._hall.boot:
+            self._hall.crash()

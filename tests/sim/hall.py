@@ -1,0 +1,181 @@
+"""The process: it takes turns, dies, and opens again on what the store holds.
+
+It stands where the event loop stands in a served hall: arrivals of one moment are one turn, one timer waits for
+the earliest deadline, the writer answers inside a turn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.core.errors import BrokenLaw
+from hiringhall.dialects.gearman.session import GearmanDoor, GearmanSession, House
+from hiringhall.dialects.session import Caller
+from hiringhall.engine.recovery import open_scheduler
+from hiringhall.engine.turn import Engine
+
+from .gearmantap import GearmanTap
+from .native import NativeSession
+from .nativetap import NativeTap
+from .network import Connection, Socket
+from .taps import DeafTap
+from .world import MS, Violation
+
+if TYPE_CHECKING:
+    from hiringhall.core.limits import Limits
+    from hiringhall.dialects.gearman.session import GearmanOptions
+    from hiringhall.dialects.session import Session
+
+    from .actors import Actor
+    from .disk import Disk
+    from .laws import Laws
+    from .network import Weather
+    from .taps import Tap
+    from .world import World
+
+
+TAPS: Final[dict[str, type[Tap]]] = {"gearman": GearmanTap, "native": NativeTap, "deaf": DeafTap}
+
+
+class Hall:
+    """One hall through all its boots."""
+
+    def __init__(
+        self, world: World, weather: Weather, disk: Disk, laws: Laws, limits: Limits, options: GearmanOptions
+    ) -> None:
+        self.world = world
+        self.weather = weather
+        self.disk = disk
+        self.laws = laws
+        self.limits = limits
+        self.options = options
+        self.up = False
+        self.boot = 0
+        self.turns = 0
+        self.turn_us_max = world.random.choice((1, 300, 4 * MS))
+        """How long arrivals are gathered: with 1 nearly each has a turn of its own."""
+        self.connections: dict[int, Connection] = {}
+        self._last_connection = 0
+        self.turning = False
+        self._timer_us = 0
+
+    def open(self) -> None:
+        """A boot: everything that is not in the store is gone."""
+        if self.up:
+            return
+        self.boot += 1
+        self.scheduler = open_scheduler(self.disk.store, self.limits, self.world.now_us)
+        self.engine = Engine(self.scheduler, self.disk.writer(self))
+        house = House("1.0", 1, "ERROR", self._stopped)
+        self.door = GearmanDoor(self.scheduler, self.options, house)
+        self.up = True
+        self.turning = False
+        self._timer_us = 0
+        self.world.note(f"hall opens, boot {self.boot}, {len(self.scheduler.jobs)} jobs")
+        self.laws.opened(self)
+        self._turn()
+
+    def crash(self) -> None:
+        """As kill -9 does it."""
+        if not self.up:
+            return
+        self.up = False
+        self.boot += 1  # what was scheduled for the dead process finds another number
+        self.world.note("hall crashes")
+        for connection in self.connections.values():
+            connection.shut()
+        self.connections = {}
+        self.laws.crashed(self)
+        self.world.after(self.world.random.randrange(MS, 150 * MS), self.open)
+
+    # --- connections
+
+    def connect(self, actor: Actor) -> Connection | None:
+        if not self.up:
+            return None
+        self._last_connection += 1
+        number = self._last_connection
+        caller = Caller("127.0.0.1", number)
+        session: Session
+        if actor.dialect == "native":
+            session = NativeSession(caller, self.scheduler)
+        else:
+            session = GearmanSession(caller, self.door)
+        tap = TAPS[actor.tap](number, session, self.laws)
+        connection = Connection(number, self.world, self.weather, self, actor, session, tap)
+        self.connections[number] = connection
+        session.link = Socket(connection, self)
+        self.engine.join(session)
+        self.world.note(f"c{number} is {actor.name}")
+        return connection
+
+    def arrived(self, connection: Connection, data: bytes) -> None:
+        if connection.session.closing:
+            return
+        self._turn()
+        connection.tap.heard(data)
+        connection.session.receive(data)
+
+    def parted(self, connection: Connection) -> None:
+        """The hall learns that a peer is gone."""
+        if self.connections.pop(connection.number, None) is None:
+            return
+        self._turn()
+        self.world.note(f"c{connection.number} parts")
+        self.laws.parted(connection.tap)
+        self.engine.part(connection.session)
+
+    def closing(self, connection: Connection) -> None:
+        """The engine closes a connection: the transport tells so a moment later."""
+        self.world.after(0, lambda: self._closed(connection))
+
+    def _closed(self, connection: Connection) -> None:
+        if connection.there:
+            connection.shut()
+            self.parted(connection)
+
+    # --- turns
+
+    def answered(self, boot: int, trouble: str) -> None:
+        """The writer is done with a batch."""
+        if boot != self.boot:
+            return
+        self._turn()
+        self.world.note(f"store: {trouble or 'committed'}")
+        if trouble:
+            self.laws.troubled()
+            self.engine.failed(trouble)
+        else:
+            self.engine.committed()
+
+    def _turn(self) -> None:
+        if self.turning:
+            return
+        self.turning = True
+        self.turns += 1
+        self.laws.turn_began(self.world.now_us)
+        self.engine.begin(self.world.now_us)
+        boot = self.boot
+        self.world.after(self.world.random.randrange(self.turn_us_max), lambda: self._end_turn(boot))
+
+    def _end_turn(self, boot: int) -> None:
+        if boot != self.boot:
+            return
+        self.engine.end()
+        self.turning = False
+        self._timer_us = 0
+        try:
+            self.laws.turn_ended(self)
+        except BrokenLaw as broken:
+            raise Violation("audit", str(broken)) from broken
+        next_us = self.engine.next_deadline()
+        if next_us:
+            self._timer_us = next_us
+            self.world.at(next_us, lambda: self._timer_due(boot, next_us))
+
+    def _timer_due(self, boot: int, due_us: int) -> None:
+        if boot == self.boot and due_us == self._timer_us:
+            self._turn()
+
+    def _stopped(self, graceful: bool) -> None:
+        raise Violation("stop", "a peer that may not has stopped the hall")

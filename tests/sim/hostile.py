@@ -1,0 +1,52 @@
+"""Those who talk nonsense at the Gearman door. They must harm nobody but themselves."""
+
+from __future__ import annotations
+
+from struct import pack
+from typing import TYPE_CHECKING
+
+from hiringhall.dialects.gearman import wire
+
+from .actors import Actor
+from .world import MS
+
+if TYPE_CHECKING:
+    from .actors import Town
+
+
+class Vandal(Actor):
+    """Sends what no peer should."""
+
+    tap = "deaf"
+
+    def __init__(self, town: Town, name: str) -> None:
+        super().__init__(town, f"vandal {name}")
+        self.acts = self.world.random.randrange(3, 10)
+
+    def arrived(self) -> None:
+        self._act()
+
+    def _act(self) -> None:
+        if self.retired or self.town.calm or not self.acts:
+            return
+        self.acts -= 1
+        self.send(self._nonsense())
+        self.world.after(self.world.random.randrange(1, 200 * MS), self._act)
+
+    def _nonsense(self) -> bytes:
+        random = self.world.random
+        return random.choice(
+            (
+                random.randbytes(random.randrange(1, 40)),
+                b"\0REQ" + pack(">II", wire.SUBMIT_JOB, 0xFFFFFFFF) + b"x",
+                b"\0RES" + pack(">II", wire.JOB_CREATED, 0),
+                wire.pack_request(random.choice((5, 17, 19, 43, 99, 200)), b"what"),
+                wire.pack_request(wire.SUBMIT_JOB, b"no arguments"),
+                wire.pack_request(wire.SUBMIT_JOB_EPOCH, b"q0", b"", b"soon", b"x"),
+                wire.pack_request(wire.WORK_COMPLETE, b"no handle"),
+                wire.pack_request(wire.WORK_STATUS, b"H:sim:1", b"-1"),
+                wire.pack_request(wire.CAN_DO, b"q\0q"),
+                b"status\nworkers\nshow jobs\nprioritystatus\nwhat\n",
+                b"\0REQ\0\0\0",
+            )
+        )

@@ -1,0 +1,285 @@
+"""What must hold for jobs, judged only by what crossed the links and what the store was given.
+
+The law of laws: when it cannot be known from outside what the hall has decided, both outcomes are accepted;
+everything else is a violation, with the name of the law in front.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiringhall.core.jobs import DONE
+
+from . import known, startlaws, turnlaws
+from .sights import Holding, Sight
+from .storelaws import Mirror
+from .world import Violation
+
+if TYPE_CHECKING:
+    from hiringhall.core.changes import Batch
+    from hiringhall.dialects.gearman.session import GearmanOptions
+
+    from .hall import Hall
+    from .sights import Submit
+    from .taps import Tap
+    from .world import World
+
+
+class Laws:
+    """The account of the whole run."""
+
+    def __init__(self, world: World, options: GearmanOptions, *, audited: bool = True) -> None:
+        self.world = world
+        self.options = options
+        self.audited = audited
+        """Off: the core's own audit is not asked, so that the laws out here must find it alone."""
+        self.mirror = Mirror(self)
+        self.sights: dict[int, Sight] = {}
+        self.submits: dict[bytes, Submit] = {}
+        """By payload."""
+        self.named: dict[tuple[bytes, bytes], list[Submit]] = {}
+        """By queue and key."""
+        self.taps: dict[int, Tap] = {}
+        self.now_us = world.now_us
+        """The stamp of the turn."""
+        self.order = 0
+        self.retries = 0
+        """Dead letters that may have been let in again above the bound on jobs."""
+        self.disturbed = False
+        """In this turn somebody may have had a job without anybody being told."""
+        self.withdrawing = False
+        """In this turn a commit failed."""
+        self.assigned_now: list[Sight] = []
+        self._early: list[tuple[Tap, int, bytes | None]] = []
+        """Reports of this turn on jobs that their sender did not have, as far as was known, with the result."""
+        self.cancels_now: dict[int, None] = {}
+        """Jobs that somebody asked to end in this turn."""
+
+    # --- the hall
+
+    def opened(self, hall: Hall) -> None:
+        self.now_us = self.world.now_us
+        self.mirror.agrees_with_hall(hall.scheduler)
+
+    def crashed(self, hall: Hall) -> None:
+        """What is on disk lives on as it is there; the rest is gone, and must not have been promised."""
+        self.mirror.agrees_with_store(hall.disk.store)
+        for tap in self.taps.values():
+            tap.open = False
+        self.taps = {}
+        for sight in self.sights.values():
+            sight.holding = None
+            row = self.mirror.live.get(sight.id)
+            if row is not None:
+                sight.revive(row.losses, row.failures, 0)
+            elif sight.id not in self.mirror.history:
+                sight.gone = True
+                sight.succeeded_surely = False
+                if sight.promised:
+                    raise Violation("missing", f"job {sight.id} was acknowledged and is not on disk")
+
+    def turn_began(self, now_us: int) -> None:
+        self.now_us = now_us
+        self.disturbed = self.withdrawing = False
+        self.assigned_now = []
+        self._early = []
+        self.cancels_now = {}
+        for sight in self.sights.values():
+            holding = sight.holding
+            if holding is not None:
+                holding.lapse(now_us)
+
+    def turn_ended(self, hall: Hall) -> None:
+        if self.audited:
+            hall.scheduler.audit()
+        turnlaws.check(self, hall)
+
+    def stored(self, batch: Batch) -> None:
+        self.mirror.apply(batch)
+
+    def troubled(self) -> None:
+        """A commit failed: jobs that were not on disk may be taken back, from their workers too."""
+        self.disturbed = self.withdrawing = True
+        for sight in self.sights.values():
+            if sight.holding is not None and sight.id not in self.mirror.live:
+                sight.holding.doubtful = True
+
+    def parted(self, tap: Tap) -> None:
+        tap.open = False
+        tap.parted_us = self.now_us
+        del self.taps[tap.number]
+        if tap.able:
+            self.lost(tap)
+
+    def lost(self, tap: Tap) -> None:
+        """The worker is gone, and with it all that it had."""
+        self.disturbed = True
+        for sight in self.sights.values():
+            holding = sight.holding
+            if holding is not None and holding.tap is tap:
+                sight.holding = None
+                sight.losses += holding.lost or not holding.doubtful
+                sight.returned_us = 0 if holding.doubtful else self.now_us
+
+    # --- submitting
+
+    def submitted(self, submit: Submit) -> None:
+        self.order += 1
+        submit.order = self.order
+        self.submits[submit.payload] = submit
+        if submit.key:
+            self.named.setdefault((submit.queue, submit.key), []).append(submit)
+
+    def created(self, submit: Submit, job_id: int) -> None:
+        sight = self.see(job_id)
+        if not sight.queue:
+            sight.queue, sight.key = submit.queue, submit.key
+            if not submit.key:
+                sight.made_by(submit)
+        elif sight.submit is not submit:
+            if not submit.key or (sight.queue, sight.key) != (submit.queue, submit.key):
+                raise Violation("identity", f"id {job_id} names two jobs")
+            if sight.gone or 0 < sight.ended_order < submit.order:
+                raise Violation("key", f"a submit joined job {job_id}, which had ended")
+        sight.acknowledged = submit.acknowledged = True
+        if submit.durable:
+            if job_id not in self.mirror.live and job_id not in self.mirror.history:
+                raise Violation("promise", f"job {job_id} was acknowledged and is not on disk")
+            sight.promised = True
+        if submit.watched:
+            self.watching(submit.tap, job_id)
+
+    def watching(self, tap: Tap, job_id: int) -> None:
+        tap.watches[job_id] = tap.watches.get(job_id, 0) + 1
+        self.see(job_id).watchers.append(tap)
+
+    def see(self, job_id: int) -> Sight:
+        return self.sights.setdefault(job_id, Sight(job_id))
+
+    def told_end(self, tap: Tap, job_id: int, state: int, data: bytes) -> None:
+        """A watcher hears that a job has ended."""
+        sight = self.see(job_id)
+        recalled = known.RECALLED_WATCHER_HEARS and tap.recalls
+        if not (tap.watches.get(job_id) or job_id in tap.unwatched or recalled):
+            raise Violation("one end", f"c{tap.number} hears an end of {job_id} and waits for none")
+        if tap.watches.get(job_id):
+            tap.watches[job_id] -= 1
+        if job_id in self.mirror.live and not sight.retried:
+            raise Violation("promise", f"c{tap.number} was told the end of {job_id} before it was on disk")
+        if sight.promised and job_id not in self.mirror.history and not sight.retried:
+            raise Violation("promise", f"c{tap.number} was told an end of {job_id} that is not on disk")
+        if state == DONE and data not in sight.results:
+            raise Violation("lease", f"c{tap.number} was told a result of {job_id} that no holder sent")
+        if not sight.retried:
+            self._end(sight)
+
+    def cancelling(self, job_id: int) -> None:
+        """Somebody asks to end a job: from now on its worker may have lost it."""
+        self.cancels_now[job_id] = None
+        sight = self.sights.get(job_id)
+        if sight is not None and sight.holding is not None:
+            sight.holding.doubtful = True
+
+    def cancelled(self, job_id: int) -> None:
+        if job_id in self.mirror.live:
+            raise Violation("promise", f"the cancel of {job_id} was told before it was on disk")
+        self._end(self.see(job_id))
+
+    def retrying(self, job_id: int) -> None:
+        self.retries += 1
+        sight = self.see(job_id)
+        sight.retried = True
+        sight.losses = sight.failures = sight.ended_order = sight.not_before_us = 0
+        if sight.holding is not None:
+            sight.holding.lost = False
+
+    def retried(self, job_id: int) -> None:
+        if job_id not in self.mirror.live and job_id not in self.mirror.history:
+            raise Violation("promise", f"the retry of {job_id} was told before it was on disk")
+
+    # --- working
+
+    def assigned(self, tap: Tap, job_id: int, queue: bytes, payload: bytes) -> None:
+        """A worker is told that it has a job."""
+        sight = self.see(job_id)
+        submit = self.submits.get(payload)
+        if submit is None or submit.queue != queue:
+            raise Violation("identity", f"job {job_id} is not what anybody submitted")
+        if sight.submit is not None and sight.submit is not submit:
+            raise Violation("identity", f"id {job_id} names two jobs")
+        sight.made_by(submit)
+        if queue not in tap.able:
+            raise Violation("ability", f"c{tap.number} got a job of {queue!r}, which it cannot do")
+        holding = sight.holding
+        if holding is not None:
+            if not holding.doubtful:
+                raise Violation("lease", f"job {job_id} is with c{holding.tap.number} and with c{tap.number}")
+            self._lapsed(sight, holding)
+        startlaws.check(self, sight, submit)
+        run_us = [limit_us for limit_us in (tap.able[queue], submit.run_us) if limit_us]
+        sight.holding = Holding(tap, self.now_us, min(run_us, default=0), submit.lease_us)
+        taken_back = self.withdrawing and job_id not in self.mirror.live
+        sight.holding.doubtful = taken_back or job_id in self.cancels_now
+        sight.assignments += 1
+        sight.returned_us = 0
+        self.assigned_now.append(sight)
+        for early_tap, early_id, result in self._early:
+            if early_tap is tap and early_id == job_id:
+                self.disturbed = sight.holding.doubtful = True
+                if result is not None:
+                    sight.results[result] = None
+                    sight.succeeded = True
+
+    def finished(self, tap: Tap, job_id: int, result: bytes) -> None:
+        """A worker says that it is done. It counts if the worker has the job, and not otherwise."""
+        sight = self._held_by(tap, job_id)
+        if sight is None:
+            self._early.append((tap, job_id, result))
+            return
+        assert sight.holding is not None
+        sight.results[result] = None
+        sight.succeeded = True
+        if not sight.holding.doubtful:
+            sight.succeeded_surely = True
+            self._end(sight)
+        sight.holding = None
+
+    def failed(self, tap: Tap, job_id: int) -> None:
+        sight = self._held_by(tap, job_id)
+        if sight is None:
+            self._early.append((tap, job_id, None))
+            return
+        assert sight.holding is not None
+        assert sight.submit is not None
+        if not sight.holding.doubtful:
+            sight.failures += 1
+            if sight.failures <= sight.submit.failures_max:
+                sight.not_before_us = self.now_us + sight.submit.backoff_us
+        sight.holding = None
+
+    def released(self, tap: Tap, job_id: int) -> None:
+        sight = self._held_by(tap, job_id)
+        self.disturbed = True
+        if sight is None:
+            self._early.append((tap, job_id, None))
+            return
+        assert sight.holding is not None
+        sight.returned_us = 0 if sight.holding.doubtful else self.now_us
+        sight.holding = None
+
+    def _held_by(self, tap: Tap, job_id: int) -> Sight | None:
+        sight = self.sights.get(job_id)
+        if sight is None or sight.holding is None or sight.holding.tap is not tap:
+            return None
+        until_us = sight.holding.until_us
+        return None if until_us and self.now_us > until_us else sight
+
+    def _lapsed(self, sight: Sight, holding: Holding) -> None:
+        sight.holding = None
+        if holding.lost:
+            sight.losses += 1
+
+    def _end(self, sight: Sight) -> None:
+        self.order += 1
+        if not sight.ended_order:
+            sight.ended_order = self.order

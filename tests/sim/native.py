@@ -1,0 +1,179 @@
+"""A dialect of the simulator's own: one JSON object a line, and every verb of the core.
+
+A request gets exactly one answer, in the order of asking; a notice has the key "notice" in front.
+
+    -> {"do":"submit","queue":"q0","payload":"t7","durable":true,"detached":true}
+    <- {"created":68719476737}
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from hiringhall.core.errors import UNKNOWN_JOB, Refusal
+from hiringhall.core.jobs import JobSpec, Terms
+from hiringhall.dialects.session import Session
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job, Lease
+    from hiringhall.core.scheduler import Scheduler
+    from hiringhall.dialects.session import Caller
+
+TERMS = (
+    "priority",
+    "durable",
+    "detached",
+    "failures_max",
+    "backoff_us",
+    "losses_max",
+    "lease_us",
+    "run_us",
+    "on_parent_failure",
+)
+
+
+def line(**said: Any) -> bytes:
+    return json.dumps(said, separators=(",", ":")).encode() + b"\n"
+
+
+class Lines:
+    """Cuts a stream into lines, however it arrives."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[dict[str, Any]]:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return [json.loads(text) for text in lines]
+
+
+class NativeSession(Session):
+    """One native peer."""
+
+    def __init__(self, caller: Caller, hall: Scheduler) -> None:
+        super().__init__(caller)
+        self._hall = hall
+        self._lines = Lines()
+
+    def receive(self, data: bytes) -> None:
+        if self.worker is not None:
+            self._hall.beat(self.worker)
+        for request in self._lines.feed(data):
+            try:
+                self._do(request["do"], request)
+            except Refusal as refusal:
+                self.send(line(refused=refusal.reason))
+
+    def _do(self, verb: str, request: dict[str, Any]) -> None:
+        hall = self._hall
+        if verb == "submit":
+            self._submit(request)
+        elif verb == "watch":
+            job = self._job(request)
+            hall.watch(job, self)
+            self.send(line(ended=job.id) if job.ended else line(watching=job.id))
+        elif verb == "unwatch":
+            hall.unwatch(self._job(request), self)
+            self.send(line(ok=verb))
+        elif verb == "cancel":
+            job = self._job(request)
+            hall.cancel(job, b"asked for")
+            self.pledge(line(cancelled=job.id))
+        elif verb == "retry":
+            job = self._job(request)
+            hall.retry(job)
+            self.acknowledge(job, line(retried=job.id))
+        else:
+            self._work(verb, request)
+
+    def _submit(self, request: dict[str, Any]) -> None:
+        parents = tuple(
+            ref if isinstance(ref, int) else (ref[0].encode(), ref[1].encode())
+            for ref in request.get("parents", ())
+        )
+        terms = Terms(**{name: request[name] for name in TERMS if name in request})
+        spec = JobSpec(
+            request["queue"].encode(),
+            request["payload"].encode(),
+            request.get("key", "").encode(),
+            terms,
+            request.get("due_us", 0),
+            parents,
+        )
+        job = self._hall.submit(spec, self if request.get("watched") else None)
+        self.acknowledge(job, line(created=job.id))
+
+    def _work(self, verb: str, request: dict[str, Any]) -> None:
+        hall = self._hall
+        worker = hall.worker(self)
+        if verb == "take":
+            lease = hall.take(worker)
+            if lease is not None:
+                self.send(line(assigned=_assignment(lease)))
+                return
+        elif verb == "can_do":
+            hall.can_do(worker, request["queue"].encode(), request.get("run_us", 0))
+        elif verb == "cant_do":
+            hall.cant_do(worker, request["queue"].encode())
+        elif verb == "sleep":
+            hall.sleep(worker)
+        elif verb == "offer":
+            hall.offer(worker, request["slots"])
+        elif verb == "expect":
+            hall.expect(worker, request["silence_us"])
+        elif verb != "beat":
+            self._report(verb, request, hall.find_lease(worker, request["id"]))
+        self.send(line(ok=verb))
+
+    def _report(self, verb: str, request: dict[str, Any], lease: Lease) -> None:
+        hall = self._hall
+        if verb == "finish":
+            hall.finish(lease, request["result"].encode())
+        elif verb == "fail":
+            hall.fail(lease, request["code"], request["result"].encode())
+        elif verb == "release":
+            hall.release(lease)
+        elif verb == "progress":
+            hall.progress(lease, 1, 2)
+        else:
+            hall.chunk(lease, request["result"].encode())
+
+    def _job(self, request: dict[str, Any]) -> Job:
+        job = self._hall.find(request["id"])
+        if job is None:
+            raise Refusal(UNKNOWN_JOB, "there is no such job")
+        return job
+
+    # --- notices
+
+    def recalled(self, job: Job, refusal: Refusal) -> bytes:
+        return line(refused=refusal.reason)
+
+    def woken(self) -> None:
+        self.send(line(notice="woken"))
+
+    def assigned(self, lease: Lease) -> None:
+        self.send(line(notice="assigned", assigned=_assignment(lease)))
+
+    def revoked(self, lease: Lease) -> None:
+        self.send(line(notice="revoked", id=lease.job.id))
+
+    def lost(self) -> None:
+        self.send(line(notice="lost"))
+
+    def progressed(self, job: Job) -> None:
+        self.send(line(notice="progressed", id=job.id))
+
+    def chunked(self, job: Job, data: bytes, warning: bool) -> None:
+        self.send(line(notice="chunked", id=job.id))
+
+    def ended(self, job: Job) -> None:
+        self.conclude(
+            job, line(notice="ended", id=job.id, state=job.state, code=job.code, result=job.result.decode())
+        )
+
+
+def _assignment(lease: Lease) -> dict[str, Any]:
+    job = lease.job
+    return {"id": job.id, "queue": job.queue.name.decode(), "payload": job.payload.decode()}

@@ -1,0 +1,272 @@
+"""Bugs for the laws to find. Each replaces a few methods of the hall's own classes by wrong ones.
+
+The law: a simulator that finds none of these would prove nothing. Compiled classes cannot be changed, so
+bugs are planted only where the sources run as plain Python.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from unittest.mock import patch
+
+from hiringhall.core import scheduler as scheduler_module
+from hiringhall.core.floor import Floor
+from hiringhall.core.graph import Graph
+from hiringhall.core.jobs import DELAYED, DONE, HELD, HOLD, QUEUED
+from hiringhall.core.leasing import Leasing
+from hiringhall.core.ledger import Ledger
+from hiringhall.core.queues import Lane, Queue
+from hiringhall.core.scheduler import Scheduler
+from hiringhall.core.timers import Timers
+from hiringhall.dialects.session import Session
+from hiringhall.engine import turn
+from hiringhall.engine.turn import Engine
+from hiringhall.storage.memory import MemoryStore
+
+from .scenario import Run
+from .world import Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SEEDS_MAX: Final = 500
+
+
+class Find(NamedTuple):
+    """Where a bug was found."""
+
+    seed: int
+    law: str
+
+
+def _nothing(*_: Any) -> None:
+    """Do nothing where something must be done."""
+
+
+# --- promises
+
+
+def _recall_nothing(session: Any, withdrawn: Any, refusal: Any) -> None:
+    session.pledges = None
+
+
+def _flush_out_of_order(self: Engine) -> None:
+    for session in self.outbox:
+        if session.pledges is None and session.sealed is not None and session.link is not None:
+            session.link.write(b"".join(session.out))
+            session.out.clear()
+    self.outbox[:] = [session for session in self.outbox if session.out]
+    _ENGINE_END(self)
+
+
+def _commit_twice(self: Engine) -> None:
+    self._batch = None
+    _ENGINE_END(self)
+
+
+def _reopen_nothing(self: Ledger, batch: Any) -> list[Any]:
+    return [job for job in batch.inserted if not job.logged]
+
+
+def _note_no_end(self: Ledger, job: Any) -> None:
+    if job.state < DONE or not job.stored:
+        _NOTE(self, job)
+
+
+# --- leases
+
+
+def _lease_of_anybody(self: Leasing, worker: Any, job_id: int) -> Any:
+    job = self.jobs.get(job_id)
+    if job is None or job.lease is None:
+        raise self._stale()
+    return job.lease
+
+
+def _lose_uncounted(self: Leasing, lease: Any) -> None:
+    self._give_back(lease)
+
+
+def _give_back_behind(self: Leasing, lease: Any) -> None:
+    if self._abandoned(lease.job):
+        _GIVE_BACK(self, lease)
+        return
+    self._unlease(lease)
+    self._move(lease.job, QUEUED)
+    self._enqueue(lease.job, front=False)
+    self._note(lease.job)
+
+
+def _give_back_nowhere(self: Leasing, lease: Any) -> None:
+    self._unlease(lease)
+    self._move(lease.job, QUEUED)
+
+
+def _arm_run_only(self: Leasing, lease: Any) -> None:
+    if lease.run_until_us:
+        self.timers.arm(lease, lease.run_until_us)
+
+
+def _arm_silence_only(self: Leasing, worker: Any) -> None:
+    if worker.silence_us:
+        self.timers.arm(worker, worker.heard_us + worker.silence_us)
+
+
+def _sleep_unseen(self: Leasing, worker: Any) -> None:
+    if worker.waking is not None:
+        self._answer_wake(worker)
+    worker.asleep = True
+    for queue in worker.abilities:
+        queue.sleepers[worker] = None
+
+
+def _answer_wake_unseen(self: Leasing, worker: Any) -> None:
+    queue = worker.waking
+    worker.waking = None
+    queue.waking -= 1
+
+
+def _fail_at_once(self: Leasing, lease: Any, code: int = 1, data: bytes = b"") -> None:
+    _FAIL(self, lease, code, data)
+    if lease.job.state == DELAYED:
+        self.timers.arm(lease.job, self.now_us + 1)
+
+
+# --- jobs
+
+
+def _join_unwatched(self: Scheduler, job: Any, spec: Any, watcher: Any) -> None:
+    _JOIN(self, job, spec, None)
+
+
+def _end_with_key(self: Floor, job: Any, state: int, code: int, result: bytes) -> None:
+    _END(self, job, state, code, result)
+    if job.key:
+        job.queue.keys[job.key] = job
+
+
+def _unwatch_only(self: Floor, job: Any, peer: Any) -> None:
+    if peer.watching.pop(job.id, None) is not None:
+        job.watchers = [other for other in job.watchers if other is not peer] or None
+
+
+def _submit_now(self: Scheduler, spec: Any, watcher: Any) -> Any:
+    spec.due_us = 0
+    return _SUBMIT(self, spec, watcher)
+
+
+def _unlink_twice(self: Graph, child: Any, parent: Any) -> bool:
+    last = _UNLINK(self, child, parent)
+    if not last and parent.state == DONE:
+        self.detach(child)
+        return True
+    return last
+
+
+def _tell_children_all_is_well(self: Floor, parent: Any) -> None:
+    for child in list(parent.children.values()):
+        if child.terms.on_parent_failure != HOLD and self.graph.unlink(child, parent):
+            self._release_child(child)
+            self._note(child)
+
+
+def _push_in_front(self: Lane, job: Any) -> None:
+    self.push_front(job)
+
+
+def _best_of_the_last(self: Queue) -> Any:
+    for lane in reversed(self.lanes):
+        if lane.ready:
+            return lane.head()
+    return None
+
+
+def _head_with_ghosts(self: Lane) -> Any:
+    return self._jobs[0] if self._jobs else None
+
+
+# --- the store and the next boot
+
+
+def _load_same_epoch(self: MemoryStore, ended_max: int) -> Any:
+    self._epoch = 0
+    return _LOAD(self, ended_max)
+
+
+def _restore_without(state: int) -> Callable[..., None]:
+    def restore(self: Scheduler, loaded: Any) -> None:
+        _RESTORE(self, loaded._replace(jobs=[row for row in loaded.jobs if row.state != state]))
+
+    return restore
+
+
+def _restore_parentless(self: Scheduler, loaded: Any) -> None:
+    rows = [row._replace(state=QUEUED) if row.state == HELD else row for row in loaded.jobs]
+    _RESTORE(self, loaded._replace(jobs=rows))
+
+
+_ENGINE_END = Engine.end
+_NOTE = Ledger.note
+_GIVE_BACK = Leasing._give_back
+_FAIL = Leasing.fail
+_JOIN = Scheduler._join
+_END = Floor._end
+_SUBMIT = Scheduler.submit
+_UNLINK = Graph.unlink
+_LOAD = MemoryStore.load
+_RESTORE = Scheduler.restore
+
+BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
+    "promise before commit": (Session, "_pledge", _nothing),
+    "failed commit still acknowledges": (turn, "_recall", _recall_nothing),
+    "failed commit is not tried again": (Ledger, "reopen", _reopen_nothing),
+    "two commits under way": (Engine, "end", _commit_twice),
+    "messages out of order": (Engine, "end", _flush_out_of_order),
+    "end not written": (Ledger, "note", _note_no_end),
+    "no fencing": (Leasing, "find_lease", _lease_of_anybody),
+    "losses not counted": (Leasing, "_lose", _lose_uncounted),
+    "lost job goes to the back": (Leasing, "_give_back", _give_back_behind),
+    "lost job goes nowhere": (Leasing, "_give_back", _give_back_nowhere),
+    "lease never lapses": (Leasing, "_arm_lease", _arm_run_only),
+    "signs of life do not count": (Leasing, "beat", _nothing),
+    "timer not cancelled": (Timers, "disarm", _nothing),
+    "wake-up lost": (Leasing, "sleep", _sleep_unseen),
+    "wake-up answered, others sleep on": (Leasing, "_answer_wake", _answer_wake_unseen),
+    "wake-up not guarded": (Leasing, "_arm_worker", _arm_silence_only),
+    "backoff ignored": (Leasing, "fail", _fail_at_once),
+    "due time ignored": (Scheduler, "submit", _submit_now),
+    "joined watcher forgotten": (Scheduler, "_join", _join_unwatched),
+    "key not freed": (Floor, "_end", _end_with_key),
+    "abandoned job not dropped": (Floor, "unwatch", _unwatch_only),
+    "parent counted twice": (Graph, "unlink", _unlink_twice),
+    "failed parent counts as met": (Floor, "_tell_children", _tell_children_all_is_well),
+    "last in, first out": (Lane, "push", _push_in_front),
+    "priority upside down": (Queue, "best", _best_of_the_last),
+    "cancelled job handed out": (Lane, "head", _head_with_ghosts),
+    "cancelled job still counted": (Queue, "drop", _nothing),
+    "epoch not bumped": (MemoryStore, "load", _load_same_epoch),
+    "recovery forgets delayed jobs": (Scheduler, "restore", _restore_without(DELAYED)),
+    "recovery forgets held jobs": (Scheduler, "restore", _restore_without(HELD)),
+    "recovery forgets parents": (Scheduler, "restore", _restore_parentless),
+}
+"""What is planted: where, in which method, and what stands there instead."""
+
+
+def plain() -> bool:
+    """The sources run as they are."""
+    return Path(scheduler_module.__file__).suffix == ".py"
+
+
+def find(bug: str, seeds_max: int = SEEDS_MAX, *, audited: bool = True) -> Find | None:
+    """Plant a bug and run seeds until a law breaks."""
+    owner, name, wrong = BUGS[bug]
+    with patch.object(owner, name, wrong):
+        for seed in range(seeds_max):
+            try:
+                Run(seed, audited=audited).play()
+            except Violation as violation:
+                return Find(seed, violation.law)
+            except Exception as error:  # noqa: BLE001 (a bug may break anything)
+                return Find(seed, type(error).__name__)
+    return None

@@ -1,0 +1,186 @@
+"""A seed becomes a world. First come faults, and nothing may go wrong; then calm, and all must end well."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.core.errors import BrokenLaw
+from hiringhall.core.jobs import DONE, FAIL_WITH_PARENT, HELD
+from hiringhall.core.limits import Limits
+from hiringhall.dialects.gearman.session import GearmanOptions
+
+from . import startlaws
+from .actors import Town
+from .clients import GearmanClient, NativeClient
+from .disk import Disk
+from .gearmantap import HANDLE_PREFIX
+from .hall import Hall
+from .hostile import Vandal
+from .laws import Laws
+from .network import Weather
+from .workers import KINDS, GearmanWorker, NativeWorker
+from .world import MS, SECOND, Violation, World
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job
+
+    from .actors import Actor
+
+QUEUES_ENOUGH: Final = 12
+"""With fewer, queues that nobody uses are dropped to make room for others."""
+CALM_US: Final = 80 * SECOND
+"""Everything has drained so long after the last fault, or never will."""
+LOG_TAIL: Final = 60
+
+
+class Run:
+    """One run of one seed."""
+
+    def __init__(self, seed: int, *, audited: bool = True) -> None:
+        self.world = World(seed)
+        world = self.world
+        random = world.random
+        options = GearmanOptions(
+            handle_prefix=HANDLE_PREFIX.removesuffix(b":"),
+            lease_us=random.choice((0, 150 * MS, 500 * MS)),
+            losses_max=random.choice((1, 2, 3, 5)),
+            failures_max=random.choice((0, 0, 1, 3)),
+            backoff_us=random.choice((1, 50 * MS, 300 * MS)),
+            round_robin=world.chance(0.2),
+            timeout_unit_us=200 * MS,
+        )
+        limits = Limits(
+            jobs_max=random.choice((8, 60, 60)),
+            queues_max=random.choice((3, QUEUES_ENOUGH, QUEUES_ENOUGH)),
+            parents_max=2,
+            watchers_max=random.choice((2, 20)),
+            abilities_max=QUEUES_ENOUGH,
+            ended_max=random.choice((3, 30)),
+            wake_us=random.choice((50 * MS, 300 * MS)),
+        )
+        self.laws = Laws(world, options, audited=audited)
+        self.weather = Weather(world)
+        self.disk = Disk(world, self.laws)
+        self.hall = Hall(world, self.weather, self.disk, self.laws, limits, options)
+        self.town = Town(world, self.hall)
+        self.town.queues = [b"q%d" % number for number in range(random.choice((1, 1, 2, 3)))]
+        self.town.strays = [b"s%d" % number for number in range(random.choice((0, 0, 4)))]
+        self.town.keys = [b"k%d" % number for number in range(random.choice((1, 2, 4)))]
+        self.passing: list[Actor] = []
+        """Who leaves when the faults stop."""
+        self._people()
+
+    def _people(self) -> None:
+        random = self.world.random
+        town = self.town
+        for number in range(random.choice((0, 1, 2, 2))):
+            GearmanClient(town, f"client {number}")
+        for number in range(random.choice((0, 1, 1, 2))):
+            NativeClient(town, f"native client {number}")
+        for number in range(random.choice((1, 2, 3, 4))):
+            worker = GearmanWorker(town, f"worker {number}", random.choice(KINDS), self._some_queues())
+            self.passing.append(worker)
+        for number in range(random.choice((0, 1, 1, 2))):
+            native = NativeWorker(town, f"native worker {number}", random.choice(KINDS), self._some_queues())
+            self.passing.append(native)
+        if self.world.chance(0.1):
+            self.passing.append(Vandal(town, "0"))
+
+    def _some_queues(self) -> list[bytes]:
+        queues = self.town.queues
+        return self.world.random.sample(queues, self.world.random.randrange(1, len(queues) + 1))
+
+    def play(self) -> None:
+        """Both phases. Raises Violation at the first law that does not hold."""
+        try:
+            self._play()
+        except BrokenLaw as broken:
+            raise Violation("invariant", str(broken)) from broken
+
+    def _play(self) -> None:
+        world = self.world
+        self.hall.open()
+        for _ in range(world.random.choice((0, 0, 1, 2))):
+            world.after(world.random.randrange(2 * SECOND), self.hall.crash)
+        world.run(world.now_us + world.random.randrange(SECOND, 4 * SECOND))
+        world.note("calm")
+        self._calm()
+        deadline_us = world.now_us + CALM_US
+        while world.now_us < deadline_us and not self._drained():
+            world.run(world.now_us + 200 * MS)
+        self._finish()
+
+    def _calm(self) -> None:
+        self.town.calm = True
+        self.weather.calm()
+        self.disk.calm()
+        for actor in self.passing:
+            actor.retire()
+        queues = self.town.queues + self.town.strays
+        for number in range(2):
+            GearmanWorker(self.town, f"helper {number}", "honest", queues)
+        NativeWorker(self.town, "native helper", "honest", queues)
+
+    def _drained(self) -> bool:
+        hall = self.hall
+        return (
+            hall.up
+            and not hall.turning
+            and not hall.engine.busy
+            and not hall.scheduler.store_trouble
+            and all(job.state == HELD for job in hall.scheduler.jobs.values())
+        )
+
+    def _finish(self) -> None:
+        """Nothing is left but what waits for a parent that never comes, and everybody has been told."""
+        hall = self.hall
+        if not hall.up:
+            raise Violation("drain", "the hall is not open")
+        if hall.engine.busy or hall.scheduler.store_trouble:
+            raise Violation("drain", "the store has not come to rest")
+        for job in hall.scheduler.jobs.values():
+            if job.state != HELD or not self._waits(job):
+                raise Violation("drain", f"job {job.id} is left in state {job.state}")
+        self.laws.mirror.agrees_with_store(self.disk.store)
+        self.laws.mirror.agrees_with_hall(hall.scheduler)
+        for sight in self.laws.sights.values():
+            if (
+                sight.promised
+                and sight.id not in hall.scheduler.jobs
+                and sight.id not in self.laws.mirror.history
+            ):
+                raise Violation("missing", f"job {sight.id} was acknowledged and is nowhere")
+        for tap in self.laws.taps.values():
+            for job_id, count in tap.watches.items():
+                if count and job_id not in hall.scheduler.jobs and job_id not in tap.unwatched:
+                    raise Violation("one end", f"c{tap.number} never heard the end of {job_id}")
+
+    def _waits(self, job: Job) -> bool:
+        """Some parent has not succeeded, and the job is not one that should have failed with it."""
+        laws = self.laws
+        sight = laws.sights.get(job.id)
+        if sight is None or sight.submit is None:
+            return True
+        unmet = 0
+        for ref in sight.submit.parents:
+            row = laws.mirror.history.get(ref) if isinstance(ref, int) else None
+            if row is not None and row.state != DONE and sight.submit.on_parent_failure == FAIL_WITH_PARENT:
+                return False
+            unmet += startlaws.maybe_unmet(laws, ref, sight.id)
+        return unmet > 0
+
+    def digest(self) -> str:
+        return sha256("\n".join(self.world.log).encode()).hexdigest()
+
+
+def play(seed: int, *, audited: bool = True) -> str:
+    """Run one seed: the digest of its log. Raises Violation, told with the end of the log."""
+    run = Run(seed, audited=audited)
+    try:
+        run.play()
+    except Exception as error:
+        tail = "\n".join(run.world.log[-LOG_TAIL:])
+        error.add_note(f"seed {seed}, after {len(run.world.log)} lines:\n{tail}")
+        raise
+    return run.digest()

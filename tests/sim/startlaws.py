@@ -1,0 +1,71 @@
+"""What must hold when a job is handed out: its time has come, its parents are met, somebody wants it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiringhall.core.jobs import HOLD, RUN_ANYWAY
+
+from .world import Violation
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import ParentRef
+
+    from .laws import Laws
+    from .sights import Sight, Submit
+
+
+def check(laws: Laws, sight: Sight, submit: Submit) -> None:
+    if (sight.ended_order and sight.id not in laws.cancels_now) or sight.gone:
+        raise Violation("one end", f"job {sight.id} had ended and is handed out again")
+    if max(0 if sight.retried else submit.due_us, sight.not_before_us) > laws.now_us:
+        raise Violation("due", f"job {sight.id} is handed out before its time")
+    if submit.losses_max and sight.losses >= submit.losses_max:
+        raise Violation("losses", f"job {sight.id} has cost {sight.losses} workers and is handed out")
+    if sight.failures > submit.failures_max and not sight.retried:
+        raise Violation("failures", f"job {sight.id} has failed {sight.failures} times and is handed out")
+    if not sight.retried:
+        for ref in submit.parents:
+            _parent_met(laws, sight, submit, ref)
+    if _abandoned(laws, sight, submit):
+        raise Violation("abandoned", f"job {sight.id} is handed out and nobody waits for it")
+
+
+def _parent_met(laws: Laws, sight: Sight, submit: Submit, ref: ParentRef) -> None:
+    """The parent has succeeded, or at least ended where that is enough."""
+    parents = _parents(laws, ref)
+    if submit.on_parent_failure == HOLD and isinstance(ref, int) and parents[0].key:
+        # Once the record of a failed parent is dropped, whoever holds on for it waits for its key.
+        parents = _parents(laws, (parents[0].queue, parents[0].key))
+    if any(parent.succeeded for parent in parents):
+        return
+    if submit.on_parent_failure != RUN_ANYWAY:
+        raise Violation("parents", f"job {sight.id} is handed out before its parent {ref} has succeeded")
+    if parents and all(parent.running and not parent.retried for parent in parents):
+        raise Violation("parents", f"job {sight.id} is handed out while its parent {ref} runs")
+
+
+def _parents(laws: Laws, ref: ParentRef) -> list[Sight]:
+    """All jobs that a child may have meant."""
+    if isinstance(ref, int):
+        return [laws.see(ref)]
+    return [parent for parent in laws.sights.values() if (parent.queue, parent.key) == ref]
+
+
+def maybe_unmet(laws: Laws, ref: ParentRef, child_id: int) -> bool:
+    """The child may still have to wait. A name may mean any job that had it, before the child came or after."""
+    parents = _parents(laws, ref)
+    if isinstance(ref, int):
+        return not parents[0].succeeded_surely
+    later = any(parent.id > child_id for parent in parents)
+    unseen = any(not submit.acknowledged for submit in laws.named.get(ref, ()))
+    return unseen or not later or not all(parent.succeeded_surely for parent in parents)
+
+
+def _abandoned(laws: Laws, sight: Sight, submit: Submit) -> bool:
+    """Everybody who asked for it was known to be gone before this turn, and it was to go with them."""
+    asked = [submit, *laws.named.get((submit.queue, submit.key), ())]
+    if any(other.durable or other.detached for other in asked):
+        return False
+    taps = [other.tap for other in asked] + sight.watchers
+    return all(not tap.open and tap.parted_us < laws.now_us for tap in taps)

@@ -1,0 +1,105 @@
+"""What must hold for the store: a second account of it, kept from the batches that were applied."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiringhall.core.jobs import DONE, FAILED, LOST
+from hiringhall.storage.contract import HistoryQuery
+
+from . import known
+from .world import Violation
+
+if TYPE_CHECKING:
+    from hiringhall.core.changes import Batch, EndRow, JobRow
+    from hiringhall.core.scheduler import Scheduler
+    from hiringhall.storage.contract import Store
+
+    from .laws import Laws
+
+HISTORY_MAX = 1_000_000
+
+
+class Mirror:
+    """The live jobs and the history, as they must be on disk."""
+
+    def __init__(self, laws: Laws) -> None:
+        self.live: dict[int, JobRow] = {}
+        self.history: dict[int, EndRow] = {}
+        self._keys: dict[tuple[bytes, bytes], int] = {}
+        self._laws = laws
+
+    def apply(self, batch: Batch) -> None:
+        """One transaction. Each of its parts must make sense on what is there."""
+        ends = {end.id for end in batch.ends}
+        for job_id in batch.revived:
+            dead = self.history.pop(job_id, None)
+            if dead is None or dead.state != FAILED:
+                raise Violation("store", f"{job_id} is taken out of the history and is no dead letter")
+        for job_id in batch.deletes:
+            if job_id not in ends:
+                raise Violation("missing", f"job {job_id} is deleted without an end")
+            if job_id not in self.live:
+                raise Violation("store", f"job {job_id} is deleted and was not there")
+            self._forget(job_id)
+        for row in batch.inserts:
+            self._insert(row)
+        for update in batch.updates:
+            if update.id not in self.live:
+                raise Violation("store", f"job {update.id} is updated and is not there")
+            self.live[update.id] = self.live[update.id]._replace(**update._asdict())
+        for end in batch.ends:
+            self._end(end)
+
+    def _insert(self, row: JobRow) -> None:
+        if row.id in self.live or row.id in self.history:
+            raise Violation("identity", f"id {row.id} is given to a second job")
+        if row.key:
+            other = self._keys.setdefault((row.queue, row.key), row.id)
+            if other != row.id:
+                raise Violation("key", f"{row.id} and {other} have one key and live both")
+        self.live[row.id] = row
+        submit = self._laws.submits.get(row.payload)
+        if submit is None:
+            raise Violation("identity", f"job {row.id} is not what anybody submitted")
+        sight = self._laws.see(row.id)
+        if sight.submit is not None and sight.submit is not submit:
+            raise Violation("identity", f"id {row.id} names two jobs")
+        sight.made_by(submit)
+
+    def _forget(self, job_id: int) -> None:
+        row = self.live.pop(job_id)
+        if row.key:
+            del self._keys[row.queue, row.key]
+
+    def _end(self, end: EndRow) -> None:
+        sight = self._laws.see(end.id)
+        if end.id in self.history and not sight.retried:
+            raise Violation("one end", f"job {end.id} has a second end in the history")
+        if end.id in self.live:
+            raise Violation("store", f"job {end.id} has ended and is live too")
+        self.history[end.id] = end
+        sight.succeeded = sight.succeeded_surely = end.state == DONE
+        lost = known.RETRIED_RESULT_LOST and sight.retried and not end.result
+        if end.state == DONE and end.result not in sight.results and not lost:
+            raise Violation("lease", f"the history has a result of {end.id} that no holder sent")
+        losses_max = end.terms.losses_max
+        if (losses_max and end.losses > losses_max) or (end.code == LOST and end.losses < losses_max):
+            raise Violation("losses", f"job {end.id} ended after {end.losses} losses of {losses_max}")
+
+    def agrees_with_store(self, store: Store) -> None:
+        """The store holds what it was given, row by row."""
+        live = {row.id: row for row in store.live()}
+        history = {row.id: row for row in store.history(HistoryQuery(limit=HISTORY_MAX))}
+        if live != self.live or history != self.history:
+            raise Violation("store", "the store does not hold what was committed to it")
+
+    def agrees_with_hall(self, scheduler: Scheduler) -> None:
+        """Nothing is under way: the hall's durable jobs are those on disk."""
+        durable = [job_id for job_id, job in scheduler.jobs.items() if job.terms.durable]
+        for job_id in durable:
+            if job_id not in self.live:
+                raise Violation("missing", f"job {job_id} lives in the hall and is not on disk")
+        if len(durable) != len(self.live):
+            missing = [job_id for job_id in self.live if job_id not in scheduler.jobs]
+            raise Violation("missing", f"jobs {missing} are live on disk and not in the hall")

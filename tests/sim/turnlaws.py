@@ -1,0 +1,134 @@
+"""What must hold at the end of each turn: the hall's inside, counted against what was seen outside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiringhall.core.jobs import DELAYED, HELD, QUEUED
+from hiringhall.engine.turn import HELD_MESSAGES_MAX
+
+from . import known
+from .world import Violation
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.queues import Queue
+    from hiringhall.core.scheduler import Scheduler
+
+    from .hall import Hall
+    from .laws import Laws
+    from .sights import Sight
+    from .taps import Tap
+
+
+def check(laws: Laws, hall: Hall) -> None:
+    scheduler = hall.scheduler
+    _one_place(scheduler)
+    _bounds(laws, hall)
+    _holders(laws, scheduler)
+    _sleepers(laws, hall)
+    if laws.assigned_now and not laws.disturbed:
+        for sight in laws.assigned_now:
+            _in_order(laws, sight, scheduler)
+    if not hall.engine.busy and not scheduler.store_trouble:
+        laws.mirror.agrees_with_hall(scheduler)
+
+
+def _one_place(scheduler: Scheduler) -> None:
+    """Each job stands in one lane, or is with one worker, or waits for a time or a parent."""
+    places = 0
+    for queue in scheduler.queues.values():
+        for lane in queue.lanes:
+            places += len(lane.waiting())
+    for worker in scheduler.workers:
+        places += len(worker.leases)
+    for job in scheduler.jobs.values():
+        places += job.state in (HELD, DELAYED)
+    if places != len(scheduler.jobs):
+        raise Violation("one place", f"{len(scheduler.jobs)} jobs stand in {places} places")
+
+
+def _bounds(laws: Laws, hall: Hall) -> None:
+    scheduler = hall.scheduler
+    limits = hall.limits
+    jobs_max = limits.jobs_max + (laws.retries if known.RETRY_PASSES_BOUND else 0)
+    if len(scheduler.jobs) > jobs_max or len(scheduler.archive) > limits.ended_max:
+        raise Violation(
+            "bounds", f"{len(scheduler.jobs)} jobs and {len(scheduler.archive)} ended ones are kept"
+        )
+    if len(scheduler.queues) > limits.queues_max:
+        raise Violation("bounds", f"there are {len(scheduler.queues)} queues")
+    for connection in hall.connections.values():
+        session = connection.session
+        if len(session.out) + len(session.sealed or ()) > 2 * HELD_MESSAGES_MAX:
+            raise Violation("bounds", f"c{connection.number} has too much waiting for it")
+
+
+def _holders(laws: Laws, scheduler: Scheduler) -> None:
+    """Who was told that it has a job, has it; who has let its time pass, has it no more."""
+    for sight in laws.sights.values():
+        holding = sight.holding
+        job = scheduler.jobs.get(sight.id)
+        lease = job.lease if job is not None else None
+        if holding is not None and not holding.doubtful:
+            if lease is None or lease.worker.peer is not holding.tap.session:
+                raise Violation("lease", f"c{holding.tap.number} was told that it has {sight.id} and has not")
+        elif lease is not None and holding is not None:
+            late = 0 < holding.until_us < laws.now_us
+            if late and lease.started_us == holding.since_us:
+                raise Violation("bound", f"c{holding.tap.number} still has {sight.id} after its time")
+        elif lease is not None and sight.ended_order:
+            raise Violation("one end", f"job {sight.id} has ended and is with a worker")
+
+
+def _sleepers(laws: Laws, hall: Hall) -> None:
+    """Where a job is ready, somebody who can do it is being woken before anybody sleeps on."""
+    for name, queue in hall.scheduler.queues.items():
+        if not any(lane.waiting() for lane in queue.lanes):
+            continue
+        able = [tap for tap in laws.taps.values() if name in tap.abilities and _taken_on(tap, queue)]
+        woken = [tap for tap in able if tap.woken_us and tap.woken_us + hall.limits.wake_us > laws.now_us]
+        sleepers = [tap for tap in able if tap.asleep]
+        if sleepers and not woken:
+            raise Violation("wake", f"c{sleepers[0].number} sleeps beside a ready job of {name!r}")
+
+
+def _taken_on(tap: Tap, queue: Queue) -> bool:
+    """The hall had room for the queue when the worker named it."""
+    return tap.session.worker in queue.workers
+
+
+def _in_order(laws: Laws, sight: Sight, scheduler: Scheduler) -> None:
+    """No job that came later, or is less urgent, goes before one that was ready all the time."""
+    submit = sight.submit
+    assert submit is not None
+    if sight.assignments > 1 or sight.retried or not submit.plain:
+        return
+    for job in scheduler.jobs.values():
+        if job.state != QUEUED or job.queue.name != submit.queue:
+            continue
+        if _waited(laws, job) and (job.terms.priority, job.id) < (submit.priority, sight.id):
+            raise Violation("order", f"job {sight.id} went before {job.id}")
+        if _returned(laws, job) and job.terms.priority <= submit.priority:
+            raise Violation("front", f"job {sight.id} went before {job.id}, which had come back")
+
+
+def _waited(laws: Laws, job: Job) -> bool:
+    """The job was ready before this turn, and never anywhere else."""
+    sight = laws.sights.get(job.id)
+    return (
+        sight is not None
+        and sight.acknowledged
+        and sight.submit is not None
+        and sight.submit.plain
+        and not sight.retried
+        and not sight.assignments
+        and not job.attempts
+        and job.created_us < laws.now_us
+    )
+
+
+def _returned(laws: Laws, job: Job) -> bool:
+    """The job came back from a worker before this turn."""
+    sight = laws.sights.get(job.id)
+    return sight is not None and 0 < sight.returned_us < laws.now_us and not sight.retried

@@ -1,0 +1,55 @@
+"""A real hall for each module of tests, a worker of our own in it, and the rule for missing clients."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from hall_process import Gearmand, HallProcess, Server
+from house_worker import HouseWorker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="session")
+def need() -> Callable[[str], None]:
+    """Called with what is missing: in CI that is a failure, elsewhere a skip that says what to do."""
+
+    def check(missing: str) -> None:
+        if missing:
+            advice = f"missing: {missing}; get it with scripts/install-test-clients and `make test`"
+            if os.environ.get("CI", "").lower() in {"1", "true", "yes"}:
+                pytest.fail(advice)
+            pytest.skip(advice)
+
+    return check
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The hall, for tests that leave it as they found it.
+
+    HALL_TEST_SERVER=gearmand runs them against gearmand, to see what of it the original does.
+    """
+    folder = tmp_path_factory.mktemp("server")
+    kind = Gearmand if os.environ.get("HALL_TEST_SERVER") == "gearmand" else HallProcess
+    with kind(folder) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def house(server: Server) -> Iterator[HouseWorker]:
+    """A worker of ours that does every function of `foreign.py`."""
+    with HouseWorker(server.address) as house:
+        server.wait_for_workers("gate")
+        yield house
+
+
+@pytest.fixture
+def hall(tmp_path: Path) -> Iterator[HallProcess]:
+    """A hall for one test, which may do to it what it likes."""
+    with HallProcess(tmp_path) as hall:
+        yield hall
