@@ -173,10 +173,15 @@ class Hall:
     def commit_fails(self, trouble: str = "disk full") -> list[str]:
         """The disk fails; the names of the jobs that were taken back."""
         self.turn()
-        batch = self.core.seal()
+        return self.fail_commit(self.core.seal(), trouble)
+
+    def fail_commit(self, batch: Batch, trouble: str = "disk full") -> list[str]:
+        """The disk fails with this batch, which was under way."""
         withdrawn = self.core.withdraw(batch, trouble)
+        names = [name_of(job) for job in withdrawn.values()]
+        self.core.drop_withdrawn(withdrawn)
         self.turn()
-        return [name_of(job) for job in withdrawn.values()]
+        return names
 
     def close(self) -> None:
         """The story is over: nobody may have heard what the story did not tell."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hall_recorder import BACKGROUND, SECOND_US, Disk, Hall, Person, name_of
+from hall_recorder import BACKGROUND, SECOND_US, Disk, Hall, Person
 
 from hiringhall.core.jobs import (
     CANCELLED,
@@ -229,9 +229,7 @@ def test_those_who_came_during_the_commit_are_taken_back_too(hall: Hall) -> None
     hall.submit("a", terms=BACKGROUND)
     batch = hall.core.seal()
     hall.submit("b", terms=BACKGROUND)
-    withdrawn = hall.core.withdraw(batch, "disk full")
-    hall.turn()
-    assert [name_of(job) for job in withdrawn.values()] == ["a", "b"]
+    assert hall.fail_commit(batch) == ["a", "b"]
     assert hall.commit().empty
 
 
@@ -258,8 +256,7 @@ def test_a_newcomer_that_was_done_during_the_commit_is_forgotten(hall: Hall) -> 
     batch = hall.core.seal()
     finish(hall, bob, "a")
     hall.turn()
-    assert len(hall.core.withdraw(batch, "disk full")) == 1
-    hall.turn()
+    assert hall.fail_commit(batch) == ["a"]
     assert hall.commit().empty
 
 
@@ -273,6 +270,31 @@ def test_a_joined_foreground_job_survives_for_those_who_watch(hall: Hall) -> Non
     finish(hall, bob, "a", b"r")
     ann.hears("done a r")
     assert hall.commit().empty
+
+
+def test_one_whose_submit_was_refused_does_not_keep_the_job(hall: Hall) -> None:
+    ann = hall.person("ann")
+    job = hall.submit("a", by=ann, terms=BACKGROUND)
+    withdrawn = hall.core.withdraw(hall.core.seal(), "disk full")
+    hall.core.forsake(job, ann)
+    hall.core.drop_withdrawn(withdrawn)
+    hall.turn()
+    assert job.state == CANCELLED
+    assert ann.watching == {}
+
+
+def test_one_refused_submit_of_two_leaves_the_other(hall: Hall) -> None:
+    ann, eve, bob = hall.person("ann"), hall.person("eve"), hall.worker("bob")
+    job = hall.submit("a", by=ann, key="k")
+    hall.submit("a", by=ann, key="k", terms=BACKGROUND)
+    withdrawn = hall.core.withdraw(hall.core.seal(), "disk full")
+    hall.core.forsake(job, ann)
+    hall.core.forsake(job, eve)
+    hall.core.drop_withdrawn(withdrawn)
+    hall.turn()
+    finish(hall, bob, "a", b"r")
+    ann.hears("done a r")
+    eve.hears()
 
 
 def test_such_a_job_is_dropped_with_its_watcher(hall: Hall) -> None:

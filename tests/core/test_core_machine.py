@@ -314,6 +314,7 @@ class HallMachine(RuleBasedStateMachine):
             self.acknowledged.update({row.id: None for row in batch.inserts})
         else:
             withdrawn = self.core.withdraw(batch, "disk full")
+            self.core.drop_withdrawn(withdrawn)
             assert not self.acknowledged.keys() & withdrawn.keys(), "what was acknowledged is never taken back"
 
     @rule()

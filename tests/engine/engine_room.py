@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 START_US: Final = 1_700_000_000_000_000
 FOREGROUND: Final = Terms()
 BACKGROUND: Final = Terms(durable=True, detached=True)
+WATCHED: Final = Terms(durable=True)
+"""On disk before it is acknowledged, and its submitter waits for the end."""
 
 
 class Wire:
@@ -31,7 +33,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.writes: list[bytes] = []
-        self.paused = False
+        self._paused = False
         self.closed = False
 
     def write(self, data: bytes) -> None:
@@ -42,10 +44,13 @@ class Wire:
         self.closed = True
 
     def pause(self) -> None:
-        self.paused = True
+        self._paused = True
 
     def resume(self) -> None:
-        self.paused = False
+        self._paused = False
+
+    def is_paused(self) -> bool:
+        return self._paused
 
     def said(self) -> list[str]:
         """What came since the last look: one text for each write."""
@@ -79,6 +84,17 @@ class Talker(Session):
 
     def ended(self, job: Job) -> None:
         self.conclude(job, b"ended " + job.payload + b"|")
+
+
+def submit(core: Scheduler, session: Talker, spec: JobSpec) -> Job:
+    """Who asked for a durable job is promised one; who did not hears at once that it is taken in."""
+    watching = not spec.terms.detached
+    job = core.submit(spec, session if watching else None)
+    if spec.terms.durable:
+        session.acknowledge(job, b"accepted %s|" % spec.payload, watching=watching)
+    else:
+        session.send(b"accepted %s|" % spec.payload)
+    return job
 
 
 class Desk:
@@ -118,7 +134,9 @@ class Room:
         self.engine.end()
         self.core.audit()
 
-    @property
+    def busy(self) -> bool:
+        return self.engine.busy
+
     def under_way(self) -> Batch | None:
         """The batch that the store has not answered yet; there is never more than one."""
         waiting = self.desk.batches[self._answered :]
@@ -127,7 +145,7 @@ class Room:
 
     def commit(self) -> None:
         """Inside a turn: the store has taken the batch under way."""
-        batch = self.under_way
+        batch = self.under_way()
         assert batch is not None
         if not batch.empty:
             self.store.commit(batch, self.now_us)
@@ -136,7 +154,7 @@ class Room:
 
     def fail(self, trouble: str = "disk full") -> None:
         """Inside a turn: the store could not."""
-        assert self.under_way is not None
+        assert self.under_way() is not None
         self._answered += 1
         self.engine.failed(trouble)
 
@@ -150,10 +168,7 @@ class Room:
 
     def submit(self, session: Talker, name: str, terms: Terms = BACKGROUND, key: str = "") -> Job:
         """As a client does it: a background job is not watched, a foreground job is."""
-        watcher = None if terms.detached else session
-        job = self.core.submit(JobSpec(b"q", name.encode(), key.encode(), terms), watcher)
-        session.acknowledge(job, b"accepted %s|" % name.encode())
-        return job
+        return submit(self.core, session, JobSpec(b"q", name.encode(), key.encode(), terms))
 
     def worker(self, name: str) -> tuple[Talker, Wire]:
         session, wire = self.peer(name)

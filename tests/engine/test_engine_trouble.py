@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from engine_room import FOREGROUND, Room
+from engine_room import FOREGROUND, WATCHED, Room
 
 from hiringhall.core.errors import STORE_DOWN, Refusal
 from hiringhall.core.jobs import DONE
@@ -96,7 +96,7 @@ def test_the_end_of_a_stored_job_goes_on_waiting(room: Room) -> None:
     assert eve_wire.said() == []
     with room.turn(after_us=RETRY_FIRST_US):
         pass
-    assert room.under_way is not None
+    assert room.under_way() is not None
     room.turn_that_commits()
     assert eve_wire.said() == ["echo before|ended a|echo after|echo much later|"]
     assert [end.state for end in room.store.history(HistoryQuery())] == [DONE]
@@ -131,10 +131,10 @@ def test_the_store_is_tried_again_after_longer_and_longer_pauses(room: Room) -> 
         assert room.engine.next_deadline() == room.now_us + pause_us
         with room.turn(after_us=pause_us - 1):
             pass
-        assert room.under_way is None, "not before its time"
+        assert room.under_way() is None, "not before its time"
         with room.turn():
             pass
-        batch = room.under_way
+        batch = room.under_way()
         assert batch is not None
         assert batch.empty, "with nothing to write the store is probed"
         pause_us = min(2 * pause_us, RETRY_MAX_US)
@@ -152,7 +152,7 @@ def test_after_the_trouble_everything_is_as_before(room: Room) -> None:
     wire.said()
     assert room.core.store_trouble == ""
     assert room.engine.next_deadline() == 0
-    assert not room.engine.busy
+    assert not room.busy()
     with room.turn():
         room.submit(ann, "b")
     room.turn_that_fails()
@@ -200,7 +200,36 @@ def test_a_joined_foreground_job_goes_on_for_its_watcher(room: Room) -> None:
     with room.turn():
         room.core.finish(room.take(bob), b"")
     assert ann_wire.said() == ["ended a|"]
-    assert room.under_way is None
+    assert room.under_way() is None
+
+
+def test_a_foreground_submit_that_joins_a_job_on_its_way_to_the_disk_is_not_recalled(room: Room) -> None:
+    ann, ann_wire = room.peer("ann")
+    eve, eve_wire = room.peer("eve")
+    bob, _ = room.worker("bob")
+    with room.turn():
+        room.submit(ann, "a", key="k")
+        room.submit(eve, "a", FOREGROUND, key="k")
+    assert eve_wire.said() == ["accepted a|"]
+    room.turn_that_fails()
+    assert ann_wire.said() == ["refused a: disk full|"]
+    with room.turn():
+        room.core.finish(room.take(bob), b"")
+    assert eve_wire.said() == ["ended a|"]
+
+
+def test_who_is_refused_a_watched_job_hears_no_more_of_it(room: Room) -> None:
+    ann, wire = room.peer("ann")
+    with room.turn():
+        job = room.submit(ann, "a", WATCHED)
+    room.turn_that_fails()
+    assert wire.said() == ["refused a: disk full|"]
+    assert job.ended
+    assert ann.watching == {}
+    with room.turn(after_us=RETRY_FIRST_US):
+        pass
+    room.turn_that_commits()
+    assert wire.said() == []
 
 
 def test_the_hall_is_busy_while_ends_wait(room: Room) -> None:
@@ -211,13 +240,13 @@ def test_the_hall_is_busy_while_ends_wait(room: Room) -> None:
     room.turn_that_commits()
     with room.turn():
         room.core.finish(room.take(bob), b"")
-        assert room.engine.busy
+        assert room.busy()
     with room.turn(after_us=LINGER_US):
         pass
     room.turn_that_fails()
-    assert room.engine.busy
+    assert room.busy()
     with room.turn(after_us=RETRY_FIRST_US):
         pass
     room.turn_that_commits()
-    assert not room.engine.busy
+    assert not room.busy()
     assert room.store.count() == (0, 1)

@@ -25,7 +25,7 @@ def test_what_is_true_already_leaves_with_the_turn(room: Room) -> None:
     with room.turn():
         pass
     assert wire.said() == []
-    assert room.under_way is None, "a turn without changes commits nothing"
+    assert room.under_way() is None, "a turn without changes commits nothing"
 
 
 def test_an_accepted_durable_job_waits_for_its_commit(room: Room) -> None:
@@ -33,11 +33,11 @@ def test_an_accepted_durable_job_waits_for_its_commit(room: Room) -> None:
     with room.turn():
         room.submit(ann, "a")
     assert wire.said() == []
-    assert room.under_way is not None
-    assert room.engine.busy
+    assert room.under_way() is not None
+    assert room.busy()
     room.turn_that_commits()
     assert wire.said() == ["accepted a|"]
-    assert not room.engine.busy
+    assert not room.busy()
 
 
 def test_a_foreground_job_waits_for_nothing(room: Room) -> None:
@@ -47,7 +47,7 @@ def test_a_foreground_job_waits_for_nothing(room: Room) -> None:
         room.submit(ann, "a", FOREGROUND)
         room.core.finish(room.take(bob), b"")
     assert wire.said() == ["accepted a|ended a|"]
-    assert room.under_way is None
+    assert room.under_way() is None
 
 
 def test_everybody_else_is_flushed_at_once(room: Room) -> None:
@@ -67,7 +67,7 @@ def test_assignments_never_wait(room: Room) -> None:
     with room.turn():
         room.submit(ann, "a")
     assert wire.said() == ["assigned a|"]
-    assert room.under_way is not None
+    assert room.under_way() is not None
 
 
 def test_a_peers_messages_keep_their_order_around_a_pledge(room: Room) -> None:
@@ -99,14 +99,14 @@ def test_the_next_turn_gathers_while_a_commit_is_under_way(room: Room) -> None:
         room.commit()
         assert ann_wire.said() == ["accepted a|"]
         assert eve_wire.said() == []
-    batch = room.under_way
+    batch = room.under_way()
     assert batch is not None
     assert [row.payload for row in batch.inserts] == [b"b", b"b!", b"c", b"c!"], "the rest is one transaction"
     assert ann_wire.said() == []
     room.turn_that_commits()
     assert ann_wire.said() == ["accepted b|accepted c|"]
     assert eve_wire.said() == ["accepted b!|accepted c!|"]
-    assert room.under_way is None
+    assert room.under_way() is None
 
 
 def test_the_time_of_the_turn_goes_with_the_batch(room: Room) -> None:
@@ -143,7 +143,7 @@ def test_who_joins_a_stored_job_is_answered_at_once(room: Room) -> None:
     with room.turn():
         room.submit(ann, "a", key="k")
     assert ann_wire.said() == ["accepted a|"]
-    assert room.under_way is None
+    assert room.under_way() is None
 
 
 def test_who_joins_a_job_on_its_way_to_the_disk_waits_for_that_commit_and_no_other(room: Room) -> None:
@@ -157,7 +157,7 @@ def test_who_joins_a_job_on_its_way_to_the_disk_waits_for_that_commit_and_no_oth
     room.turn_that_commits()
     assert ann_wire.said() == ["accepted a|"]
     assert eve_wire.said() == ["accepted a|"]
-    assert room.under_way is None
+    assert room.under_way() is None
 
 
 def test_a_pledge_without_a_change_is_true_when_nothing_is_under_way(room: Room) -> None:
@@ -185,19 +185,19 @@ def done_unseen(room: Room, count: int = 1) -> None:
 
 def test_changes_that_nobody_waits_for_linger_to_share_a_commit(room: Room) -> None:
     done_unseen(room)
-    assert room.under_way is None
-    assert room.engine.busy
+    assert room.under_way() is None
+    assert room.busy()
     due_us = room.engine.next_deadline()
     assert due_us == room.now_us + LINGER_US
     with room.turn(after_us=LINGER_US - 1):
         pass
-    assert room.under_way is None
+    assert room.under_way() is None
     with room.turn():
         pass
-    assert room.under_way is not None
+    assert room.under_way() is not None
     room.turn_that_commits()
     assert room.engine.next_deadline() == 0
-    assert not room.engine.busy
+    assert not room.busy()
 
 
 def test_somebody_who_waits_takes_the_lingering_changes_along(room: Room) -> None:
@@ -205,7 +205,7 @@ def test_somebody_who_waits_takes_the_lingering_changes_along(room: Room) -> Non
     eve, wire = room.peer("eve")
     with room.turn():
         room.submit(eve, "new")
-    batch = room.under_way
+    batch = room.under_way()
     assert batch is not None
     assert (len(batch.inserts), len(batch.ends)) == (1, 1)
     room.turn_that_commits()
@@ -215,7 +215,7 @@ def test_somebody_who_waits_takes_the_lingering_changes_along(room: Room) -> Non
 
 def test_many_changes_do_not_linger(room: Room) -> None:
     done_unseen(room, LINGER_CHANGES_MAX)
-    assert room.under_way is not None
+    assert room.under_way() is not None
 
 
 def test_nothing_lingers_in_a_hall_that_closes(room: Room) -> None:
@@ -226,7 +226,7 @@ def test_nothing_lingers_in_a_hall_that_closes(room: Room) -> None:
     room.turn_that_commits()
     with room.turn():
         room.core.cancel(job)
-    assert room.under_way is not None
+    assert room.under_way() is not None
 
 
 # --- connections that go
@@ -297,7 +297,7 @@ def test_closing_waits_for_what_is_pledged(room: Room, when: str) -> None:
         with room.turn():
             ann.finish()
     assert not wire.closed
-    while room.under_way is not None:
+    while room.under_way() is not None:
         with room.turn():
             if when == "as it commits":
                 ann.finish()
@@ -318,16 +318,16 @@ def test_who_has_too_much_waiting_for_the_store_is_not_read_from(room: Room) -> 
         room.submit(ann, "a")
         for _ in range(HELD_MESSAGES_MAX - 1):
             ann.receive(b"")
-    assert not ann_wire.paused
+    assert not ann_wire.is_paused()
     with room.turn():
         ann.receive(b"one too many")
-    assert ann_wire.paused, "it grew over several turns"
-    assert not eve_wire.paused
+    assert ann_wire.is_paused(), "it grew over several turns"
+    assert not eve_wire.is_paused()
     room.turn_that_commits()
     assert ann_wire.said() == []
     room.turn_that_commits()
     assert len(ann_wire.said()) == 1
-    assert not ann_wire.paused
+    assert not ann_wire.is_paused()
 
 
 @pytest.mark.parametrize("where", ["sealed", "gathering"])
@@ -340,10 +340,10 @@ def test_who_was_paused_is_read_again_after_a_failure(room: Room, where: str) ->
         room.submit(ann, "a")
         for _ in range(HELD_MESSAGES_MAX + 1):
             ann.receive(b"")
-    assert wire.paused
+    assert wire.is_paused()
     room.turn_that_fails()
     assert wire.said()
-    assert not wire.paused
+    assert not wire.is_paused()
 
 
 def test_who_was_paused_for_what_turned_out_to_be_stored_is_read_again(room: Room) -> None:
@@ -354,10 +354,10 @@ def test_who_was_paused_for_what_turned_out_to_be_stored_is_read_again(room: Roo
     with room.turn():
         for _ in range(HELD_MESSAGES_MAX + 1):
             room.submit(ann, "a", key="k")
-    assert wire.paused
+    assert wire.is_paused()
     room.turn_that_commits()
     assert len(wire.said()) == 1
-    assert not wire.paused
+    assert not wire.is_paused()
 
 
 # --- time
@@ -396,8 +396,8 @@ def test_all_of_it_reaches_the_store(room: Room) -> None:
                 lease = room.take(bob)
                 room.core.finish(lease, b"r")
                 assert lease.job.state == DONE
-            if room.under_way is not None:
+            if room.under_way() is not None:
                 room.commit()
-    while room.under_way is not None:
+    while room.under_way() is not None:
         room.turn_that_commits()
     assert room.store.count() == (10, 10)

@@ -40,11 +40,14 @@ def _run(first: int, count: int, *, verbose: bool, keep_going: bool) -> int:
         run = Run(seed)
         try:
             run.play()
-        except Violation as violation:
-            broken.setdefault(violation.law, []).append(seed)
+        except Exception as error:
+            law = error.law if isinstance(error, Violation) else type(error).__name__
+            broken.setdefault(law, []).append(seed)
             if not keep_going:
                 _say("\n".join(run.world.log if verbose else run.world.log[-LOG_TAIL:]))
-                _say(f"seed {seed} breaks a law: {violation}")
+                _say(f"seed {seed} breaks a law: {error}")
+                if not isinstance(error, Violation):
+                    raise
                 return 1
         if verbose:
             _say("\n".join(run.world.log))

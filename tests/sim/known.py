@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-RECALLED_WATCHER_HEARS: Final = True
+RECALLED_WATCHER_HEARS: Final = False
 """A watched submit that is refused because a commit failed leaves its peer a watcher: it hears the end."""
-RETRIED_RESULT_LOST: Final = True
+RETRIED_RESULT_LOST: Final = False
 """A dead letter retried and done again while the commit of its failure is under way: the commit's return clears
 the new result before it is written."""
-RETRY_PASSES_BOUND: Final = True
+RETRY_PASSES_BOUND: Final = False
 """A retry is let in above `jobs_max`."""
-DURABLE_UNDETACHED_RETRY: Final = True
+DURABLE_UNDETACHED_RETRY: Final = False
 """A durable job that is not detached is live without a watcher after a retry, which the audit forbids."""

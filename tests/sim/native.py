@@ -102,7 +102,7 @@ class NativeSession(Session):
             parents,
         )
         job = self._hall.submit(spec, self if request.get("watched") else None)
-        self.acknowledge(job, line(created=job.id))
+        self.acknowledge(job, line(created=job.id), watching=bool(request.get("watched")))
 
     def _work(self, verb: str, request: dict[str, Any]) -> None:
         hall = self._hall

@@ -20,7 +20,6 @@ from hiringhall.core.queues import Lane, Queue
 from hiringhall.core.scheduler import Scheduler
 from hiringhall.core.timers import Timers
 from hiringhall.dialects.session import Session
-from hiringhall.engine import turn
 from hiringhall.engine.turn import Engine
 from hiringhall.storage.memory import MemoryStore
 
@@ -40,14 +39,14 @@ class Find(NamedTuple):
     law: str
 
 
-def _nothing(*_: Any) -> None:
+def _nothing(*_: Any, **__: Any) -> None:
     """Do nothing where something must be done."""
 
 
 # --- promises
 
 
-def _recall_nothing(session: Any, withdrawn: Any, refusal: Any) -> None:
+def _recall_nothing(self: Any, session: Any, withdrawn: Any, refusal: Any) -> None:
     session.pledges = None
 
 
@@ -219,7 +218,7 @@ _RESTORE = Scheduler.restore
 
 BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "promise before commit": (Session, "_pledge", _nothing),
-    "failed commit still acknowledges": (turn, "_recall", _recall_nothing),
+    "failed commit still acknowledges": (Engine, "_recall", _recall_nothing),
     "failed commit is not tried again": (Ledger, "reopen", _reopen_nothing),
     "two commits under way": (Engine, "end", _commit_twice),
     "messages out of order": (Engine, "end", _flush_out_of_order),

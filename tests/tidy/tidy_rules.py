@@ -224,8 +224,8 @@ def _known_sets(tree: ast.AST) -> set[str]:
         if isinstance(node, ast.AnnAssign):
             if re.match(r"(frozen)?set\b|(Abstract|Mutable)?Set\b", ast.unparse(node.annotation)):
                 known.add(_name(node.target))
-        elif isinstance(node, ast.arg) and node.annotation is not None:
-            if re.match(r"(frozen)?set\b", ast.unparse(node.annotation)):
+        elif isinstance(node, ast.arg):
+            if node.annotation is not None and re.match(r"(frozen)?set\b", ast.unparse(node.annotation)):
                 known.add(node.arg)
         elif isinstance(node, ast.Assign) and _is_set(node.value, set()):
             known.update(_name(target) for target in node.targets)
@@ -242,18 +242,21 @@ def set_order(source: Source) -> Iterator[Complaint]:
         if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
             if _is_set(node.iter, known) and not _makes_a_set(source.tree, node):
                 yield source.complain(node.iter, advice)
-        elif isinstance(node, ast.Call):
-            called = _name(node.func)
-            first = node.args[0] if node.args else None
-            if called in ("list", "tuple", "iter", "enumerate", "deque", "dict.fromkeys") and _is_set(
-                first, known
-            ):
-                yield source.complain(node, advice)
-            elif isinstance(node.func, ast.Attribute) and node.func.attr in ("pop", "join"):
-                if (node.func.attr == "pop" and not node.args and _is_set(node.func.value, known)) or (
-                    node.func.attr == "join" and _is_set(first, known)
-                ):
-                    yield source.complain(node, advice)
+        elif isinstance(node, ast.Call) and _orders(node, known):
+            yield source.complain(node, advice)
+
+
+def _orders(call: ast.Call, known: set[str]) -> bool:
+    """The call makes an order out of a set."""
+    called = _name(call.func)
+    of_a_set = bool(call.args) and _is_set(call.args[0], known)
+    if called in ("list", "tuple", "iter", "enumerate", "deque", "dict.fromkeys"):
+        return of_a_set
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    if call.func.attr == "pop":
+        return not call.args and _is_set(call.func.value, known)
+    return call.func.attr == "join" and of_a_set
 
 
 def _makes_a_set(tree: ast.AST, comprehension: ast.AST) -> bool:
@@ -288,8 +291,8 @@ def compiled_ways(source: Source) -> Iterator[Complaint]:
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Attribute) and node.attr == "_thread":
             yield source.complain(node, "the C compiler has the word _thread: call it something else")
-        if isinstance(node, ast.Call) and _name(node.func).rsplit(".", 1)[-1] == "dataclass":
-            if any(keyword.arg == "slots" for keyword in node.keywords):
+        if isinstance(node, ast.Call) and _name(node.func) in ("dataclass", "dataclasses.dataclass"):
+            for _ in [keyword for keyword in node.keywords if keyword.arg == "slots"]:
                 yield source.complain(node, "mypyc does not take dataclass(slots=True): write the class out")
 
 

@@ -5,7 +5,7 @@ The law: bounded in number and in bytes; the oldest goes first. The long memory 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,50 +14,44 @@ if TYPE_CHECKING:
 
 
 class Archive:
-    """A ring of ended jobs."""
+    """Ended jobs, the one that ended last at the end."""
 
-    __slots__ = ("_by_id", "_by_key", "_bytes", "_bytes_max", "_count_max", "_order")
+    __slots__ = ("_by_key", "_bytes", "_bytes_max", "_count_max", "_kept")
 
     def __init__(self, limits: Limits) -> None:
         self._count_max = limits.ended_max
         self._bytes_max = limits.ended_bytes_max
-        self._by_id: dict[int, Job] = {}
+        self._kept: OrderedDict[int, tuple[Job, int]] = OrderedDict()
+        """By id, with the bytes that each was counted with."""
         self._by_key: dict[tuple[bytes, bytes], Job] = {}
-        self._order: deque[tuple[Job, int]] = deque()
-        """Each kept job with the bytes that it was counted with; jobs retried meanwhile are passed over."""
         self._bytes = 0
 
     def __len__(self) -> int:
-        return len(self._by_id)
+        return len(self._kept)
 
     def add(self, job: Job) -> None:
+        """Keep a job, and let the oldest go while there are too many."""
         size = len(job.payload)
-        self._by_id[job.id] = job
+        self._kept[job.id] = (job, size)
+        self._bytes += size
         if job.key:
             self._by_key[job.queue.name, job.key] = job
-        self._order.append((job, size))
-        self._bytes += size
+        while len(self._kept) > self._count_max or self._bytes > self._bytes_max:
+            _, (oldest, _) = next(iter(self._kept.items()))
+            self.discard(oldest)
 
-    def pop_surplus(self) -> Job | None:
-        """Drop the oldest job while there are too many; None when all is within bounds."""
-        while len(self._order) > self._count_max or self._bytes > self._bytes_max:
-            job, size = self._order.popleft()
-            self._bytes -= size
-            if self.discard(job):
-                return job
-        return None
-
-    def discard(self, job: Job) -> bool:
-        """Forget a job, because it runs again or is too old; False if it was not kept."""
-        if self._by_id.get(job.id) is not job:
-            return False
-        del self._by_id[job.id]
+    def discard(self, job: Job) -> None:
+        """Forget a job, because it runs again, was taken back or is too old."""
+        kept = self._kept.pop(job.id, None)
+        if kept is None:
+            return
+        self._bytes -= kept[1]
         if job.key and self._by_key.get((job.queue.name, job.key)) is job:
             del self._by_key[job.queue.name, job.key]
-        return True
 
     def find(self, job_id: int) -> Job | None:
-        return self._by_id.get(job_id)
+        kept = self._kept.get(job_id)
+        return kept[0] if kept is not None else None
 
     def find_key(self, queue: bytes, key: bytes) -> Job | None:
         return self._by_key.get((queue, key))

@@ -167,11 +167,22 @@ class Floor:
         if not remaining and not job.terms.detached and job.state != LEASED:
             self._end(job, CANCELLED, SUCCESS, b"nobody waits for it any more")
 
+    def forsake(self, job: Job, peer: Peer) -> None:
+        """One submit of `peer` was refused after all: it does not watch on its account. Drops nothing."""
+        watchers = job.watchers
+        if watchers is None or peer not in watchers:
+            return
+        watchers.remove(peer)
+        if peer not in watchers:
+            del peer.watching[job.id]
+        if not watchers:
+            job.watchers = None
+
     def cancel(self, job: Job, reason: bytes = b"") -> None:
         """End a live job; a worker that has it is told to stop."""
         if job.state >= DONE:
             raise Refusal(WRONG_STATE, f"the job is {STATE_NAMES[job.state]} already")
-        self._end(job, CANCELLED, SUCCESS, reason)
+        self._cancel(job, SUCCESS, reason)
 
     def _unsettle(self, queue: Queue) -> None:
         if not queue.unsettled:
@@ -200,6 +211,8 @@ class Floor:
         for child in list(parent.children.values()):
             policy = child.terms.on_parent_failure
             if parent.state != DONE and policy == HOLD:
+                self.graph.wait_for_name(child, parent)
+                self._note(child)
                 continue
             if parent.state != DONE and policy == FAIL_WITH_PARENT:
                 self._doomed.append(child)
@@ -232,6 +245,12 @@ class Floor:
         invariant(_LEGAL[job.state] >> state & 1 == 1, "a job moves only along MOVES")
         job.state = state
 
+    def _cancel(self, job: Job, code: int, reason: bytes) -> None:
+        lease = job.lease
+        self._end(job, CANCELLED, code, reason)
+        if lease is not None:
+            self._revoke(lease)
+
     def _end(self, job: Job, state: int, code: int, result: bytes) -> None:
         """The one place where a job ends."""
         before = job.state
@@ -241,8 +260,6 @@ class Floor:
             lease = job.lease
             assert lease is not None
             self._unlease(lease)
-            if state == CANCELLED:
-                self._revoke(lease)
         elif before == QUEUED:
             queue.drop(job)
         elif before == DELAYED:
@@ -275,12 +292,6 @@ class Floor:
         if job.terms.durable:
             self.ledger.note(job)
         if kept:
-            self._archive(job)
-
-    def _archive(self, job: Job) -> None:
-        self.archive.add(job)
-        while True:
-            surplus = self.archive.pop_surplus()
-            if surplus is None:
-                return
-            self.graph.forget(surplus)
+            if not job.terms.durable:
+                job.payload = job.result = b""
+            self.archive.add(job)

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from hiringhall.core.jobs import Job, ParentRef
 
 
+def name_of(job: Job) -> ParentRef:
+    """What a child can wait for once the job has ended without success."""
+    return (job.queue.name, job.key) if job.key else job.id
+
+
 class Graph:
     """The edges between live jobs, and towards jobs that nobody has submitted yet."""
 
@@ -80,13 +85,16 @@ class Graph:
         child.parents = None
 
     def forget(self, parent: Job) -> None:
-        """A failed parent leaves the archive: children that hold on for it wait for its name instead."""
+        """The parent did not succeed, or was never promised: its children wait for its name instead."""
         if parent.children is None:
             return
-        ref: ParentRef = (parent.queue.name, parent.key) if parent.key else parent.id
         for child in list(parent.children.values()):
-            self.unlink(child, parent)
-            self.expect(child, ref)
+            self.wait_for_name(child, parent)
+
+    def wait_for_name(self, child: Job, parent: Job) -> None:
+        """Another job may come under the parent's name, or the parent itself may be retried."""
+        self.unlink(child, parent)
+        self.expect(child, name_of(parent))
 
     def refuse_cycle(self, name: ParentRef, parents: list[Job], walk_max: int) -> None:
         """Refuse a new job called `name` with `parents` if one of them already waits for that name.

@@ -344,7 +344,8 @@ class Leasing(Floor):
         self.cant_do_any(worker)
         worker.asleep = False
         worker.credit = 0
-        for lease in list(worker.leases.values()):
+        # The last one first: each goes to the front of its queue, and the oldest shall stand before the others.
+        for lease in reversed(list(worker.leases.values())):
             self._lose(lease)
         self.timers.disarm(worker)
         del self.workers[worker]

@@ -126,7 +126,8 @@ class Ledger:
         for job in batch.ended:
             job.stored = False
             job.logged = True
-            if job.state >= DONE:
+            # A dead letter may have been retried, and ended again, while this batch was under way.
+            if job.id not in self._changed:
                 job.result = b""
                 if job.state != FAILED:
                     job.payload = b""

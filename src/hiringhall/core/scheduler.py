@@ -21,8 +21,8 @@ from hiringhall.core.errors import (
     Refusal,
 )
 from hiringhall.core.floor import EPOCH_SHIFT
+from hiringhall.core.graph import name_of
 from hiringhall.core.jobs import (
-    CANCELLED,
     DELAYED,
     DONE,
     FAIL_WITH_PARENT,
@@ -123,6 +123,8 @@ class Scheduler(Leasing):
             raise Refusal(WRONG_STATE, "only a durable job that failed, and is still kept, can be retried")
         if self.store_trouble:
             raise Refusal(STORE_DOWN, self.store_trouble)
+        if len(self.jobs) >= self.limits.jobs_max:
+            raise Refusal(HALL_FULL, f"the hall holds {self.limits.jobs_max} jobs (jobs_max)")
         queue = self.queue(job.queue.name)
         if job.key and job.key in queue.keys:
             raise Refusal(WRONG_STATE, "another job with its key is live; that one stands for it")
@@ -130,6 +132,8 @@ class Scheduler(Leasing):
         job.failures = job.losses = job.ended_us = 0
         job.code = SUCCESS
         job.result = b""
+        if not job.terms.detached:
+            job.terms = _terms_with(job.terms, durable=True, detached=True)
         self.jobs[job.id] = job
         job.queue = queue
         queue.live += 1
@@ -157,6 +161,9 @@ class Scheduler(Leasing):
                 if spec.key and ref == name:
                     raise Refusal(BAD_REQUEST, "a job cannot be its own parent")
                 job = self.find_key(ref[0], ref[1]) or self.archive.find_key(ref[0], ref[1])
+            if job is not None and job.state > DONE and spec.terms.on_parent_failure == HOLD and job.key:
+                # It waits for whoever has the failed parent's name.
+                job = self.find_key(job.queue.name, job.key) or job
             if job is None:
                 found.append(ref)
             elif job.state != DONE:
@@ -170,8 +177,10 @@ class Scheduler(Leasing):
         for parent in parents:
             if not isinstance(parent, Job):
                 self.graph.expect(job, parent)
-            elif parent.state < DONE or spec.terms.on_parent_failure == HOLD:
+            elif parent.state < DONE:
                 self.graph.link(job, parent)
+            elif spec.terms.on_parent_failure == HOLD:
+                self.graph.expect(job, name_of(parent))
             elif spec.terms.on_parent_failure == FAIL_WITH_PARENT:
                 self.graph.link(job, parent)
                 self._doomed.append(job)
@@ -223,7 +232,7 @@ class Scheduler(Leasing):
         self.store_trouble = ""
 
     def withdraw(self, batch: Batch, trouble: str) -> dict[int, Job]:
-        """The batch is not on disk: take back, and tell, what was not acknowledged yet; keep the rest noted."""
+        """The batch is not on disk: what nobody was promised is durable no more, the rest stays noted."""
         self.store_trouble = trouble
         unstored = self.ledger.reopen(batch) + self.ledger.newcomers()
         withdrawn: dict[int, Job] = {}
@@ -236,9 +245,15 @@ class Scheduler(Leasing):
             job.terms = _terms_with(job.terms, durable=False, detached=False)
             if job.state >= DONE:
                 self.archive.discard(job)
-            elif job.watchers is None:
-                self._end(job, CANCELLED, WITHDRAWN, b"the store failed before the job was acknowledged")
         return withdrawn
+
+    def drop_withdrawn(self, withdrawn: dict[int, Job]) -> None:
+        """Once the submitters are refused: what nobody else waits for goes, the rest lives on in memory."""
+        for job in withdrawn.values():
+            if job.state < DONE and job.watchers is None:
+                if job.key:
+                    self.graph.forget(job)
+                self._cancel(job, WITHDRAWN, b"the store failed before the job was acknowledged")
 
     def restore(self, loaded: Loaded) -> None:
         """Fill an empty hall with what the store kept."""
@@ -254,7 +269,7 @@ class Scheduler(Leasing):
             job.worker_name = end.worker
             job.extras = end.extras
             job.logged = True
-            self._archive(job)
+            self.archive.add(job)
         held: list[tuple[Job, tuple[ParentRef, ...]]] = []
         for row in loaded.jobs:
             queue = self.queue(row.queue)
@@ -289,7 +304,7 @@ class Scheduler(Leasing):
             parent = self.jobs.get(ref) or self.archive.find(ref)
         else:
             parent = self.find_key(ref[0], ref[1])
-        if parent is None or parent.state == CANCELLED:
+        if parent is None or parent.state > DONE:
             self.graph.expect(child, ref)
         elif parent.state != DONE:
             self.graph.link(child, parent)

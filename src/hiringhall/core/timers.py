@@ -38,6 +38,7 @@ class Timers:
         self._heap: list[tuple[int, int, Timed]] = []
         self._number = 0
         self._idle = 0
+        """Entries in the heap that nobody waits for: cancelled, or superseded by an earlier one."""
 
     def arm(self, thing: Timed, due_us: int) -> None:
         """Have `thing` come out of `pop_due` at `due_us`, and at no time set before."""
@@ -53,9 +54,7 @@ class Timers:
             return
         thing.due_us = NEVER
         if thing.armed_us != NEVER:
-            self._idle += 1
-            if self._idle > _SWEEP_MIN and self._idle * 2 > len(self._heap):
-                self._sweep()
+            self._idled()
 
     def next_us(self) -> int:
         """When to come back, or NEVER. It may be early, never late."""
@@ -67,6 +66,7 @@ class Timers:
         while heap and heap[0][0] <= now_us:
             at_us, _, thing = heappop(heap)
             if at_us != thing.armed_us:
+                self._idle -= 1
                 continue
             thing.armed_us = NEVER
             if thing.due_us == NEVER:
@@ -79,9 +79,18 @@ class Timers:
         return None
 
     def _push(self, thing: Timed, due_us: int) -> None:
+        superseded = thing.armed_us != NEVER
         thing.armed_us = due_us
         self._number += 1
         heappush(self._heap, (due_us, self._number, thing))
+        if superseded:
+            self._idled()
+
+    def _idled(self) -> None:
+        """One more entry that nobody waits for."""
+        self._idle += 1
+        if self._idle > _SWEEP_MIN and self._idle * 2 > len(self._heap):
+            self._sweep()
 
     def _sweep(self) -> None:
         kept: list[tuple[int, int, Timed]] = []

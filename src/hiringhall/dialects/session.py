@@ -47,6 +47,20 @@ class Caller:
         """The file descriptor, for lists that people read."""
 
 
+class Pledge:
+    """Something said that a commit must make true."""
+
+    __slots__ = ("job", "place", "watching")
+
+    def __init__(self, place: int, job: Job | None, watching: bool) -> None:
+        self.place = place
+        """Where in the session's output."""
+        self.job = job
+        """The durable job it acknowledges, if it does: that can be taken back."""
+        self.watching = watching
+        """The submit that it answers also made the session a watcher."""
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Session(Peer):
     """One peer's conversation. Subclasses give `receive`, `recalled` and the notices."""
@@ -60,11 +74,11 @@ class Session(Peer):
         """The engine's list of sessions with something in `out`; shared by all of them."""
         self.out: list[bytes] = []
         """What to send, in order. The session is in `outbox` exactly while this is not empty."""
-        self.pledges: list[tuple[int, Job | None]] | None = None
-        """Places in `out` that are true only after a commit, with the job where they acknowledge one."""
+        self.pledges: list[Pledge] | None = None
+        """What in `out` is true only after a commit."""
         self.sealed: list[bytes] | None = None
         """For the engine only: what goes out before `out`, once the commit under way returns."""
-        self.sealed_pledges: list[tuple[int, Job | None]] | None = None
+        self.sealed_pledges: list[Pledge] | None = None
         self.closing = False
         """Close the connection once `out` is sent, and take nothing more from it."""
 
@@ -89,13 +103,13 @@ class Session(Peer):
     def pledge(self, data: bytes) -> None:
         """Say something that is true only once this turn's changes are on disk."""
         self.send(data)
-        self._pledge(None)
+        self._pledge(None, watching=False)
 
-    def acknowledge(self, job: Job, data: bytes) -> None:
-        """Tell the submitter that `job` is taken in: a pledge until it is on disk."""
+    def acknowledge(self, job: Job, data: bytes, *, watching: bool = False) -> None:
+        """Tell somebody who asked for a durable job that it is taken in: a pledge until it is on disk."""
         self.send(data)
         if job.terms.durable and not job.stored:
-            self._pledge(job)
+            self._pledge(job, watching=watching)
 
     def conclude(self, job: Job, data: bytes) -> None:
         """Tell a watcher how `job` ended: a pledge when it is durable."""
@@ -112,7 +126,7 @@ class Session(Peer):
                 self.outbox.append(self)
                 self.out.append(b"")
 
-    def _pledge(self, job: Job | None) -> None:
+    def _pledge(self, job: Job | None, *, watching: bool) -> None:
         if self.pledges is None:
             self.pledges = []
-        self.pledges.append((len(self.out) - 1, job))
+        self.pledges.append(Pledge(len(self.out) - 1, job, watching))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hiringhall.core.changes import Batch
     from hiringhall.core.jobs import Job
     from hiringhall.core.scheduler import Scheduler
-    from hiringhall.dialects.session import Session
+    from hiringhall.dialects.session import Pledge, Session
 
 HELD_MESSAGES_MAX: Final = 20_000
 """A peer with more than this waiting for the store is not read from until the commit returns."""
@@ -165,9 +165,10 @@ class Engine:
             self._unseal(session)
         self._sealed = []
         for session in self._gathering:
-            _recall(session, withdrawn, refusal)
+            self._recall(session, withdrawn, refusal)
         for session in self.outbox:
-            _recall(session, withdrawn, refusal)
+            self._recall(session, withdrawn, refusal)
+        scheduler.drop_withdrawn(withdrawn)
         self._flush_unpledged()
         self._retry_us = scheduler.now_us + self._retry_pause_us
         self._retry_pause_us = min(self._retry_pause_us * 2, RETRY_MAX_US)
@@ -194,10 +195,24 @@ class Engine:
         if not session.out:
             self._gathering.append(session)
         if session.pledges is not None:
-            shifted = [(place + len(sealed), job) for place, job in session.pledges]
-            pledges = (pledges or []) + shifted
+            for pledge in session.pledges:
+                pledge.place += len(sealed)
+            pledges = (pledges or []) + session.pledges
         session.out = sealed + session.out
         session.pledges = pledges
+
+    def _recall(self, session: Session, withdrawn: dict[int, Job], refusal: Refusal) -> None:
+        """Replace the acknowledgements of jobs that were taken back; what else was pledged goes on waiting."""
+        remaining: list[Pledge] = []
+        for pledge in session.pledges or ():
+            job = pledge.job
+            if job is None or job.id not in withdrawn:
+                remaining.append(pledge)
+                continue
+            session.out[pledge.place] = session.recalled(job, refusal)
+            if pledge.watching:
+                self.scheduler.forsake(job, session)
+        session.pledges = remaining or None
 
     def _flush_unpledged(self) -> None:
         """Send what gathered only to keep its order."""
@@ -229,14 +244,3 @@ class Engine:
             if session.closing:
                 link.close()
         out.clear()
-
-
-def _recall(session: Session, withdrawn: dict[int, Job], refusal: Refusal) -> None:
-    """Replace the acknowledgements of jobs that were taken back; what else was pledged goes on waiting."""
-    remaining: list[tuple[int, Job | None]] = []
-    for place, job in session.pledges or ():
-        if job is not None and job.id in withdrawn:
-            session.out[place] = session.recalled(job, refusal)
-        else:
-            remaining.append((place, job))
-    session.pledges = remaining or None

@@ -1,3 +1,5 @@
+"""The room that every story of the Gearman door is told in."""
+
 import pytest
 from gearman_room import Room
 

@@ -306,7 +306,9 @@ def test_while_the_store_fails_background_jobs_are_refused_and_foreground_ones_a
 
 def test_an_acknowledgement_can_be_taken_back(room: Room) -> None:
     client = room.guest().say(wire.SUBMIT_JOB_BG, b"f", b"", b"")
-    ((place, job),) = client.session.pledges or []
-    assert job is not None
-    client.session.out[place] = client.session.recalled(job, Refusal(STORE_DOWN, "no room on the disk"))
+    (pledge,) = client.session.pledges or []
+    assert pledge.job is not None
+    client.session.out[pledge.place] = client.session.recalled(
+        pledge.job, Refusal(STORE_DOWN, "no room on the disk")
+    )
     assert client.is_refused(b"QUEUE_ERROR") == "no room on the disk"

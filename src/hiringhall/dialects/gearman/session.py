@@ -155,7 +155,11 @@ class GearmanSession(Session):
         except Refusal as refusal:
             self.send(replies.refused(refusal))
             return
-        self.acknowledge(job, replies.created(self._door.handle(job.id)))
+        created = replies.created(self._door.handle(job.id))
+        if watcher is None:
+            self.acknowledge(job, created)
+        else:
+            self.send(created)
 
     def _submit_at(self, body: bytes) -> None:
         # reverse 00 some-unique 00 1767225600 00 payload
@@ -214,7 +218,11 @@ class GearmanSession(Session):
         except Refusal as refusal:
             self.send(replies.refused(refusal))
             return
-        self.acknowledge(job, replies.created(self._door.handle(job.id)))
+        created = replies.created(self._door.handle(job.id))
+        if watcher is None:
+            self.acknowledge(job, created)
+        else:
+            self.send(created)
 
     def _tell_status(self, body: bytes) -> None:
         handle = body.partition(b"\0")[0]

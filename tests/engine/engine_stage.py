@@ -1,0 +1,180 @@
+"""A driver on a real event loop, with a real thread that commits; the store is slow or fails when told to."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING
+
+from engine_room import BACKGROUND, Talker, Wire
+
+from hiringhall.core.jobs import JobSpec, Terms
+from hiringhall.core.limits import Limits
+from hiringhall.engine.driver import Clock, Driver
+from hiringhall.engine.recovery import open_scheduler
+from hiringhall.storage.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from hiringhall.core.changes import Batch, EndRow, JobRow, Loaded
+    from hiringhall.core.jobs import Job, Lease
+    from hiringhall.storage.contract import HistoryQuery
+
+PATIENCE_S = 20.0
+"""A test that waits for longer than this has failed; none comes near it."""
+
+
+class Tally:
+    """Counts across threads; a story can wait for more."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self.count = 0
+
+    def add(self) -> None:
+        with self._changed:
+            self.count += 1
+            self._changed.notify_all()
+
+    def wait_for_more(self, more: int) -> None:
+        with self._changed:
+            target = self.count + more
+            assert self._changed.wait_for(lambda: self.count >= target, PATIENCE_S)
+
+
+class SlowStore:
+    """A store that commits when the story lets it, and fails when it is told to."""
+
+    def __init__(self, inner: MemoryStore | None = None) -> None:
+        self.inner = inner if inner is not None else MemoryStore()
+        self.gate = threading.Event()
+        self.gate.set()
+        self.trouble: Exception | None = None
+        self.commits = 0
+        self.probes = 0
+        self.closed = False
+        self.threads: list[str] = []
+        self.tried = Tally()
+
+    def load(self, ended_max: int) -> Loaded:
+        return self.inner.load(ended_max)
+
+    def commit(self, batch: Batch, now_us: int) -> None:
+        self._pass()
+        self.commits += 1
+        self.inner.commit(batch, now_us)
+
+    def probe(self) -> None:
+        self._pass()
+        self.probes += 1
+
+    def _pass(self) -> None:
+        self.threads.append(threading.current_thread().name)
+        self.tried.add()
+        assert self.gate.wait(PATIENCE_S)
+        if self.trouble is not None:
+            raise self.trouble
+
+    def history(self, query: HistoryQuery) -> list[EndRow]:
+        return self.inner.history(query)
+
+    def live(self) -> Iterator[JobRow]:
+        return self.inner.live()
+
+    def count(self) -> tuple[int, int]:
+        return self.inner.count()
+
+    def close(self) -> None:
+        self.closed = True
+        self.inner.close()
+
+
+class LoudWire(Wire):
+    """A wire on which a story can wait for what is said."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._news = asyncio.Event()
+        self.text = ""
+
+    def write(self, data: bytes) -> None:
+        super().write(data)
+        self.text += data.decode()
+        self._news.set()
+
+    async def hears(self, text: str) -> None:
+        """Wait until exactly this was said since the story last asked."""
+        async with asyncio.timeout(PATIENCE_S):
+            while len(self.text) < len(text):
+                self._news.clear()
+                await self._news.wait()
+        assert self.text == text
+        self.text = ""
+
+
+class Stage:
+    """A driver, its store, and its people."""
+
+    def __init__(self, store: SlowStore | None = None) -> None:
+        self.store = store if store is not None else SlowStore()
+        clock = Clock()
+        self.core = open_scheduler(self.store, Limits(), clock.now_us())
+        self.troubles: list[str] = []
+        self.troubled = asyncio.Event()
+        self.driver = Driver(self.core, self.store, self._on_trouble, clock)
+        self.driver.start(asyncio.get_running_loop())
+
+    def _on_trouble(self, trouble: str) -> None:
+        self.troubles.append(trouble)
+        self.troubled.set()
+
+    async def trouble(self, *troubles: str) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while len(self.troubles) < len(troubles):
+                self.troubled.clear()
+                await self.troubled.wait()
+        assert self.troubles == list(troubles)
+
+    def peer(self, name: str) -> tuple[Talker, LoudWire]:
+        session, wire = Talker(name), LoudWire()
+        self.driver.join(session, wire)
+        return session, wire
+
+    def worker(self, name: str) -> tuple[Talker, LoudWire]:
+        session, wire = self.peer(name)
+        self.core.can_do(self.core.worker(session), b"q")
+        return session, wire
+
+    def submit(self, session: Talker, name: str, terms: Terms = BACKGROUND, due_us: int = 0) -> Job:
+        self.driver.turn()
+        watcher = None if terms.detached else session
+        job = self.core.submit(JobSpec(b"q", name.encode(), b"", terms, due_us), watcher)
+        session.acknowledge(job, b"accepted %s|" % name.encode(), watching=watcher is not None)
+        return job
+
+    def take(self, session: Talker) -> Lease:
+        self.driver.turn()
+        lease = self.core.take(self.core.worker(session))
+        assert lease is not None
+        return lease
+
+    async def stop(self) -> None:
+        self.store.gate.set()
+        await asyncio.wait_for(self.driver.stop(), PATIENCE_S)
+        assert self.store.closed
+
+
+def story(tell: Callable[[Stage], Awaitable[None]]) -> None:
+    """Run one story on a loop of its own; errors that only reach the loop's handler count too."""
+
+    async def run() -> None:
+        faults: list[dict[str, object]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+        stage = Stage()
+        await tell(stage)
+        if not stage.store.closed:
+            await stage.stop()
+        assert faults == []
+
+    asyncio.run(run())
