@@ -6,7 +6,7 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING
 
-from engine_room import BACKGROUND, Talker, Wire
+from engine_room import BACKGROUND, Talker, Wire, submit
 
 from hiringhall.core.jobs import JobSpec, Terms
 from hiringhall.core.limits import Limits
@@ -148,10 +148,7 @@ class Stage:
 
     def submit(self, session: Talker, name: str, terms: Terms = BACKGROUND, due_us: int = 0) -> Job:
         self.driver.turn()
-        watcher = None if terms.detached else session
-        job = self.core.submit(JobSpec(b"q", name.encode(), b"", terms, due_us), watcher)
-        session.acknowledge(job, b"accepted %s|" % name.encode(), watching=watcher is not None)
-        return job
+        return submit(self.core, session, JobSpec(b"q", name.encode(), b"", terms, due_us))
 
     def take(self, session: Talker) -> Lease:
         self.driver.turn()

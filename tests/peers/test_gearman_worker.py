@@ -138,6 +138,8 @@ def test_failures_of_a_handler() -> None:
             raise JobFailed
         if job.data == b"eloquent":
             raise JobFailed(b"out of luck")
+        if job.data == b"wrong":
+            return "text"  # type: ignore[return-value]
         raise ValueError("no such luck")
 
     async def story(worker: AsyncWorker, line: Line) -> None:
@@ -145,6 +147,7 @@ def test_failures_of_a_handler() -> None:
         for data, answer in (
             (b"silent", ("WORK_FAIL", b"H:1")),
             (b"eloquent", ("WORK_EXCEPTION", b"H:1\0out of luck")),
+            (b"wrong", ("WORK_EXCEPTION", b"H:1\0TypeError: a handler returns bytes or None, not str")),
             (b"clumsy", ("WORK_EXCEPTION", b"H:1\0ValueError: no such luck")),
         ):
             await line.expect(("GRAB_JOB_ALL", b""))

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from hiringhall.core.jobs import FAILED, PRIORITIES
 from hiringhall.dialects.gearman import wire
 
-from . import known
 from .actors import Actor
 from .gearmantap import HANDLE_PREFIX
 from .native import Lines, line
@@ -149,8 +148,7 @@ class NativeClient(Client):
             "on_parent_failure": random.randrange(3),
         }
         request["watched"] = world.chance(0.6)
-        left_alone = known.DURABLE_UNDETACHED_RETRY or world.chance(0.7)
-        request["detached"] = not request["watched"] or (request["durable"] and left_alone)
+        request["detached"] = not request["watched"] or (request["durable"] and world.chance(0.7))
         if world.chance(self.keyed):
             request["key"] = random.choice(self.town.keys).decode()
         if world.chance(0.2):

@@ -43,12 +43,12 @@ class Laws:
         self.now_us = world.now_us
         """The stamp of the turn."""
         self.order = 0
-        self.retries = 0
-        """Dead letters that may have been let in again above the bound on jobs."""
         self.disturbed = False
         """In this turn somebody may have had a job without anybody being told."""
         self.withdrawing = False
         """In this turn a commit failed."""
+        self.trouble_us = 0
+        """When a commit failed last."""
         self.assigned_now: list[Sight] = []
         self._early: list[tuple[Tap, int, bytes | None]] = []
         """Reports of this turn on jobs that their sender did not have, as far as was known, with the result."""
@@ -100,6 +100,7 @@ class Laws:
     def troubled(self) -> None:
         """A commit failed: jobs that were not on disk may be taken back, from their workers too."""
         self.disturbed = self.withdrawing = True
+        self.trouble_us = self.now_us
         for sight in self.sights.values():
             if sight.holding is not None and sight.id not in self.mirror.live:
                 sight.holding.doubtful = True
@@ -159,7 +160,7 @@ class Laws:
     def told_end(self, tap: Tap, job_id: int, state: int, data: bytes) -> None:
         """A watcher hears that a job has ended."""
         sight = self.see(job_id)
-        recalled = known.RECALLED_WATCHER_HEARS and tap.recalls
+        recalled = known.RECALLED_END_IS_TOLD and tap.recalls and sight.moved_us <= self.trouble_us
         if not (tap.watches.get(job_id) or job_id in tap.unwatched or recalled):
             raise Violation("one end", f"c{tap.number} hears an end of {job_id} and waits for none")
         if tap.watches.get(job_id):
@@ -186,7 +187,6 @@ class Laws:
         self._end(self.see(job_id))
 
     def retrying(self, job_id: int) -> None:
-        self.retries += 1
         sight = self.see(job_id)
         sight.retried = True
         sight.losses = sight.failures = sight.ended_order = sight.not_before_us = 0
@@ -221,6 +221,7 @@ class Laws:
         taken_back = self.withdrawing and job_id not in self.mirror.live
         sight.holding.doubtful = taken_back or job_id in self.cancels_now
         sight.assignments += 1
+        sight.moved_us = self.now_us
         sight.returned_us = 0
         self.assigned_now.append(sight)
         for early_tap, early_id, result in self._early:
@@ -237,6 +238,7 @@ class Laws:
             self._early.append((tap, job_id, result))
             return
         assert sight.holding is not None
+        sight.moved_us = self.now_us
         sight.results[result] = None
         sight.succeeded = True
         if not sight.holding.doubtful:

@@ -35,13 +35,13 @@ def _parent_met(laws: Laws, sight: Sight, submit: Submit, ref: ParentRef) -> Non
     """The parent has succeeded, or at least ended where that is enough."""
     parents = _parents(laws, ref)
     if submit.on_parent_failure == HOLD and isinstance(ref, int) and parents[0].key:
-        # Once the record of a failed parent is dropped, whoever holds on for it waits for its key.
+        # Who holds on for a failed parent waits for whoever has its name.
         parents = _parents(laws, (parents[0].queue, parents[0].key))
     if any(parent.succeeded for parent in parents):
         return
     if submit.on_parent_failure != RUN_ANYWAY:
         raise Violation("parents", f"job {sight.id} is handed out before its parent {ref} has succeeded")
-    if parents and all(parent.running and not parent.retried for parent in parents):
+    if parents and not _unseen(laws, ref) and all(parent.running and not parent.retried for parent in parents):
         raise Violation("parents", f"job {sight.id} is handed out while its parent {ref} runs")
 
 
@@ -52,14 +52,18 @@ def _parents(laws: Laws, ref: ParentRef) -> list[Sight]:
     return [parent for parent in laws.sights.values() if (parent.queue, parent.key) == ref]
 
 
+def _unseen(laws: Laws, ref: ParentRef) -> bool:
+    """A name may have meant a job that nobody was told of."""
+    return not isinstance(ref, int) and any(not submit.acknowledged for submit in laws.named.get(ref, ()))
+
+
 def maybe_unmet(laws: Laws, ref: ParentRef, child_id: int) -> bool:
     """The child may still have to wait. A name may mean any job that had it, before the child came or after."""
     parents = _parents(laws, ref)
     if isinstance(ref, int):
         return not parents[0].succeeded_surely
     later = any(parent.id > child_id for parent in parents)
-    unseen = any(not submit.acknowledged for submit in laws.named.get(ref, ()))
-    return unseen or not later or not all(parent.succeeded_surely for parent in parents)
+    return _unseen(laws, ref) or not later or not all(parent.succeeded_surely for parent in parents)
 
 
 def _abandoned(laws: Laws, sight: Sight, submit: Submit) -> bool:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from hiringhall.core.jobs import DONE, FAILED, LOST
 from hiringhall.storage.contract import HistoryQuery
 
-from . import known
 from .world import Violation
 
 if TYPE_CHECKING:
@@ -80,8 +79,7 @@ class Mirror:
             raise Violation("store", f"job {end.id} has ended and is live too")
         self.history[end.id] = end
         sight.succeeded = sight.succeeded_surely = end.state == DONE
-        lost = known.RETRIED_RESULT_LOST and sight.retried and not end.result
-        if end.state == DONE and end.result not in sight.results and not lost:
+        if end.state == DONE and end.result not in sight.results:
             raise Violation("lease", f"the history has a result of {end.id} that no holder sent")
         losses_max = end.terms.losses_max
         if (losses_max and end.losses > losses_max) or (end.code == LOST and end.losses < losses_max):

@@ -37,7 +37,7 @@ class Tap:
         """How many ends it is still to hear, by job."""
         self.unwatched: dict[int, None] = {}
         self.recalls = 0
-        """Watched submits that the store's trouble took back: their jobs may live on and be heard of."""
+        """Watched submits that the store's trouble took back: see `known`."""
         self.asleep = False
         self.woken_us = 0
         laws.taps[number] = self

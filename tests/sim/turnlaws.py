@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from hiringhall.core.jobs import DELAYED, HELD, QUEUED
 from hiringhall.engine.turn import HELD_MESSAGES_MAX
 
-from . import known
 from .world import Violation
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 def check(laws: Laws, hall: Hall) -> None:
     scheduler = hall.scheduler
     _one_place(scheduler)
-    _bounds(laws, hall)
+    _bounds(hall)
     _holders(laws, scheduler)
     _sleepers(laws, hall)
     if laws.assigned_now and not laws.disturbed:
@@ -48,11 +47,10 @@ def _one_place(scheduler: Scheduler) -> None:
         raise Violation("one place", f"{len(scheduler.jobs)} jobs stand in {places} places")
 
 
-def _bounds(laws: Laws, hall: Hall) -> None:
+def _bounds(hall: Hall) -> None:
     scheduler = hall.scheduler
     limits = hall.limits
-    jobs_max = limits.jobs_max + (laws.retries if known.RETRY_PASSES_BOUND else 0)
-    if len(scheduler.jobs) > jobs_max or len(scheduler.archive) > limits.ended_max:
+    if len(scheduler.jobs) > limits.jobs_max or len(scheduler.archive) > limits.ended_max:
         raise Violation(
             "bounds", f"{len(scheduler.jobs)} jobs and {len(scheduler.archive)} ended ones are kept"
         )

@@ -28,15 +28,16 @@ def need() -> Callable[[str], None]:
     return check
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The hall, for tests that leave it as they found it.
+@pytest.fixture(scope="session")
+def server_kind() -> type[Server]:
+    """The hall. HALL_TEST_SERVER=gearmand puts gearmand in its place, to see what of a test the original does."""
+    return Gearmand if os.environ.get("HALL_TEST_SERVER") == "gearmand" else HallProcess
 
-    HALL_TEST_SERVER=gearmand runs them against gearmand, to see what of it the original does.
-    """
-    folder = tmp_path_factory.mktemp("server")
-    kind = Gearmand if os.environ.get("HALL_TEST_SERVER") == "gearmand" else HallProcess
-    with kind(folder) as server:
+
+@pytest.fixture(scope="module")
+def server(server_kind: type[Server], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server for tests that leave it as they found it."""
+    with server_kind(tmp_path_factory.mktemp("server")) as server:
         yield server
 
 

@@ -27,11 +27,17 @@ def kind(request: pytest.FixtureRequest, need: Callable[[str], None]) -> Kind:
 
 
 @pytest.fixture(scope="module")
+def server(server_kind: type[Server], kind: Kind, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One for each kind of worker, so that what one leaves undone does not come to the next."""
+    with server_kind(tmp_path_factory.mktemp(f"server-{kind.name}")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
 def worker(kind: Kind, server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
     with open_worker(kind, server.address, tmp_path_factory.mktemp(kind.name)) as worker:
         server.wait_for_workers("gate")
         yield worker
-    server.wait_for_workers("gate", 0)
 
 
 @pytest.fixture

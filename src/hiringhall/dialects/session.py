@@ -50,15 +50,17 @@ class Caller:
 class Pledge:
     """Something said that a commit must make true."""
 
-    __slots__ = ("job", "place", "watching")
+    __slots__ = ("ending", "job", "place", "watching")
 
-    def __init__(self, place: int, job: Job | None, watching: bool) -> None:
+    def __init__(self, place: int, job: Job | None, watching: bool, ending: bool) -> None:
         self.place = place
         """Where in the session's output."""
         self.job = job
-        """The durable job it acknowledges, if it does: that can be taken back."""
+        """The durable job that it acknowledges, or tells the end of, if it does either."""
         self.watching = watching
-        """The submit that it answers also made the session a watcher."""
+        """The submit that it acknowledges also made the session a watcher."""
+        self.ending = ending
+        """It tells the end of the job."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -103,20 +105,21 @@ class Session(Peer):
     def pledge(self, data: bytes) -> None:
         """Say something that is true only once this turn's changes are on disk."""
         self.send(data)
-        self._pledge(None, watching=False)
+        self._pledge(None, watching=False, ending=False)
 
     def acknowledge(self, job: Job, data: bytes, *, watching: bool = False) -> None:
         """Tell somebody who asked for a durable job that it is taken in: a pledge until it is on disk."""
         self.send(data)
         if job.terms.durable and not job.stored:
-            self._pledge(job, watching=watching)
+            self._pledge(job, watching=watching, ending=False)
 
     def conclude(self, job: Job, data: bytes) -> None:
-        """Tell a watcher how `job` ended: a pledge when it is durable."""
+        """Tell a watcher how `job` ended: a pledge when it is durable. It goes with an acknowledgement that is
+        recalled.
+        """
+        self.send(data)
         if job.terms.durable:
-            self.pledge(data)
-        else:
-            self.send(data)
+            self._pledge(job, watching=False, ending=True)
 
     def finish(self) -> None:
         """Close once everything said so far is sent."""
@@ -126,7 +129,7 @@ class Session(Peer):
                 self.outbox.append(self)
                 self.out.append(b"")
 
-    def _pledge(self, job: Job | None, *, watching: bool) -> None:
+    def _pledge(self, job: Job | None, *, watching: bool, ending: bool) -> None:
         if self.pledges is None:
             self.pledges = []
-        self.pledges.append(Pledge(len(self.out) - 1, job, watching))
+        self.pledges.append(Pledge(len(self.out) - 1, job, watching, ending))

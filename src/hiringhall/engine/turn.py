@@ -204,14 +204,18 @@ class Engine:
     def _recall(self, session: Session, withdrawn: dict[int, Job], refusal: Refusal) -> None:
         """Replace the acknowledgements of jobs that were taken back; what else was pledged goes on waiting."""
         remaining: list[Pledge] = []
+        refused: dict[int, Job] = {}
         for pledge in session.pledges or ():
             job = pledge.job
             if job is None or job.id not in withdrawn:
                 remaining.append(pledge)
-                continue
-            session.out[pledge.place] = session.recalled(job, refusal)
-            if pledge.watching:
-                self.scheduler.forsake(job, session)
+            elif not pledge.ending:
+                session.out[pledge.place] = session.recalled(job, refusal)
+                if pledge.watching:
+                    refused[job.id] = job
+                    self.scheduler.forsake(job, session)
+            elif job.id in refused:
+                session.out[pledge.place] = b""
         session.pledges = remaining or None
 
     def _flush_unpledged(self) -> None:

@@ -172,9 +172,9 @@ class Station:
             self._asleep = False
             self.ask()
         elif packet_type == wire.NO_JOB:
-            self._answered()
             self._asleep = True
             self.send(wire.PRE_SLEEP)
+            self._answered()
         elif packet_type in _ASSIGNMENTS:
             self._assigned(packet_type, body)
         elif packet_type == wire.ERROR:

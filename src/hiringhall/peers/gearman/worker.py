@@ -205,7 +205,7 @@ class AsyncWorker:
         if function is None:
             raise JobFailed(b"this worker no longer does that")
         if inspect.iscoroutinefunction(function.handler):
-            return await function.handler(job) or b""
+            return _as_result(await function.handler(job))
         call = asyncio.get_running_loop().run_in_executor(self._threads, function.handler, job)
         try:
             result = await asyncio.shield(call)
@@ -213,7 +213,16 @@ class AsyncWorker:
             # A thread cannot be cancelled: its slot is free when it returns.
             await asyncio.wait([call])
             raise
-        return (await result if inspect.isawaitable(result) else result) or b""
+        return _as_result(await result if inspect.isawaitable(result) else result)
+
+
+def _as_result(value: object) -> bytes:
+    """What a handler returned, as bytes; anything else is the handler's mistake, and its job's failure."""
+    if value is None:
+        return b""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise TypeError(f"a handler returns bytes or None, not {type(value).__name__}")
 
 
 def _ability(name: bytes, timeout_s: int) -> tuple[int, tuple[bytes, ...]]:
