@@ -85,7 +85,7 @@ class Stage:
         return max(int(full * self.scale), 1000)
 
     def measure(self, server: Server, mode: str, jobs: int, load: Load) -> dict[str, float]:
-        """One turn of one server. gearmand sometimes loses a wake-up and stands still: it gets another try."""
+        """One turn of one server. gearmand was once seen to stand still: it gets a second try, the hall not."""
         try:
             return self.slap.run(server, mode, jobs, load)
         except SlapError as error:

@@ -122,7 +122,7 @@ class Server:
 
 
 class Gearmand(Server):
-    """gearmand from Debian, as its package configures it: four threads, every idle worker woken."""
+    """gearmand from Debian with its built-in defaults: four threads, every idle worker woken."""
 
     name = "gearmand"
 

@@ -73,11 +73,11 @@ def ended_but_live(scene: Scene) -> None:
 
 
 def key_lost(scene: Scene) -> None:
-    del scene.queue.keys[b"k"]
+    scene.core.keys.remove(scene.core.keys.all()[0])
 
 
 def key_of_a_ghost(scene: Scene) -> None:
-    scene.queue.keys[b"ghost"] = Job(77, scene.queue, b"ghost", b"", BACKGROUND, 1)
+    scene.core.keys.add(Job(77, scene.queue, b"ghost", b"", BACKGROUND, 1))
 
 
 def lease_without_state(scene: Scene) -> None:

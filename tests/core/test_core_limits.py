@@ -44,13 +44,13 @@ def test_key_bytes_max() -> None:
     hall.turn()
 
 
-@pytest.mark.parametrize("name", ["", "n" * 11])
-def test_queue_name_bytes_max(name: str) -> None:
+@pytest.mark.parametrize(("name", "reason"), [("", BAD_REQUEST), ("n" * 11, TOO_LARGE)])
+def test_queue_name_bytes_max(name: str, reason: str) -> None:
     hall = Hall(Limits(queue_name_bytes_max=10))
     hall.submit("a", "n" * 10)
-    with refused(BAD_REQUEST):
+    with refused(reason):
         hall.submit("a", name)
-    with refused(BAD_REQUEST):
+    with refused(reason):
         hall.person("bob").can(name)
     hall.turn()
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
 from hall_recorder import BACKGROUND, DETACHED, SECOND_US, START_US, Disk, Hall, Person
 
 from hiringhall.core.jobs import (
     CANCELLED,
     DELAYED,
     DONE,
+    FAIL_WITH_PARENT,
     FAILED,
     HELD,
     HIGH,
     HOLD,
     QUEUED,
+    RUN_ANYWAY,
     Job,
     JobSpec,
     ParentRef,
@@ -268,15 +271,27 @@ def test_a_child_that_holds_for_a_failed_parent_holds_on(hall: Hall) -> None:
     finish(again, bob, "child")
 
 
-def test_a_parent_that_is_gone_for_good_leaves_a_visible_wait(hall: Hall) -> None:
-    """A foreground parent dies with the hall; its durable child can be seen waiting, and be cancelled."""
+@pytest.mark.parametrize(("policy", "state"), [(FAIL_WITH_PARENT, FAILED), (RUN_ANYWAY, QUEUED), (HOLD, HELD)])
+def test_a_parent_that_is_gone_for_good_has_failed(hall: Hall, policy: int, state: int) -> None:
+    """A foreground parent without a name dies with the hall: nobody could ever say that it succeeded."""
     ann = hall.person("ann")
     parent = hall.submit("parent", by=ann)
+    child = submit(hall, "child", parent.id, terms=Terms(durable=True, detached=True, on_parent_failure=policy))
+    again = reboot(hall, Disk())
+    again.turn()
+    assert found(again, child).state == state
+
+
+def test_a_foreground_parent_may_come_again_under_its_name(hall: Hall) -> None:
+    ann = hall.person("ann")
+    parent = hall.submit("parent", key="parent", by=ann)
     child = submit(hall, "child", parent.id)
     again = reboot(hall, Disk())
-    assert found(again, child).parents == {parent.id: None}
-    again.core.cancel(found(again, child))
-    again.turn()
+    assert found(again, child).parents == {(b"q", b"parent"): None}
+    submit(again, "parent")
+    bob = again.worker("bob")
+    finish(again, bob, "parent")
+    finish(again, bob, "child")
 
 
 def test_only_so_many_ended_jobs_are_kept_in_memory(hall: Hall) -> None:

@@ -36,9 +36,9 @@ class Wire:
         self._paused = False
         self.closed = False
 
-    def write(self, data: bytes) -> None:
+    def write(self, messages: list[bytes]) -> None:
         assert not self.closed, "nothing is written after the close"
-        self.writes.append(data)
+        self.writes.append(b"".join(messages))
 
     def close(self) -> None:
         self.closed = True

@@ -98,9 +98,9 @@ class LoudWire(Wire):
         self._news = asyncio.Event()
         self.text = ""
 
-    def write(self, data: bytes) -> None:
-        super().write(data)
-        self.text += data.decode()
+    def write(self, messages: list[bytes]) -> None:
+        super().write(messages)
+        self.text += b"".join(messages).decode()
         self._news.set()
 
     async def hears(self, text: str) -> None:

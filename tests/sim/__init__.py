@@ -9,7 +9,6 @@ disk's faults and the people are simulated. One seed, one run, one log.
     actors, clients, workers, hostile: who comes in
     taps, gearmantap, nativetap: what crossed a link, as events
     sights, laws, startlaws, storelaws, turnlaws: what must hold, seen from outside
-    known      faults of the hall that are not mended yet
     scenario   a seed becomes a world; faults first, then everything must drain
     planted    bugs that the laws must find
 """

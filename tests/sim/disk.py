@@ -6,11 +6,11 @@ way is on disk or it is not, whether or not the hall could still be told.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hiringhall.storage.memory import MemoryStore
 
-from .world import MS, SECOND, TROUBLE
+from .world import MS, SECOND
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Batch
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from .hall import Hall
     from .laws import Laws
     from .world import World
+
+
+TROUBLE: Final = "the disk is full"
 
 
 class Disk:

@@ -10,7 +10,7 @@ from hiringhall.dialects.gearman import wire
 
 from .sights import Submit
 from .taps import Tap
-from .world import MINUTE, SECOND, TROUBLE, Violation
+from .world import MINUTE, SECOND, Violation
 
 if TYPE_CHECKING:
     from hiringhall.dialects.session import Session
@@ -138,7 +138,7 @@ class GearmanTap(Tap):
             return
         elif packet_type == wire.ERROR:
             if self._pending and self._pending[0][1] is not None:
-                self._refused(self._pending.popleft()[1], TROUBLE.encode() in body)
+                self._pending.popleft()
         else:
             self._answered(packet_type, body)
 

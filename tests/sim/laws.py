@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from hiringhall.core.jobs import DONE
 
-from . import known, startlaws, turnlaws
+from . import startlaws, turnlaws
 from .sights import Holding, Sight
 from .storelaws import Mirror
 from .world import Violation
@@ -47,8 +47,6 @@ class Laws:
         """In this turn somebody may have had a job without anybody being told."""
         self.withdrawing = False
         """In this turn a commit failed."""
-        self.trouble_us = 0
-        """When a commit failed last."""
         self.assigned_now: list[Sight] = []
         self._early: list[tuple[Tap, int, bytes | None]] = []
         """Reports of this turn on jobs that their sender did not have, as far as was known, with the result."""
@@ -100,7 +98,6 @@ class Laws:
     def troubled(self) -> None:
         """A commit failed: jobs that were not on disk may be taken back, from their workers too."""
         self.disturbed = self.withdrawing = True
-        self.trouble_us = self.now_us
         for sight in self.sights.values():
             if sight.holding is not None and sight.id not in self.mirror.live:
                 sight.holding.doubtful = True
@@ -160,8 +157,7 @@ class Laws:
     def told_end(self, tap: Tap, job_id: int, state: int, data: bytes) -> None:
         """A watcher hears that a job has ended."""
         sight = self.see(job_id)
-        recalled = known.RECALLED_END_IS_TOLD and tap.recalls and sight.moved_us <= self.trouble_us
-        if not (tap.watches.get(job_id) or job_id in tap.unwatched or recalled):
+        if not tap.watches.get(job_id) and job_id not in tap.unwatched:
             raise Violation("one end", f"c{tap.number} hears an end of {job_id} and waits for none")
         if tap.watches.get(job_id):
             tap.watches[job_id] -= 1
@@ -221,7 +217,6 @@ class Laws:
         taken_back = self.withdrawing and job_id not in self.mirror.live
         sight.holding.doubtful = taken_back or job_id in self.cancels_now
         sight.assignments += 1
-        sight.moved_us = self.now_us
         sight.returned_us = 0
         self.assigned_now.append(sight)
         for early_tap, early_id, result in self._early:
@@ -233,12 +228,10 @@ class Laws:
 
     def finished(self, tap: Tap, job_id: int, result: bytes) -> None:
         """A worker says that it is done. It counts if the worker has the job, and not otherwise."""
-        sight = self._held_by(tap, job_id)
+        sight = self._held_by(tap, job_id, result)
         if sight is None:
-            self._early.append((tap, job_id, result))
             return
         assert sight.holding is not None
-        sight.moved_us = self.now_us
         sight.results[result] = None
         sight.succeeded = True
         if not sight.holding.doubtful:
@@ -247,9 +240,8 @@ class Laws:
         sight.holding = None
 
     def failed(self, tap: Tap, job_id: int) -> None:
-        sight = self._held_by(tap, job_id)
+        sight = self._held_by(tap, job_id, None)
         if sight is None:
-            self._early.append((tap, job_id, None))
             return
         assert sight.holding is not None
         assert sight.submit is not None
@@ -260,21 +252,23 @@ class Laws:
         sight.holding = None
 
     def released(self, tap: Tap, job_id: int) -> None:
-        sight = self._held_by(tap, job_id)
+        sight = self._held_by(tap, job_id, None)
         self.disturbed = True
         if sight is None:
-            self._early.append((tap, job_id, None))
             return
         assert sight.holding is not None
         sight.returned_us = 0 if sight.holding.doubtful else self.now_us
         sight.holding = None
 
-    def _held_by(self, tap: Tap, job_id: int) -> Sight | None:
+    def _held_by(self, tap: Tap, job_id: int, result: bytes | None) -> Sight | None:
+        """The job, if its worker reports on it. A worker may also report on what it gets in this very turn."""
         sight = self.sights.get(job_id)
-        if sight is None or sight.holding is None or sight.holding.tap is not tap:
-            return None
-        until_us = sight.holding.until_us
-        return None if until_us and self.now_us > until_us else sight
+        holding = sight.holding if sight is not None else None
+        ours = holding is not None and holding.tap is tap
+        if holding is None or not ours or holding.doubtful:
+            self._early.append((tap, job_id, result))
+        late = holding is not None and 0 < holding.until_us < self.now_us
+        return sight if ours and not late else None
 
     def _lapsed(self, sight: Sight, holding: Holding) -> None:
         sight.holding = None

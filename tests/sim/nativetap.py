@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from hiringhall.core.errors import STORE_DOWN
-
 from .native import TERMS, Lines
 from .sights import Submit
 from .taps import Tap
@@ -107,7 +105,6 @@ class NativeTap(Tap):
             raise Violation("order", f"c{self.number} is told {told} and asked for nothing")
         submit = self._pending.popleft()
         if "refused" in told:
-            self._refused(submit, told["refused"] == STORE_DOWN)
             return
         if submit is not None:
             self.laws.created(submit, told["created"])

@@ -210,8 +210,8 @@ class Socket:
         self._connection = connection
         self._hall = hall
 
-    def write(self, data: bytes) -> None:
-        self._connection.write(data)
+    def write(self, messages: list[bytes]) -> None:
+        self._connection.write(b"".join(messages))
 
     def close(self) -> None:
         """Send what was written, then close."""

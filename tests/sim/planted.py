@@ -53,7 +53,7 @@ def _recall_nothing(self: Any, session: Any, withdrawn: Any, refusal: Any) -> No
 def _flush_out_of_order(self: Engine) -> None:
     for session in self.outbox:
         if session.pledges is None and session.sealed is not None and session.link is not None:
-            session.link.write(b"".join(session.out))
+            session.link.write(session.out)
             session.out.clear()
     self.outbox[:] = [session for session in self.outbox if session.out]
     _ENGINE_END(self)
@@ -142,7 +142,7 @@ def _join_unwatched(self: Scheduler, job: Any, spec: Any, watcher: Any) -> None:
 def _end_with_key(self: Floor, job: Any, state: int, code: int, result: bytes) -> None:
     _END(self, job, state, code, result)
     if job.key:
-        job.queue.keys[job.key] = job
+        self.keys.add(job)
 
 
 def _unwatch_only(self: Floor, job: Any, peer: Any) -> None:

@@ -106,8 +106,6 @@ class Sight:
         self.watchers: list[Tap] = []
         self.holding: Holding | None = None
         self.assignments = 0
-        self.moved_us = 0
-        """When it was last given to a worker, or done by one."""
         self.returned_us = 0
         """When its worker lost it or gave it back; it is next from then on."""
         self.losses = 0

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from hiringhall.dialects.session import Session
 
     from .laws import Laws
-    from .sights import Submit
 
 
 class Tap:
@@ -36,8 +35,6 @@ class Tap:
         self.watches: dict[int, int] = {}
         """How many ends it is still to hear, by job."""
         self.unwatched: dict[int, None] = {}
-        self.recalls = 0
-        """Watched submits that the store's trouble took back: see `known`."""
         self.asleep = False
         self.woken_us = 0
         laws.taps[number] = self
@@ -58,9 +55,6 @@ class Tap:
 
     def said(self, data: bytes) -> None:
         raise NotImplementedError
-
-    def _refused(self, submit: Submit | None, by_store: bool) -> None:
-        self.recalls += by_store and submit is not None and submit.watched
 
     def note(self, text: str) -> None:
         self.laws.world.note(f"c{self.number} {text}")

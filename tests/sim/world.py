@@ -16,7 +16,6 @@ START_US: Final = 1_700_000_000_000_000
 MS: Final = 1_000
 SECOND: Final = 1_000_000
 MINUTE: Final = 60 * SECOND
-TROUBLE: Final = "the disk is full"
 EVENTS_MAX: Final = 20_000
 """A run with more events than this goes in circles."""
 

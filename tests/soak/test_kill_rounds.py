@@ -1,4 +1,4 @@
-"""`make soak`: a hundred rounds of kill -9 at random moments; HALL_SOAK_SEED and HALL_SOAK_ROUNDS change them."""
+"""`make soak`: a hundred kills at random moments. HALL_SOAK_SEED and HALL_SOAK_ROUNDS ask for others."""
 
 from __future__ import annotations
 

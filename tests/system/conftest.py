@@ -30,7 +30,7 @@ def need() -> Callable[[str], None]:
 
 @pytest.fixture(scope="session")
 def server_kind() -> type[Server]:
-    """The hall. HALL_TEST_SERVER=gearmand puts gearmand in its place, to see what of a test the original does."""
+    """The hall; or gearmand with HALL_TEST_SERVER=gearmand, to see what of a test the original does."""
     return Gearmand if os.environ.get("HALL_TEST_SERVER") == "gearmand" else HallProcess
 
 

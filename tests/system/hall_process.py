@@ -150,21 +150,23 @@ class HallProcess(Server):
         *,
         hall: Mapping[str, object] | None = None,
         door: Mapping[str, object] | None = None,
+        limits: Mapping[str, object] | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(folder)
         self.data = folder / "data"
         self._hall = {"data": str(self.data), **(hall or {})}
         self._door = {"dialect": "gearman", **(door or {})}
+        self._limits = limits or {}
         self._environment = {**os.environ, "PYTHONPATH": CODE, **(environment or {})}
 
     def start(self) -> None:
         """Start it, or start it again on the same data and port; returns when it listens."""
         self.stop()
         config = self.folder / "hall.toml"
-        config.write_text(
-            _table("[hall]", self._hall) + _table("[[door]]", {**self._door, "address": self.address})
-        )
+        door = {**self._door, "address": self.address}
+        tables = (("[hall]", self._hall), ("[limits]", self._limits), ("[[door]]", door))
+        config.write_text("".join(_table(name, values) for name, values in tables))
         with self._errors.open("ab") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "hiringhall", "serve", "--json", "--config", str(config)],

@@ -28,6 +28,8 @@ def audit(hall: Scheduler) -> None:
     for name, queue in hall.queues.items():
         invariant(counts[name] == [queue.live, queue.ready, queue.leased], "a queue's counts are right")
         _audit_queue(hall, queue)
+    for job in hall.keys.all():
+        invariant(bool(job.key) and hall.jobs.get(job.id) is job, "a key belongs to a live job")
     for worker in hall.workers:
         _audit_worker(hall, worker)
     for ref, waiting in hall.graph.expected.items():
@@ -41,7 +43,7 @@ def audit(hall: Scheduler) -> None:
 
 def _audit_job(hall: Scheduler, job: Job) -> None:
     invariant(job.state < DONE, "a live job has not ended")
-    invariant(not job.key or job.queue.keys.get(job.key) is job, "a live job holds its key")
+    invariant(not job.key or hall.keys.find(job.queue, job.key) is job, "a live job holds its key")
     invariant((job.lease is not None) == (job.state == LEASED), "a job has a lease exactly while it is LEASED")
     if job.lease is not None:
         lease = job.lease
@@ -78,8 +80,6 @@ def _audit_queue(hall: Scheduler, queue: Queue) -> None:
             invariant(hall.jobs.get(job.id) is job, "a ready job is live")
             invariant(job.queue is queue and job.terms.priority == priority, "a job stands in its own lane")
     invariant(ready == queue.ready, "a queue's lanes hold its ready jobs")
-    for key, job in queue.keys.items():
-        invariant(job.key == key and hall.jobs.get(job.id) is job, "a key belongs to a live job")
     for worker in queue.workers:
         invariant(worker in hall.workers and queue in worker.abilities, "a queue's workers can do it")
     waking = sum(worker.waking is queue for worker in queue.workers)

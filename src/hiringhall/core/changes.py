@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable  # noqa: TC003 (compiled, a NamedTuple looks its types up)
 from typing import TYPE_CHECKING, NamedTuple
 
+from hiringhall.core.jobs import Terms  # noqa: TC001 (as above)
+
 if TYPE_CHECKING:
-    from hiringhall.core.jobs import Job, ParentRef, Terms
+    from hiringhall.core.jobs import Job, ParentRef
 
 
 class JobRow(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.archive import Archive
-from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, WRONG_STATE, Refusal, invariant
+from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, TOO_LARGE, WRONG_STATE, Refusal, invariant
 from hiringhall.core.graph import Graph
 from hiringhall.core.jobs import (
     CANCELLED,
@@ -25,6 +25,7 @@ from hiringhall.core.jobs import (
     Job,
     Lease,
 )
+from hiringhall.core.keys import Keys
 from hiringhall.core.ledger import Ledger
 from hiringhall.core.queues import Queue
 from hiringhall.core.timers import NEVER, Timers
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from hiringhall.core.peer import Peer
     from hiringhall.core.workers import Worker
 
+SWEEP_PAUSE_US: Final = 1_000_000
 EPOCH_SHIFT: Final = 36
 """A job's id is the boot epoch above this bit and a count below: 68 billion jobs a boot."""
 
@@ -93,6 +95,7 @@ class Floor:
         self.jobs: dict[int, Job] = {}
         self.queues: dict[bytes, Queue] = {}
         self.workers: dict[Worker, None] = {}
+        self.keys = Keys()
         self.counters = Counters()
         self.graph = Graph()
         self.archive = Archive(limits)
@@ -101,6 +104,7 @@ class Floor:
         self._last_id = epoch << EPOCH_SHIFT
         self._last_lease = 0
         self._last_worker = 0
+        self._swept_us = 0
         self._unsettled: list[Queue] = []
         self._doomed: list[Job] = []
         """Jobs that end because a parent failed; a list, so that a long chain is no deep recursion."""
@@ -111,16 +115,26 @@ class Floor:
         if queue is not None:
             return queue
         limits = self.limits
-        if not name or len(name) > limits.queue_name_bytes_max:
-            raise Refusal(BAD_REQUEST, f"a queue's name has 1 to {limits.queue_name_bytes_max} bytes")
+        if not name:
+            raise Refusal(BAD_REQUEST, "a queue has a name")
+        if len(name) > limits.queue_name_bytes_max:
+            text = f"a queue's name may have {limits.queue_name_bytes_max} bytes (queue_name_bytes_max)"
+            raise Refusal(TOO_LARGE, text)
         if len(self.queues) >= limits.queues_max:
-            for idle in [queue for queue in self.queues.values() if queue.idle]:
-                del self.queues[idle.name]
+            self._sweep_queues()
             if len(self.queues) >= limits.queues_max:
                 raise Refusal(HALL_FULL, f"the hall has {limits.queues_max} queues in use (queues_max)")
         queue = Queue(name)
         self.queues[name] = queue
         return queue
+
+    def _sweep_queues(self) -> None:
+        """Forget the queues that nothing refers to; not over and over, when there are none."""
+        if self.now_us - self._swept_us < SWEEP_PAUSE_US:
+            return
+        self._swept_us = self.now_us
+        for idle in [queue for queue in self.queues.values() if queue.idle]:
+            del self.queues[idle.name]
 
     def drop_queue(self, queue: Queue) -> None:
         if queue.live or queue.workers:
@@ -134,15 +148,11 @@ class Floor:
     def find_key(self, queue: bytes, key: bytes) -> Job | None:
         """The live job of a key."""
         found = self.queues.get(queue)
-        return found.keys.get(key) if found is not None else None
+        return self.keys.find(found, key) if found is not None else None
 
     def find_unique(self, key: bytes) -> Job | None:
         """The live job of a key, in whichever queue."""
-        for queue in self.queues.values():
-            job = queue.keys.get(key)
-            if job is not None:
-                return job
-        return None
+        return self.keys.find_any(key)
 
     def watch(self, job: Job, peer: Peer) -> None:
         """Have `peer` hear of a live job. Who watches twice hears twice."""
@@ -273,7 +283,7 @@ class Floor:
         queue.live -= 1
         del self.jobs[job.id]
         if job.key:
-            del queue.keys[job.key]
+            self.keys.remove(job)
         if state == DONE:
             self.counters.done += 1
         elif state == FAILED:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.core.errors import HALL_FULL, STALE_LEASE, Refusal
+from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, STALE_LEASE, Refusal
 from hiringhall.core.floor import Floor
 from hiringhall.core.jobs import (
     CANCELLED,
@@ -100,6 +100,8 @@ class Leasing(Floor):
 
     def offer(self, worker: Worker, slots: int) -> None:
         """The worker takes `slots` jobs pushed to it, from now on; a new offer replaces the one before."""
+        if slots < 0:
+            raise Refusal(BAD_REQUEST, "a worker offers no slots, or some")
         worker.credit = slots
         for queue in worker.abilities:
             if slots:

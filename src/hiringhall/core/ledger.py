@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hiringhall.core.changes import Batch, EndRow, JobRow, JobUpdate
+from hiringhall.core.graph import name_of
 from hiringhall.core.jobs import DONE, FAILED, LEASED, QUEUED
 
 if TYPE_CHECKING:
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def _parents(job: Job) -> tuple[ParentRef, ...]:
-    return tuple(job.parents) if job.parents is not None else ()
+    """By name where there is one: a parent that is only in memory may come again under its name."""
+    if job.parents is None:
+        return ()
+    return tuple([ref if parent is None else name_of(parent) for ref, parent in job.parents.items()])
 
 
 def _state(job: Job) -> int:

@@ -71,7 +71,6 @@ class Queue:
     """One kind of work."""
 
     __slots__ = (
-        "keys",
         "lanes",
         "leased",
         "live",
@@ -88,8 +87,6 @@ class Queue:
     def __init__(self, name: bytes) -> None:
         self.name = name
         self.lanes = [Lane() for _ in range(PRIORITIES)]
-        self.keys: dict[bytes, Job] = {}
-        """The live job of each key."""
         self.live = 0
         """Jobs that have not ended."""
         self.ready = 0

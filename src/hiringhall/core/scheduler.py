@@ -38,6 +38,7 @@ from hiringhall.core.jobs import (
     Terms,
 )
 from hiringhall.core.leasing import Leasing
+from hiringhall.core.queues import Queue
 from hiringhall.core.timers import NEVER
 from hiringhall.core.workers import Worker
 
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from hiringhall.core.changes import Batch, Loaded
     from hiringhall.core.jobs import JobSpec, ParentRef
     from hiringhall.core.peer import Peer
-    from hiringhall.core.queues import Queue
 
 
 class Scheduler(Leasing):
@@ -54,6 +54,8 @@ class Scheduler(Leasing):
     def submit(self, spec: JobSpec, watcher: Peer | None) -> Job:
         """Take a job in, or join a live one with the same queue and key."""
         limits = self.limits
+        if watcher is None and not spec.terms.detached:
+            raise Refusal(BAD_REQUEST, "a job that nobody watches must be detached")
         if len(spec.payload) > limits.payload_bytes_max:
             raise Refusal(TOO_LARGE, f"a payload may have {limits.payload_bytes_max} bytes (payload_bytes_max)")
         if spec.terms.durable:
@@ -68,7 +70,7 @@ class Scheduler(Leasing):
         if key:
             if len(key) > limits.key_bytes_max:
                 raise Refusal(TOO_LARGE, f"a key may have {limits.key_bytes_max} bytes (key_bytes_max)")
-            job = queue.keys.get(key)
+            job = self.keys.find(queue, key)
             if job is not None:
                 self._join(job, spec, watcher)
                 return job
@@ -85,7 +87,7 @@ class Scheduler(Leasing):
         self.jobs[job.id] = job
         queue.live += 1
         if key:
-            queue.keys[key] = job
+            self.keys.add(job)
         self.counters.submitted += 1
         if watcher is not None:
             self.watch(job, watcher)
@@ -126,7 +128,7 @@ class Scheduler(Leasing):
         if len(self.jobs) >= self.limits.jobs_max:
             raise Refusal(HALL_FULL, f"the hall holds {self.limits.jobs_max} jobs (jobs_max)")
         queue = self.queue(job.queue.name)
-        if job.key and job.key in queue.keys:
+        if job.key and self.keys.find(queue, job.key) is not None:
             raise Refusal(WRONG_STATE, "another job with its key is live; that one stands for it")
         self.archive.discard(job)
         job.failures = job.losses = job.ended_us = 0
@@ -138,7 +140,7 @@ class Scheduler(Leasing):
         job.queue = queue
         queue.live += 1
         if job.key:
-            queue.keys[job.key] = job
+            self.keys.add(job)
         self._move(job, QUEUED)
         self._enqueue(job, front=False)
         self.graph.adopt(job)
@@ -259,7 +261,7 @@ class Scheduler(Leasing):
         """Fill an empty hall with what the store kept."""
         self._last_id = loaded.epoch << EPOCH_SHIFT
         for end in loaded.ended:
-            job = Job(end.id, self.queue(end.queue), end.key, end.payload, end.terms, end.created_us)
+            job = Job(end.id, self._restore_queue(end.queue), end.key, end.payload, end.terms, end.created_us)
             job.state = end.state
             job.code = end.code
             job.attempts = end.attempts
@@ -272,7 +274,7 @@ class Scheduler(Leasing):
             self.archive.add(job)
         held: list[tuple[Job, tuple[ParentRef, ...]]] = []
         for row in loaded.jobs:
-            queue = self.queue(row.queue)
+            queue = self._restore_queue(row.queue)
             job = Job(row.id, queue, row.key, row.payload, row.terms, row.created_us)
             job.state = row.state
             job.attempts = row.attempts
@@ -283,7 +285,7 @@ class Scheduler(Leasing):
             self.jobs[job.id] = job
             queue.live += 1
             if row.key:
-                queue.keys[row.key] = job
+                self.keys.add(job)
             if row.state == HELD:
                 job.due_us = row.due_us
                 held.append((job, row.parents))
@@ -299,14 +301,31 @@ class Scheduler(Leasing):
                 self._release_child(job)
                 self._note(job)
 
+    def _restore_queue(self, name: bytes) -> Queue:
+        """A queue that was there before, whatever the limits are today."""
+        queue = self.queues.get(name)
+        if queue is None:
+            queue = self.queues[name] = Queue(name)
+        return queue
+
     def _restore_edge(self, child: Job, ref: ParentRef) -> None:
         if isinstance(ref, int):
-            parent = self.jobs.get(ref) or self.archive.find(ref)
+            parent = self.jobs.get(ref)
+            policy = child.terms.on_parent_failure
+            ended = self.archive.find(ref)
+            if ended is not None and ended.state == DONE:
+                return
+            if parent is None and policy != HOLD:
+                # It was only in memory, and is gone with the hall that knew it: as good as failed.
+                if policy == FAIL_WITH_PARENT:
+                    self.graph.expect(child, ref)
+                    self._doomed.append(child)
+                return
         else:
             parent = self.find_key(ref[0], ref[1])
-        if parent is None or parent.state > DONE:
+        if parent is None:
             self.graph.expect(child, ref)
-        elif parent.state != DONE:
+        else:
             self.graph.link(child, parent)
 
     def audit(self) -> None:

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 class Link(Protocol):
     """The transport's side of one connection, as the engine uses it."""
 
-    def write(self, data: bytes) -> None:
-        """Send in order. The transport closes a peer that lets more pile up than its limit."""
+    def write(self, messages: list[bytes]) -> None:
+        """Send in order; the list stays the caller's. Where there are no messages they are one stream.
+        The transport closes a peer that lets more pile up than its limit.
+        """
 
     def close(self) -> None:
         """Send what was written, then close."""
@@ -96,7 +98,9 @@ class Session(Peer):
         """The connection is gone; the core has been told."""
 
     def send(self, data: bytes) -> None:
-        """Say something that is true already."""
+        """Say something that is true already. After `finish` nothing more is said."""
+        if self.closing:
+            return
         out = self.out
         if not out:
             self.outbox.append(self)
@@ -130,6 +134,8 @@ class Session(Peer):
                 self.out.append(b"")
 
     def _pledge(self, job: Job | None, *, watching: bool, ending: bool) -> None:
+        if self.closing:
+            return
         if self.pledges is None:
             self.pledges = []
         self.pledges.append(Pledge(len(self.out) - 1, job, watching, ending))

@@ -114,6 +114,12 @@ class Driver:
             self.turn()
         session.receive(data)
 
+    def end_input(self, session: Session) -> None:
+        """The peer says no more: it works and waits no longer, but may still hear what it was promised."""
+        self.turn()
+        self.scheduler.leave(session)
+        session.finish()
+
     def part(self, session: Session) -> None:
         self.turn()
         self.engine.part(session)

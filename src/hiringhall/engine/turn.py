@@ -145,7 +145,7 @@ class Engine:
             session.sealed = None
             session.sealed_pledges = None
             if sealed is not None and session.link is not None:
-                session.link.write(b"".join(sealed))
+                session.link.write(sealed)
                 session.link.resume()
                 if session.closing and not session.out:
                     session.link.close()
@@ -244,7 +244,7 @@ class Engine:
         link = session.link
         session.pledges = None
         if link is not None:
-            link.write(out[0] if len(out) == 1 else b"".join(out))
+            link.write(out)
             if session.closing:
                 link.close()
         out.clear()

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import socket
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from hiringhall.dialects.session import Caller
 
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
     from hiringhall.dialects.session import Session
     from hiringhall.engine.driver import Driver
+
+
+APART_BYTES_MIN: Final = 16_384
+"""Messages at least this long are sent from where they are: many peers may be sent the same one."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +142,12 @@ class Connection(asyncio.Protocol):
         if session is not None and not session.closing:
             self._driver.receive(session, data)
 
+    def eof_received(self) -> bool:
+        """Keep the way out open: an acknowledgement may still wait for its commit."""
+        if self._session is not None:
+            self._driver.end_input(self._session)
+        return True
+
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
         self._transport = None
@@ -157,11 +167,16 @@ class Connection(asyncio.Protocol):
 
     # --- the engine's side
 
-    def write(self, data: bytes) -> None:
+    def write(self, messages: list[bytes]) -> None:
         transport = self._transport
         if transport is None:
             return
-        transport.write(data)
+        if len(messages) == 1:
+            transport.write(messages[0])
+        elif any(len(message) >= APART_BYTES_MIN for message in messages):
+            transport.writelines(messages)
+        else:
+            transport.write(b"".join(messages))
         if self._overfull and transport.get_write_buffer_size() > self._door.options.output_hard_bytes:
             transport.abort()
 

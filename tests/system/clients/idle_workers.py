@@ -15,6 +15,9 @@ import sys
 
 from hiringhall.dialects.gearman import wire
 
+TOGETHER = 100
+"""So many connect at once."""
+
 
 class Crowd:
     """What all of them have heard."""
@@ -70,10 +73,15 @@ async def main() -> None:
     host, _, port = address.rpartition(":")
     loop = asyncio.get_running_loop()
     crowd = Crowd()
+
+    def worker_made() -> IdleWorker:
+        return IdleWorker(crowd, function.encode())
+
     workers: list[IdleWorker] = []
-    for _ in range(int(count)):
-        _, worker = await loop.create_connection(lambda: IdleWorker(crowd, function.encode()), host, int(port))
-        workers.append(worker)
+    while len(workers) < int(count):
+        together = min(TOGETHER, int(count) - len(workers))
+        doors = [loop.create_connection(worker_made, host, int(port)) for _ in range(together)]
+        workers += [worker for _, worker in await asyncio.gather(*doors)]
     say("asleep", len(workers))
     while await loop.run_in_executor(None, sys.stdin.readline):
         crowd.echoes_missing = len(workers)

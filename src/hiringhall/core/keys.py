@@ -1,0 +1,69 @@
+"""Which live job has which key.
+
+The law: a key names at most one live job of each queue. One index serves "this key in that queue" and "this
+key, wherever": a key that only one queue uses, as most are, costs one entry and no more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiringhall.core.jobs import Job
+
+if TYPE_CHECKING:
+    from hiringhall.core.queues import Queue
+
+
+class Keys:
+    """The keys of all live jobs."""
+
+    __slots__ = ("_jobs",)
+
+    def __init__(self) -> None:
+        self._jobs: dict[bytes, Job | dict[Queue, Job]] = {}
+
+    def find(self, queue: Queue, key: bytes) -> Job | None:
+        """The job of a key in one queue."""
+        entry = self._jobs.get(key)
+        if entry is None:
+            return None
+        if isinstance(entry, Job):
+            return entry if entry.queue is queue else None
+        return entry.get(queue)
+
+    def find_any(self, key: bytes) -> Job | None:
+        """A job of a key, in whichever queue: the first that came."""
+        entry = self._jobs.get(key)
+        if entry is None or isinstance(entry, Job):
+            return entry
+        return next(iter(entry.values()))
+
+    def add(self, job: Job) -> None:
+        """The job has its key from now on; the key must be free in its queue."""
+        entry = self._jobs.get(job.key)
+        if entry is None:
+            self._jobs[job.key] = job
+        elif isinstance(entry, Job):
+            self._jobs[job.key] = {entry.queue: entry, job.queue: job}
+        else:
+            entry[job.queue] = job
+
+    def remove(self, job: Job) -> None:
+        """The job has ended: its key is free again."""
+        entry = self._jobs[job.key]
+        if isinstance(entry, Job):
+            del self._jobs[job.key]
+            return
+        del entry[job.queue]
+        if len(entry) == 1:
+            self._jobs[job.key] = next(iter(entry.values()))
+
+    def all(self) -> list[Job]:
+        """Every job that has a key."""
+        jobs: list[Job] = []
+        for entry in self._jobs.values():
+            if isinstance(entry, Job):
+                jobs.append(entry)
+            else:
+                jobs.extend(entry.values())
+        return jobs
