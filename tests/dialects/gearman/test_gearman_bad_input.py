@@ -85,10 +85,6 @@ def test_a_type_that_no_server_takes_is_an_error_and_the_stream_goes_on(room: Ro
         (wire.SUBMIT_REDUCE_JOB_BACKGROUND, 4),
         (wire.CAN_DO_TIMEOUT, 2),
         (wire.WORK_STATUS, 3),
-        (wire.WORK_COMPLETE, 2),
-        (wire.WORK_DATA, 2),
-        (wire.WORK_WARNING, 2),
-        (wire.WORK_EXCEPTION, 2),
     ],
 )
 def test_missing_arguments_are_an_error_and_the_stream_goes_on(

@@ -291,3 +291,18 @@ def test_while_the_hall_closes_nothing_is_handed_out(room: Room) -> None:
     client.submits(wire.SUBMIT_JOB_BG, b"f", b"", b"")
     room.hall.closing = True
     assert worker.say(wire.GRAB_JOB).say(wire.PRE_SLEEP).hears() == [(wire.NO_JOB, b"")]
+
+
+def test_a_result_without_data_may_leave_out_the_nul(room: Room) -> None:
+    client, worker = room.guest(), room.worker(b"f")
+    handle = client.submits(wire.SUBMIT_JOB, b"f", b"", b"")
+    worker.grabs()
+    assert worker.say(wire.WORK_DATA, handle).say(wire.WORK_COMPLETE, handle).hears() == []
+    assert client.hears() == [(wire.WORK_DATA, handle + b"\0"), (wire.WORK_COMPLETE, handle + b"\0")]
+
+
+def test_a_reduce_job_of_five_arguments_is_one_of_four(room: Room) -> None:
+    handle = room.guest().submits(wire.SUBMIT_REDUCE_JOB_BACKGROUND, b"f", b"u", b"sum", b"", b"data")
+    assert room.worker(b"f").say(wire.GRAB_JOB_ALL).hears() == [
+        (wire.JOB_ASSIGN_ALL, handle + b"\0f\0u\0sum\0data")
+    ]

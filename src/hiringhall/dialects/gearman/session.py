@@ -193,11 +193,12 @@ class GearmanSession(Session):
         )
 
     def _submit_reduce(self, packet_type: int, body: bytes) -> None:
-        # map 00 some-unique 00 reduce 00 payload
+        # map 00 some-unique 00 reduce 00 payload; libgearman sends an empty argument more before the payload
         args = wire.split(body, 4)
         if args is None:
             self.send(replies.incomplete(packet_type))
             return
+        args[3] = args[3].removeprefix(b"\0")
         extras = {"reducer": args[2]} if args[2] else None
         watcher = self if packet_type == wire.SUBMIT_REDUCE_JOB else None
         self._submit_special(args[0], args[1], args[3], self._door.terms[packet_type], watcher, 0, extras)
@@ -310,11 +311,10 @@ class GearmanSession(Session):
             self._send_with(replies.ASSIGN_UNIQ_HEAD, before, job.payload)
 
     def _report(self, packet_type: int, body: bytes) -> None:
-        # H:hall:68719476737 00 data
+        # H:hall:68719476737 00 data; Perl's worker leaves the NUL out when there is no data
         cut = body.find(b"\0")
         if cut < 0:
-            self.send(replies.incomplete(packet_type))
-            return
+            cut = len(body)
         data = body[cut + 1 :]
         try:
             lease = self._find_lease(body[:cut])
