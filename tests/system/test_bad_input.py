@@ -89,14 +89,14 @@ MISTAKES: Final[dict[str, tuple[bytes, str]]] = {
         wire.pack_request(wire.CAN_DO_TIMEOUT, b"resize", b"-1"),
         "INVALID_ARGUMENT",
     ),
-    "a result of nothing": (wire.pack_request(wire.WORK_COMPLETE, b"H:hall:1"), "INVALID_ARGUMENT"),
+    "a result of nothing": (wire.pack_request(wire.WORK_COMPLETE, b"H:hall:1"), "JOB_NOT_FOUND"),
     "progress without numbers": (wire.pack_request(wire.WORK_STATUS, b"H:hall:1", b"1"), "INVALID_ARGUMENT"),
     "an unknown handle": (wire.pack_request(wire.WORK_COMPLETE, b"H:hall:1", b"x"), "JOB_NOT_FOUND"),
     "no handle at all": (wire.pack_request(wire.WORK_FAIL, b"\xff" * 300), "JOB_NOT_FOUND"),
     "an unknown option": (wire.pack_request(wire.OPTION_REQ, b"telepathy"), "UNKNOWN_OPTION"),
     "a function with too long a name": (
         wire.pack_request(wire.SUBMIT_JOB, b"f" * 4096, b"", b"x"),
-        "INVALID_ARGUMENT",
+        "ARGUMENT_TOO_LARGE",
     ),
     "a unique too long": (
         wire.pack_request(wire.SUBMIT_JOB, b"resize", b"u" * 4096, b"x"),
