@@ -52,6 +52,8 @@ class Hall:
         self.up = False
         self.boot = 0
         self.turns = 0
+        self.restored_queues = 0
+        """Those that were there before, whatever the limit says."""
         self.turn_us_max = world.random.choice((1, 300, 4 * MS))
         """How long arrivals are gathered: with 1 nearly each has a turn of its own."""
         self.connections: dict[int, Connection] = {}
@@ -68,6 +70,7 @@ class Hall:
         self.engine = Engine(self.scheduler, self.disk.writer(self))
         house = House("1.0", 1, "ERROR", self._stopped)
         self.door = GearmanDoor(self.scheduler, self.options, house)
+        self.restored_queues = len(self.scheduler.queues)
         self.up = True
         self.turning = False
         self._timer_us = 0

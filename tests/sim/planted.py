@@ -266,6 +266,8 @@ def find(bug: str, seeds_max: int = SEEDS_MAX, *, audited: bool = True) -> Find 
                 Run(seed, audited=audited).play()
             except Violation as violation:
                 return Find(seed, violation.law)
+            except (AttributeError, TypeError):
+                raise  # what was planted does not fit the hall any more
             except Exception as error:  # noqa: BLE001 (a bug may break anything)
                 return Find(seed, type(error).__name__)
     return None

@@ -34,8 +34,8 @@ def check(laws: Laws, sight: Sight, submit: Submit) -> None:
 def _parent_met(laws: Laws, sight: Sight, submit: Submit, ref: ParentRef) -> None:
     """The parent has succeeded, or at least ended where that is enough."""
     parents = _parents(laws, ref)
-    if submit.on_parent_failure == HOLD and isinstance(ref, int) and parents[0].key:
-        # Who holds on for a failed parent waits for whoever has its name.
+    if isinstance(ref, int) and parents[0].key and (submit.on_parent_failure == HOLD or parents[0].gone):
+        # A parent that failed for a child that holds on, or died with the hall: its name will do.
         parents = _parents(laws, (parents[0].queue, parents[0].key))
     if any(parent.succeeded for parent in parents):
         return

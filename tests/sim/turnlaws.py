@@ -54,7 +54,7 @@ def _bounds(hall: Hall) -> None:
         raise Violation(
             "bounds", f"{len(scheduler.jobs)} jobs and {len(scheduler.archive)} ended ones are kept"
         )
-    if len(scheduler.queues) > limits.queues_max:
+    if len(scheduler.queues) > max(limits.queues_max, hall.restored_queues):
         raise Violation("bounds", f"there are {len(scheduler.queues)} queues")
     for connection in hall.connections.values():
         session = connection.session
@@ -100,7 +100,8 @@ def _in_order(laws: Laws, sight: Sight, scheduler: Scheduler) -> None:
     """No job that came later, or is less urgent, goes before one that was ready all the time."""
     submit = sight.submit
     assert submit is not None
-    if sight.assignments > 1 or sight.retried or not submit.plain:
+    taken = scheduler.jobs.get(sight.id)
+    if taken is None or taken.attempts > 1 or sight.assignments > 1 or sight.retried or not submit.plain:
         return
     for job in scheduler.jobs.values():
         if job.state != QUEUED or job.queue.name != submit.queue:

@@ -84,7 +84,8 @@ class Batch:
         """Ids to take out of the live jobs: each of them is in `ends` too."""
         self.ends: list[EndRow] = []
         self.revived: list[int] = []
-        """Ids to take out of the history: dead letters that run again, each of them in `inserts` too."""
+        """Ids to take out of the history: dead letters that run again, each of them in `inserts` too. One that
+        has ended again by now comes in `ends` instead: that line takes the place of the earlier one."""
         self.inserted: list[Job] = []
         """For the core only: the jobs behind `inserts`."""
         self.updated: list[Job] = []

@@ -204,7 +204,7 @@ class Engine:
     def _recall(self, session: Session, withdrawn: dict[int, Job], refusal: Refusal) -> None:
         """Replace the acknowledgements of jobs that were taken back; what else was pledged goes on waiting."""
         remaining: list[Pledge] = []
-        refused: dict[int, Job] = {}
+        refused: dict[int, int] = {}
         for pledge in session.pledges or ():
             job = pledge.job
             if job is None or job.id not in withdrawn:
@@ -212,9 +212,10 @@ class Engine:
             elif not pledge.ending:
                 session.out[pledge.place] = session.recalled(job, refusal)
                 if pledge.watching:
-                    refused[job.id] = job
+                    refused[job.id] = refused.get(job.id, 0) + 1
                     self.scheduler.forsake(job, session)
-            elif job.id in refused:
+            elif refused.get(job.id, 0):
+                refused[job.id] -= 1
                 session.out[pledge.place] = b""
         session.pledges = remaining or None
 
