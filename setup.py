@@ -13,7 +13,7 @@ from pathlib import Path
 
 from setuptools import setup
 
-COMPILED = ("core", "dialects", "engine")
+COMPILED = ("core", "dialects", "engine", "transports")
 BUILDS = {"bdist_wheel", "build", "build_ext", "editable_wheel"}
 """An installer also runs this file to ask for names and versions: nothing is compiled for that."""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from hiringhall.core.jobs import JobSpec, Terms
 from hiringhall.core.limits import Limits
 from hiringhall.core.scheduler import Scheduler
-from hiringhall.dialects.session import Caller, Session
+from hiringhall.dialects.session import Caller, Link, Session
 from hiringhall.engine.turn import Engine
 from hiringhall.storage.memory import MemoryStore
 
@@ -28,10 +28,11 @@ WATCHED: Final = Terms(durable=True)
 """On disk before it is acknowledged, and its submitter waits for the end."""
 
 
-class Wire:
+class Wire(Link):
     """The link of one peer: every write, and whether it is read from."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.writes: list[bytes] = []
         self._paused = False
         self.closed = False
@@ -127,11 +128,11 @@ class Room:
         return session, wire
 
     @contextmanager
-    def turn(self, after_us: int = 1) -> Iterator[None]:
+    def turn(self, after_us: int = 1, *, patient: bool = False) -> Iterator[None]:
         self.now_us += after_us
         self.engine.begin(self.now_us)
         yield
-        self.engine.end()
+        self.engine.end(patient=patient)
         self.core.audit()
 
     def busy(self) -> bool:

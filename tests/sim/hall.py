@@ -161,11 +161,17 @@ class Hall:
         boot = self.boot
         self.world.after(self.world.random.randrange(self.turn_us_max), lambda: self._end_turn(boot))
 
+    def _lose_patience(self, boot: int) -> None:
+        if boot == self.boot:
+            self.engine.lose_patience()
+
     def _end_turn(self, boot: int) -> None:
         if boot != self.boot:
             return
-        self.engine.end()
+        self.engine.end(patient=self.world.chance(0.5))
         self.turning = False
+        if self.engine.patient:
+            self.world.after(self.world.random.randrange(self.turn_us_max), lambda: self._lose_patience(boot))
         self._timer_us = 0
         try:
             self.laws.turn_ended(self)

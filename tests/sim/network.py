@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from hiringhall.dialects.session import Link
+
 from .world import MS, SECOND
 
 if TYPE_CHECKING:
@@ -203,10 +205,11 @@ class Connection:
             self._hall.parted(self)
 
 
-class Socket:
+class Socket(Link):
     """The `Link` that the engine holds: the connection's face towards the hall."""
 
     def __init__(self, connection: Connection, hall: Hall) -> None:
+        super().__init__()
         self._connection = connection
         self._hall = hall
 

@@ -7,7 +7,7 @@ makes it true.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
@@ -19,16 +19,19 @@ if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
 
 
-class Link(Protocol):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Link:
     """The transport's side of one connection, as the engine uses it."""
 
-    def write(self, messages: list[bytes]) -> None:
+    def write(self, messages: list[bytes]) -> None:  # noqa: ARG002
         """Send in order; the list stays the caller's. Where there are no messages they are one stream.
         The transport closes a peer that lets more pile up than its limit.
         """
+        raise BrokenLaw("a transport's link says how it writes")
 
     def close(self) -> None:
         """Send what was written, then close."""
+        raise BrokenLaw("a transport's link says how it closes")
 
     def pause(self) -> None:
         """Read no more from this peer: too much of what it asked for waits for the store."""

@@ -10,7 +10,7 @@ import asyncio
 import threading
 import time
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hiringhall.engine.turn import Engine
 from hiringhall.storage.contract import StoreError
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.dialects.session import Link, Session
     from hiringhall.storage.contract import Store
+
+
+PATIENT_TURNS_MAX: Final = 4
+"""In a busy hall clients hear of what happened in so many turns at once."""
 
 
 class Clock:
@@ -93,6 +97,10 @@ class Driver:
         self.engine = Engine(scheduler, self._store_thread)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turning = False
+        self._arrivals = 0
+        """Pieces of input in this turn."""
+        self._patient_turns = 0
+        """Turns in a row that kept the clients' part back."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_us = 0
         self._on_turn_end: list[Callable[[], None]] = []
@@ -112,6 +120,7 @@ class Driver:
     def receive(self, session: Session, data: bytes) -> None:
         if not self._turning:
             self.turn()
+        self._arrivals += 1
         session.receive(data)
 
     def end_input(self, session: Session) -> None:
@@ -189,14 +198,32 @@ class Driver:
     # --- turns
 
     def _end_turn(self) -> None:
-        self.engine.end()
+        # One arrival at a time is a hall at leisure: nobody gains by waiting.
+        self.engine.end(patient=self._arrivals > 1)
         self._turning = False
+        self._arrivals = 0
+        if self.engine.patient and not self._patient_turns:
+            self._stay_patient()
         if self._on_turn_end:
             for look in list(self._on_turn_end):
                 look()
         next_us = self.engine.next_deadline()
         if next_us and (self._timer is None or next_us < self._timer_us):
             self._set_timer(next_us)
+
+    def _stay_patient(self) -> None:
+        """Look for more input before the clients are sent their part."""
+        assert self._loop is not None
+        self._patient_turns += 1
+        self._loop.call_soon(self._lose_patience)
+
+    def _lose_patience(self) -> None:
+        """The loop has looked for input since: none came, or it came too often in a row."""
+        if self._turning and self._patient_turns < PATIENT_TURNS_MAX:
+            self._stay_patient()
+            return
+        self._patient_turns = 0
+        self.engine.lose_patience()
 
     def _set_timer(self, next_us: int) -> None:
         assert self._loop is not None

@@ -1,8 +1,8 @@
 """The turn, free of any event loop: the same code runs under asyncio and inside the simulator.
 
 The laws: the changes of a turn are one transaction, and one is under way at a time; a peer that was told
-a fact which must be on disk first is held back until the commit that holds it has returned, everybody
-else is flushed at once; a peer's messages keep their order; one write for each peer and turn.
+a fact which must be on disk first is held back until the commit that holds it has returned, nobody
+else waits for it; a peer's messages keep their order; at most one write for each peer and turn.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Engine:
         "_batch",
         "_gathering",
         "_linger_until_us",
+        "_patient",
         "_retry_due",
         "_retry_pause_us",
         "_retry_us",
@@ -59,6 +60,8 @@ class Engine:
         """Sessions whose `sealed` waits for it."""
         self._gathering: list[Session] = []
         """Sessions whose `out` waits for the next one, or for their own `sealed`."""
+        self._patient: list[Session] = []
+        """Sessions whose `out` may wait for that of the next turns; see `end`."""
         self._linger_until_us = 0
         """When the changes that nobody waits for are committed; 0: there are none."""
         self._retry_us = 0
@@ -83,16 +86,24 @@ class Engine:
             self._retry_us = 0
             self._retry_due = True
 
-    def end(self) -> None:
-        """A turn ends: match, start a commit if none is under way, send what may be sent."""
+    def end(self, *, patient: bool = False) -> None:
+        """A turn ends: match, start a commit if none is under way, send what may be sent.
+
+        In a busy hall the caller may ask for patience: workers are sent their part at once, others when
+        `lose_patience` is called, so that a client of many jobs hears of several with one write.
+        """
         scheduler = self.scheduler
         scheduler.settle()
+        if self._patient:
+            self._gather_patient()
         outbox = self.outbox
         for session in outbox:
-            if session.pledges is None and session.sealed is None:
-                self._flush(session)
-            else:
+            if session.pledges is not None or session.sealed is not None:
                 self._gathering.append(session)
+            elif patient and session.worker is None:
+                self._patient.append(session)
+            else:
+                self._flush(session)
         outbox.clear()
         if self._batch is None:
             if scheduler.store_trouble:
@@ -108,6 +119,28 @@ class Engine:
         for session in self._gathering:
             if len(session.out) > HELD_MESSAGES_MAX and session.link is not None:
                 session.link.pause()
+
+    @property
+    def patient(self) -> bool:
+        """Somebody waits for `lose_patience`."""
+        return len(self._patient) > 0
+
+    def lose_patience(self) -> None:
+        """Send what was kept back for the sake of fewer writes."""
+        self._gather_patient()
+        for session in self._patient:
+            self._flush(session)
+        self._patient.clear()
+
+    def _gather_patient(self) -> None:
+        """Who has pledged something since waits for the commit like everybody who did."""
+        patient: list[Session] = []
+        for session in self._patient:
+            if session.pledges is None:
+                patient.append(session)
+            else:
+                self._gathering.append(session)
+        self._patient = patient
 
     def _lingered(self) -> bool:
         """Whether changes that nobody waits for have waited long enough."""
@@ -165,6 +198,8 @@ class Engine:
             self._unseal(session)
         self._sealed = []
         for session in self._gathering:
+            self._recall(session, withdrawn, refusal)
+        for session in self._patient:
             self._recall(session, withdrawn, refusal)
         for session in self.outbox:
             self._recall(session, withdrawn, refusal)

@@ -9,13 +9,13 @@ import asyncio
 import contextlib
 import socket
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from hiringhall.dialects.session import Caller
+from hiringhall.dialects.session import Caller, Link
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from hiringhall.dialects.session import Session
     from hiringhall.engine.driver import Driver
@@ -61,14 +61,16 @@ class TcpDoor:
         """Listen; the address that was bound."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: Connection(self),
+            lambda: cast("asyncio.Protocol", Connection(self)),
             host,
             port,
             backlog=self.options.backlog,
             ssl=self.options.tls,
             reuse_address=True,
         )
-        bound = self._server.sockets[0].getsockname()
+        # A list with uvloop, a tuple with asyncio: compiled, only what both are will do.
+        sockets: Sequence[socket.socket] = cast("Any", self._server).sockets
+        bound = sockets[0].getsockname()
         return str(bound[0]), int(bound[1])
 
     def close_listener(self) -> None:
@@ -95,12 +97,13 @@ class TcpDoor:
             self._emptied.set()
 
 
-class Connection(asyncio.Protocol):
-    """One peer's connection: the `Link` of its session."""
+class Connection(Link):
+    """One peer's connection: asyncio's protocol on one side, the `Link` of its session on the other."""
 
     __slots__ = ("_door", "_driver", "_held", "_overfull", "_session", "_transport")
 
     def __init__(self, door: TcpDoor) -> None:
+        super().__init__()
         self._door = door
         self._driver = door.driver
         self._session: Session | None = None
@@ -173,7 +176,7 @@ class Connection(asyncio.Protocol):
             return
         if len(messages) == 1:
             transport.write(messages[0])
-        elif any(len(message) >= APART_BYTES_MIN for message in messages):
+        elif len(max(messages, key=len)) >= APART_BYTES_MIN:
             transport.writelines(messages)
         else:
             transport.write(b"".join(messages))

@@ -1,0 +1,80 @@
+"""A busy hall: workers are answered at once, the others a few turns' news at a time."""
+
+from __future__ import annotations
+
+import pytest
+from engine_room import Room
+
+
+@pytest.fixture
+def room() -> Room:
+    return Room()
+
+
+def test_a_client_hears_of_several_turns_with_one_write(room: Room) -> None:
+    ann, wire = room.peer("ann")
+    for number in (1, 2, 3):
+        with room.turn(patient=True):
+            ann.send(b"%d|" % number)
+    assert room.engine.patient
+    assert wire.writes == []
+    room.engine.lose_patience()
+    assert wire.writes == [b"1|2|3|"]
+    assert not room.engine.patient
+
+
+def test_a_worker_is_answered_at_once(room: Room) -> None:
+    bob, wire = room.worker("bob")
+    with room.turn(patient=True):
+        bob.send(b"work|")
+    assert wire.writes == [b"work|"]
+
+
+def test_a_pledge_behind_patience_is_kept_like_any_other(room: Room) -> None:
+    ann, wire = room.peer("ann")
+    with room.turn(patient=True):
+        ann.send(b"first|")
+    with room.turn(patient=True):
+        room.submit(ann, "a")
+    room.engine.lose_patience()
+    assert wire.writes == []
+    room.turn_that_commits()
+    assert wire.writes == [b"first|accepted a|"]
+
+
+@pytest.mark.parametrize("patience_ends_first", [True, False])
+def test_a_pledge_behind_patience_is_recalled_like_any_other(room: Room, patience_ends_first: bool) -> None:
+    ann, wire = room.peer("ann")
+    with room.turn(patient=True):
+        ann.send(b"first|")
+    with room.turn(patient=True):
+        room.submit(ann, "a")
+    if patience_ends_first:
+        room.engine.lose_patience()
+    room.turn_that_fails()
+    room.engine.lose_patience()
+    assert wire.writes == [b"first|refused a: disk full|"]
+
+
+def test_a_pledge_of_the_turn_in_which_the_store_fails_is_recalled_behind_patience(room: Room) -> None:
+    ann, wire = room.peer("ann")
+    eve, _ = room.peer("eve")
+    with room.turn():
+        room.submit(eve, "e")
+    with room.turn(patient=True):
+        ann.send(b"first|")
+    with room.turn(patient=True):
+        room.submit(ann, "a")
+        room.fail()
+    room.engine.lose_patience()
+    assert wire.writes == [b"first|refused a: disk full|"]
+
+
+def test_who_parts_is_not_written_to(room: Room) -> None:
+    ann, wire = room.peer("ann")
+    with room.turn(patient=True):
+        ann.send(b"first|")
+    with room.turn(patient=True):
+        room.engine.part(ann)
+    room.engine.lose_patience()
+    assert wire.writes == []
