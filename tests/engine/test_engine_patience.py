@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from engine_room import Room
 
+from hiringhall.engine.turn import PATIENT_BYTES_MAX
+
 
 @pytest.fixture
 def room() -> Room:
@@ -78,3 +80,30 @@ def test_who_parts_is_not_written_to(room: Room) -> None:
         room.engine.part(ann)
     room.engine.lose_patience()
     assert wire.writes == []
+
+
+def test_who_is_to_be_told_much_is_told_at_once(room: Room) -> None:
+    ann, wire = room.peer("ann")
+    half = bytes(PATIENT_BYTES_MAX // 2)
+    with room.turn(patient=True):
+        ann.send(half)
+    assert wire.writes == []
+    with room.turn(patient=True):
+        ann.send(half)
+    assert wire.writes == [half + half]
+    with room.turn(patient=True):
+        ann.send(half + half)
+    assert wire.writes[1:] == [half + half]
+
+
+def test_an_acknowledgement_that_is_one_too_many_still_waits_for_its_commit(room: Room) -> None:
+    ann, wire = room.peer("ann")
+    ann.out_bytes_max = 5
+    with room.turn():
+        room.submit(ann, "a")
+        ann.send(b"never said")
+    assert wire.writes == []
+    assert ann.closing
+    room.turn_that_commits()
+    assert wire.writes == [b"accepted a|"]
+    assert wire.closed

@@ -7,7 +7,7 @@ makes it true.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
@@ -38,6 +38,9 @@ class Link:
 
     def resume(self) -> None:
         """Read again."""
+
+
+OUT_BYTES_MAX: Final = 256 << 20
 
 
 class Caller:
@@ -81,6 +84,10 @@ class Session(Peer):
         """The engine's list of sessions with something in `out`; shared by all of them."""
         self.out: list[bytes] = []
         """What to send, in order. The session is in `outbox` exactly while this is not empty."""
+        self.out_bytes = 0
+        """The length of `out`."""
+        self.out_bytes_max = OUT_BYTES_MAX
+        """With more than this to say at once the session closes; set by the transport."""
         self.pledges: list[Pledge] | None = None
         """What in `out` is true only after a commit."""
         self.sealed: list[bytes] | None = None
@@ -100,32 +107,34 @@ class Session(Peer):
     def parted(self) -> None:
         """The connection is gone; the core has been told."""
 
-    def send(self, data: bytes) -> None:
-        """Say something that is true already. After `finish` nothing more is said."""
+    def send(self, data: bytes) -> bool:
+        """Say something that is true already. After `finish` nothing more is said: then it is False."""
         if self.closing:
-            return
+            return False
         out = self.out
         if not out:
             self.outbox.append(self)
         out.append(data)
+        self.out_bytes += len(data)
+        if self.out_bytes > self.out_bytes_max:
+            self.closing = True
+        return True
 
     def pledge(self, data: bytes) -> None:
         """Say something that is true only once this turn's changes are on disk."""
-        self.send(data)
-        self._pledge(None, watching=False, ending=False)
+        if self.send(data):
+            self._pledge(None, watching=False, ending=False)
 
     def acknowledge(self, job: Job, data: bytes, *, watching: bool = False) -> None:
         """Tell somebody who asked for a durable job that it is taken in: a pledge until it is on disk."""
-        self.send(data)
-        if job.terms.durable and not job.stored:
+        if self.send(data) and job.terms.durable and not job.stored:
             self._pledge(job, watching=watching, ending=False)
 
     def conclude(self, job: Job, data: bytes) -> None:
         """Tell a watcher how `job` ended: a pledge when it is durable. It goes with an acknowledgement that is
         recalled.
         """
-        self.send(data)
-        if job.terms.durable:
+        if self.send(data) and job.terms.durable:
             self._pledge(job, watching=False, ending=True)
 
     def finish(self) -> None:
@@ -137,8 +146,6 @@ class Session(Peer):
                 self.out.append(b"")
 
     def _pledge(self, job: Job | None, *, watching: bool, ending: bool) -> None:
-        if self.closing:
-            return
         if self.pledges is None:
             self.pledges = []
         self.pledges.append(Pledge(len(self.out) - 1, job, watching, ending))

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 HELD_MESSAGES_MAX: Final = 20_000
 """A peer with more than this waiting for the store is not read from until the commit returns."""
+PATIENT_BYTES_MAX: Final = 65_536
+"""Who is to be told more than this is told at once, however busy the hall is."""
 LINGER_US: Final = 10_000
 """Changes that nobody waits for may linger for so long, so that more of them share a commit."""
 LINGER_CHANGES_MAX: Final = 2_000
@@ -100,7 +102,7 @@ class Engine:
         for session in outbox:
             if session.pledges is not None or session.sealed is not None:
                 self._gathering.append(session)
-            elif patient and session.worker is None:
+            elif patient and session.worker is None and session.out_bytes < PATIENT_BYTES_MAX:
                 self._patient.append(session)
             else:
                 self._flush(session)
@@ -133,13 +135,17 @@ class Engine:
         self._patient.clear()
 
     def _gather_patient(self) -> None:
-        """Who has pledged something since waits for the commit like everybody who did."""
+        """Who has pledged something since waits for the commit as others do; who is to be told much is told
+        now.
+        """
         patient: list[Session] = []
         for session in self._patient:
-            if session.pledges is None:
+            if session.pledges is not None:
+                self._gathering.append(session)
+            elif session.out_bytes < PATIENT_BYTES_MAX:
                 patient.append(session)
             else:
-                self._gathering.append(session)
+                self._flush(session)
         self._patient = patient
 
     def _lingered(self) -> bool:
@@ -216,6 +222,7 @@ class Engine:
             session.sealed = session.out
             session.sealed_pledges = session.pledges
             session.out = []
+            session.out_bytes = 0
             session.pledges = None
         self._sealed = self._gathering
         self._gathering = []
@@ -234,6 +241,7 @@ class Engine:
                 pledge.place += len(sealed)
             pledges = (pledges or []) + session.pledges
         session.out = sealed + session.out
+        session.out_bytes += sum([len(message) for message in sealed])
         session.pledges = pledges
 
     def _recall(self, session: Session, withdrawn: dict[int, Job], refusal: Refusal) -> None:
@@ -284,3 +292,4 @@ class Engine:
             if session.closing:
                 link.close()
         out.clear()
+        session.out_bytes = 0

@@ -138,6 +138,7 @@ class Connection(Link):
         peer = transport.get_extra_info("peername")
         address = str(peer[0]) if isinstance(peer, tuple) and peer else ""
         self._session = door.make_session(Caller(address, sock.fileno() if sock is not None else -1))
+        self._session.out_bytes_max = options.output_hard_bytes
         self._driver.join(self._session, self)
 
     def data_received(self, data: bytes) -> None:

@@ -198,3 +198,16 @@ def test_however_it_is_cut_the_same_is_said(pieces: list[bytes], step: int) -> N
     for start in range(0, len(stream), step):
         drip.say_bytes(stream[start : start + step])
     assert drip.reads() == whole
+
+
+@pytest.mark.parametrize("asking", [wire.pack_request(wire.ECHO_REQ, bytes(100)), b"status\n"])
+def test_who_asks_for_more_than_can_be_sent_is_closed_in_the_middle(room: Room, asking: bytes) -> None:
+    """A small question may have a large answer, and many fit into one piece of input."""
+    for number in range(100):
+        room.hall.queue(b"function-%d" % number)
+    guest = room.guest()
+    guest.session.out_bytes_max = 10_000
+    guest.session.receive(asking * 1000 + wire.pack_request(wire.SUBMIT_JOB_BG, b"f", b"", b""))
+    assert guest.session.closing
+    assert guest.session.out_bytes < 15_000
+    assert not room.hall.jobs

@@ -65,6 +65,8 @@ class GearmanSession(Session):
             at = self._receive_text(data, 0)
         while not self.closing:
             for packet_type, body in reader.feed(data, at):
+                if self.closing:
+                    return
                 self._take_in(packet_type, body)
             error = reader.error
             if error is None:
@@ -82,7 +84,7 @@ class GearmanSession(Session):
         """Text commands, as many as follow each other; says where in `data` the next packet starts."""
         lines = self._lines or admin.Lines()
         end = len(data)
-        while at < end and (lines.partial or data[at] != 0):
+        while at < end and not self.closing and (lines.partial or data[at] != 0):
             at = lines.feed(data, at)
             line = lines.take()
             if line is not None:
