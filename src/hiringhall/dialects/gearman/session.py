@@ -65,8 +65,6 @@ class GearmanSession(Session):
             at = self._receive_text(data, 0)
         while not self.closing:
             for packet_type, body in reader.feed(data, at):
-                if self.closing:
-                    return
                 self._take_in(packet_type, body)
             error = reader.error
             if error is None:
@@ -97,6 +95,8 @@ class GearmanSession(Session):
 
     def _take_in(self, packet_type: int, body: bytes) -> None:
         """The most frequent packets stand first."""
+        if self.closing:
+            return
         if packet_type == wire.SUBMIT_JOB:
             self._submit(packet_type, body, self)
         elif packet_type == wire.WORK_COMPLETE:
