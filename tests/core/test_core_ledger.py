@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hall_recorder import BACKGROUND, SECOND_US, Disk, Hall, Person
+from hall_recorder import BACKGROUND, DETACHED, SECOND_US, Disk, Hall, Person
 
 from hiringhall.core.jobs import (
     CANCELLED,
@@ -410,3 +410,11 @@ def test_a_job_in_work_survives_the_trouble_if_it_was_stored(hall: Hall) -> None
     assert job.state == LEASED
     hall.core.finish(lease, b"")
     assert len(hall.commit().ends) == 1
+
+
+def test_a_job_in_memory_lives_on_when_a_durable_join_is_taken_back(hall: Hall) -> None:
+    job = hall.submit("a", key="k", terms=DETACHED)
+    hall.submit("a", key="k", terms=BACKGROUND)
+    assert job.terms.durable
+    assert hall.commit_fails() == ["a"]
+    assert (job.state, job.terms.durable, job.terms.detached) == (QUEUED, False, True)

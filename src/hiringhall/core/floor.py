@@ -294,7 +294,8 @@ class Floor:
         if watchers is not None:
             job.watchers = None
             for peer in watchers:
-                peer.watching.pop(job.id, None)
+                if job.id in peer.watching:
+                    del peer.watching[job.id]
                 peer.ended(job)
         kept = job.terms.durable or job.children is not None
         if job.children is not None:

@@ -163,6 +163,7 @@ class Job(Timed):
 
     __slots__ = (
         "attempts",
+        "before",
         "children",
         "code",
         "created_us",
@@ -198,6 +199,8 @@ class Job(Timed):
         self.key = key
         self.payload = payload
         self.terms = terms
+        self.before: Terms | None = None
+        """Its terms before another submit made it durable, until it is on disk."""
         self.state = QUEUED
         self.created_us = created_us
         self.started_us = 0

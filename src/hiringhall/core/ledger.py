@@ -127,6 +127,7 @@ class Ledger:
         for job in batch.inserted:
             job.stored = True
             job.logged = False
+            job.before = None
         for job in batch.ended:
             job.stored = False
             job.logged = True

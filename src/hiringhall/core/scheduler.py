@@ -110,6 +110,8 @@ class Scheduler(Leasing):
         if watcher is not None:
             self.watch(job, watcher)
         if (spec.terms.durable and not job.terms.durable) or (spec.terms.detached and not job.terms.detached):
+            if not job.terms.durable and spec.terms.durable:
+                job.before = job.terms
             job.terms = _terms_with(
                 job.terms,
                 durable=job.terms.durable or spec.terms.durable,
@@ -244,7 +246,8 @@ class Scheduler(Leasing):
             withdrawn[job.id] = job
             self.ledger.forget(job)
             self.counters.withdrawn += 1
-            job.terms = _terms_with(job.terms, durable=False, detached=False)
+            job.terms = job.before or _terms_with(job.terms, durable=False, detached=False)
+            job.before = None
             if job.state >= DONE:
                 self.archive.discard(job)
         return withdrawn
@@ -252,7 +255,7 @@ class Scheduler(Leasing):
     def drop_withdrawn(self, withdrawn: dict[int, Job]) -> None:
         """Once the submitters are refused: what nobody else waits for goes, the rest lives on in memory."""
         for job in withdrawn.values():
-            if job.state < DONE and job.watchers is None:
+            if job.state < DONE and self._abandoned(job):
                 if job.key:
                     self.graph.forget(job)
                 self._cancel(job, WITHDRAWN, b"the store failed before the job was acknowledged")

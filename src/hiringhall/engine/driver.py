@@ -199,7 +199,7 @@ class Driver:
 
     def _end_turn(self) -> None:
         # One arrival at a time is a hall at leisure: nobody gains by waiting.
-        self.engine.end(patient=self._arrivals > 1)
+        self.engine.end(patient=self._arrivals > 1 and not self.scheduler.closing)
         self._turning = False
         self._arrivals = 0
         if self.engine.patient and not self._patient_turns:

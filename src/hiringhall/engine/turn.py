@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hiringhall.core.changes import Batch
     from hiringhall.core.jobs import Job
     from hiringhall.core.scheduler import Scheduler
-    from hiringhall.dialects.session import Pledge, Session
+    from hiringhall.dialects.session import Link, Pledge, Session
 
 HELD_MESSAGES_MAX: Final = 20_000
 """A peer with more than this waiting for the store is not read from until the commit returns."""
@@ -288,8 +288,13 @@ class Engine:
         link = session.link
         session.pledges = None
         if link is not None:
-            link.write(out)
+            _send(link, out)
             if session.closing:
                 link.close()
         out.clear()
         session.out_bytes = 0
+
+
+def _send(link: Link, messages: list[bytes]) -> None:
+    # Compiled, a call on what may be None is looked up by name; on a Link it is not.
+    link.write(messages)

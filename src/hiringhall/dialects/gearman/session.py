@@ -45,6 +45,9 @@ class GearmanSession(Session):
         """Set while a text command has begun and not ended."""
         self._exceptions = door.options.exceptions_by_default
         """The peer wants to hear WORK_EXCEPTION."""
+        self._leased: Lease | None = None
+        """The lease handed out last, and its handle: most reports are about it."""
+        self._leased_handle = b""
         self._excepted = 0
         """The job this worker raised an exception for last: some send a WORK_FAIL after it."""
         door.sessions[self] = None
@@ -302,6 +305,8 @@ class GearmanSession(Session):
         if job.id == self._excepted:
             self._excepted = 0
         handle = self._door.handle(job.id)
+        self._leased = lease
+        self._leased_handle = handle
         if packet_type == wire.GRAB_JOB:
             self._send_with(replies.ASSIGN_HEAD, handle + b"\0" + job.queue.name + b"\0", job.payload)
             return
@@ -353,6 +358,9 @@ class GearmanSession(Session):
             self.send(replies.refused(refusal))
 
     def _find_lease(self, handle: bytes) -> Lease:
+        lease = self._leased
+        if lease is not None and handle == self._leased_handle and lease.job.lease is lease:
+            return lease
         return self._hall.find_lease(self._as_worker(), self._door.job_id(handle))
 
     # --- notices
