@@ -236,7 +236,7 @@ def _parse_quantity(kind: type, written: object) -> object:
     for quantity in QUANTITIES:
         if kind is quantity:
             return quantity.parse(written)
-    raise NotImplementedError(kind)
+    raise TypeError(f"{kind} is none of the quantities that a setting can have")
 
 
 def _suggest(name: str, known: list[str]) -> str:

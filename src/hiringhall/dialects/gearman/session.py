@@ -155,8 +155,11 @@ class GearmanSession(Session):
         payload = body[second + 1 :]
         if key == b"-":
             key = data_key(payload)
+        self._hand_in(JobSpec(queue, payload, key, self._door.terms[packet_type]), watcher)
+
+    def _hand_in(self, spec: JobSpec, watcher: Session | None) -> None:
         try:
-            job = self._hall.submit(JobSpec(queue, payload, key, self._door.terms[packet_type]), watcher)
+            job = self._hall.submit(spec, watcher)
         except Refusal as refusal:
             self.send(replies.refused(refusal))
             return
@@ -219,16 +222,7 @@ class GearmanSession(Session):
         extras: dict[str, bytes] | None,
     ) -> None:
         key = data_key(payload) if unique == b"-" else unique
-        try:
-            job = self._hall.submit(JobSpec(queue, payload, key, terms, due_us, (), extras), watcher)
-        except Refusal as refusal:
-            self.send(replies.refused(refusal))
-            return
-        created = replies.created(self._door.handle(job.id))
-        if watcher is None:
-            self.acknowledge(job, created)
-        else:
-            self.send(created)
+        self._hand_in(JobSpec(queue, payload, key, terms, due_us, (), extras), watcher)
 
     def _tell_status(self, body: bytes) -> None:
         handle = body.partition(b"\0")[0]
