@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import ssl
 import subprocess
@@ -32,9 +31,7 @@ class Authority(NamedTuple):
 
 
 def missing(program: str) -> None:
-    """In CI a missing program is a failure, elsewhere a skip that says so."""
-    if os.environ.get("CI", "").lower() in {"1", "true", "yes"}:
-        pytest.fail(f"missing: {program}")
+    """Say what a test lacks; see tests/conftest.py for what becomes of it."""
     pytest.skip(f"missing: {program}")
 
 

@@ -18,9 +18,7 @@ _FILLER_BYTES: Final = 4096
 
 
 def lacking(what: str) -> None:
-    """In CI what these tests need has to be there; elsewhere its lack is a skip that says so."""
-    if os.environ.get("CI", "").lower() in {"1", "true", "yes"}:
-        pytest.fail(what)
+    """Say what a test lacks; see tests/conftest.py for what becomes of it."""
     pytest.skip(what)
 
 

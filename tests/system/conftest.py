@@ -16,14 +16,11 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def need() -> Callable[[str], None]:
-    """Called with what is missing: in CI that is a failure, elsewhere a skip that says what to do."""
+    """Called with what is missing, if anything; see tests/conftest.py for what becomes of it."""
 
     def check(missing: str) -> None:
         if missing:
-            advice = f"missing: {missing}; get it with scripts/install-test-clients and `make test`"
-            if os.environ.get("CI", "").lower() in {"1", "true", "yes"}:
-                pytest.fail(advice)
-            pytest.skip(advice)
+            pytest.skip(f"missing: {missing}; get it with scripts/install-test-clients and `make test`")
 
     return check
 
