@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import encodings.idna  # noqa: F401 (uvloop looks it up late, when a change of user may hide it)
 import errno
 import gc
@@ -22,31 +21,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import uvloop
+import zmq.auth
 
-from hiringhall import __version__
 from hiringhall.config.quantities import Address
+from hiringhall.config.schema import TcpDoorSettings, ZmqDoorSettings
 from hiringhall.core.errors import BrokenLaw
 from hiringhall.core.limits import SECOND_US
-from hiringhall.dialects.gearman.door import GearmanDoor, House
-from hiringhall.dialects.gearman.session import GearmanSession
-from hiringhall.doors import GearmanDoorSettings
+from hiringhall.doors.dialect import Process
+from hiringhall.doors.dwork import DWORK
+from hiringhall.doors.gearman import GEARMAN
 from hiringhall.engine.driver import Clock, Driver
 from hiringhall.engine.recovery import open_scheduler
 from hiringhall.storage.contract import StoreError
 from hiringhall.storage.memory import MemoryStore
 from hiringhall.storage.sqlite import SqliteStore
 from hiringhall.transports.tcp import TcpDoor, TcpOptions
+from hiringhall.transports.zmq import Curve, ZmqDoor, ZmqOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hiringhall.config.schema import Config, DoorSettings, TlsSettings
-    from hiringhall.core.scheduler import Scheduler
-    from hiringhall.dialects.session import Caller, Session
+    from hiringhall.config.schema import Config, CurveSettings, DoorSettings, TlsSettings
+    from hiringhall.doors.dialect import Endpoint
     from hiringhall.storage.contract import Store
 
-GEARMAND_VERSION: Final = "1.1.20"
-"""The gearmand that the Gearman door can stand in for."""
 DATABASE: Final = "hall.sqlite3"
 DEFAULT_DOORS: Final = ("gearman=127.0.0.1:4730",)
 
@@ -66,43 +64,9 @@ class HallError(Exception):
     """Why the hall cannot open, in one line for the person who runs it."""
 
 
-class Process(NamedTuple):
-    """What a dialect may tell about the process, and do to it."""
-
-    pid: int
-    log_level: str
-    """debug, info, warning or error."""
-    stop: Callable[[bool], None]
-    """True: let running jobs finish first."""
-
-
-class Dialect(NamedTuple):
-    """What it takes to open a door of one dialect."""
-
-    settings: type[DoorSettings]
-    make_sessions: Callable[[Scheduler, Any, Process], Callable[[Caller], Session]]
-    """The scheduler, the door's settings and the process: what makes a session of each caller."""
-    first_job: Callable[[Address], str]
-    """A line to paste that runs a first job through a door at this address."""
-
-
-def _gearman_sessions(
-    scheduler: Scheduler, settings: GearmanDoorSettings, process: Process
-) -> Callable[[Caller], Session]:
-    version = f"{GEARMAND_VERSION}+hiringhall-{__version__}"
-    house = House(version, process.pid, process.log_level.upper(), process.stop)
-    door = GearmanDoor(scheduler, settings.options(), house)
-    return lambda caller: GearmanSession(caller, door)
-
-
-def _gearman_first_job(address: Address) -> str:
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address.host, address.host)  # noqa: S104 (a reader's view)
-    at = f"gearman -h {host} -p {address.port} -f rev"
-    return f"({at} -w -c 1 -- rev &) ; {at} hello"
-
-
 DIALECTS: Final = {
-    "gearman": Dialect(GearmanDoorSettings, _gearman_sessions, _gearman_first_job),
+    "gearman": GEARMAN,
+    "dwork": DWORK,
 }
 """Every dialect the hall can speak. A new one is a line here."""
 
@@ -113,8 +77,11 @@ class OpenDoor(NamedTuple):
     """A door people can come in by."""
 
     dialect: str
+    role: str
+    """Which of the door's endpoints it is; empty where there is one."""
     address: Address
-    tls: bool
+    shield: str
+    """TLS or CURVE; empty: nothing encrypts it."""
     first_job: str
     """Empty behind TLS, where a line to paste would need certificates."""
 
@@ -146,7 +113,7 @@ class Hall:
             raise HallError(str(error)) from error
         self._recovered = len(scheduler.jobs)
         self._driver = Driver(scheduler, store, _store_trouble, clock)
-        self._doors: list[TcpDoor] = []
+        self._doors: list[TcpDoor | ZmqDoor] = []
         self._draining = asyncio.Event()
         self._stopping = asyncio.Event()
         self._broken: BaseException | None = None
@@ -227,20 +194,29 @@ class Hall:
         doors: list[OpenDoor] = []
         for index, settings in enumerate(self._config.door):
             dialect = DIALECTS[settings.dialect]
-            make_session = dialect.make_sessions(self._driver.scheduler, settings, process)
-            options = tcp_options(settings, index)
-            if options.connections_max > connections_possible():
-                options = dataclasses.replace(options, connections_max=connections_possible())
-                _log.debug("door[%d]: the system allows %d connections", index, options.connections_max)
-            door = TcpDoor(self._driver, make_session, options)
-            try:
-                bound = Address.of(*await door.open(settings.address.host, settings.address.port))
-            except OSError as error:
-                raise HallError(f"door[{index}]: {_cannot_listen(settings.address, error)}") from error
-            self._doors.append(door)
-            first_job = "" if settings.tls is not None else dialect.first_job(bound)
-            doors.append(OpenDoor(settings.dialect, bound, settings.tls is not None, first_job))
+            for endpoint in dialect.endpoints(self._driver.scheduler, settings, process):
+                bound = await self._listen(index, settings, endpoint)
+                first_job = ""
+                if dialect.first_job is not None and not settings.shield:
+                    first_job = dialect.first_job(bound)
+                doors.append(OpenDoor(settings.dialect, endpoint.role, bound, settings.shield, first_job))
         return Opened(hall.name, os.getpid(), self._data, doors, self._recovered)
+
+    async def _listen(self, index: int, settings: DoorSettings, endpoint: Endpoint) -> Address:
+        door: TcpDoor | ZmqDoor
+        if isinstance(settings, ZmqDoorSettings):
+            assert endpoint.answer_route is not None
+            options = zmq_options(settings, index)
+            door = ZmqDoor(self._driver, endpoint.make_session, endpoint.answer_route, options)
+        else:
+            assert isinstance(settings, TcpDoorSettings)
+            door = TcpDoor(self._driver, endpoint.make_session, tcp_options(settings, index))
+        try:
+            bound = Address.of(*await door.open(endpoint.address.host, endpoint.address.port))
+        except OSError as error:
+            raise HallError(f"door[{index}]: {_cannot_listen(endpoint.address, error)}") from error
+        self._doors.append(door)
+        return bound
 
     async def _wait_for_leases(self) -> None:
         """Until no job is running, the grace is over, or somebody wants it now."""
@@ -348,9 +324,13 @@ def tls_context(tls: TlsSettings, where: str) -> ssl.SSLContext:
     return context
 
 
-def tcp_options(settings: DoorSettings, index: int) -> TcpOptions:
+def tcp_options(settings: TcpDoorSettings, index: int) -> TcpOptions:
+    connections_max = settings.connections_max
+    if connections_max > connections_possible():
+        connections_max = connections_possible()
+        _log.debug("door[%d]: the system allows %d connections", index, connections_max)
     return TcpOptions(
-        connections_max=settings.connections_max,
+        connections_max=connections_max,
         backlog=settings.backlog,
         output_soft_bytes=int(settings.output_soft_bytes),
         output_hard_bytes=int(settings.output_hard_bytes),
@@ -360,6 +340,40 @@ def tcp_options(settings: DoorSettings, index: int) -> TcpOptions:
         keepalive_count=settings.keepalive_count,
         tls=tls_context(settings.tls, f"door[{index}].tls") if settings.tls is not None else None,
     )
+
+
+def zmq_options(settings: ZmqDoorSettings, index: int) -> ZmqOptions:
+    return ZmqOptions(
+        peers_max=settings.peers_max,
+        idle_s=settings.idle_s,
+        message_bytes_max=int(settings.message_bytes_max),
+        receive_messages_max=settings.receive_messages_max,
+        send_messages_max=settings.send_messages_max,
+        backlog=settings.backlog,
+        handshake_s=settings.handshake_s,
+        heartbeat_s=settings.heartbeat_s,
+        takeover=settings.takeover,
+        curve=curve_keys(settings.curve, f"door[{index}].curve") if settings.curve is not None else None,
+    )
+
+
+def curve_keys(curve: CurveSettings, where: str) -> Curve:
+    """The hall's own key from its file, and those it lets in."""
+    try:
+        _, secret_key = zmq.auth.load_certificate(curve.certificate)
+    except (OSError, ValueError) as error:
+        raise HallError(f"{where}: {curve.certificate} cannot be used: {error}") from error
+    if secret_key is None:
+        raise HallError(f"{where}: {curve.certificate} has no secret key; name the .key_secret file")
+    return Curve(secret_key, frozenset(key.encode() for key in curve.clients))
+
+
+def check_shield(settings: DoorSettings, index: int) -> None:
+    """Whether the files that encrypt a door can be used. Raises HallError."""
+    if isinstance(settings, TcpDoorSettings) and settings.tls is not None:
+        tls_context(settings.tls, f"door[{index}].tls")
+    elif isinstance(settings, ZmqDoorSettings) and settings.curve is not None:
+        curve_keys(settings.curve, f"door[{index}].curve")
 
 
 def _cannot_listen(address: Address, error: OSError) -> str:

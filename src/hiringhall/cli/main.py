@@ -18,7 +18,7 @@ from hiringhall import __version__
 from hiringhall.cli.history import show_history
 from hiringhall.cli.reporting import Parameters, complain, guarded, log_to, say
 from hiringhall.config import loading, template
-from hiringhall.server import DEFAULT_DOORS, DOOR_SETTINGS, Opened, run, tls_context
+from hiringhall.server import DEFAULT_DOORS, DOOR_SETTINGS, Opened, check_shield, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,7 +117,7 @@ def serve(
 
 
 def _announce_json(opened: Opened) -> None:
-    doors = [{"dialect": door.dialect, "address": door.address} for door in opened.doors]
+    doors = [{"dialect": door.dialect, "role": door.role, "address": door.address} for door in opened.doors]
     line = {
         "hall": opened.name,
         "pid": opened.pid,
@@ -135,8 +135,9 @@ def _announce(opened: Opened) -> None:
             f"[bold]{escape(opened.name)}[/bold] is open (hiringhall {__version__}, pid {opened.pid})"
         )
         for door in opened.doors:
-            shield = " (TLS)" if door.tls else ""
-            console.print(f"  door   [green]{door.dialect}[/green] on [bold]{door.address}[/bold]{shield}")
+            name = f"{door.dialect} {door.role}".rstrip()
+            shield = f" ({door.shield})" if door.shield else ""
+            console.print(f"  door   [green]{name}[/green] on [bold]{door.address}[/bold]{shield}")
         console.print(f"  data   {escape(opened.data) or 'in memory: nothing survives a stop'}")
         console.print(f"  jobs   {opened.recovered} recovered")
         first_job = next((door.first_job for door in opened.doors if door.first_job), "")
@@ -157,8 +158,7 @@ def check_config(
     """Check the settings without opening anything."""
     loaded = _load(config, data, storage, door, assignments)
     for index, settings in enumerate(loaded.config.door):
-        if settings.tls is not None:
-            tls_context(settings.tls, f"door[{index}].tls")
+        check_shield(settings, index)
     doors = ", ".join(f"{settings.dialect} on {settings.address}" for settings in loaded.config.door)
     say(f"{loaded.file or 'no file, defaults'}: fine; {doors}; data in {loaded.config.hall.data}\n")
     return 0

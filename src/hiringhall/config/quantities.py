@@ -134,5 +134,23 @@ class Address(str):
         return f'"{self}"'
 
 
-Quantity = Age | Size | Address
-QUANTITIES: Final = (Age, Size, Address)
+class Words(tuple[str, ...]):
+    """Several texts without blanks."""
+
+    __slots__ = ()
+    allowed: ClassVar[str] = 'a list such as ["a", "b"], or one text with blanks or commas between'
+
+    @classmethod
+    def parse(cls, written: object) -> Self:
+        words = re.split(r"[\s,]+", written.strip(" ,")) if isinstance(written, str) else written
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise ValueError(written)
+        return cls(word for word in words if word)
+
+    @property
+    def text(self) -> str:
+        return "[" + ", ".join(f'"{word}"' for word in self) + "]"
+
+
+Quantity = Age | Size | Address | Words
+QUANTITIES: Final = (Age, Size, Address, Words)

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeVar
 
 from msgspec import Meta, Struct
 
-from hiringhall.config.quantities import Address, Age, Size
+from hiringhall.config.quantities import Address, Age, Size, Words
 from hiringhall.core.limits import Limits
 from hiringhall.storage.contract import Retention
 
@@ -138,8 +138,42 @@ class DoorSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     address: Annotated[Address, Meta(description="Where to listen; port 0 lets the system choose.")]
     insecure: Annotated[
         bool,
-        Meta(description="Let other machines in without verified TLS: whoever reaches the door may use it."),
+        Meta(description="Let other machines in unverified: whoever reaches the door may use it."),
     ] = False
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        """All that the door listens on."""
+        return (self.address,)
+
+    @property
+    def verified(self) -> bool:
+        """Only those let in by name can come in."""
+        return False
+
+    @property
+    def shield(self) -> str:
+        """What encrypts the door's connections, as people call it; empty: nothing does."""
+        return ""
+
+    def faults(self) -> Iterator[tuple[str, str]]:
+        exposed = [address for address in self.addresses if not address.is_loopback]
+        if exposed and not self.verified and not self.insecure:
+            remedy = (
+                f"{self.remedy}, listen on 127.0.0.1 or [::1], "
+                "or set insecure = true if everyone who reaches it may use it"
+            )
+            yield "address", f"{exposed[0]} can be reached from other machines: {remedy}"
+
+    @property
+    def remedy(self) -> str:
+        """How to make the door safe for other machines."""
+        return "protect the door"
+
+
+class TcpDoorSettings(DoorSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A door whose peers connect by TCP."""
+
     connections_max: Annotated[int, Meta(ge=1, description="Connections at once; the next is turned away.")] = (
         100_000
     )
@@ -166,13 +200,89 @@ class DoorSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 "output_hard_bytes",
                 f"must be at least output_soft_bytes, which is {int(self.output_soft_bytes)}",
             )
-        verified = self.tls is not None and self.tls.verify_client
-        if not self.address.is_loopback and not verified and not self.insecure:
-            remedy = (
-                "give the door tls with verify_client, listen on 127.0.0.1 or [::1], "
-                "or set insecure = true if everyone who reaches it may use it"
-            )
-            yield "address", f"{self.address} can be reached from other machines: {remedy}"
+        yield from super().faults()
+
+    @property
+    def verified(self) -> bool:
+        return self.tls is not None and self.tls.verify_client
+
+    @property
+    def shield(self) -> str:
+        return "TLS" if self.tls is not None else ""
+
+    @property
+    def remedy(self) -> str:
+        return "give the door tls with verify_client"
+
+
+class CurveSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """ZeroMQ's encryption, and who may come in."""
+
+    certificate: Annotated[
+        str, Meta(min_length=1, description="The hall's own key pair, a .key_secret file as pyzmq makes it.")
+    ]
+    clients: Annotated[
+        Words, Meta(description="The public keys, of 40 characters each, of those who may come in.")
+    ] = Words()
+
+    def faults(self) -> Iterator[tuple[str, str]]:
+        if not self.clients:
+            yield "clients", "is needed: without the public key of a client nobody could come in"
+        for key in self.clients:
+            if len(key) != 40:
+                yield "clients", f'"{key}" is not a public key of 40 characters'
+
+
+class ZmqDoorSettings(DoorSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A door whose peers come by ZeroMQ."""
+
+    peers_max: Annotated[
+        int, Meta(ge=1, description="Peers known at once; while none can be forgotten, new ones are ignored.")
+    ] = 100_000
+    idle_s: Annotated[
+        float, Meta(ge=1, le=31_536_000, description="Silence after which an idle peer is forgotten.")
+    ] = 600.0
+    message_bytes_max: Annotated[
+        Size, Meta(description="The longest frame; whoever sends a longer one is disconnected.")
+    ] = Size(65 << 20)
+    receive_messages_max: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="Messages of one peer held until they are taken.")
+    ] = 1000
+    send_messages_max: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="Messages held for one peer; beyond it the peer is dropped.")
+    ] = 1000
+    backlog: Annotated[
+        int, Meta(ge=1, le=65_535, description="Connections the system holds until they are taken.")
+    ] = 4096
+    handshake_s: Annotated[
+        float, Meta(ge=0.1, le=3600, description="How long a new connection may take to introduce itself.")
+    ] = 10.0
+    heartbeat_s: Annotated[
+        float,
+        Meta(
+            ge=0.1,
+            le=600,
+            description="Time between probes of a connection; it is closed after three times it.",
+        ),
+    ] = 10.0
+    takeover: Annotated[
+        bool, Meta(description="Let a peer take over an identity that another connection still has.")
+    ] = False
+    curve: Annotated[CurveSettings | None, Meta(description="Encryption; none when the table is left out.")] = (
+        None
+    )
+
+    @property
+    def verified(self) -> bool:
+        return self.curve is not None
+
+    @property
+    def shield(self) -> str:
+        return "CURVE" if self.curve is not None else ""
+
+    @property
+    def remedy(self) -> str:
+        return "give the door curve with the public keys of its clients"
 
 
 class Config(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -186,9 +296,10 @@ class Config(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def faults(self) -> Iterator[tuple[str, str]]:
         seen: dict[str, int] = {}
         for index, door in enumerate(self.door):
-            first = seen.setdefault(door.address, index)
-            if first != index and door.address.port:
-                yield f"door[{index}].address", f"{door.address} is taken by door[{first}]"
+            for address in door.addresses:
+                first = seen.setdefault(address, index)
+                if first != index and address.port:
+                    yield f"door[{index}].address", f"{address} is taken by door[{first}]"
 
 
 SectionType = TypeVar("SectionType", bound=Section)

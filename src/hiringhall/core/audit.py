@@ -32,6 +32,9 @@ def audit(hall: Scheduler) -> None:
         invariant(bool(job.key) and hall.jobs.get(job.id) is job, "a key belongs to a live job")
     for worker in hall.workers:
         _audit_worker(hall, worker)
+    for (name, who), worker in hall.residents.items():
+        invariant(worker in hall.workers and worker.name == who, "a resident is here under its name")
+        invariant(worker.resident is hall.queues.get(name), "a resident's queue exists")
     for ref, waiting in hall.graph.expected.items():
         invariant(len(waiting) > 0, "an expected parent has children waiting")
         for child in waiting.values():
@@ -77,6 +80,7 @@ def _audit_queue(hall: Scheduler, queue: Queue) -> None:
         ready += len(waiting)
         invariant(len({job.id for job in waiting}) == len(waiting), "a job stands in its lane once")
         for job in waiting:
+            invariant(job.in_lane, "a job in a lane knows it")
             invariant(hall.jobs.get(job.id) is job, "a ready job is live")
             invariant(job.queue is queue and job.terms.priority == priority, "a job stands in its own lane")
     invariant(ready == queue.ready, "a queue's lanes hold its ready jobs")
@@ -91,6 +95,10 @@ def _audit_queue(hall: Scheduler, queue: Queue) -> None:
 
 def _audit_worker(hall: Scheduler, worker: Worker) -> None:
     invariant(worker.peer.worker is worker, "a peer knows itself as a worker")
+    if worker.resident is not None:
+        invariant(
+            hall.residents.get((worker.resident.name, worker.name)) is worker, "a resident is on the list"
+        )
     for queue in worker.abilities:
         invariant(worker in queue.workers, "a queue knows its workers")
         invariant((worker in queue.sleepers) == worker.asleep, "a sleeper is on the list of each of its queues")

@@ -25,7 +25,8 @@ class JobRow(NamedTuple):
     payload: bytes
     terms: Terms
     state: int
-    """HELD, DELAYED or QUEUED: a leased job is stored as QUEUED, because a lease dies with the hall."""
+    """HELD, DELAYED or QUEUED: a leased job is stored as QUEUED, because a lease dies with the hall unless
+    `holder` says whose it is."""
     created_us: int
     due_us: int
     attempts: int
@@ -34,6 +35,11 @@ class JobRow(NamedTuple):
     parents: tuple[ParentRef, ...]
     """Those not yet met."""
     extras: dict[str, bytes] | None
+    ready_us: int = 0
+    started_us: int = 0
+    """Start of the latest attempt."""
+    holder: bytes = b""
+    """The name of the resident worker that has it; empty: nobody whose lease outlives the hall."""
 
 
 class JobUpdate(NamedTuple):
@@ -47,6 +53,10 @@ class JobUpdate(NamedTuple):
     failures: int
     losses: int
     parents: tuple[ParentRef, ...]
+    extras: dict[str, bytes] | None = None
+    ready_us: int = 0
+    started_us: int = 0
+    holder: bytes = b""
 
 
 class EndRow(NamedTuple):
@@ -69,7 +79,7 @@ class EndRow(NamedTuple):
     payload: bytes
     """Empty unless FAILED: a dead letter keeps what it takes to run it again."""
     extras: dict[str, bytes] | None
-    """None unless FAILED."""
+    ready_us: int = 0
 
 
 class Batch:

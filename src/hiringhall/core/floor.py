@@ -95,6 +95,8 @@ class Floor:
         self.jobs: dict[int, Job] = {}
         self.queues: dict[bytes, Queue] = {}
         self.workers: dict[Worker, None] = {}
+        self.residents: dict[tuple[bytes, bytes], Worker] = {}
+        """Workers that are known by queue and name, in order of coming."""
         self.keys = Keys()
         self.counters = Counters()
         self.graph = Graph()
@@ -105,6 +107,7 @@ class Floor:
         self._last_lease = 0
         self._last_worker = 0
         self._swept_us = 0
+        self._residents_swept_us = 0
         self._unsettled: list[Queue] = []
         self._doomed: list[Job] = []
         """Jobs that end because a parent failed; a list, so that a long chain is no deep recursion."""
@@ -207,12 +210,12 @@ class Floor:
             self._unsettled.append(queue)
 
     def _release_child(self, child: Job) -> None:
-        due_us = child.due_us
-        child.due_us = NEVER
-        if due_us > self.now_us:
+        child.ready_us = self.now_us
+        if child.due_us > self.now_us:
             self._move(child, DELAYED)
-            self.timers.arm(child, due_us)
+            self.timers.arm(child, child.due_us)
         else:
+            self.timers.disarm(child)
             self._move(child, QUEUED)
             self._enqueue(child, front=False)
 
@@ -276,7 +279,7 @@ class Floor:
             self.timers.disarm(job)
         else:
             self.graph.detach(job)
-            job.due_us = NEVER
+            self.timers.disarm(job)
         job.code = code
         job.result = result
         job.ended_us = self.now_us

@@ -96,15 +96,17 @@ class Graph:
         self.unlink(child, parent)
         self.expect(child, name_of(parent))
 
-    def refuse_cycle(self, name: ParentRef, parents: list[Job], walk_max: int) -> None:
-        """Refuse a new job called `name` with `parents` if one of them already waits for that name.
+    def refuse_cycle(self, waiting: dict[int, Job] | None, parents: list[Job], walk_max: int) -> None:
+        """Refuse `parents` for a job that `waiting` wait for, if one of them is among those or waits for them.
 
-        Only a name that somebody expects can close a cycle, so most submits never walk.
+        Only a job that somebody waits for can close a cycle, so most submits never walk.
         """
-        waiting = self.expected.get(name)
         if not waiting:
             return
-        wanted = {parent.id for parent in parents}
+        # Who waits for nothing can wait for none of them.
+        wanted = {parent.id for parent in parents if parent.parents is not None or parent.id in waiting}
+        if not wanted:
+            return
         seen: dict[int, Job] = dict(waiting)
         stack = list(waiting.values())
         while stack:

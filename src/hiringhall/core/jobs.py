@@ -31,8 +31,8 @@ STATE_NAMES: Final = ("held", "delayed", "queued", "leased", "done", "failed", "
 
 MOVES: Final = (
     (HELD, (DELAYED, QUEUED, FAILED, CANCELLED)),
-    (DELAYED, (QUEUED, CANCELLED)),
-    (QUEUED, (LEASED, CANCELLED)),
+    (DELAYED, (HELD, QUEUED, CANCELLED)),
+    (QUEUED, (HELD, LEASED, CANCELLED)),
     (LEASED, (QUEUED, DELAYED, DONE, FAILED, CANCELLED)),
     (DONE, ()),
     (FAILED, (QUEUED,)),
@@ -159,7 +159,7 @@ class JobSpec:
 
 
 class Job(Timed):
-    """A job that exists. Its timer is set while it is DELAYED."""
+    """A job that exists. Its timer is set while it is DELAYED, and stays set if it is HELD after that."""
 
     __slots__ = (
         "attempts",
@@ -172,6 +172,7 @@ class Job(Timed):
         "extras",
         "failures",
         "id",
+        "in_lane",
         "key",
         "lease",
         "logged",
@@ -180,6 +181,7 @@ class Job(Timed):
         "parents",
         "payload",
         "queue",
+        "ready_us",
         "result",
         "started_us",
         "state",
@@ -203,6 +205,8 @@ class Job(Timed):
         """Its terms before another submit made it durable, until it is on disk."""
         self.state = QUEUED
         self.created_us = created_us
+        self.ready_us = 0
+        """When the last of its parents was met; 0: it never waited for any."""
         self.started_us = 0
         """Start of the latest attempt; 0: never started."""
         self.ended_us = 0
@@ -220,6 +224,8 @@ class Job(Timed):
         """The store's table of live jobs has it."""
         self.logged = False
         """The history has its end."""
+        self.in_lane = False
+        """Its queue's lane has an entry of it: a ghost, unless it is QUEUED."""
         self.lease: Lease | None = None
         """Set exactly while LEASED."""
         self.watchers: list[Peer] | None = None

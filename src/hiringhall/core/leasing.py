@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, STALE_LEASE, Refusal
-from hiringhall.core.floor import Floor
+from hiringhall.core.floor import SWEEP_PAUSE_US, Floor
 from hiringhall.core.jobs import (
     CANCELLED,
     DELAYED,
@@ -24,11 +24,11 @@ from hiringhall.core.jobs import (
     Job,
     Lease,
 )
+from hiringhall.core.peer import Peer
 from hiringhall.core.timers import NEVER
 from hiringhall.core.workers import Worker
 
 if TYPE_CHECKING:
-    from hiringhall.core.peer import Peer
     from hiringhall.core.queues import Queue
 
 
@@ -44,6 +44,50 @@ class Leasing(Floor):
             peer.worker = worker
             self.workers[worker] = None
         return worker
+
+    def resident(self, name: bytes, who: bytes) -> Worker:
+        """The worker of one queue that is known by its name, whoever speaks for it; made on first use.
+
+        It has no connection that could be lost. What it holds is stored, and is still its own after a restart.
+        """
+        worker = self.residents.get((name, who))
+        if worker is None:
+            if not who or len(who) > self.limits.key_bytes_max:
+                raise Refusal(
+                    BAD_REQUEST, f"a worker's name has 1 to {self.limits.key_bytes_max} bytes (key_bytes_max)"
+                )
+            if len(self.residents) >= self.limits.residents_max:
+                self._sweep_residents()
+            worker = self._settle_in(self.queue(name), who)
+        return worker
+
+    def find_resident(self, name: bytes, who: bytes) -> Worker | None:
+        return self.residents.get((name, who))
+
+    def retire(self, worker: Worker) -> None:
+        """The worker leaves in good order: what it holds is next again, without blame."""
+        for lease in reversed(list(worker.leases.values())):
+            self.release(lease)
+        self._drop_worker(worker)
+
+    def _settle_in(self, queue: Queue, who: bytes) -> Worker:
+        worker = self.worker(Peer())
+        worker.name = who
+        worker.resident = queue
+        worker.abilities[queue] = 0
+        queue.workers[worker] = None
+        self.residents[queue.name, who] = worker
+        return worker
+
+    def _sweep_residents(self) -> None:
+        """Forget the residents that hold nothing; they will be known again when they ask for work."""
+        if self.now_us - self._residents_swept_us >= SWEEP_PAUSE_US:
+            self._residents_swept_us = self.now_us
+            for worker in [worker for worker in self.residents.values() if not worker.leases]:
+                self._drop_worker(worker)
+        if len(self.residents) >= self.limits.residents_max:
+            text = f"{self.limits.residents_max} workers are known by name (residents_max)"
+            raise Refusal(HALL_FULL, text)
 
     def can_do(self, worker: Worker, name: bytes, run_us: int = 0) -> None:
         """The worker can do a queue; an attempt of it fails after `run_us` (0: no limit)."""
@@ -77,15 +121,19 @@ class Leasing(Floor):
         for queue in list(worker.abilities):
             self.cant_do(worker, queue.name)
 
-    def take(self, worker: Worker) -> Lease | None:
-        """Pull the one job that goes first among all the worker's queues."""
+    def take(self, worker: Worker, name: bytes | None = None) -> Lease | None:
+        """Pull the one job that goes first among all the worker's queues, or in the one that is named."""
         if worker.waking is not None:
             self._answer_wake(worker)
         elif worker.asleep:
             self._rouse(worker)
         if self.closing:
             return None
-        job = self._pick(worker)
+        if name is None:
+            job = self._pick(worker)
+        else:
+            queue = self.queues.get(name)
+            job = queue.best() if queue is not None and queue in worker.abilities else None
         return self._lease(job, worker) if job is not None else None
 
     def sleep(self, worker: Worker) -> None:
@@ -250,22 +298,26 @@ class Leasing(Floor):
         queue = job.queue
         queue.pop(job)
         self._move(job, LEASED)
-        now_us = self.now_us
         job.attempts += 1
-        job.started_us = now_us
+        job.started_us = self.now_us
         job.numerator = job.denominator = 0
         job.worker_name = worker.name
-        queue.leased += 1
         self.counters.taken += 1
+        run_us = worker.abilities[queue] or job.terms.run_us
+        if job.terms.run_us and job.terms.run_us < run_us:
+            run_us = job.terms.run_us
+        if worker.resident is not None and job.terms.durable:
+            self.ledger.note(job)
+        return self._attach_lease(job, worker, run_us)
+
+    def _attach_lease(self, job: Job, worker: Worker, run_us: int) -> Lease:
+        now_us = self.now_us
+        job.queue.leased += 1
         self._last_lease += 1
-        terms = job.terms
-        run_us = worker.abilities[queue] or terms.run_us
-        if terms.run_us and terms.run_us < run_us:
-            run_us = terms.run_us
         lease = Lease(self._last_lease, job, worker, now_us, now_us + run_us if run_us else NEVER)
         job.lease = lease
         worker.leases[job.id] = lease
-        if run_us or terms.lease_us:
+        if run_us or job.terms.lease_us:
             self._arm_lease(lease)
         return lease
 
@@ -333,6 +385,9 @@ class Leasing(Floor):
     def _worker_due(self, worker: Worker) -> None:
         now_us = self.now_us
         if worker.silence_us and worker.heard_us + worker.silence_us <= now_us:
+            if worker.quiet_at_work and worker.leases:
+                self.timers.arm(worker, now_us + worker.silence_us)
+                return
             for lease in list(worker.leases.values()):
                 self._revoke(lease)
             self._drop_worker(worker)
@@ -351,4 +406,6 @@ class Leasing(Floor):
             self._lose(lease)
         self.timers.disarm(worker)
         del self.workers[worker]
+        if worker.resident is not None:
+            del self.residents[worker.resident.name, worker.name]
         worker.peer.worker = None

@@ -23,6 +23,11 @@ def _parents(job: Job) -> tuple[ParentRef, ...]:
     return tuple([ref if parent is None else name_of(parent) for ref, parent in job.parents.items()])
 
 
+def _holder(job: Job) -> bytes:
+    lease = job.lease
+    return lease.worker.name if lease is not None and lease.worker.resident is not None else b""
+
+
 def _state(job: Job) -> int:
     return QUEUED if job.state == LEASED else job.state
 
@@ -68,6 +73,10 @@ class Ledger:
                         job.failures,
                         job.losses,
                         _parents(job),
+                        job.extras,
+                        job.ready_us,
+                        job.started_us,
+                        _holder(job),
                     )
                 )
             else:
@@ -94,6 +103,9 @@ class Ledger:
                 job.losses,
                 _parents(job),
                 job.extras,
+                job.ready_us,
+                job.started_us,
+                _holder(job),
             )
         )
 
@@ -118,7 +130,8 @@ class Ledger:
                 job.losses,
                 job.terms,
                 job.payload if failed else b"",
-                job.extras if failed else None,
+                job.extras,
+                job.ready_us,
             )
         )
 

@@ -27,6 +27,8 @@ class Limits:
     """Watchers of one job."""
     abilities_max: int = 10_000
     """Queues that one worker can do."""
+    residents_max: int = 100_000
+    """Workers that are known by name, whether or not they are there."""
     ended_max: int = 100_000
     """Ended jobs kept in memory so that they can be found, named as parents, and retried."""
     ended_bytes_max: int = 64 << 20

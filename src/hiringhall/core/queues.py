@@ -21,8 +21,8 @@ _SWEEP_MIN: Final = 64
 class Lane:
     """The ready jobs of one queue and priority.
 
-    A job that is cancelled while it waits stays in place as a ghost until it surfaces, or until ghosts
-    outnumber the living.
+    A job that is cancelled, or has to wait for a parent again, stays in place as a ghost until it surfaces, or
+    until ghosts outnumber the living. A ghost that is ready again lives on where it stands.
     """
 
     __slots__ = ("_jobs", "ready")
@@ -33,12 +33,16 @@ class Lane:
         """Jobs in the lane that are QUEUED; the rest of the deque are ghosts."""
 
     def push(self, job: Job) -> None:
-        self._jobs.append(job)
         self.ready += 1
+        if not job.in_lane:
+            job.in_lane = True
+            self._jobs.append(job)
 
     def push_front(self, job: Job) -> None:
-        self._jobs.appendleft(job)
         self.ready += 1
+        if not job.in_lane:
+            job.in_lane = True
+            self._jobs.appendleft(job)
 
     def head(self) -> Job | None:
         """The job that is next, left in place."""
@@ -48,19 +52,24 @@ class Lane:
             if job.state == QUEUED:
                 return job
             jobs.popleft()
+            job.in_lane = False
         return None
 
     def pop(self) -> Job:
         """Take the job that `head` showed."""
         self.ready -= 1
-        return self._jobs.popleft()
+        job = self._jobs.popleft()
+        job.in_lane = False
+        return job
 
     def drop(self) -> None:
-        """A job of this lane was cancelled: it is a ghost from now on."""
+        """A job of this lane is QUEUED no more: it is a ghost from now on."""
         self.ready -= 1
         ghosts = len(self._jobs) - self.ready
         if ghosts > _SWEEP_MIN and ghosts > self.ready:
-            self._jobs = deque([job for job in self._jobs if job.state == QUEUED])
+            for job in self._jobs:
+                job.in_lane = job.state == QUEUED
+            self._jobs = deque([job for job in self._jobs if job.in_lane])
 
     def waiting(self) -> list[Job]:
         """The ready jobs, next one first."""
@@ -127,7 +136,7 @@ class Queue:
         self.ready -= 1
 
     def drop(self, job: Job) -> None:
-        """A ready job was cancelled where it stood."""
+        """A ready job is ready no more, where it stood."""
         self.lanes[job.terms.priority].drop()
         self.ready -= 1
 

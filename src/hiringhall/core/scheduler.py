@@ -29,8 +29,10 @@ from hiringhall.core.jobs import (
     FAILED,
     HELD,
     HOLD,
+    LEASED,
     PARENT_FAILED,
     QUEUED,
+    STATE_NAMES,
     SUCCESS,
     WITHDRAWN,
     Job,
@@ -79,7 +81,13 @@ class Scheduler(Leasing):
         maximum = queue.maxima[spec.terms.priority]
         if 0 <= maximum <= queue.live:
             raise Refusal(QUEUE_FULL, f"the queue holds {maximum} jobs, as many as maxqueue allows")
-        parents = self._resolve(spec, queue) if spec.parents else None
+        parents: list[Job | ParentRef] | None = None
+        if spec.parents:
+            name = (queue.name, key) if key else None
+            parents = self._resolve(spec.parents, name, spec.terms)
+            if name is not None:
+                waiting = self.graph.expected.get(name)
+                self.graph.refuse_cycle(waiting, _live(parents), limits.graph_walk_max)
 
         self._last_id += 1
         job = Job(self._last_id, queue, key, spec.payload, spec.terms, self.now_us)
@@ -93,7 +101,7 @@ class Scheduler(Leasing):
             self.watch(job, watcher)
         self.graph.adopt(job)
         if parents is not None:
-            self._hold(job, spec, parents)
+            self._hold(job, parents)
         if job.parents is not None:
             job.state = HELD
             job.due_us = spec.due_us
@@ -133,6 +141,8 @@ class Scheduler(Leasing):
         if job.key and self.keys.find(queue, job.key) is not None:
             raise Refusal(WRONG_STATE, "another job with its key is live; that one stands for it")
         self.archive.discard(job)
+        if job.queue is not queue:
+            job.in_lane = False
         job.failures = job.losses = job.ended_us = 0
         job.code = SUCCESS
         job.result = b""
@@ -148,44 +158,78 @@ class Scheduler(Leasing):
         self.graph.adopt(job)
         self.ledger.note(job)
 
-    def _resolve(self, spec: JobSpec, queue: Queue) -> list[Job | ParentRef]:
+    def depend(self, job: Job, parents: tuple[ParentRef, ...]) -> None:
+        """A job that no worker has yet waits for further parents."""
+        if job.state >= LEASED:
+            raise Refusal(WRONG_STATE, f"it is {STATE_NAMES[job.state]} already, and waits for nothing more")
+        self._wait_for(job, self._further(job, parents))
+
+    def defer(self, lease: Lease, parents: tuple[ParentRef, ...]) -> None:
+        """Given back, nobody's fault: the job is next again once these parents are met."""
+        self._check_live(lease)
+        job = lease.job
+        further = self._further(job, parents)
+        self.release(lease)
+        if job.state == QUEUED:
+            self._wait_for(job, further)
+
+    def _further(self, job: Job, parents: tuple[ParentRef, ...]) -> list[Job | ParentRef]:
+        """As `_resolve`, for a job that exists; refuses a cycle, changes nothing."""
+        if job.terms.durable and self.store_trouble:
+            raise Refusal(STORE_DOWN, self.store_trouble)
+        name = (job.queue.name, job.key) if job.key else None
+        known = len(job.parents) if job.parents is not None else 0
+        found = self._resolve(parents, name, job.terms, known)
+        self.graph.refuse_cycle({job.id: job}, _live(found), self.limits.graph_walk_max)
+        return found
+
+    def _wait_for(self, job: Job, parents: list[Job | ParentRef]) -> None:
+        self._hold(job, parents)
+        if job.parents is None:
+            return
+        before = job.state
+        if before != HELD:
+            self._move(job, HELD)
+            if before == QUEUED:
+                job.queue.drop(job)
+        self._note(job)
+
+    def _resolve(
+        self, refs: tuple[ParentRef, ...], name: ParentRef | None, terms: Terms, known: int = 0
+    ) -> list[Job | ParentRef]:
         """The parents still to wait for: jobs that are known, or names. Changes nothing."""
         limits = self.limits
-        if len(spec.parents) > limits.parents_max:
+        if known + len(refs) > limits.parents_max:
             raise Refusal(TOO_LARGE, f"a job may have {limits.parents_max} parents (parents_max)")
-        name: ParentRef = (queue.name, spec.key)
-        live: list[Job] = []
         found: list[Job | ParentRef] = []
-        for ref in spec.parents:
+        for ref in refs:
             if isinstance(ref, int):
                 job = self.jobs.get(ref) or self.archive.find(ref)
                 if job is None:
                     raise Refusal(BAD_REQUEST, f"no job {ref} is known that could be a parent")
             else:
-                if spec.key and ref == name:
+                if ref == name:
                     raise Refusal(BAD_REQUEST, "a job cannot be its own parent")
                 job = self.find_key(ref[0], ref[1]) or self.archive.find_key(ref[0], ref[1])
-            if job is not None and job.state > DONE and spec.terms.on_parent_failure == HOLD and job.key:
+            if job is not None and job.state > DONE and terms.on_parent_failure == HOLD and job.key:
                 # It waits for whoever has the failed parent's name.
                 job = self.find_key(job.queue.name, job.key) or job
             if job is None:
                 found.append(ref)
             elif job.state != DONE:
-                live.append(job)
                 found.append(job)
-        if spec.key:
-            self.graph.refuse_cycle(name, live, limits.graph_walk_max)
         return found
 
-    def _hold(self, job: Job, spec: JobSpec, parents: list[Job | ParentRef]) -> None:
+    def _hold(self, job: Job, parents: list[Job | ParentRef]) -> None:
+        policy = job.terms.on_parent_failure
         for parent in parents:
             if not isinstance(parent, Job):
                 self.graph.expect(job, parent)
             elif parent.state < DONE:
                 self.graph.link(job, parent)
-            elif spec.terms.on_parent_failure == HOLD:
+            elif policy == HOLD:
                 self.graph.expect(job, name_of(parent))
-            elif spec.terms.on_parent_failure == FAIL_WITH_PARENT:
+            elif policy == FAIL_WITH_PARENT:
                 self.graph.link(job, parent)
                 self._doomed.append(job)
 
@@ -200,9 +244,10 @@ class Scheduler(Leasing):
             if thing is None:
                 return
             if isinstance(thing, Job):
-                self._move(thing, QUEUED)
-                self._enqueue(thing, front=False)
-                self._note(thing)
+                if thing.state == DELAYED:
+                    self._move(thing, QUEUED)
+                    self._enqueue(thing, front=False)
+                    self._note(thing)
             elif isinstance(thing, Lease):
                 self._lease_due(thing)
             else:
@@ -273,6 +318,7 @@ class Scheduler(Leasing):
             job.ended_us = end.ended_us
             job.worker_name = end.worker
             job.extras = end.extras
+            job.ready_us = end.ready_us
             job.logged = True
             self.archive.add(job)
         held: list[tuple[Job, tuple[ParentRef, ...]]] = []
@@ -284,6 +330,8 @@ class Scheduler(Leasing):
             job.failures = row.failures
             job.losses = row.losses
             job.extras = row.extras
+            job.ready_us = row.ready_us
+            job.started_us = row.started_us
             job.stored = True
             self.jobs[job.id] = job
             queue.live += 1
@@ -294,6 +342,8 @@ class Scheduler(Leasing):
                 held.append((job, row.parents))
             elif row.state == DELAYED and row.due_us:
                 self.timers.arm(job, row.due_us)
+            elif row.holder:
+                self._restore_lease(job, row.holder)
             else:
                 job.state = QUEUED
                 self._enqueue(job, front=False)
@@ -310,6 +360,15 @@ class Scheduler(Leasing):
         if queue is None:
             queue = self.queues[name] = Queue(name)
         return queue
+
+    def _restore_lease(self, job: Job, holder: bytes) -> None:
+        """What a resident held is still its own; its silence counts from now."""
+        worker = self.residents.get((job.queue.name, holder))
+        if worker is None:
+            worker = self._settle_in(job.queue, holder)
+        job.state = LEASED
+        job.worker_name = holder
+        self._attach_lease(job, worker, job.terms.run_us)
 
     def _restore_edge(self, child: Job, ref: ParentRef) -> None:
         if isinstance(ref, int):
@@ -334,6 +393,10 @@ class Scheduler(Leasing):
     def audit(self) -> None:
         """Check every cross-reference."""
         auditor.audit(self)
+
+
+def _live(parents: list[Job | ParentRef]) -> list[Job]:
+    return [parent for parent in parents if isinstance(parent, Job)]
 
 
 def _terms_with(terms: Terms, *, durable: bool, detached: bool) -> Terms:

@@ -24,6 +24,8 @@ class Worker(Timed):
         "name",
         "number",
         "peer",
+        "quiet_at_work",
+        "resident",
         "rotate",
         "silence_us",
         "wake_until_us",
@@ -53,3 +55,8 @@ class Worker(Timed):
         """When it last showed life."""
         self.silence_us = 0
         """Silence after which it counts as lost; 0: only leaving does."""
+        self.quiet_at_work = False
+        """Its silence does not count while it has a job."""
+        self.resident: Queue | None = None
+        """The one queue of a worker that is known by its name and not by a connection: what it holds is kept
+        when the hall closes."""

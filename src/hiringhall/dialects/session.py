@@ -46,13 +46,15 @@ OUT_BYTES_MAX: Final = 256 << 20
 class Caller:
     """Who is at the other end, as far as the transport knows."""
 
-    __slots__ = ("address", "descriptor")
+    __slots__ = ("address", "descriptor", "route")
 
-    def __init__(self, address: str, descriptor: int) -> None:
+    def __init__(self, address: str, descriptor: int, route: tuple[bytes, ...] = ()) -> None:
         self.address = address
         """Without the port: "127.0.0.1", or "" where there is none."""
         self.descriptor = descriptor
-        """The file descriptor, for lists that people read."""
+        """The file descriptor, for lists that people read; -1 where there is none."""
+        self.route = route
+        """The frames before its messages, where there are frames: the first is its ZeroMQ identity."""
 
 
 class Pledge:
@@ -93,6 +95,9 @@ class Session(Peer):
         self.sealed: list[bytes] | None = None
         """For the engine only: what goes out before `out`, once the commit under way returns."""
         self.sealed_pledges: list[Pledge] | None = None
+        self.prompt = False
+        """It is sent its part at once, however busy the hall is: set by a transport that sends message by
+        message and gains nothing by waiting for more."""
         self.closing = False
         """Close the connection once `out` is sent, and take nothing more from it."""
 
@@ -103,6 +108,11 @@ class Session(Peer):
     def recalled(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002
         """What to send in place of the acknowledgement of `job`, because the store failed."""
         raise BrokenLaw("a dialect's session says how it takes back an acknowledgement")
+
+    @property
+    def idle(self) -> bool:
+        """It does no work, waits for nothing and has nothing to be told: nobody misses it."""
+        return self.worker is None and not self.watching and not self.out and self.sealed is None
 
     def parted(self) -> None:
         """The connection is gone; the core has been told."""

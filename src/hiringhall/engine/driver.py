@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from hiringhall.core.changes import Batch
     from hiringhall.core.scheduler import Scheduler
+    from hiringhall.core.workers import Worker
     from hiringhall.dialects.session import Link, Session
     from hiringhall.storage.contract import Store
 
@@ -155,18 +156,24 @@ class Driver:
     # --- closing
 
     async def drain(self, grace_us: int) -> None:
-        """Hand nothing out any more; wait for what is being worked on, then take it back without blame."""
+        """Hand nothing out any more; wait for what is being worked on, then take it back without blame.
+
+        What a resident holds stays its own, and is not waited for.
+        """
         assert self._loop is not None
         self.turn()
         self.scheduler.closing = True
-        idle = self._when(lambda: not any(worker.leases for worker in self.scheduler.workers))
+        idle = self._when(lambda: not any(worker.leases for worker in self._passing_workers()))
         try:
             await asyncio.wait_for(idle, grace_us / 1_000_000)
         except TimeoutError:
             self.turn()
-            for worker in self.scheduler.workers:
+            for worker in self._passing_workers():
                 for lease in list(worker.leases.values()):
                     self.scheduler.release(lease)
+
+    def _passing_workers(self) -> list[Worker]:
+        return [worker for worker in self.scheduler.workers if worker.resident is None]
 
     async def stop(self) -> None:
         """Commit what is pending, unless the store is in trouble, and close it."""

@@ -102,7 +102,12 @@ class Engine:
         for session in outbox:
             if session.pledges is not None or session.sealed is not None:
                 self._gathering.append(session)
-            elif patient and session.worker is None and session.out_bytes < PATIENT_BYTES_MAX:
+            elif (
+                patient
+                and session.worker is None
+                and not session.prompt
+                and session.out_bytes < PATIENT_BYTES_MAX
+            ):
                 self._patient.append(session)
             else:
                 self._flush(session)
@@ -248,7 +253,9 @@ class Engine:
         """Replace the acknowledgements of jobs that were taken back; what else was pledged goes on waiting."""
         remaining: list[Pledge] = []
         refused: dict[int, int] = {}
+        unsaid = 0
         for pledge in session.pledges or ():
+            pledge.place -= unsaid
             job = pledge.job
             if job is None or job.id not in withdrawn:
                 remaining.append(pledge)
@@ -259,7 +266,8 @@ class Engine:
                     self.scheduler.forsake(job, session)
             elif refused.get(job.id, 0):
                 refused[job.id] -= 1
-                session.out[pledge.place] = b""
+                unsaid += 1
+                session.out_bytes -= len(session.out.pop(pledge.place))
         session.pledges = remaining or None
 
     def _flush_unpledged(self) -> None:

@@ -52,10 +52,11 @@ class MemoryStore:
         for end in batch.ends:
             self._write_end(end)
         for row in batch.inserts:
-            self._jobs[row.id] = row if row.extras else row._replace(extras=None)
+            self._jobs[row.id] = row._replace(extras=row.extras or None)
         for update in batch.updates:
             if update.id in self._jobs:
-                self._jobs[update.id] = self._jobs[update.id]._replace(**update._asdict())
+                changed = update._replace(extras=update.extras or None)
+                self._jobs[update.id] = self._jobs[update.id]._replace(**changed._asdict())
         lines = len(self._ended) + len(self._dead)
         if self._expiry.due(now_us, lines):
             self._expiry.run(self._drop, now_us, lines, len(batch.ends))

@@ -20,7 +20,8 @@ from hiringhall.cli.gearmand import daemon
 from hiringhall.cli.gearmand.options import UsageError, parse, usage
 from hiringhall.cli.gearmand.translating import Plan, plan
 from hiringhall.cli.reporting import TROUBLE, complain, guarded, log_to, say
-from hiringhall.server import GEARMAND_VERSION, Opened, run
+from hiringhall.doors.gearman import GEARMAND_VERSION
+from hiringhall.server import Opened, run
 
 if TYPE_CHECKING:
     from hiringhall.cli.gearmand.daemon import Background
@@ -77,7 +78,7 @@ class _Announcer:
     def __call__(self, opened: Opened) -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reopen_log)
         for door in opened.doors:
-            _log.info("Listening on %s%s", door.address, " with TLS" if door.tls else "")
+            _log.info("Listening on %s%s", door.address, " with TLS" if door.shield else "")
         if opened.data:
             _log.info("%d jobs recovered from %s", opened.recovered, opened.data)
         if self._background is not None:

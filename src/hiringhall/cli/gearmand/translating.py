@@ -19,7 +19,7 @@ from hiringhall.cli.gearmand.options import LEVELS, OPTIONS, Arguments, UsageErr
 from hiringhall.config.quantities import Address
 from hiringhall.config.schema import Config, HallSettings, HistorySettings, LimitsSettings, TlsSettings
 from hiringhall.dialects.gearman.door import PREFIX_BYTES_MAX
-from hiringhall.doors import GearmanDoorSettings
+from hiringhall.doors.gearman import GearmanDoorSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

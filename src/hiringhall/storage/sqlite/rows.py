@@ -24,11 +24,12 @@ TERMS_COLUMNS: Final = (
     " on_parent_failure"
 )
 JOB_COLUMNS: Final = (
-    "id, queue, key, payload, terms, state, created_us, due_us, attempts, failures, losses, parents, extras"
+    "id, queue, key, payload, terms, state, created_us, due_us, attempts, failures, losses, parents, extras,"
+    " ready_us, started_us, holder"
 )
 END_COLUMNS: Final = (
     "id, queue, key, state, code, result, worker, created_us, started_us, ended_us, attempts, losses, terms,"
-    " payload, extras"
+    " payload, extras, ready_us"
 )
 END_COLUMNS_NO_RESULT: Final = END_COLUMNS.replace("result", "x'' AS result")
 
@@ -39,12 +40,15 @@ BadId = tuple[int, str]
 _Row = TypeVar("_Row")
 
 _NONE: Final = type(None)
-_JOB_TYPES: Final = (int, bytes, bytes, bytes, int, int, int, int, int, int, int)
-_END_TYPES: Final = (int, bytes, bytes, int, int, bytes, bytes, int, int, int, int, int, int, bytes)
-_JOB_PLAIN: Final = (*_JOB_TYPES, _NONE, _NONE)
+_JOB_HEAD: Final = (int, bytes, bytes, bytes, int, int, int, int, int, int, int)
+_JOB_TAIL: Final = (int, int, bytes)
+_JOB_TYPES: Final = (*_JOB_HEAD, bytes, bytes, *_JOB_TAIL)
+_JOB_PLAIN: Final = (*_JOB_HEAD, _NONE, _NONE, *_JOB_TAIL)
+_JOB_SHAPES: Final = frozenset((*_JOB_HEAD, a, b, *_JOB_TAIL) for a in (_NONE, bytes) for b in (_NONE, bytes))
+_END_HEAD: Final = (int, bytes, bytes, int, int, bytes, bytes, int, int, int, int, int, int, bytes)
+_END_TYPES: Final = (*_END_HEAD, bytes, int)
+_END_SHAPES: Final = frozenset((*_END_HEAD, a, int) for a in (_NONE, bytes))
 _LIVE_STATES: Final = frozenset((HELD, DELAYED, QUEUED))
-_JOB_SHAPES: Final = frozenset((*_JOB_TYPES, a, b) for a in (_NONE, bytes) for b in (_NONE, bytes))
-_END_SHAPES: Final = frozenset((*_END_TYPES, a) for a in (_NONE, bytes))
 _TERMS_SHAPE: Final = (int,) * 11
 
 _PARENTS: Final = msgspec.msgpack.Decoder(tuple[int | tuple[bytes, bytes], ...])
@@ -56,22 +60,19 @@ class BadRow(Exception):
     """A row that is not as we write it, and why."""
 
 
-def pack_parents(parents: tuple[ParentRef, ...]) -> bytearray | None:
-    return bytearray(_PACKER.encode(parents)) if parents else None
-
-
-def pack_extras(extras: dict[str, bytes] | None) -> bytearray | None:
-    return bytearray(_PACKER.encode(extras)) if extras else None
+def pack(value: tuple[ParentRef, ...] | dict[str, bytes] | None) -> bytearray:
+    """Parents or extras; empty when there are none, and the statements make NULL of that."""
+    return bytearray(_PACKER.encode(value)) if value else bytearray()
 
 
 def job_row(raw: RawRow, terms: dict[int, Terms]) -> JobRow:
     if tuple(map(type, raw)) not in _JOB_SHAPES:
-        raise BadRow(_misfit(raw, JOB_COLUMNS, (*_JOB_TYPES, bytes, bytes)))
+        raise BadRow(_misfit(raw, JOB_COLUMNS, _JOB_TYPES))
     if raw[5] not in _LIVE_STATES:
         raise BadRow(f"state {raw[5]} is not that of a live job")
     parents = () if raw[11] is None else _parents(raw[11])
     extras = None if raw[12] is None else _extras(raw[12])
-    return JobRow._make((*raw[:4], _shared_terms(raw[4], terms), *raw[5:11], parents, extras))
+    return JobRow._make((*raw[:4], _shared_terms(raw[4], terms), *raw[5:11], parents, extras, *raw[13:]))
 
 
 def job_rows(page: list[RawRow], terms: dict[int, Terms], bad: list[BadId]) -> list[JobRow]:
@@ -89,11 +90,11 @@ def job_rows(page: list[RawRow], terms: dict[int, Terms], bad: list[BadId]) -> l
 
 def end_row(raw: RawRow, terms: dict[int, Terms]) -> EndRow:
     if tuple(map(type, raw)) not in _END_SHAPES:
-        raise BadRow(_misfit(raw, END_COLUMNS, (*_END_TYPES, bytes)))
+        raise BadRow(_misfit(raw, END_COLUMNS, _END_TYPES))
     if not DONE <= raw[3] <= CANCELLED:
         raise BadRow(f"state {raw[3]} is not that of an ended job")
     extras = None if raw[14] is None else _extras(raw[14])
-    return EndRow._make((*raw[:12], _shared_terms(raw[12], terms), raw[13], extras))
+    return EndRow._make((*raw[:12], _shared_terms(raw[12], terms), raw[13], extras, raw[15]))
 
 
 def decode(

@@ -1,25 +1,28 @@
-"""What a person can set at a door of each dialect, and how it becomes the dialect's options.
-
-Settings speak in people's units and words; options are what a session works with.
-"""
+"""A Gearman door: its settings, in people's units and words, and the options that its sessions work with."""
 
 import zoneinfo
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
 from hiringhall.config.quantities import Address, Size
-from hiringhall.config.schema import DoorSettings
+from hiringhall.config.schema import TcpDoorSettings
 from hiringhall.core.limits import SECOND_US
-from hiringhall.dialects.gearman.door import PREFIX_BYTES_MAX, GearmanOptions
+from hiringhall.core.scheduler import Scheduler
+from hiringhall.dialects.gearman.door import PREFIX_BYTES_MAX, GearmanDoor, GearmanOptions, House
 from hiringhall.dialects.gearman.schedule import find_zone
+from hiringhall.dialects.gearman.session import GearmanSession
+from hiringhall.doors.dialect import Dialect, Endpoint, Process, reachable_host
+from hiringhall import __version__
 
-_YEAR_S = 31_536_000
+GEARMAND_VERSION: Final = "1.1.20"
+"""The gearmand that the door can stand in for."""
+_YEAR_S: Final = 31_536_000
 _OPTIONS = GearmanOptions()
 
 
-class GearmanDoorSettings(DoorSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class GearmanDoorSettings(TcpDoorSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A door for Gearman clients and workers. There may be several [[door]] tables."""
 
     dialect: Annotated[Literal["gearman"], Meta(description="The protocol spoken at this door.")] = "gearman"
@@ -102,3 +105,18 @@ class GearmanDoorSettings(DoorSettings, frozen=True, kw_only=True, forbid_unknow
             packet_bytes_max=int(self.packet_bytes_max),
             timezone=self.timezone,
         )
+
+
+def _endpoints(scheduler: Scheduler, settings: GearmanDoorSettings, process: Process) -> list[Endpoint]:
+    version = f"{GEARMAND_VERSION}+hiringhall-{__version__}"
+    house = House(version, process.pid, process.log_level.upper(), process.stop)
+    door = GearmanDoor(scheduler, settings.options(), house)
+    return [Endpoint(settings.address, lambda caller: GearmanSession(caller, door))]
+
+
+def _first_job(address: Address) -> str:
+    at = f"gearman -h {reachable_host(address)} -p {address.port} -f rev"
+    return f"({at} -w -c 1 -- rev &) ; {at} hello"
+
+
+GEARMAN: Final = Dialect(GearmanDoorSettings, _endpoints, _first_job)

@@ -1,0 +1,249 @@
+"""One dwork peer: each request is answered once, in order.
+
+Anybody may speak for any location; what a location holds is kept by the scheduler under its name, and a
+session keeps nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.core.errors import Refusal
+from hiringhall.core.jobs import LEASED
+from hiringhall.dialects.dwork import wire
+from hiringhall.dialects.dwork.door import keep_log, show
+from hiringhall.dialects.session import Session
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job, Lease
+    from hiringhall.core.workers import Worker
+    from hiringhall.dialects.dwork.door import DworkDoor
+    from hiringhall.dialects.dwork.wire import Query
+    from hiringhall.dialects.session import Caller
+
+STEAL_MAX: Final = 10_000
+"""Tasks handed out by one Steal, however many it asks for."""
+STEAL_BYTES_MAX: Final = 4 << 20
+"""With more than this in an answer, no further task is put into it."""
+
+_OK: Final = wire.encode(wire.OK)
+_NOT_FOUND: Final = wire.encode(wire.NOT_FOUND)
+_EXIT: Final = wire.encode(wire.EXIT)
+
+_REQUESTS: Final = {
+    # What each request must have ("+"), may have ("?") and must not have ("-"): task, name, n, location.
+    wire.CREATE: "+---",
+    wire.STEAL: "--?+",
+    wire.COMPLETE: "+--+",
+    wire.TRANSFER: "+--+",
+    wire.LOOKUP: "-+--",
+    wire.OK: "----",
+    wire.EXIT: "---+",
+}
+_FIELDS: Final = ("task", "name", "n", "location")
+
+
+class DworkSession(Session):
+    """Both kinds of clients, producers and consumers, are the same."""
+
+    def __init__(self, caller: Caller, door: DworkDoor) -> None:
+        super().__init__(caller)
+        self.door = door
+
+    def receive(self, data: bytes) -> None:
+        try:
+            query = wire.parse(data)
+            _check(query)
+        except wire.BadMessage as error:
+            self._refuse(str(error))
+            return
+        try:
+            self._answer(query)
+        except Refusal as refusal:
+            self._refuse(refusal.text)
+
+    def recalled(self, job: Job, refusal: Refusal) -> bytes:
+        del job
+        return wire.encode(wire.ERROR, name=refusal.text.encode())
+
+    def _answer(self, query: Query) -> None:
+        kind = query.type
+        if kind == wire.STEAL:
+            self._steal(query)
+        elif kind == wire.COMPLETE:
+            self._complete(query)
+        elif kind == wire.OK:
+            self._status()
+        elif kind == wire.LOOKUP:
+            assert query.name is not None
+            self._lookup(query.name)
+        elif kind == wire.EXIT:
+            self._exit(query)
+        elif self.door.scheduler.closing:
+            self.send(_EXIT)
+        elif kind == wire.CREATE:
+            self._create(query)
+        else:
+            self._transfer(query)
+
+    def _refuse(self, text: str) -> None:
+        """An Error may say why: clients that do not look for a name are not disturbed by it."""
+        self.send(wire.encode(wire.ERROR, name=text.encode()))
+
+    def _create(self, query: Query) -> None:
+        door = self.door
+        jobs: list[Job] = []
+        for task in query.tasks:
+            try:
+                jobs.append(door.create(task))
+            except Refusal as refusal:
+                self._refuse(f"{show(task.name)}: {refusal.text}; the tasks named before it are taken in")
+                return
+        for task in query.tasks:
+            if task.succs is not None:
+                jobs += door.precede(task)
+        self._confirm(jobs)
+
+    def _confirm(self, jobs: list[Job]) -> None:
+        """OK, once all that was changed is on disk."""
+        durable = False
+        for job in jobs:
+            if job.terms.durable:
+                durable = True
+                if not job.stored:
+                    # Those of one message share a commit: if it fails, it fails for all of them.
+                    self.acknowledge(job, _OK)
+                    return
+        if durable:
+            self.pledge(_OK)
+        else:
+            self.send(_OK)
+
+    def _steal(self, query: Query) -> None:
+        door = self.door
+        scheduler = door.scheduler
+        if scheduler.closing:
+            self.send(_EXIT)
+            return
+        assert query.location is not None
+        worker = scheduler.resident(door.queue, query.location)
+        scheduler.beat(worker)
+        tasks: list[bytes] = []
+        size = 0
+        durable = False
+        wanted = 1 if query.n is None else min(query.n, STEAL_MAX)
+        while wanted > 0 and size < STEAL_BYTES_MAX:
+            lease = scheduler.take(worker)
+            if lease is None:
+                break
+            job = lease.job
+            durable = durable or job.terms.durable
+            task = door.describe(job)
+            tasks.append(task)
+            size += len(task)
+            wanted -= 1
+        if not tasks:
+            done = not door.counts().live and not door.options.keep_open
+            self.send(_EXIT if done else _NOT_FOUND)
+        elif durable and door.options.durable:
+            self.pledge(wire.encode(wire.TRANSFER, tasks))
+        else:
+            self.send(wire.encode(wire.TRANSFER, tasks))
+
+    def _complete(self, query: Query) -> None:
+        door = self.door
+        scheduler = door.scheduler
+        worker = self._known_location(query)
+        unknown: list[bytes] = []
+        durable = False
+        for task in query.tasks:
+            lease = self._lease(worker, task.name)
+            if lease is None:
+                scheduler.counters.stale += 1
+                unknown.append(wire.encode_task(task.name, task.origin))
+                continue
+            keep_log(lease.job, task)
+            durable = durable or lease.job.terms.durable
+            scheduler.finish(lease, task.origin)
+        reply = _EXIT if scheduler.closing else _OK
+        if unknown:
+            reply = wire.encode(wire.NOT_FOUND, unknown)
+        if durable:
+            self.pledge(reply)
+        else:
+            self.send(reply)
+
+    def _transfer(self, query: Query) -> None:
+        door = self.door
+        worker = self._known_location(query)
+        leases: list[Lease] = []
+        for task in query.tasks:
+            lease = self._lease(worker, task.name)
+            if lease is None:
+                self.send(_NOT_FOUND)
+                return
+            leases.append(lease)
+        jobs: list[Job] = []
+        for task, lease in zip(query.tasks, leases, strict=True):
+            job = lease.job
+            if job.lease is lease:
+                keep_log(job, task)
+                door.scheduler.defer(lease, door.parents(task))
+                jobs.append(job)
+        for task in query.tasks:
+            if task.succs is not None:
+                jobs += door.precede(task)
+        self._confirm(jobs)
+
+    def _exit(self, query: Query) -> None:
+        scheduler = self.door.scheduler
+        worker = self._known_location(query)
+        if worker is None:
+            self.send(_NOT_FOUND)
+            return
+        jobs = [lease.job for lease in worker.leases.values()]
+        scheduler.retire(worker)
+        self._confirm(jobs)
+
+    def _status(self) -> None:
+        if self.door.scheduler.closing:
+            self.send(_EXIT)
+            return
+        queue = self.door.counts()
+        waiting = queue.live - queue.ready - queue.leased
+        text = f"{queue.ready} ready, {waiting} waiting, {queue.leased} assigned"
+        self.send(wire.encode(wire.OK, None, text.encode(), queue.ready))
+
+    def _lookup(self, name: bytes) -> None:
+        door = self.door
+        job = door.find(name) or door.scheduler.archive.find_key(door.queue, name)
+        if job is None or not job.worker_name or (job.state < LEASED):
+            self.send(_NOT_FOUND)
+        else:
+            self.send(wire.encode(wire.OK, [door.describe(job)], name, None, job.worker_name))
+
+    def _known_location(self, query: Query) -> Worker | None:
+        assert query.location is not None
+        worker = self.door.scheduler.find_resident(self.door.queue, query.location)
+        if worker is not None:
+            self.door.scheduler.beat(worker)
+        return worker
+
+    def _lease(self, worker: Worker | None, name: bytes) -> Lease | None:
+        job = self.door.find(name)
+        lease = job.lease if job is not None else None
+        return lease if lease is not None and lease.worker is worker else None
+
+
+def _check(query: Query) -> None:
+    rule = _REQUESTS.get(query.type)
+    if rule is None:
+        raise wire.BadMessage("this type is an answer, and nothing that can be asked")
+    present = (bool(query.tasks), query.name is not None, query.n is not None, query.location is not None)
+    for field, there, wanted in zip(_FIELDS, present, rule, strict=True):
+        if there and wanted == "-":
+            raise wire.BadMessage(f"{field} is not for this type of request")
+        if not there and wanted == "+":
+            raise wire.BadMessage(f"{field} is missing from this type of request")
+    if query.n is not None and query.n < 1:
+        raise wire.BadMessage("n is the number of tasks wanted, at least 1")

@@ -1,0 +1,44 @@
+"""What all sessions of one PING/PONG door share: its options, and the terms of its jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hiringhall.core.jobs import Terms
+
+if TYPE_CHECKING:
+    from hiringhall.core.scheduler import Scheduler
+
+
+@dataclass(frozen=True)
+class PingPongOptions:
+    """How one door, with its backend and its frontend, treats what comes in by it."""
+
+    queue: bytes = b"pingpong"
+    """The protocol has no word for kinds of work: all jobs and workers of a door meet in this one."""
+    expire_us: int = 5_000_000
+    """WORKER_EXPIRE_SECONDS: silence after which a worker without a job is sent none."""
+    job_timeout_us: int = 60_000_000
+    """Silence of a worker that has a job after which the job is sent again."""
+    losses_max: int = 3
+    durable: bool = False
+    """Jobs of the frontend are kept on disk, and are done even if their client and the hall go away."""
+
+
+class PingPongDoor:
+    """One door."""
+
+    def __init__(self, hall: Scheduler, options: PingPongOptions) -> None:
+        if not options.queue:
+            raise ValueError("a door's queue has a name")
+        if options.expire_us <= 0 or options.job_timeout_us <= 0:
+            raise ValueError("a worker's and a job's timeout are longer than nothing")
+        self.hall = hall
+        self.options = options
+        self.terms = Terms(
+            durable=options.durable,
+            detached=options.durable,
+            losses_max=options.losses_max,
+            lease_us=options.job_timeout_us,
+        )

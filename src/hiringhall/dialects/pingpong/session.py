@@ -1,0 +1,149 @@
+"""What is said at a PING/PONG door, and what it means: workers at the backend, clients at the frontend.
+
+The law: an identity that was sent a job is sent no other before it has answered for that one. A result carries
+no name, so this alone keeps one job's result from being taken for another's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.core.errors import BAD_REQUEST, Refusal
+from hiringhall.core.jobs import DONE, FAILED, FAILURE, JobSpec
+from hiringhall.dialects.pingpong import wire
+from hiringhall.dialects.session import Session
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job, Lease
+    from hiringhall.core.workers import Worker
+    from hiringhall.dialects.pingpong.door import PingPongDoor
+    from hiringhall.dialects.session import Caller
+
+UNSAYABLE: Final = "the payload PONG cannot be sent to a PING/PONG worker: it would be taken for a sign of life"
+_NO_JOB: Final = 0
+
+
+class WorkerSession(Session):
+    """A worker at the backend."""
+
+    def __init__(self, caller: Caller, door: PingPongDoor) -> None:
+        super().__init__(caller)
+        self._door = door
+        self._hall = door.hall
+        self._unsent = False
+        """The job it has was not sent to it, because there is no way to say it."""
+        self._owes_until_us = 0
+        """A job it was sent was taken from it, and it has not answered since: till then it gets no other.
+        Past this time its PINGs show that it never had the job. 0: it owes nothing."""
+
+    def receive(self, data: bytes) -> None:
+        hall = self._hall
+        worker = self.worker
+        if worker is None:
+            worker = hall.worker(self)
+            worker.name = wire.identity_name(self.caller.route[0])
+            hall.expect(worker, self._door.options.expire_us)
+        hall.beat(worker)
+        lease = self._lease(worker)
+        if lease is not None and self._unsent:
+            hall.fail(lease, FAILURE, UNSAYABLE.encode())
+            lease = None
+        self._unsent = False
+        if data == wire.PING:
+            if lease is None and hall.now_us >= self._owes_until_us:
+                self._stand_ready(worker)
+            self.send(wire.PONG)
+            return
+        if data != wire.READY:
+            self._take_result(worker, lease, data)
+        elif lease is not None:
+            hall.release(lease)
+        self._owes_until_us = 0
+        self._stand_ready(worker)
+
+    def _lease(self, worker: Worker) -> Lease | None:
+        """What it works on: it offers one slot, so it is one job at most."""
+        for lease in worker.leases.values():
+            return lease
+        return None
+
+    def _stand_ready(self, worker: Worker) -> None:
+        """It is in the ready queue, and stays there as long as it shows life."""
+        hall = self._hall
+        options = self._door.options
+        hall.expect(worker, options.expire_us)
+        worker.quiet_at_work = True
+        if not worker.abilities:
+            try:
+                hall.can_do(worker, options.queue)
+            except Refusal:
+                return  # no room for another queue, and no word for that: the next PING asks again
+        hall.offer(worker, 1)
+
+    def _take_result(self, worker: Worker, lease: Lease | None, data: bytes) -> None:
+        hall = self._hall
+        if lease is None:
+            with contextlib.suppress(Refusal):
+                hall.find_lease(worker, _NO_JOB)  # it is late, and counted
+            return
+        error = wire.parse_error(data)
+        number = wire.failure_number(error[0]) if error is not None else 0
+        if error is not None and number:
+            hall.fail(lease, number, error[1])
+        else:
+            hall.finish(lease, data)
+
+    # --- notices
+
+    def assigned(self, lease: Lease) -> None:
+        options = self._door.options
+        if not lease.job.terms.lease_us:
+            # A job of another door that sets no time: ours holds, since nobody tells us of a worker's end.
+            lease.worker.quiet_at_work = False
+            lease.worker.silence_us = options.job_timeout_us + options.expire_us
+        # A notice calls no verb: a job that cannot be said is failed at the worker's next word.
+        self._unsent = lease.job.payload == wire.PONG
+        if not self._unsent:
+            self.send(lease.job.payload)
+
+    def revoked(self, lease: Lease) -> None:  # noqa: ARG002 (there is but one)
+        if not self._unsent:
+            self._owes_until_us = self._hall.now_us + self._door.options.job_timeout_us
+
+    def recalled(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002 (a worker submits nothing)
+        return refused(refusal)
+
+
+class ClientSession(Session):
+    """A client at the frontend, or one request of it: whatever has the same envelope."""
+
+    def __init__(self, caller: Caller, door: PingPongDoor) -> None:
+        super().__init__(caller)
+        self._door = door
+
+    def receive(self, data: bytes) -> None:
+        door = self._door
+        try:
+            if data == wire.PONG:
+                raise Refusal(BAD_REQUEST, UNSAYABLE)
+            door.hall.submit(JobSpec(door.options.queue, data, b"", door.terms), self)
+        except Refusal as refusal:
+            self.send(refused(refusal))
+
+    def ended(self, job: Job) -> None:
+        if job.state == DONE:
+            answer = job.result
+        elif job.state == FAILED:
+            answer = wire.pack_error(b"%d" % job.code, job.result)
+        else:
+            answer = wire.pack_error(wire.CANCELLED, job.result)
+        self.conclude(job, answer)
+
+    def recalled(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002 (the client knows no job by name)
+        return refused(refusal)
+
+
+def refused(refusal: Refusal) -> bytes:
+    """The core's "no"."""
+    return wire.pack_error(refusal.reason.encode(), refusal.text.encode())

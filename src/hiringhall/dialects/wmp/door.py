@@ -1,0 +1,138 @@
+"""What all paths to one WMP door share: its options, its name, and the jobs it has given away.
+
+The law: a job that was given away hangs on no path. Its name in TAKE is the proof of who may speak of it, and
+it is held as long as somebody does: an answer may take another path than the job did, when a device was started
+again or a manager in the middle passed the job on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hiringhall.core.peer import Peer
+from hiringhall.dialects.wmp import wire
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job, Lease
+    from hiringhall.core.queues import Queue
+    from hiringhall.core.scheduler import Scheduler
+    from hiringhall.dialects.session import Session
+
+
+@dataclass(frozen=True)
+class WmpOptions:
+    """How one door treats what comes in by it."""
+
+    manager: bytes = b"hall"
+    """What the hall calls itself; no other manager that the same workers know may have that name."""
+    lease_us: int = 60_000_000
+    """Silence about a job after which its worker has lost it."""
+    expire_us: int = 60_000_000
+    """Silence of a path after which its READY is forgotten."""
+    roles_max: int = 256
+    """Roles that one READY may name."""
+
+
+class Hand(Peer):
+    """One job in somebody's hands: to the core a worker of its own, heard and lost by itself."""
+
+    def __init__(self, door: WmpDoor, path: Session) -> None:
+        super().__init__()
+        self.door = door
+        self.path = path
+        """By which the job was last spoken of."""
+
+    def revoked(self, lease: Lease) -> None:
+        self.path.send(self.door.cancel(token(lease)))
+
+
+class WmpDoor:
+    """One door."""
+
+    def __init__(self, hall: Scheduler, options: WmpOptions) -> None:
+        manager = options.manager
+        if not 0 < len(manager) <= wire.HOP_BYTES_MAX or b"\n" in manager:
+            raise ValueError(f"a manager's name has 1 to {wire.HOP_BYTES_MAX} bytes and no line end")
+        if options.lease_us <= 0 or options.expire_us <= 0:
+            # ZeroMQ tells nobody of a disconnect: without these a job or a path could stay for ever.
+            raise ValueError("the lease of a door, and the time it remembers a READY, are above 0")
+        self.hall = hall
+        self.options = options
+        self.dropped = 0
+        """Messages that were none, or not for us: the protocol has no word to refuse them with."""
+
+    # --- jobs given away
+
+    def give(self, path: Session, name: bytes, queues: list[Queue]) -> Lease | None:
+        """Put the next job of these queues into the hands of a worker, if there is one."""
+        ready = [queue for queue in queues if queue.ready]
+        if not ready:
+            return None
+        hall = self.hall
+        hand = Hand(self, path)
+        worker = hall.worker(hand)
+        worker.name = name
+        for queue in ready:
+            hall.can_do(worker, queue.name)
+        lease = hall.take(worker)
+        # It will take no other: it is not counted among those who can do the queue.
+        hall.cant_do_any(worker)
+        if lease is None:
+            hall.leave(hand)
+        else:
+            hall.expect(worker, self.options.lease_us)
+        return lease
+
+    def find_lease(self, name: bytes) -> Lease | None:
+        """The live lease that a report names. Any other was given back, was taken away, or never was."""
+        digits = name.partition(b"-")[0]
+        if digits.isdigit() and len(digits) <= wire.NUMBER_DIGITS_MAX:
+            job = self.hall.jobs.get(int(digits))
+            lease = job.lease if job is not None else None
+            if lease is not None and token(lease) == name:
+                hand = lease.worker.peer
+                if isinstance(hand, Hand) and hand.door is self:
+                    return lease
+        self.hall.counters.stale += 1
+        return None
+
+    def spoken_of(self, lease: Lease, path: Session) -> None:
+        """Somebody works on it."""
+        hand = lease.worker.peer
+        assert isinstance(hand, Hand)
+        hand.path = path
+        self.hall.beat(lease.worker)
+
+    def lease_us(self, job: Job) -> int:
+        """Silence about a job that loses it: the door's lease, or that of its own terms if it is shorter."""
+        own_us = job.terms.lease_us
+        return min(own_us, self.options.lease_us) if own_us else self.options.lease_us
+
+    # --- a manager's words
+
+    def wake(self, role: bytes) -> bytes:
+        return wire.encode_body(wire.WAKE, [(b"manager", self.options.manager), (b"role", role)])
+
+    def no(self, role: bytes) -> bytes:
+        """To a GIVE that named a role, or none."""
+        headers = [(b"manager", self.options.manager)]
+        if role:
+            headers.append((b"role", role))
+        return wire.encode_body(wire.NO, headers)
+
+    def take(self, lease: Lease) -> bytes:
+        job = lease.job
+        headers = [(b"manager", self.options.manager), (b"job", token(lease)), (b"role", job.queue.name)]
+        if job.key and len(job.key) <= wire.NAME_BYTES_MAX and b"\n" not in job.key:
+            headers.append((b"key", job.key))
+        headers.append((b"lease", wire.encode_seconds(self.lease_us(job))))
+        return wire.encode_body(wire.TAKE, headers, job.payload)
+
+    def cancel(self, name: bytes) -> bytes:
+        return wire.encode_body(wire.CANCEL, [(b"manager", self.options.manager), (b"job", name)])
+
+
+def token(lease: Lease) -> bytes:
+    """What a job is called on the wire: another name for each attempt, and after each start of the hall."""
+    return b"%d-%d-%d" % (lease.job.id, lease.number, lease.started_us)

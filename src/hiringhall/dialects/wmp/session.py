@@ -1,0 +1,193 @@
+"""One path to a worker, with the hall as its manager.
+
+The law: a path is remembered by its READY, until it is answered with a job, lets a WAKE pass, or falls silent;
+what it was given hangs on the door and not on the path.
+
+The protocol has no word for a mistake: what is no message, or not for a manager, is counted and does nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.core.errors import Refusal
+from hiringhall.core.jobs import FAILURE
+from hiringhall.dialects.session import Session
+from hiringhall.dialects.wmp import wire
+from hiringhall.dialects.wmp.door import WmpDoor, WmpOptions
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Lease
+    from hiringhall.core.workers import Worker
+    from hiringhall.dialects.session import Caller
+
+__all__ = ["WmpDoor", "WmpOptions", "WmpSession"]
+
+CODE_MAX: Final = 255
+STATUSES: Final = (b"ok", b"failed", b"declined")
+NO_QUEUE: Final = b""
+
+
+class WmpSession(Session):
+    """One path's conversation."""
+
+    def __init__(self, caller: Caller, door: WmpDoor) -> None:
+        super().__init__(caller)
+        self._door = door
+        self._hall = door.hall
+        self._unsure: list[Lease] = []
+        """Given by the latest turn in which something was said to this path: if that could not be sent, they
+        were never seen."""
+        self._said_us = 0
+        """The time of that turn."""
+
+    # --- what arrives
+
+    def receive(self, data: bytes) -> None:
+        try:
+            message = wire.parse_body(data)
+            command = message.command
+            if command == wire.READY:
+                self._take_ready(message)
+            elif command == wire.GIVE:
+                self._take_give(message)
+            elif command == wire.DONE:
+                self._take_done(message)
+            elif command == wire.STATUS:
+                self._take_status(message)
+            else:
+                raise wire.BadMessage("only a manager says this")
+        except wire.BadMessage:
+            self._door.dropped += 1
+            return
+        worker = self.worker
+        if worker is not None:
+            self._hall.beat(worker)
+
+    def _take_ready(self, message: wire.Message) -> None:
+        # WMP1 READY / role: resize / role: crop / worker: blade-7 / slots: 4
+        roles = dict.fromkeys(message.every(b"role"))
+        name = message.first(b"worker")
+        if not 0 < len(roles) <= self._door.options.roles_max or len(name) > wire.NAME_BYTES_MAX:
+            raise wire.BadMessage("READY names too many roles, or none, or a name too long")
+        for role in roles:
+            self._check_role(role)
+        worker = self.worker
+        if worker is None:
+            worker = self._hall.worker(self)
+            self._hall.expect(worker, self._door.options.expire_us)
+        elif worker.waking is not None:
+            # It crossed our WAKE, which the worker will answer, or will not: then its next READY counts.
+            return
+        worker.name = name
+        self._change_roles(worker, roles)
+        if not worker.asleep:
+            self._hall.sleep(worker)
+
+    def _change_roles(self, worker: Worker, roles: dict[bytes, None]) -> None:
+        for queue in list(worker.abilities):
+            if queue.name not in roles:
+                self._hall.cant_do(worker, queue.name)
+        full = False
+        for role in roles:
+            try:
+                self._hall.can_do(worker, role)
+            except Refusal:
+                # The hall is full of queues; for those that are there the worker is welcome.
+                full = True
+        if full:
+            self._door.dropped += 1
+
+    def _take_give(self, message: wire.Message) -> None:
+        # WMP1 GIVE / role: resize
+        role = message.first(b"role")
+        if role:
+            self._check_role(role)
+        worker = self.worker
+        if worker is None:
+            self.send(self._door.no(role))
+            return
+        # Up, whether it slept or was woken; what it gets is held by a hand and not by the path.
+        self._hall.take(worker, NO_QUEUE)
+        queues = [queue for queue in worker.abilities if not role or queue.name == role]
+        lease = self._door.give(self, worker.name, queues)
+        if lease is None:
+            self.send(self._door.no(role))
+            self._hall.sleep(worker)
+        else:
+            self.send(self._door.take(lease))
+            self._unsure.append(lease)
+
+    def _take_done(self, message: wire.Message) -> None:
+        # WMP1 DONE / manager: hall / job: 68719476737-1-1767225600000000 / status: failed / code: 3
+        name = self._named_job(message)
+        status = message.first(b"status") or b"ok"
+        if status not in STATUSES:
+            raise wire.BadMessage("a job is ok, failed or declined")
+        code_text = message.first(b"code")
+        code = wire.parse_number(code_text) if code_text else FAILURE
+        if not 0 < code <= CODE_MAX:
+            raise wire.BadMessage(f"the code of a failure is 1 to {CODE_MAX}")
+        lease = self._door.find_lease(name)
+        if lease is None:
+            return
+        if status == b"ok":
+            self._hall.finish(lease, message.payload)
+        elif status == b"failed":
+            self._hall.fail(lease, code, message.payload)
+        else:
+            self._hall.release(lease)
+        self._hall.leave(lease.worker.peer)
+
+    def _take_status(self, message: wire.Message) -> None:
+        # WMP1 STATUS / manager: hall / job: 68719476737-1-1767225600000000 / progress: 3/8
+        name = self._named_job(message)
+        progress = message.first(b"progress")
+        numerator, denominator = wire.parse_progress(progress) if progress else (0, 0)
+        lease = self._door.find_lease(name)
+        if lease is None:
+            # It works for nothing: the hall was started again, or has given the job to another.
+            self.send(self._door.cancel(name))
+            return
+        self._door.spoken_of(lease, self)
+        if progress:
+            self._hall.progress(lease, numerator, denominator)
+        if message.payload:
+            self._hall.chunk(lease, message.payload)
+
+    def _check_role(self, role: bytes) -> None:
+        if not 0 < len(role) <= min(wire.NAME_BYTES_MAX, self._hall.limits.queue_name_bytes_max):
+            raise wire.BadMessage("a role has no name, or one that is too long")
+
+    def _named_job(self, message: wire.Message) -> bytes:
+        """What a report is about, if it is for this manager at all."""
+        name = message.first(b"job")
+        if message.first(b"manager") != self._door.options.manager or not 0 < len(name) <= wire.JOB_BYTES_MAX:
+            raise wire.BadMessage("a report names the manager it is for, and the job")
+        return name
+
+    def send(self, data: bytes) -> bool:
+        now_us = self._hall.now_us
+        if self._said_us != now_us:
+            self._said_us = now_us
+            self._unsure.clear()
+        return super().send(data)
+
+    # --- notices
+
+    def woken(self) -> None:
+        worker = self.worker
+        assert worker is not None
+        assert worker.waking is not None
+        self.send(self._door.wake(worker.waking.name))
+
+    def lost(self) -> None:
+        self._unsure.clear()
+
+    def parted(self) -> None:
+        """The path leads nowhere. The worker may live on behind another; what cannot have reached it is next."""
+        for lease in reversed(self._unsure):
+            if lease.job.lease is lease and lease.worker.heard_us == lease.started_us:
+                self._hall.release(lease)
+                self._hall.leave(lease.worker.peer)
+        self._unsure.clear()

@@ -1,0 +1,240 @@
+"""ZeroMQ sockets on the event loop: every message that comes is handed over at once, in order.
+
+The law: nothing here waits. A message that cannot be sent now (the peer is gone, or its queue is full) is refused and
+counted, for the protocol above expects messages to be lost; who would rather wait asks for `room` first.
+ZeroMQ connects again by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+import zmq
+
+from hiringhall.peers.wmp.errors import AddressError
+from hiringhall.peers.wmp.security import Doorkeeper
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hiringhall.peers.wmp.security import Curve
+
+_BATCH: Final = 200
+"""Messages read from one socket before others have their turn."""
+_HEARTBEAT_MS: Final = 5_000
+"""A connection that is silent for three of these is closed, so that a lost peer's place is free again."""
+_RECONNECT_FIRST_MS: Final = 50
+_RECONNECT_MAX_MS: Final = 2_000
+_HOST_PORT: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[\w.-]+|\*):([0-9]{1,5}|\*)")
+
+
+@dataclass(frozen=True)
+class LinkTerms:
+    """The bounds of one peer's sockets, and how long its last words may take."""
+
+    message_bytes_max: int = (64 << 20) + (64 << 10)
+    """One message; a connection that brings a longer one is closed before it is read."""
+    queue_max: int = 10_000
+    """Messages on their way in one direction of one connection."""
+    linger_s: float = 1.0
+
+
+def endpoint(address: str) -> str:
+    """An address as ZeroMQ writes it: `HOST:PORT` means TCP."""
+    scheme, separator, rest = address.strip().rpartition("://")
+    if separator and scheme in ("ipc", "inproc") and rest:
+        return f"{scheme}://{rest}"
+    match = _HOST_PORT.fullmatch(rest)
+    if scheme not in ("", "tcp") or match is None or (match[2] != "*" and int(match[2]) > 65535):
+        raise AddressError(f"{address!r} is no address: write HOST:PORT, such as 127.0.0.1:5555, or ipc://PATH")
+    return f"tcp://{rest}"
+
+
+def is_private(address: str) -> bool:
+    """Nobody on another machine reaches it."""
+    scheme, _, rest = endpoint(address).partition("://")
+    if scheme != "tcp":
+        return True
+    host = rest.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class Links:
+    """The sockets of one peer, numbered in the order in which they were made."""
+
+    def __init__(
+        self, heard: Callable[[int, list[bytes]], None], terms: LinkTerms, curve: Curve | None
+    ) -> None:
+        self.refused = 0
+        """Messages that could not be sent."""
+        self.fault: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Gets the exception that `heard` raised, if any: nothing is read after that."""
+        self._heard = heard
+        self._terms = terms
+        self._curve = curve
+        self._loop = asyncio.get_running_loop()
+        self._context = zmq.Context()
+        self._context.set(zmq.MAX_SOCKETS, 65_535)
+        self._sockets: list[zmq.Socket[bytes]] = []
+        self._draining: set[int] = set()
+        """Sockets that will be looked at in the next round."""
+        self._waiting_for_room: dict[int, list[asyncio.Future[None]]] = {}
+        self._doorkeeper: Doorkeeper | None = None
+
+    def bind(self, address: str) -> str:
+        """Listen as a ROUTER; gives the address, with the port that was chosen."""
+        socket = self._make(zmq.ROUTER)
+        socket.set(zmq.ROUTER_MANDATORY, 1)
+        if self._curve is not None:
+            self._doorkeeper = Doorkeeper(self._context, self._curve.callers)
+            self._curve.guard(socket)
+        self._open(socket, "listen on", address, socket.bind)
+        return bytes(socket.get(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode().removeprefix("tcp://")
+
+    def connect(self, address: str, number: int, identity: bytes | None) -> None:
+        """Talk to somebody's ROUTER, whether it is there yet or not."""
+        socket = self._make(zmq.DEALER)
+        if identity is not None:
+            socket.set(zmq.IDENTITY, identity)
+        if self._curve is not None:
+            self._curve.introduce(socket, number)
+        self._open(socket, "connect to", address, socket.connect)
+
+    def _make(self, kind: int) -> zmq.Socket[bytes]:
+        socket: zmq.Socket[bytes] = self._context.socket(kind)
+        # Closed at once if opening it fails; `close` gives the others time for what is still to go out.
+        socket.set(zmq.LINGER, 0)
+        socket.set(zmq.IPV6, 1)
+        socket.set(zmq.MAXMSGSIZE, self._terms.message_bytes_max)
+        socket.set(zmq.SNDHWM, self._terms.queue_max)
+        socket.set(zmq.RCVHWM, self._terms.queue_max)
+        socket.set(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
+        socket.set(zmq.HEARTBEAT_TIMEOUT, 3 * _HEARTBEAT_MS)
+        socket.set(zmq.RECONNECT_IVL, _RECONNECT_FIRST_MS)
+        socket.set(zmq.RECONNECT_IVL_MAX, _RECONNECT_MAX_MS)
+        return socket
+
+    def _open(self, socket: zmq.Socket[bytes], what: str, address: str, go: Callable[[str], object]) -> None:
+        self._sockets.append(socket)
+        try:
+            go(endpoint(address))
+        except zmq.ZMQError as error:
+            raise AddressError(f"cannot {what} {address}: {error.strerror}") from error
+        number = len(self._sockets) - 1
+        self._loop.add_reader(socket.fileno(), self._drain, number)
+        self._look_soon(number)
+
+    # --- messages
+
+    def send(self, number: int, frames: list[bytes]) -> bool:
+        """Whether it could be sent; False when the peer is gone or cannot keep up."""
+        socket = self._sockets[number]
+        try:
+            socket.send_multipart(frames, zmq.NOBLOCK)
+        except zmq.ZMQError as error:
+            if error.errno not in (zmq.EAGAIN, zmq.EHOSTUNREACH):
+                raise
+            self.refused += 1
+            return False
+        finally:
+            # Sending takes note of what has come as well, and then the file descriptor is silent about it.
+            self._look_soon(number)
+        return True
+
+    async def room(self, number: int, limit_s: float) -> None:
+        """Wait until a message can be sent there, or so long."""
+        if self._sockets[number].get(zmq.EVENTS) & zmq.POLLOUT:
+            return
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._waiting_for_room.setdefault(number, []).append(future)
+        self._look_soon(number)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await future
+
+    def _look_soon(self, number: int) -> None:
+        if number not in self._draining:
+            self._draining.add(number)
+            self._loop.call_soon(self._drain, number)
+
+    def _drain(self, number: int) -> None:
+        """Read until there is nothing more: the descriptor tells of a change once only."""
+        self._draining.discard(number)
+        socket = self._sockets[number]
+        if socket.closed or self.fault.done():
+            return
+        try:
+            for _ in range(_BATCH):
+                self._heard(number, socket.recv_multipart(zmq.NOBLOCK))
+                if socket.closed:
+                    return
+            self._look_soon(number)
+        except zmq.Again:
+            pass
+        except Exception as error:  # noqa: BLE001 - whoever runs this peer is told, and it ends
+            self.fault.set_exception(error)
+        if number in self._waiting_for_room and socket.get(zmq.EVENTS) & zmq.POLLOUT:
+            for future in self._waiting_for_room.pop(number):
+                if not future.done():
+                    future.set_result(None)
+
+    # --- the end
+
+    async def close(self) -> None:
+        """Read nothing more; what was sent has a moment to go out."""
+        for socket in self._sockets:
+            if not socket.closed:
+                self._loop.remove_reader(socket.fileno())
+                socket.close(round(self._terms.linger_s * 1000))
+        if self._doorkeeper is not None:
+            self._doorkeeper.close()
+        if self.fault.done() and not self.fault.cancelled():
+            # Looked at, so that asyncio does not complain when the peer was left before it could tell.
+            self.fault.exception()
+        await asyncio.to_thread(self._context.term)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class Pacer:
+    """Calls back at one time, the latest that was set."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._call = call
+        self._at_us: int | None = None
+        self._handle: asyncio.TimerHandle | None = None
+
+    def now_us(self) -> int:
+        return int(self._loop.time() * 1_000_000)
+
+    def set(self, at_us: int | None) -> None:
+        if at_us == self._at_us:
+            return
+        self.clear()
+        if at_us is not None:
+            self._at_us = at_us
+            # Rounded up: a timer that comes early would come twice.
+            self._handle = self._loop.call_at((at_us + 1) / 1_000_000, self._due)
+
+    def clear(self) -> None:
+        self._at_us = None
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _due(self) -> None:
+        self._at_us = self._handle = None
+        self._call()

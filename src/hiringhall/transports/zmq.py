@@ -1,0 +1,359 @@
+"""ZeroMQ: one ROUTER for each endpoint, and a session for each way back to a peer.
+
+ZeroMQ tells nobody who has come or gone. So a session is made by a message that comes by a new way, is kept
+while it works, waits or has something to be told, and may be forgotten otherwise; that a peer is gone shows
+when a message to it cannot be sent.
+
+The law: the table of sessions is bounded, no message is taken apart before it is complete and within its
+limits, and a peer that takes nothing is dropped; nobody else notices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket as stream
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import zmq
+import zmq.asyncio
+from zmq.auth.asyncio import AsyncioAuthenticator
+
+from hiringhall.core.limits import SECOND_US
+from hiringhall.dialects.session import Caller, Link
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hiringhall.dialects.session import Session
+    from hiringhall.engine.driver import Driver
+
+    AnswerRoute = Callable[[list[bytes]], list[bytes] | None]
+    """The frames before each message back to a peer, from those before a message of it; None: ill-formed."""
+
+MESSAGES_MAX: Final = 1000
+"""Messages taken in by one turn; the rest waits for the next one, so that other doors have their turn."""
+FRAMES_MAX: Final = 64
+"""A message of more frames is no dialect's."""
+SWEEP_PAUSE_US: Final = 60 * SECOND_US
+FULL_PAUSE_US: Final = SECOND_US
+"""How often a full table is looked through for sessions that can be forgotten."""
+
+_NOW: Final = int(zmq.DONTWAIT)
+_MORE: Final = int(zmq.DONTWAIT) | int(zmq.SNDMORE)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Encryption, and whose public keys are let in; keys in ZeroMQ's Z85 form."""
+
+    secret_key: bytes
+    clients: frozenset[bytes]
+
+
+@dataclass(frozen=True)
+class ZmqOptions:
+    """How an endpoint treats its peers."""
+
+    peers_max: int = 100_000
+    """Sessions at once; while none of them can be forgotten, messages that come by new ways are dropped."""
+    idle_s: float = 600.0
+    """Silence after which a session that nothing refers to is forgotten."""
+    message_bytes_max: int = 65 << 20
+    """One frame; whoever sends a longer one is disconnected before it is read."""
+    receive_messages_max: int = 1000
+    """Messages of one peer that ZeroMQ holds until they are taken."""
+    send_messages_max: int = 1000
+    """Messages to one peer that ZeroMQ holds until they are sent; a peer that takes none beyond is dropped."""
+    backlog: int = 4096
+    handshake_s: float = 10.0
+    heartbeat_s: float = 10.0
+    """How often an idle connection is probed; one that is silent for three times as long is closed."""
+    takeover: bool = False
+    """A peer may take over an identity that another connection still has."""
+    curve: Curve | None = None
+    close_wait_s: float = 2.0
+    """How long the last messages may take when the hall closes."""
+
+
+class ZmqDoor:
+    """One ROUTER, and the sessions of those who spoke to it."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        make_session: Callable[[Caller], Session],
+        answer_route: AnswerRoute,
+        options: ZmqOptions,
+    ) -> None:
+        self.driver = driver
+        self.make_session = make_session
+        self.answer_route = answer_route
+        self.options = options
+        self.links: dict[tuple[bytes, ...], ZmqLink] = {}
+        self.dropped = 0
+        """Messages dropped: ill-formed, or by a new way while the table was full."""
+        self._context: zmq.Context[zmq.Socket[bytes]] | None = None
+        self._authenticator: AsyncioAuthenticator | None = None
+        self._socket: zmq.Socket[bytes] | None = None
+        self._receive: Callable[..., Any] | None = None
+        self._send: Callable[..., Any] | None = None
+        self._endpoint = ""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._descriptor = -1
+        self._held = 0
+        """Links that the engine asked not to read from: one socket serves all, so then nobody is read from."""
+        self._looking = False
+        """A look for messages is due: a send may have swallowed the sign that some have come."""
+        self._swept_us = 0
+
+    async def open(self, host: str, port: int) -> tuple[str, int]:
+        """Listen; the address that was bound."""
+        loop = asyncio.get_running_loop()
+        self._loop = loop
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        context.set(zmq.MAX_SOCKETS, context.get(zmq.SOCKET_LIMIT))
+        self._context = context
+        socket = context.socket(zmq.ROUTER)
+        self._socket = socket
+        self._configure(socket)
+        try:
+            address = await self._resolve(host)
+            if ":" in address:
+                socket.setsockopt(zmq.IPV6, 1)
+                address = f"[{address}]"
+            socket.bind(f"tcp://{address}:{port or '*'}")
+        except (zmq.ZMQError, OSError) as error:
+            await self.close()
+            raise OSError(error.errno, error.strerror) from error
+        self._endpoint = cast("bytes", socket.getsockopt(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
+        # Past the conveniences of pyzmq's own class, which cost as much again as sending does.
+        self._receive = cast("Any", super(zmq.Socket, socket)).recv
+        self._send = cast("Any", super(zmq.Socket, socket)).send
+        self._descriptor = cast("int", socket.getsockopt(zmq.FD))
+        loop.add_reader(self._descriptor, self._look)
+        self._look_soon()
+        address, _, bound = self._endpoint.removeprefix("tcp://").rpartition(":")
+        return address.strip("[]"), int(bound)
+
+    async def _resolve(self, host: str) -> str:
+        """ZeroMQ listens on addresses, not on names."""
+        assert self._loop is not None
+        found = await self._loop.getaddrinfo(host, None, type=stream.SOCK_STREAM)
+        return str(found[0][4][0])
+
+    def _configure(self, socket: zmq.Socket[bytes]) -> None:
+        options = self.options
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.setsockopt(zmq.MAXMSGSIZE, options.message_bytes_max)
+        socket.setsockopt(zmq.RCVHWM, options.receive_messages_max)
+        socket.setsockopt(zmq.SNDHWM, options.send_messages_max)
+        socket.setsockopt(zmq.BACKLOG, options.backlog)
+        socket.setsockopt(zmq.HANDSHAKE_IVL, round(options.handshake_s * 1000))
+        socket.setsockopt(zmq.HEARTBEAT_IVL, round(options.heartbeat_s * 1000))
+        socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, round(options.heartbeat_s * 3000))
+        socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        socket.setsockopt(zmq.ROUTER_HANDOVER, int(options.takeover))
+        curve = options.curve
+        if curve is not None:
+            assert self._context is not None
+            # ZeroMQ asks this one, inside the process, about every peer that wants to come in.
+            shadow: zmq.asyncio.Context = zmq.asyncio.Context(self._context)
+            self._authenticator = AsyncioAuthenticator(shadow)
+            self._authenticator.start()
+            self._authenticator.configure_curve_callback("*", _AllowList(curve.clients))
+            socket.setsockopt(zmq.CURVE_SERVER, 1)
+            socket.setsockopt(zmq.CURVE_SECRETKEY, curve.secret_key)
+
+    def close_listener(self) -> None:
+        """Let nobody else in."""
+        if self._endpoint and self._socket is not None:
+            self._socket.unbind(self._endpoint)
+            self._endpoint = ""
+
+    async def close(self) -> None:
+        """Send what is still to be sent, if it goes soon, and forget everybody."""
+        if self._socket is None:
+            return
+        assert self._loop is not None
+        assert self._context is not None
+        if self._descriptor >= 0:
+            self._loop.remove_reader(self._descriptor)
+        for link in list(self.links.values()):
+            self._forget(link)
+        if self._authenticator is not None:
+            self._authenticator.stop()
+        self._socket.close(round(self.options.close_wait_s * 1000))
+        self._socket = None
+        await self._loop.run_in_executor(None, self._context.term)
+
+    # --- coming in
+
+    def _look_soon(self) -> None:
+        if not self._looking:
+            self._looking = True
+            assert self._loop is not None
+            self._loop.call_soon(self._look_again)
+
+    def _look_again(self) -> None:
+        self._looking = False
+        if self._socket is not None and cast("int", self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
+            self._look()
+
+    def _look(self) -> None:
+        """Take in what has come, up to a bound."""
+        receive = self._receive
+        if self._held > 0 or self._socket is None or receive is None:
+            return
+        self.driver.turn()
+        for _ in range(MESSAGES_MAX):
+            try:
+                frames: list[bytes] = [receive(_NOW)]
+            except zmq.Again:
+                return
+            frame = receive(_NOW, False)
+            while frame.more:
+                if len(frames) < FRAMES_MAX:
+                    frames.append(frame.bytes)
+                frame = receive(_NOW, False)
+            self._take_in(frames, frame)
+            if self._held > 0:
+                return
+        self._look_soon()
+
+    def _take_in(self, envelope: list[bytes], frame: zmq.Frame) -> None:
+        key = tuple(envelope)
+        link = self.links.get(key)
+        if link is None:
+            link = self._welcome(key, envelope, frame)
+            if link is None:
+                self.dropped += 1
+                return
+        link.heard_us = self.driver.scheduler.now_us
+        self.driver.receive(link.session, frame.bytes)
+
+    def _welcome(self, key: tuple[bytes, ...], envelope: list[bytes], frame: zmq.Frame) -> ZmqLink | None:
+        route = self.answer_route(envelope) if len(envelope) < FRAMES_MAX else None
+        if route is None:
+            return None
+        self._sweep()
+        if len(self.links) >= self.options.peers_max:
+            return None
+        session = self.make_session(Caller(_address(frame), -1, key))
+        session.prompt = True
+        link = ZmqLink(self, key, route, session)
+        self.links[key] = link
+        self.driver.join(session, link)
+        return link
+
+    def _sweep(self) -> None:
+        """Forget idle sessions: now and then the silent ones, and all of them when the table is full."""
+        now_us = self.driver.scheduler.now_us
+        full = len(self.links) >= self.options.peers_max
+        if now_us - self._swept_us < (FULL_PAUSE_US if full else SWEEP_PAUSE_US):
+            return
+        self._swept_us = now_us
+        silent_us = now_us if full else now_us - round(self.options.idle_s * SECOND_US)
+        for link in list(self.links.values()):
+            if link.heard_us < silent_us and link.session.idle:
+                self._forget(link)
+
+    def _forget(self, link: ZmqLink) -> None:
+        if self.links.pop(link.key, None) is not None:
+            self.unhold(link)
+            self.driver.part(link.session)
+
+    # --- going out
+
+    def send(self, link: ZmqLink, messages: list[bytes]) -> None:
+        send = self._send
+        if self._socket is None or send is None:
+            return
+        route = link.route
+        try:
+            for message in messages:
+                for frame in route:
+                    send(frame, _MORE)
+                send(message, _NOW)
+        except zmq.ZMQError as error:
+            if error.errno not in (errno.EAGAIN, errno.EHOSTUNREACH):
+                raise
+            self._unreachable(link)
+        if not self._looking:
+            self._look_soon()
+
+    def _unreachable(self, link: ZmqLink) -> None:
+        """The peer is gone, or takes nothing: what it was given just now it has never seen."""
+        if self.links.pop(link.key, None) is not None:
+            assert self._loop is not None
+            self._loop.call_soon(self._part_unreached, link, self.driver.scheduler.now_us)
+
+    def _part_unreached(self, link: ZmqLink, given_us: int) -> None:
+        driver = self.driver
+        driver.turn()
+        self.unhold(link)
+        worker = link.session.worker
+        if worker is not None:
+            for lease in reversed(list(worker.leases.values())):
+                if lease.started_us >= given_us:
+                    driver.scheduler.release(lease)
+        driver.part(link.session)
+
+    def hold(self, link: ZmqLink) -> None:
+        if not link.held:
+            link.held = True
+            self._held += 1
+
+    def unhold(self, link: ZmqLink) -> None:
+        if link.held:
+            link.held = False
+            self._held -= 1
+            if not self._held:
+                self._look_soon()
+
+
+class ZmqLink(Link):
+    """The way back to one peer."""
+
+    __slots__ = ("_door", "heard_us", "held", "key", "route", "session")
+
+    def __init__(self, door: ZmqDoor, key: tuple[bytes, ...], route: list[bytes], session: Session) -> None:
+        super().__init__()
+        self._door = door
+        self.key = key
+        self.route = route
+        self.session = session
+        self.heard_us = 0
+        self.held = False
+
+    def write(self, messages: list[bytes]) -> None:
+        self._door.send(self, messages)
+
+    def close(self) -> None:
+        """There is no connection of its own to close: the door forgets it."""
+        self._door._unreachable(self)  # noqa: SLF001 (its other half)
+
+    def pause(self) -> None:
+        self._door.hold(self)
+
+    def resume(self) -> None:
+        self._door.unhold(self)
+
+
+class _AllowList:
+    """Whom CURVE lets in, in the form that pyzmq asks for it."""
+
+    def __init__(self, clients: frozenset[bytes]) -> None:
+        self._clients = clients
+
+    def callback(self, domain: str, key: bytes) -> bool:
+        del domain
+        return key in self._clients
+
+
+def _address(frame: zmq.Frame) -> str:
+    try:
+        return str(frame.get("Peer-Address"))
+    except (zmq.ZMQError, KeyError):
+        return ""
