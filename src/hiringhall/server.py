@@ -30,6 +30,8 @@ from hiringhall.core.limits import SECOND_US
 from hiringhall.doors.dialect import Process
 from hiringhall.doors.dwork import DWORK
 from hiringhall.doors.gearman import GEARMAN
+from hiringhall.doors.pingpong import PINGPONG
+from hiringhall.doors.wmp import WMP
 from hiringhall.engine.driver import Clock, Driver
 from hiringhall.engine.recovery import open_scheduler
 from hiringhall.storage.contract import StoreError
@@ -67,6 +69,8 @@ class HallError(Exception):
 DIALECTS: Final = {
     "gearman": GEARMAN,
     "dwork": DWORK,
+    "pingpong": PINGPONG,
+    "wmp": WMP,
 }
 """Every dialect the hall can speak. A new one is a line here."""
 

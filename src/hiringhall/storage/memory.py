@@ -52,7 +52,7 @@ class MemoryStore:
         for end in batch.ends:
             self._write_end(end)
         for row in batch.inserts:
-            self._jobs[row.id] = row._replace(extras=row.extras or None)
+            self._jobs[row.id] = row._replace(extras=None) if row.extras == {} else row
         for update in batch.updates:
             if update.id in self._jobs:
                 changed = update._replace(extras=update.extras or None)

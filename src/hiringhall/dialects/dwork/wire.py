@@ -301,7 +301,8 @@ def _pack_number(value: int) -> bytes:
     return bytes(packed)
 
 
-_SIZES: Final = [_pack_number(number) for number in range(1024)]
+_SIZES_MADE: Final = 1024
+_SIZES: Final = [_pack_number(number) for number in range(_SIZES_MADE)]
 """The lengths of small fields, ready made."""
 _TYPES: Final = [bytes((1 << 3 | _NUMBER, number)) for number in range(ERROR + 1)]
 _STATES: Final = [bytes((1 << 3 | _NUMBER, number, 2 << 3 | _NUMBER)) for number in range(RECORDED + 1)]
@@ -309,7 +310,7 @@ _STATES: Final = [bytes((1 << 3 | _NUMBER, number, 2 << 3 | _NUMBER)) for number
 
 
 def _pack_size(size: int) -> bytes:
-    return _SIZES[size] if size < 1024 else _pack_number(size)
+    return _SIZES[size] if size < _SIZES_MADE else _pack_number(size)
 
 
 def encode(
