@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable  # noqa: TC003 (a NamedTuple looks its types up)
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hiringhall.config.quantities import Address
+from hiringhall.config.quantities import Address  # noqa: TC001 (as above)
 from hiringhall.config.schema import DoorSettings  # noqa: TC001 (as above)
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ class DworkDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unkno
         Meta(
             ge=0,
             le=_YEAR_S,
-            description="Silence of a location after which its tasks are ready again; 0: only its Exit does that.",
+            description="Silence of a location after which its tasks are ready again; 0: only Exit does that.",
         ),
     ] = 0.0
     losses_max: Annotated[
@@ -50,7 +50,7 @@ class DworkDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unkno
     on_predecessor_failure: Annotated[
         Literal["fail", "run", "hold"],
         Meta(
-            description="What a task does when one that it waits for has failed: fail too, run, or go on waiting."
+            description="What a task does when one that it waits for failed: fail too, run, or go on waiting."
         ),
     ] = "fail"
     keep_open: Annotated[

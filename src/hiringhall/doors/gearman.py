@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
+from hiringhall import __version__
 from hiringhall.config.quantities import Address, Size
 from hiringhall.config.schema import TcpDoorSettings
 from hiringhall.core.limits import SECOND_US
@@ -14,7 +15,6 @@ from hiringhall.dialects.gearman.door import PREFIX_BYTES_MAX, GearmanDoor, Gear
 from hiringhall.dialects.gearman.schedule import find_zone
 from hiringhall.dialects.gearman.session import GearmanSession
 from hiringhall.doors.dialect import Dialect, Endpoint, Process, reachable_host
-from hiringhall import __version__
 
 GEARMAND_VERSION: Final = "1.1.20"
 """The gearmand that the door can stand in for."""

@@ -94,8 +94,8 @@ class Links:
         socket = self._make(zmq.ROUTER)
         socket.set(zmq.ROUTER_MANDATORY, 1)
         if self._curve is not None:
-            self._doorkeeper = Doorkeeper(self._context, self._curve.callers)
             self._curve.guard(socket)
+            self._doorkeeper = Doorkeeper(self._context, self._curve.callers)
         self._open(socket, "listen on", address, socket.bind)
         return bytes(socket.get(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode().removeprefix("tcp://")
 

@@ -9,6 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import zmq
+from zmq.utils import z85
 
 from hiringhall.peers.wmp.errors import WmpError
 
@@ -55,7 +56,7 @@ class Curve(NamedTuple):
 def check_keys(keys: Iterable[bytes]) -> None:
     for key in keys:
         try:
-            fine = len(key) == _KEY_CHARACTERS and len(zmq.utils.z85.decode(key)) == 32
+            fine = len(key) == _KEY_CHARACTERS and len(z85.decode(key)) == 32
         except (KeyError, ValueError, ArithmeticError):
             fine = False
         if not fine:
@@ -66,7 +67,7 @@ class Doorkeeper:
     """Answers libzmq's question whether a key may come in (ZAP, ZeroMQ RFC 27)."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], callers: Iterable[bytes]) -> None:
-        self._callers = frozenset(zmq.utils.z85.decode(key) for key in callers)
+        self._callers = frozenset(z85.decode(key) for key in callers)
         self._loop = asyncio.get_running_loop()
         self._socket: zmq.Socket[bytes] = context.socket(zmq.REP)
         self._socket.set(zmq.LINGER, 0)

@@ -1,0 +1,271 @@
+"""The worker, for asyncio: a `Crew` with sockets, a clock and handlers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, Self
+
+from hiringhall.peers.wmp.crew import SECOND_US, Crew, CrewTerms, Order, Send, Start
+from hiringhall.peers.wmp.errors import JobFailed
+from hiringhall.peers.wmp.links import Links, LinkTerms, Pacer, endpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from hiringhall.peers.wmp.crew import Effect
+    from hiringhall.peers.wmp.security import Curve
+
+log: Final = logging.getLogger("hiringhall.wmp")
+
+_ROOM_S: Final = 5.0
+"""How long a job's words wait for a manager that does not read, before they are lost."""
+
+
+class Job:
+    """A job to do, as a handler gets it."""
+
+    __slots__ = ("_order", "_worker")
+
+    def __init__(self, worker: Worker, order: Order) -> None:
+        self._worker = worker
+        self._order = order
+
+    @property
+    def payload(self) -> bytes:
+        return self._order.payload
+
+    @property
+    def role(self) -> str:
+        return self._order.role.decode(errors="surrogateescape")
+
+    @property
+    def key(self) -> bytes:
+        """What its submitter calls it; may be empty."""
+        return self._order.key
+
+    @property
+    def id(self) -> bytes:
+        """What its manager calls it."""
+        return self._order.job
+
+    @property
+    def manager(self) -> bytes:
+        """Whose job it is."""
+        return self._order.manager
+
+    async def progress(self, numerator: int, denominator: int) -> None:
+        """So much of so much is done."""
+        if numerator < 0 or denominator < 0:
+            raise ValueError("progress is not negative")
+        await self._worker.tell_progress(self._order, numerator, denominator)
+
+    async def send(self, data: bytes) -> None:
+        """A piece of the result, ahead of the end."""
+        await self._worker.tell_data(self._order, data)
+
+
+Handler = Callable[[Job], Awaitable[bytes | None]]
+"""Gets a job, returns the bytes of its result. Raising JobFailed fails the job with its reason and code, any other
+exception with the exception's text. It is cancelled when its manager wants no result any more."""
+
+
+class Worker:
+    """Does jobs for any number of managers until it is stopped.
+
+        async def resize(job: Job) -> bytes:
+            await job.progress(1, 2)
+            return await shrink(job.payload)
+
+        worker = Worker(["127.0.0.1:5555", "127.0.0.1:5556"], {"resize": resize}, slots=4)
+        await worker.run()
+
+    A job takes `costs[role]` of the `slots`, 1 if nothing is said. A manager that was asked for a job keeps its part
+    of them for at most `lock_timeout_s`. READY is repeated after `ready_first_s`, then twice that and so on up to
+    `ready_max_s`, while nothing is heard. A running job shows life every `beat_s`, or as often as its lease needs.
+    A manager that is not there yet, or not any more, is connected to when it comes.
+
+    `identity` gives its sockets a name that stays over reconnects. No two workers may use the same.
+    """
+
+    def __init__(
+        self,
+        managers: Sequence[str],
+        handlers: Mapping[str, Handler],
+        *,
+        slots: int = 1,
+        costs: Mapping[str, int] | None = None,
+        name: str = "",
+        lock_timeout_s: float = 5.0,
+        ready_first_s: float = 0.5,
+        ready_max_s: float = 10.0,
+        beat_s: float = 10.0,
+        identity: bytes | None = None,
+        curve: Curve | None = None,
+        links: LinkTerms | None = None,
+    ) -> None:
+        if not managers or not handlers:
+            raise ValueError("a worker needs at least one manager and one handler")
+        for manager in managers:
+            endpoint(manager)
+        unknown = sorted(set(costs or ()) - set(handlers))
+        if unknown:
+            raise ValueError(f"costs for roles that have no handler: {', '.join(unknown)}")
+        if slots < 1 or min(lock_timeout_s, ready_first_s, beat_s) <= 0 or ready_max_s < ready_first_s:
+            raise ValueError("slots and times must be more than 0, and ready_max_s at least ready_first_s")
+        self._handlers = {as_header(role, "role"): handler for role, handler in handlers.items()}
+        terms = CrewTerms(
+            capacity=slots,
+            name=as_header(name, "name", empty=True),
+            lock_us=_us(lock_timeout_s),
+            ready_first_us=_us(ready_first_s),
+            ready_max_us=_us(ready_max_s),
+            beat_us=_us(beat_s),
+        )
+        costs_by_role = {as_header(role, "role"): (costs or {}).get(role, 1) for role in handlers}
+        self.crew = Crew(len(managers), costs_by_role, terms)
+        """What it has promised to whom; to look at."""
+        self._managers = list(managers)
+        self._identity = identity
+        self._curve = curve
+        self._link_terms = links or LinkTerms()
+        self._links: Links | None = None
+        self._pacer: Pacer | None = None
+        self._tasks: dict[Order, asyncio.Task[None]] = {}
+        self._stop = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+
+    @property
+    def refused(self) -> int:
+        """Messages that no manager could take."""
+        return self._links.refused if self._links is not None else 0
+
+    async def run(self) -> None:
+        """Work until `stop`, then finish what is under way.
+
+        Cancelling it cancels the handlers, and their jobs are given back.
+        """
+        async with Links(self._heard, self._link_terms, self._curve) as self._links:
+            self._pacer = Pacer(self._tick)
+            try:
+                for number, manager in enumerate(self._managers):
+                    self._links.connect(manager, number, self._identity)
+                self._do(self.crew.start(self._pacer.now_us()))
+                stopped = asyncio.ensure_future(self._stopped())
+                await asyncio.wait([stopped, self._links.fault], return_when=asyncio.FIRST_COMPLETED)
+                if self._links.fault.done():
+                    stopped.cancel()
+                    self._links.fault.result()
+            finally:
+                await self._give_all_back()
+                self._pacer.clear()
+
+    def stop(self) -> None:
+        """Take no more jobs; `run` returns when those under way are done."""
+        self._stop.set()
+
+    async def __aenter__(self) -> Self:
+        self._running = asyncio.create_task(self.run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.stop()
+        if self._running is not None:
+            await self._running
+
+    async def _stopped(self) -> None:
+        await self._stop.wait()
+        self._do(self.crew.leave())
+        while self._tasks:
+            self._idle.clear()
+            await self._idle.wait()
+
+    async def _give_all_back(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks.values())
+
+    # --- between the crew and the world
+
+    def _heard(self, link: int, frames: list[bytes]) -> None:
+        self._do(self.crew.heard(link, frames, self._now_us()))
+
+    def _tick(self) -> None:
+        self._do(self.crew.tick(self._now_us()))
+
+    def _now_us(self) -> int:
+        assert self._pacer is not None
+        return self._pacer.now_us()
+
+    def _do(self, effects: Iterable[Effect]) -> None:
+        assert self._links is not None
+        assert self._pacer is not None
+        for effect in effects:
+            if isinstance(effect, Send):
+                self._links.send(effect.link, effect.frames)
+            elif isinstance(effect, Start):
+                order = effect.order
+                self._tasks[order] = asyncio.create_task(self._work(order))
+            else:
+                self._tasks[effect.order].cancel()
+        self._pacer.set(self.crew.next_deadline())
+
+    async def tell_progress(self, order: Order, numerator: int, denominator: int) -> None:
+        """For a job's handler."""
+        await self._room(order)
+        self._do(self.crew.progress(order, numerator, denominator, self._now_us()))
+
+    async def tell_data(self, order: Order, data: bytes) -> None:
+        """For a job's handler."""
+        await self._room(order)
+        self._do(self.crew.send_data(order, data, self._now_us()))
+
+    async def _room(self, order: Order) -> None:
+        assert self._links is not None
+        await self._links.room(order.route[0], _ROOM_S)
+
+    async def _work(self, order: Order) -> None:
+        """Run the handler and say how it went."""
+        try:
+            effects = await self._attempt(order)
+        except asyncio.CancelledError:
+            # By CANCEL, which wants no answer, or because the worker ends.
+            effects = self.crew.give_back(order, self._now_us())
+        del self._tasks[order]
+        self._do(effects)
+        self._idle.set()
+
+    async def _attempt(self, order: Order) -> list[Effect]:
+        try:
+            result = _as_result(await self._handlers[order.role](Job(self, order)))
+            await self._room(order)
+        except JobFailed as failure:
+            return self.crew.fail(order, failure.reason, failure.code, self._now_us())
+        except Exception as error:  # noqa: BLE001 - a handler may raise anything, and its manager is told
+            log.warning("%s: %s failed", order.job.decode(errors="replace"), order.role, exc_info=error)
+            return self.crew.fail(order, f"{type(error).__name__}: {error}".encode(), 1, self._now_us())
+        return self.crew.finish(order, result, self._now_us())
+
+
+def as_header(text: str, what: str, *, empty: bool = False) -> bytes:
+    """A name as it stands in a header."""
+    name = text.encode(errors="surrogateescape")
+    if b"\n" in name or (not name and not empty):
+        raise ValueError(f"a {what} has at least one character and no line end: {text!r}")
+    return name
+
+
+def _us(seconds: float) -> int:
+    return round(seconds * SECOND_US)
+
+
+def _as_result(value: object) -> bytes:
+    """What a handler returned, as bytes; anything else is the handler's mistake, and its job's failure."""
+    if value is None:
+        return b""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise TypeError(f"a handler returns bytes or None, not {type(value).__name__}")
