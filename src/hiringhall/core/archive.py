@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from hiringhall.core.jobs import FAILED
+
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
     from hiringhall.core.limits import Limits
@@ -31,7 +33,7 @@ class Archive:
 
     def add(self, job: Job) -> None:
         """Keep a job, and let the oldest go while there are too many."""
-        size = len(job.payload)
+        size = len(job.payload) if job.state == FAILED else 0
         self._kept[job.id] = (job, size)
         self._bytes += size
         if job.key:

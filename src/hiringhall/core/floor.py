@@ -239,7 +239,10 @@ class Floor:
     def _unlease(self, lease: Lease) -> None:
         job = lease.job
         job.lease = None
-        del lease.worker.leases[job.id]
+        worker = lease.worker
+        del worker.leases[job.id]
+        if worker.quiet_at_work and not worker.leases:
+            worker.heard_us = self.now_us
         job.queue.leased -= 1
         if lease.due_us != NEVER:
             self.timers.disarm(lease)
@@ -300,7 +303,8 @@ class Floor:
                 if job.id in peer.watching:
                     del peer.watching[job.id]
                 peer.ended(job)
-        kept = job.terms.durable or job.children is not None
+        # What lives on without a watcher may be asked for, and named as a parent, when it has ended.
+        kept = job.terms.durable or job.children is not None or (job.terms.detached and len(job.key) > 0)
         if job.children is not None:
             self._tell_children(job)
         if job.terms.durable:

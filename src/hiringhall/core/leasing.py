@@ -66,6 +66,8 @@ class Leasing(Floor):
 
     def retire(self, worker: Worker) -> None:
         """The worker leaves in good order: what it holds is next again, without blame."""
+        if worker not in self.workers:
+            return
         for lease in reversed(list(worker.leases.values())):
             self.release(lease)
         self._drop_worker(worker)
@@ -307,7 +309,7 @@ class Leasing(Floor):
         if job.terms.run_us and job.terms.run_us < run_us:
             run_us = job.terms.run_us
         if worker.resident is not None and job.terms.durable:
-            self.ledger.note(job)
+            self.ledger.note_soon(job)
         return self._attach_lease(job, worker, run_us)
 
     def _attach_lease(self, job: Job, worker: Worker, run_us: int) -> Lease:
@@ -377,6 +379,8 @@ class Leasing(Floor):
         due_us = worker.wake_until_us if worker.waking is not None else NEVER
         if worker.silence_us:
             silent_us = worker.heard_us + worker.silence_us
+            if worker.quiet_at_work and worker.leases:
+                silent_us = self.now_us + worker.silence_us
             if due_us == NEVER or silent_us < due_us:
                 due_us = silent_us
         if due_us != NEVER:
@@ -384,10 +388,8 @@ class Leasing(Floor):
 
     def _worker_due(self, worker: Worker) -> None:
         now_us = self.now_us
-        if worker.silence_us and worker.heard_us + worker.silence_us <= now_us:
-            if worker.quiet_at_work and worker.leases:
-                self.timers.arm(worker, now_us + worker.silence_us)
-                return
+        at_work = worker.quiet_at_work and len(worker.leases) > 0
+        if worker.silence_us and worker.heard_us + worker.silence_us <= now_us and not at_work:
             for lease in list(worker.leases.values()):
                 self._revoke(lease)
             self._drop_worker(worker)

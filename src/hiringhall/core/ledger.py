@@ -35,10 +35,12 @@ def _state(job: Job) -> int:
 class Ledger:
     """The durable jobs that changed."""
 
-    __slots__ = ("_changed",)
+    __slots__ = ("_changed", "_soon")
 
     def __init__(self) -> None:
         self._changed: dict[int, Job] = {}
+        self._soon: dict[int, Job] = {}
+        """Jobs that a resident was given: noted for good when there is time, unless they have ended by then."""
 
     def __len__(self) -> int:
         return len(self._changed)
@@ -47,9 +49,25 @@ class Ledger:
         """A durable job is not as it was."""
         self._changed[job.id] = job
 
+    def note_soon(self, job: Job) -> None:
+        """A durable job was given to a resident: worth a row if it stays there for a while."""
+        self._soon[job.id] = job
+
+    @property
+    def has_soon(self) -> bool:
+        return len(self._soon) > 0
+
+    def hurry(self) -> None:
+        """Note what was to be noted soon."""
+        for job in self._soon.values():
+            if job.lease is not None:
+                self._changed[job.id] = job
+        self._soon.clear()
+
     def forget(self, job: Job) -> None:
         """The job is no business of the store's any more."""
         self._changed.pop(job.id, None)
+        self._soon.pop(job.id, None)
 
     def newcomers(self) -> list[Job]:
         """Changed jobs that the store has never seen."""

@@ -32,6 +32,7 @@ from hiringhall.core.jobs import (
     LEASED,
     PARENT_FAILED,
     QUEUED,
+    RUN_ANYWAY,
     STATE_NAMES,
     SUCCESS,
     WITHDRAWN,
@@ -159,22 +160,25 @@ class Scheduler(Leasing):
         self.ledger.note(job)
 
     def depend(self, job: Job, parents: tuple[ParentRef, ...]) -> None:
-        """A job that no worker has yet waits for further parents."""
-        if job.state >= LEASED:
+        """A job that no worker has yet waits for further parents; one that a worker has may be told of parents
+        that are met.
+        """
+        further = self.check_parents(job, parents)
+        if job.state >= DONE or (further and job.state == LEASED):
             raise Refusal(WRONG_STATE, f"it is {STATE_NAMES[job.state]} already, and waits for nothing more")
-        self._wait_for(job, self._further(job, parents))
+        self._wait_for(job, further)
 
     def defer(self, lease: Lease, parents: tuple[ParentRef, ...]) -> None:
         """Given back, nobody's fault: the job is next again once these parents are met."""
         self._check_live(lease)
         job = lease.job
-        further = self._further(job, parents)
+        further = self.check_parents(job, parents)
         self.release(lease)
         if job.state == QUEUED:
             self._wait_for(job, further)
 
-    def _further(self, job: Job, parents: tuple[ParentRef, ...]) -> list[Job | ParentRef]:
-        """As `_resolve`, for a job that exists; refuses a cycle, changes nothing."""
+    def check_parents(self, job: Job, parents: tuple[ParentRef, ...]) -> list[Job | ParentRef]:
+        """Which of these parents a job that exists would have to wait for. Changes nothing."""
         if job.terms.durable and self.store_trouble:
             raise Refusal(STORE_DOWN, self.store_trouble)
         name = (job.queue.name, job.key) if job.key else None
@@ -216,7 +220,7 @@ class Scheduler(Leasing):
                 job = self.find_key(job.queue.name, job.key) or job
             if job is None:
                 found.append(ref)
-            elif job.state != DONE:
+            elif job.state < DONE or (job.state > DONE and terms.on_parent_failure != RUN_ANYWAY):
                 found.append(job)
         return found
 

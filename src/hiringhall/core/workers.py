@@ -56,7 +56,7 @@ class Worker(Timed):
         self.silence_us = 0
         """Silence after which it counts as lost; 0: only leaving does."""
         self.quiet_at_work = False
-        """Its silence does not count while it has a job."""
+        """Its silence does not count while it has a job, and is counted from the end of the last one."""
         self.resident: Queue | None = None
         """The one queue of a worker that is known by its name and not by a connection: what it holds is kept
         when the hall closes."""

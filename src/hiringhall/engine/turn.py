@@ -39,6 +39,7 @@ class Engine:
 
     __slots__ = (
         "_batch",
+        "_commit_us",
         "_gathering",
         "_linger_until_us",
         "_patient",
@@ -46,6 +47,7 @@ class Engine:
         "_retry_pause_us",
         "_retry_us",
         "_sealed",
+        "_soon_until_us",
         "_writer",
         "outbox",
         "scheduler",
@@ -66,6 +68,10 @@ class Engine:
         """Sessions whose `out` may wait for that of the next turns; see `end`."""
         self._linger_until_us = 0
         """When the changes that nobody waits for are committed; 0: there are none."""
+        self._soon_until_us = 0
+        """When what residents were given is noted; 0: there is nothing to note."""
+        self._commit_us = 0
+        """When the latest commit was begun."""
         self._retry_us = 0
         """When to try the store again after trouble; 0: no trouble."""
         self._retry_pause_us = RETRY_FIRST_US
@@ -98,8 +104,14 @@ class Engine:
         scheduler.settle()
         if self._patient:
             self._gather_patient()
+        if scheduler.ledger.has_soon:
+            self._note_soon()
         outbox = self.outbox
         for session in outbox:
+            if session.assured:
+                session.assured = False
+                if session.pledges is None and not self._soon_until_us:
+                    session.pledges = []
             if session.pledges is not None or session.sealed is not None:
                 self._gathering.append(session)
             elif (
@@ -153,6 +165,17 @@ class Engine:
                 self._flush(session)
         self._patient = patient
 
+    def _note_soon(self) -> None:
+        """At leisure, what residents were given is committed at once, and otherwise with that of others: most
+        of it has ended by then, and needs no row of its own.
+        """
+        now_us = self.scheduler.now_us
+        if not self._soon_until_us and (self._batch is not None or now_us < self._commit_us + LINGER_US):
+            self._soon_until_us = now_us + LINGER_US
+        if now_us >= self._soon_until_us or self.scheduler.closing:
+            self._soon_until_us = 0
+            self.scheduler.ledger.hurry()
+
     def _lingered(self) -> bool:
         """Whether changes that nobody waits for have waited long enough."""
         scheduler = self.scheduler
@@ -165,13 +188,16 @@ class Engine:
     @property
     def busy(self) -> bool:
         """Something is still on its way to the store, or held back until it is there."""
-        return self._batch is not None or len(self.scheduler.ledger) > 0 or len(self._gathering) > 0
+        ledger = self.scheduler.ledger
+        return self._batch is not None or len(ledger) > 0 or ledger.has_soon or len(self._gathering) > 0
 
     def next_deadline(self) -> int:
         """When to start a turn even if nothing arrives; 0: never, as things stand."""
         next_us = self.scheduler.next_deadline()
         if self._retry_us and (not next_us or self._retry_us < next_us):
             next_us = self._retry_us
+        if self._soon_until_us and (not next_us or self._soon_until_us < next_us):
+            next_us = self._soon_until_us
         if self._linger_until_us and (not next_us or self._linger_until_us < next_us):
             next_us = self._linger_until_us
         return next_us
@@ -222,6 +248,7 @@ class Engine:
     def _commit(self) -> None:
         batch = self.scheduler.seal()
         self._batch = batch
+        self._commit_us = self.scheduler.now_us
         self._linger_until_us = 0
         for session in self._gathering:
             session.sealed = session.out

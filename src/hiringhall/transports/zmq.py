@@ -179,7 +179,8 @@ class ZmqDoor:
         assert self._loop is not None
         assert self._context is not None
         if self._descriptor >= 0:
-            self._loop.remove_reader(self._descriptor)
+            # uvloop answers None where asyncio says bool: compiled, only what both are will do.
+            cast("Any", self._loop).remove_reader(self._descriptor)
         for link in list(self.links.values()):
             self._forget(link)
         if self._authenticator is not None:

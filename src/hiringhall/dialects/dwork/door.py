@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 LOG: Final = "dwork_log"
 """The extra that keeps the log entries which clients and workers gave, as they stand in a TaskMsg."""
+LOG_BYTES_MAX: Final = 4096
+"""No further entries are kept beyond this."""
+SHOWN_BYTES_MAX: Final = 80
 NUMBER_MARK: Final = b"#"
 _DIGITS_MAX: Final = 20
 _OF_WORKERS: Final = (wire.COPYING, wire.STARTED, wire.DONE)
@@ -79,33 +82,53 @@ class DworkDoor:
 
     def create(self, task: Task) -> Job:
         """Take a task in, or have a living one wait for further tasks."""
+        parents = self.parents(task)
         job = self.find(task.name)
         if job is None:
             if not task.name:
                 raise Refusal(BAD_REQUEST, "a task has a name")
             extras = {LOG: _encode_log(task.log)} if task.log is not None else None
-            spec = JobSpec(self.queue, task.origin, task.name, self.terms, 0, self.parents(task), extras)
+            spec = JobSpec(self.queue, task.origin, task.name, self.terms, 0, parents, extras)
             return self.scheduler.submit(spec, None)
-        if task.preds is not None:
-            self.scheduler.depend(job, self.parents(task))
+        if job.key:
+            # It may be another door's: from now on it is as lasting as this door's own.
+            self.scheduler.submit(JobSpec(self.queue, task.origin, task.name, self.terms), None)
+        if parents:
+            self.scheduler.depend(job, parents)
         return job
+
+    def successors(self, task: Task) -> list[Job]:
+        """The living tasks that a task names as its successors."""
+        found: list[Job] = []
+        for name in task.succs or ():
+            job = self.find(name)
+            if job is None:
+                text = f"successor {show(name)} is not known: create it first, or let it name its predecessor"
+                raise Refusal(BAD_REQUEST, text)
+            found.append(job)
+        return found
 
     def precede(self, task: Task) -> list[Job]:
         """The tasks that a task names as its successors wait for it from now on."""
-        successors: list[Job] = []
-        for name in task.succs or ():
-            successor = self.find(name)
-            if successor is None:
-                text = f"successor {show(name)} is not known: create it first, or let it name its predecessor"
-                raise Refusal(BAD_REQUEST, text)
-            self.scheduler.depend(successor, ((self.queue, task.name),))
-            successors.append(successor)
+        successors = self.successors(task)
+        for successor in successors:
+            self.scheduler.depend(successor, (self._ref(task.name),))
         return successors
 
     def parents(self, task: Task) -> tuple[ParentRef, ...]:
         if task.preds is None:
             return ()
-        return tuple([(self.queue, pred) for pred in task.preds])
+        return tuple([self._ref(name) for name in task.preds])
+
+    def _ref(self, name: bytes) -> ParentRef:
+        """How the core knows the task of a name, which may be yet to come."""
+        if not 0 < len(name) <= self.scheduler.limits.key_bytes_max:
+            raise Refusal(BAD_REQUEST, f"no task can be called {show(name)}")
+        if name.startswith(NUMBER_MARK):
+            job = self.find(name)
+            if job is not None and not job.key:
+                return job.id
+        return (self.queue, name)
 
     def describe(self, job: Job) -> bytes:
         """The TaskMsg of a job, with all that its log can tell."""
@@ -134,16 +157,23 @@ def keep_log(job: Job, task: Task) -> None:
     """Keep what a worker says of its work on a task."""
     if task.log is None:
         return
-    told = [entry for entry in task.log if entry[0] in _OF_WORKERS]
-    if told:
-        extras = dict(job.extras) if job.extras is not None else {}
-        extras[LOG] = extras.get(LOG, b"") + _encode_log(told)
+    extras = dict(job.extras) if job.extras is not None else {}
+    log = extras.get(LOG, b"")
+    for state, time_us in task.log:
+        if state in _OF_WORKERS and len(log) < LOG_BYTES_MAX:
+            entry = wire.encode_log(state, time_us)
+            # What was handed out with the task comes back with it.
+            if entry not in log:
+                log += entry
+    if log:
+        extras[LOG] = log
         job.extras = extras
 
 
 def show(name: bytes) -> str:
-    """A name as people read it."""
-    return repr(name.decode("utf-8", "backslashreplace"))
+    """A name as people read it, or its beginning."""
+    shown = repr(name[:SHOWN_BYTES_MAX].decode("utf-8", "backslashreplace"))
+    return shown if len(name) <= SHOWN_BYTES_MAX else f"{shown}..."
 
 
 def _encode_log(log: list[tuple[int, int]]) -> bytes:

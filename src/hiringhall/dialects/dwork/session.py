@@ -68,23 +68,24 @@ class DworkSession(Session):
 
     def _answer(self, query: Query) -> None:
         kind = query.type
-        if kind == wire.STEAL:
-            self._steal(query)
-        elif kind == wire.COMPLETE:
+        if kind == wire.COMPLETE:
+            # Even while the hall closes: what was done is done.
             self._complete(query)
+        elif self.door.scheduler.closing:
+            self.send(_EXIT)
+        elif kind == wire.STEAL:
+            self._steal(query)
+        elif kind == wire.CREATE:
+            self._create(query)
+        elif kind == wire.TRANSFER:
+            self._transfer(query)
         elif kind == wire.OK:
             self._status()
         elif kind == wire.LOOKUP:
             assert query.name is not None
             self._lookup(query.name)
-        elif kind == wire.EXIT:
-            self._exit(query)
-        elif self.door.scheduler.closing:
-            self.send(_EXIT)
-        elif kind == wire.CREATE:
-            self._create(query)
         else:
-            self._transfer(query)
+            self._exit(query)
 
     def _refuse(self, text: str) -> None:
         """An Error may say why: clients that do not look for a name are not disturbed by it."""
@@ -107,14 +108,16 @@ class DworkSession(Session):
     def _confirm(self, jobs: list[Job]) -> None:
         """OK, once all that was changed is on disk."""
         durable = False
+        newest: Job | None = None
         for job in jobs:
             if job.terms.durable:
                 durable = True
-                if not job.stored:
-                    # Those of one message share a commit: if it fails, it fails for all of them.
-                    self.acknowledge(job, _OK)
-                    return
-        if durable:
+                if not job.stored and (newest is None or job.id > newest.id):
+                    newest = job
+        if newest is not None:
+            # None of the others is in a later commit: if that of this one is on disk, so are they.
+            self.acknowledge(newest, _OK)
+        elif durable:
             self.pledge(_OK)
         else:
             self.send(_OK)
@@ -122,9 +125,6 @@ class DworkSession(Session):
     def _steal(self, query: Query) -> None:
         door = self.door
         scheduler = door.scheduler
-        if scheduler.closing:
-            self.send(_EXIT)
-            return
         assert query.location is not None
         worker = scheduler.resident(door.queue, query.location)
         scheduler.beat(worker)
@@ -145,8 +145,8 @@ class DworkSession(Session):
         if not tasks:
             done = not door.counts().live and not door.options.keep_open
             self.send(_EXIT if done else _NOT_FOUND)
-        elif durable and door.options.durable:
-            self.pledge(wire.encode(wire.TRANSFER, tasks))
+        elif durable:
+            self.assure(wire.encode(wire.TRANSFER, tasks))
         else:
             self.send(wire.encode(wire.TRANSFER, tasks))
 
@@ -183,6 +183,9 @@ class DworkSession(Session):
                 self.send(_NOT_FOUND)
                 return
             leases.append(lease)
+        for task, lease in zip(query.tasks, leases, strict=True):
+            door.scheduler.check_parents(lease.job, door.parents(task))
+            door.successors(task)
         jobs: list[Job] = []
         for task, lease in zip(query.tasks, leases, strict=True):
             job = lease.job
@@ -206,9 +209,6 @@ class DworkSession(Session):
         self._confirm(jobs)
 
     def _status(self) -> None:
-        if self.door.scheduler.closing:
-            self.send(_EXIT)
-            return
         queue = self.door.counts()
         waiting = queue.live - queue.ready - queue.leased
         text = f"{queue.ready} ready, {waiting} waiting, {queue.leased} assigned"

@@ -32,7 +32,7 @@ class WorkerSession(Session):
         self._door = door
         self._hall = door.hall
         self._unsent = False
-        """The job it has was not sent to it, because there is no way to say it."""
+        """The latest job it was given was not sent to it, because there is no way to say it."""
         self._owes_until_us = 0
         """A job it was sent was taken from it, and it has not answered since: till then it gets no other.
         Past this time its PINGs show that it never had the job. 0: it owes nothing."""
@@ -49,7 +49,6 @@ class WorkerSession(Session):
         if lease is not None and self._unsent:
             hall.fail(lease, FAILURE, UNSAYABLE.encode())
             lease = None
-        self._unsent = False
         if data == wire.PING:
             if lease is None and hall.now_us >= self._owes_until_us:
                 self._stand_ready(worker)

@@ -185,7 +185,7 @@ class WmpSession(Session):
         self._unsure.clear()
 
     def parted(self) -> None:
-        """The path leads nowhere. The worker may live on behind another; what cannot have reached it is next."""
+        """The path leads nowhere. Its worker may live on behind another; what cannot have arrived is next."""
         for lease in reversed(self._unsure):
             if lease.job.lease is lease and lease.worker.heard_us == lease.started_us:
                 self._hall.release(lease)

@@ -1,5 +1,5 @@
-"""Peers of the Worker-Manager Protocol, for asyncio: a `Worker` for any number of managers, a `Manager` for programs
-with jobs of their own, and the `Device` between them.
+"""Peers of the Worker-Manager Protocol, for asyncio: a `Worker` for any number of managers, a `Manager` for
+programs with jobs of their own, and the `Device` between them.
 
     >>> async def reverse(job: Job) -> bytes:
     ...     return job.payload[::-1]
@@ -8,8 +8,8 @@ with jobs of their own, and the `Device` between them.
     ...         await manager.do("reverse", b"hello")
     b'olleh'
 
-What each of them decides is a state machine without sockets or clock (`Crew`, `Desk`, `Relay`), which can be played in
-a simulator; the classes here give them both.
+What each of them decides is a state machine without sockets or clock (`Crew`, `Desk`, `Relay`), which can be
+played in a simulator; the classes here give them both.
 """
 
 from hiringhall.peers.wmp.crew import Crew, CrewTerms

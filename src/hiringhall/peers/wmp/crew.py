@@ -1,15 +1,14 @@
 """A worker's state machine, without sockets, clock or handlers: who may have which part of its resources.
 
-The law: what is locked for managers and what is used by jobs never exceeds the capacity. A lock ends by TAKE, NO
-or its timeout, so whatever message is lost, everything is free again in the end.
+The law: what is locked for managers and what is used by jobs never exceeds the capacity. A lock ends by TAKE,
+NO or its timeout, so whatever message is lost, everything is free again in the end.
 
-Each input returns what is to be done, in order: messages to send, jobs to start and to stop. Time is an integer of
-microseconds that the caller hands in, and `next_deadline` says when to `tick`.
+Each input returns what is to be done, in order: messages to send, jobs to start and to stop. Time is an integer
+of microseconds that the caller hands in, and `next_deadline` says when to `tick`.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -27,6 +26,8 @@ ROUTES_MAX: Final = 1024
 """Ways to managers that are remembered; the one heard of longest ago is forgotten first."""
 _BEATS_A_LEASE: Final = 3
 """Signs of life within the time after which a manager takes a silent worker for lost."""
+_BEAT_MIN_US: Final = SECOND_US // 1000
+"""A thousand signs of life a second are enough for anybody."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,8 @@ class Crew:
         self._ready_at_us: int | None = None
         """When to say READY again; None while there is nothing to be ready for."""
         self._ready_wait_us = terms.ready_first_us
-        self._leaving = False
+        self._here = False
+        """It takes jobs: from its start until it leaves."""
         self._effects: list[Effect] = []
 
     @property
@@ -130,12 +132,13 @@ class Crew:
 
     def start(self, now_us: int) -> list[Effect]:
         """The worker is there."""
+        self._here = True
         self._say_ready(now_us)
         return self._result()
 
     def leave(self) -> list[Effect]:
         """Take no more jobs; those it has go on."""
-        self._leaving = True
+        self._here = False
         self._ready_at_us = None
         for route in list(self.locks):
             self._unlock(route)
@@ -195,7 +198,7 @@ class Crew:
         self._learn(route, message)
         role = message.first(b"role")
         cost = self._costs.get(role)
-        if cost is None or self._leaving:
+        if cost is None or not self._here:
             return
         # The manager asks anew, so it no longer counts on what it asked before.
         self._unlock(route)
@@ -209,12 +212,12 @@ class Crew:
     def _refused(self, route: Route, message: wire.Message) -> None:
         self._learn(route, message)
         lock = self.locks.get(route)
-        if lock is not None and lock.role == message.first(b"role"):
+        if lock is not None and message.first(b"role") in (lock.role, b""):
             self._unlock(route)
 
     def _given(self, route: Route, message: wire.Message, now_us: int) -> None:
         manager, job, role = message.first(b"manager"), message.first(b"job"), message.first(b"role")
-        if not 0 < len(job) <= wire.HOP_BYTES_MAX:
+        if not 0 < len(job) <= wire.JOB_BYTES_MAX:
             self.ill_formed += 1
             return
         lock = self.locks.get(route)
@@ -227,7 +230,7 @@ class Crew:
             return
         answer_route = self._answer_route(route, manager)
         cost = self._costs.get(role)
-        if cost is None or cost > self.free or self._leaving:
+        if cost is None or cost > self.free or not self._here:
             self.declined += 1
             status = (b"status", b"declined")
             self._send(answer_route, wire.DONE, [(b"manager", manager), (b"job", job), status])
@@ -292,7 +295,7 @@ class Crew:
             del self._owners[next(iter(self._owners))]
 
     def _answer_route(self, route: Route, manager: bytes) -> Route:
-        """The way to the manager that TAKE named: that of TAKE if it is the manager's own, or if none is known."""
+        """The way to the manager that TAKE named: TAKE's own if it leads there, or if no other is known to."""
         if self._owners.get(route) != manager:
             for other, owner in reversed(self._owners.items()):
                 if owner == manager:
@@ -300,14 +303,14 @@ class Crew:
         return route
 
     def _beat_us(self, message: wire.Message) -> int:
-        try:
-            lease_s = float(message.first(b"lease") or 0)
-        except ValueError:
-            lease_s = 0.0
-        if not math.isfinite(lease_s) or lease_s <= 0:
+        lease = message.first(b"lease")
+        if not lease:
             return self._terms.beat_us
-        # A thousand signs of life a second are enough for anybody.
-        return max(round(lease_s * SECOND_US) // _BEATS_A_LEASE, SECOND_US // 1000)
+        try:
+            return max(wire.parse_seconds(lease) // _BEATS_A_LEASE, _BEAT_MIN_US)
+        except wire.BadMessage:
+            self.ill_formed += 1
+            return self._terms.beat_us
 
     def _unlock(self, route: Route) -> None:
         lock = self.locks.pop(route, None)
@@ -323,7 +326,7 @@ class Crew:
     def _say_ready(self, now_us: int) -> None:
         """Tell all managers what there is room for."""
         roles = [(b"role", role) for role, cost in self._costs.items() if cost <= self.free]
-        if not roles or self._leaving:
+        if not roles or not self._here:
             self._ready_at_us = None
             return
         if self._terms.name:
@@ -363,4 +366,4 @@ class Crew:
         assert list(self._wanted.values()) == wanted
         assert len(self._beats_due) == len(wanted)
         room = any(cost <= self.free for cost in self._costs.values())
-        assert self._ready_at_us is not None or not room or self._leaving, "nobody will hear that it is ready"
+        assert self._ready_at_us is not None or not room or not self._here, "nobody will hear that it is ready"

@@ -1,8 +1,8 @@
 """A manager's state machine, without sockets or clock: who is ready, what waits, and who has it.
 
-The law: a job that was taken in ends once: with the first result anybody brings, by cancelling, or after too many
-lost workers. Whoever has a job shows life within its lease, or the job goes to another. So whatever message is
-lost, every job ends while there are workers.
+The law: a job that was taken in ends once: with the first result anybody brings, by cancelling, or after too
+many lost workers. Whoever has a job shows life within its lease, or the job goes to another. So whatever
+message is lost, every job ends while there are workers.
 
 Each input returns what is to be done, in order: messages to post and news of jobs. Time is an integer of
 microseconds that the caller hands in, and `next_deadline` says when to `tick`.
@@ -153,12 +153,10 @@ class Desk:
 
     def submit(self, role: bytes, payload: bytes, key: bytes, now_us: int) -> tuple[Ticket, list[Effect]]:
         """Take a job in. The caller looks first whether the desk is full."""
-        if not role or b"\n" in role + key:
-            raise ValueError("a role has at least one byte, and neither a role nor a key has a line end")
+        if not 0 < len(role) <= wire.NAME_BYTES_MAX or len(key) > wire.NAME_BYTES_MAX or b"\n" in role + key:
+            raise ValueError(f"a role or a key has no line end and at most {wire.NAME_BYTES_MAX} bytes")
         self._number += 1
         ticket = Ticket(b"%s-%d" % (self._life, self._number), role, payload, key)
-        # A message that cannot be written is the submitter's mistake, and must not come up later.
-        self._take_body(ticket)
         self.jobs[ticket.id] = ticket
         self._lane(role).waiting[ticket.id] = ticket
         self._wake(role, now_us)
@@ -224,7 +222,7 @@ class Desk:
 
     def _ready(self, path: Path, message: wire.Message, now_us: int) -> None:
         roles = tuple(dict.fromkeys(message.every(b"role")[:ROLES_MAX]))
-        if not all(roles) or not roles:
+        if not roles or not all(roles):
             raise wire.BadMessage("READY names its roles")
         mate = self._mates.get(path)
         if mate is None:
@@ -400,7 +398,7 @@ class Desk:
         headers = [(b"manager", self.identity), (b"job", ticket.id), (b"role", ticket.role)]
         if ticket.key:
             headers.append((b"key", ticket.key))
-        headers.append((b"lease", b"%g" % (self._terms.lease_us / SECOND_US)))
+        headers.append((b"lease", wire.encode_seconds(self._terms.lease_us)))
         return wire.encode_body(wire.TAKE, headers, ticket.payload)
 
     def _post(

@@ -1,7 +1,7 @@
 """The intermediate device, for asyncio: a `Relay` with sockets.
 
-It stands between workers and managers: a manager to those below, a worker to those above. Devices may stand in a
-chain, or side by side.
+It stands between workers and managers: a manager to those below, a worker to those above. Devices may stand in
+a chain, or side by side.
 """
 
 from __future__ import annotations
@@ -78,13 +78,9 @@ class Device:
         if self._links is None:
             await self.open()
         assert self._links is not None
-        stopped = asyncio.ensure_future(self._stop.wait())
         try:
-            await asyncio.wait([stopped, self._links.fault], return_when=asyncio.FIRST_COMPLETED)
-            if self._links.fault.done():
-                self._links.fault.result()
+            await self._links.until(self._stop.wait())
         finally:
-            stopped.cancel()
             await self.close()
 
     def stop(self) -> None:

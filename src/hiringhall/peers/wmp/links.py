@@ -1,8 +1,8 @@
 """ZeroMQ sockets on the event loop: every message that comes is handed over at once, in order.
 
-The law: nothing here waits. A message that cannot be sent now (the peer is gone, or its queue is full) is refused and
-counted, for the protocol above expects messages to be lost; who would rather wait asks for `room` first.
-ZeroMQ connects again by itself.
+The law: nothing here waits. A message that cannot be sent now (the peer is gone, or its queue is full) is
+refused and counted, for the protocol above expects messages to be lost; who would rather wait asks for `room`
+first. ZeroMQ connects again by itself.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import re
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import zmq
 
@@ -20,10 +20,13 @@ from hiringhall.peers.wmp.errors import AddressError
 from hiringhall.peers.wmp.security import Doorkeeper
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from hiringhall.peers.wmp.security import Curve
 
+_NO_WAIT: Final = int(zmq.NOBLOCK)
+_MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
+"""As plain numbers: pyzmq's own way to send several frames makes new flags for each of them."""
 _BATCH: Final = 200
 """Messages read from one socket before others have their turn."""
 _HEARTBEAT_MS: Final = 5_000
@@ -76,7 +79,7 @@ class Links:
         self.refused = 0
         """Messages that could not be sent."""
         self.fault: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Gets the exception that `heard` raised, if any: nothing is read after that."""
+        """Gets the first exception of a callback: nothing is read after that."""
         self._heard = heard
         self._terms = terms
         self._curve = curve
@@ -110,9 +113,10 @@ class Links:
 
     def _make(self, kind: int) -> zmq.Socket[bytes]:
         socket: zmq.Socket[bytes] = self._context.socket(kind)
+        # Known from here on: a context waits for ever for a socket that nobody closes.
+        self._sockets.append(socket)
         # Closed at once if opening it fails; `close` gives the others time for what is still to go out.
         socket.set(zmq.LINGER, 0)
-        socket.set(zmq.IPV6, 1)
         socket.set(zmq.MAXMSGSIZE, self._terms.message_bytes_max)
         socket.set(zmq.SNDHWM, self._terms.queue_max)
         socket.set(zmq.RCVHWM, self._terms.queue_max)
@@ -123,7 +127,8 @@ class Links:
         return socket
 
     def _open(self, socket: zmq.Socket[bytes], what: str, address: str, go: Callable[[str], object]) -> None:
-        self._sockets.append(socket)
+        # Only where it is asked for: with it, ZeroMQ writes addresses of IPv4 in the way of IPv6.
+        socket.set(zmq.IPV6, "[" in address)
         try:
             go(endpoint(address))
         except zmq.ZMQError as error:
@@ -138,7 +143,9 @@ class Links:
         """Whether it could be sent; False when the peer is gone or cannot keep up."""
         socket = self._sockets[number]
         try:
-            socket.send_multipart(frames, zmq.NOBLOCK)
+            for frame in frames[:-1]:
+                socket.send(frame, _MORE)
+            socket.send(frames[-1], _NO_WAIT)
         except zmq.ZMQError as error:
             if error.errno not in (zmq.EAGAIN, zmq.EHOSTUNREACH):
                 raise
@@ -151,7 +158,7 @@ class Links:
 
     async def room(self, number: int, limit_s: float) -> None:
         """Wait until a message can be sent there, or so long."""
-        if self._sockets[number].get(zmq.EVENTS) & zmq.POLLOUT:
+        if self._has_room(number):
             return
         future: asyncio.Future[None] = self._loop.create_future()
         self._waiting_for_room.setdefault(number, []).append(future)
@@ -171,20 +178,41 @@ class Links:
         socket = self._sockets[number]
         if socket.closed or self.fault.done():
             return
-        try:
+        with suppress(zmq.Again), self.watched():
             for _ in range(_BATCH):
-                self._heard(number, socket.recv_multipart(zmq.NOBLOCK))
-                if socket.closed:
-                    return
+                self._heard(number, socket.recv_multipart(_NO_WAIT))
             self._look_soon(number)
-        except zmq.Again:
-            pass
-        except Exception as error:  # noqa: BLE001 - whoever runs this peer is told, and it ends
-            self.fault.set_exception(error)
-        if number in self._waiting_for_room and socket.get(zmq.EVENTS) & zmq.POLLOUT:
+        if number in self._waiting_for_room and self._has_room(number):
             for future in self._waiting_for_room.pop(number):
                 if not future.done():
                     future.set_result(None)
+
+    def _has_room(self, number: int) -> bool:
+        return bool(int(self._sockets[number].get(zmq.EVENTS)) & zmq.POLLOUT)
+
+    # --- trouble
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """What goes wrong in a callback of the loop ends the peer, and is told to who runs it."""
+        try:
+            yield
+        except zmq.Again:
+            raise
+        except Exception as error:  # noqa: BLE001 - it is raised again by `until`
+            if not self.fault.done():
+                self.fault.set_exception(error)
+
+    async def until(self, end: Awaitable[object]) -> None:
+        """Wait for it; raises what went wrong in a callback, if that comes first."""
+        ending: asyncio.Future[Any] = asyncio.ensure_future(end)
+        try:
+            await asyncio.wait([ending, self.fault], return_when=asyncio.FIRST_COMPLETED)
+            if self.fault.done():
+                self.fault.result()
+            await ending
+        finally:
+            ending.cancel()
 
     # --- the end
 
@@ -211,8 +239,9 @@ class Links:
 class Pacer:
     """Calls back at one time, the latest that was set."""
 
-    def __init__(self, call: Callable[[], None]) -> None:
+    def __init__(self, links: Links, call: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
+        self._links = links
         self._call = call
         self._at_us: int | None = None
         self._handle: asyncio.TimerHandle | None = None
@@ -237,4 +266,5 @@ class Pacer:
 
     def _due(self) -> None:
         self._at_us = self._handle = None
-        self._call()
+        with self._links.watched():
+            self._call()

@@ -1,5 +1,7 @@
-"""The manager, for asyncio: a `Desk` with a socket and a clock. It is for programs that have jobs of their own;
-the hall is a manager too."""
+"""The manager, for asyncio: a `Desk` with a socket and a clock.
+
+It is for programs that have jobs of their own; the hall is a manager too.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from hiringhall.peers.wmp.desk import (
+    CANCELLED,
     OK,
     SECOND_US,
-    CANCELLED,
     Chunked,
     Desk,
     DeskTerms,
@@ -115,9 +117,10 @@ class Manager:
         async with Manager("127.0.0.1:5555", identity="photos") as manager:
             small = await manager.do("resize", photo)
 
-    A worker that has not asked for its job `wake_s` after it was woken is passed over. One that is silent about a job
-    for `lease_s` counts as lost, and the job goes to another; after `losses_max` of them it has failed (0: never).
-    Jobs live in this process and end with it. `identity` is how workers know this manager again after a restart.
+    A worker that has not asked for its job `wake_s` after it was woken is passed over. One that is silent about
+    a job for `lease_s` counts as lost, and the job goes to another; after `losses_max` of them it has failed
+    (0: never). Jobs live in this process and end with it. `identity` is how workers know this manager again
+    after a restart.
     """
 
     def __init__(
@@ -158,7 +161,7 @@ class Manager:
         if self._links is not None:
             raise WmpError("a manager is opened once")
         self._links = Links(self._heard, self._link_terms, self._curve)
-        self._pacer = Pacer(self._tick)
+        self._pacer = Pacer(self._links, self._tick)
         try:
             self.address = self._links.bind(self.address)
         except BaseException:
@@ -178,11 +181,7 @@ class Manager:
         """Open, stay until `stop`, close: for a manager in a program of its own."""
         async with self:
             assert self._links is not None
-            stopped = asyncio.ensure_future(self._stop.wait())
-            await asyncio.wait([stopped, self._links.fault], return_when=asyncio.FIRST_COMPLETED)
-            if self._links.fault.done():
-                stopped.cancel()
-                self._links.fault.result()
+            await self._links.until(self._stop.wait())
 
     def stop(self) -> None:
         self._stop.set()

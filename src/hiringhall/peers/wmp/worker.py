@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, Self
@@ -67,8 +68,8 @@ class Job:
 
 
 Handler = Callable[[Job], Awaitable[bytes | None]]
-"""Gets a job, returns the bytes of its result. Raising JobFailed fails the job with its reason and code, any other
-exception with the exception's text. It is cancelled when its manager wants no result any more."""
+"""Gets a job, returns the bytes of its result. Raising JobFailed fails the job with its reason and code, any
+other exception with the exception's text. It is cancelled when its manager wants no result any more."""
 
 
 class Worker:
@@ -81,10 +82,10 @@ class Worker:
         worker = Worker(["127.0.0.1:5555", "127.0.0.1:5556"], {"resize": resize}, slots=4)
         await worker.run()
 
-    A job takes `costs[role]` of the `slots`, 1 if nothing is said. A manager that was asked for a job keeps its part
-    of them for at most `lock_timeout_s`. READY is repeated after `ready_first_s`, then twice that and so on up to
-    `ready_max_s`, while nothing is heard. A running job shows life every `beat_s`, or as often as its lease needs.
-    A manager that is not there yet, or not any more, is connected to when it comes.
+    A job takes `costs[role]` of the `slots`, 1 if nothing is said. A manager that was asked for a job keeps its
+    part of them for at most `lock_timeout_s`. READY is repeated after `ready_first_s`, then twice that and so
+    on up to `ready_max_s`, while nothing is heard. A running job shows life every `beat_s`, or as often as its
+    lease needs. A manager that is not there yet, or not any more, is connected to when it comes.
 
     `identity` gives its sockets a name that stays over reconnects. No two workers may use the same.
     """
@@ -132,7 +133,7 @@ class Worker:
         self._link_terms = links or LinkTerms()
         self._links: Links | None = None
         self._pacer: Pacer | None = None
-        self._tasks: dict[Order, asyncio.Task[None]] = {}
+        self._tasks: dict[Order, asyncio.Task[bytes | JobFailed]] = {}
         self._stop = asyncio.Event()
         self._idle = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
@@ -148,16 +149,12 @@ class Worker:
         Cancelling it cancels the handlers, and their jobs are given back.
         """
         async with Links(self._heard, self._link_terms, self._curve) as self._links:
-            self._pacer = Pacer(self._tick)
+            self._pacer = Pacer(self._links, self._tick)
             try:
                 for number, manager in enumerate(self._managers):
                     self._links.connect(manager, number, self._identity)
                 self._do(self.crew.start(self._pacer.now_us()))
-                stopped = asyncio.ensure_future(self._stopped())
-                await asyncio.wait([stopped, self._links.fault], return_when=asyncio.FIRST_COMPLETED)
-                if self._links.fault.done():
-                    stopped.cancel()
-                    self._links.fault.result()
+                await self._links.until(self._stopped())
             finally:
                 await self._give_all_back()
                 self._pacer.clear()
@@ -207,8 +204,9 @@ class Worker:
             if isinstance(effect, Send):
                 self._links.send(effect.link, effect.frames)
             elif isinstance(effect, Start):
-                order = effect.order
-                self._tasks[order] = asyncio.create_task(self._work(order))
+                task = asyncio.create_task(self._work(effect.order))
+                self._tasks[effect.order] = task
+                task.add_done_callback(functools.partial(self._over, effect.order))
             else:
                 self._tasks[effect.order].cancel()
         self._pacer.set(self.crew.next_deadline())
@@ -227,27 +225,32 @@ class Worker:
         assert self._links is not None
         await self._links.room(order.route[0], _ROOM_S)
 
-    async def _work(self, order: Order) -> None:
-        """Run the handler and say how it went."""
-        try:
-            effects = await self._attempt(order)
-        except asyncio.CancelledError:
-            # By CANCEL, which wants no answer, or because the worker ends.
-            effects = self.crew.give_back(order, self._now_us())
-        del self._tasks[order]
-        self._do(effects)
-        self._idle.set()
-
-    async def _attempt(self, order: Order) -> list[Effect]:
+    async def _work(self, order: Order) -> bytes | JobFailed:
+        """Run the handler."""
         try:
             result = _as_result(await self._handlers[order.role](Job(self, order)))
-            await self._room(order)
         except JobFailed as failure:
-            return self.crew.fail(order, failure.reason, failure.code, self._now_us())
-        except Exception as error:  # noqa: BLE001 - a handler may raise anything, and its manager is told
+            return failure
+        except Exception as error:
             log.warning("%s: %s failed", order.job.decode(errors="replace"), order.role, exc_info=error)
-            return self.crew.fail(order, f"{type(error).__name__}: {error}".encode(), 1, self._now_us())
-        return self.crew.finish(order, result, self._now_us())
+            return JobFailed(f"{type(error).__name__}: {error}")
+        await self._room(order)
+        return result
+
+    def _over(self, order: Order, task: asyncio.Task[bytes | JobFailed]) -> None:
+        """Say how it went. A task that was cancelled may not even have begun."""
+        assert self._links is not None
+        del self._tasks[order]
+        with self._links.watched():
+            now_us = self._now_us()
+            if task.cancelled():
+                # By CANCEL, which wants no answer, or because the worker ends.
+                self._do(self.crew.give_back(order, now_us))
+            elif isinstance(end := task.result(), JobFailed):
+                self._do(self.crew.fail(order, end.reason, end.code, now_us))
+            else:
+                self._do(self.crew.finish(order, end, now_us))
+        self._idle.set()
 
 
 def as_header(text: str, what: str, *, empty: bool = False) -> bytes:

@@ -20,16 +20,17 @@ if TYPE_CHECKING:
     from hiringhall.core.jobs import Terms
     from hiringhall.storage.sqlite.statements import Value
 
-# Most rows leave these columns empty: a statement for such rows binds nothing for them. The columns that the
-# full statements have besides come last.
-_JOB_COLUMNS: Final = (
-    "id, queue, key, payload, terms, state, created_us, due_us, attempts, failures, losses, started_us"
+# What most rows have. A statement for those has constants for the rest, so that nothing is bound for them:
+# NULL for no parents and no extras, no bytes, or zero.
+_JOB_PLAIN: Final = "id, queue, key, payload, terms, state, created_us, attempts, started_us"
+_JOB_REST: Final = "due_us, failures, losses, ready_us, holder, parents, extras"
+_UPDATE_PLAIN: Final = "id, terms, state, attempts, ready_us, started_us, holder"
+_UPDATE_REST: Final = "due_us, failures, losses, parents, extras"
+_END_PLAIN: Final = (
+    "id, queue, key, state, result, worker, created_us, ready_us, started_us, ended_us, attempts, terms"
 )
-_JOB_COLUMNS_FULL: Final = _JOB_COLUMNS + ", ready_us, holder, parents, extras"
-_UPDATE_COLUMNS: Final = "id, terms, state, due_us, attempts, failures, losses, ready_us, started_us, holder"
-_UPDATE_COLUMNS_FULL: Final = _UPDATE_COLUMNS + ", parents, extras"
-_END_COLUMNS: Final = END_COLUMNS.replace(" payload, extras,", "")
-_END_COLUMNS_FULL: Final = _END_COLUMNS + ", payload, extras"
+_END_REST: Final = "code, losses, payload, extras"
+_EMPTY: Final = {"holder": "x''", "payload": "x''", "parents": "NULL", "extras": "NULL"}
 
 _INSERT: Final = "INSERT INTO {table} ({columns}) SELECT {values} FROM (VALUES {rows}) WHERE column1"
 _UPDATE: Final = "UPDATE jobs SET {changes} FROM (VALUES {rows}) WHERE id = column1"
@@ -42,24 +43,28 @@ _INSERT_TERMS: Final = f"INSERT INTO terms ({TERMS_COLUMNS}) VALUES (?, ?, ?, ?,
 _REVIVE: Final = "DELETE FROM history WHERE id IN (SELECT value FROM json_each(?))"
 
 
-def _insert(table: str, columns: str, tail: str = "") -> tuple[str, int]:
-    values = _values(columns)
-    text = _INSERT.replace("{table}", table).replace("{columns}", columns)
-    return text.replace("{values}", ", ".join(values.values())) + tail, len(values)
+def _insert(table: str, plain: str, rest: str, *, full: bool, tail: str = "") -> tuple[str, int]:
+    values, width = _values(plain, rest, full=full)
+    text = _INSERT.replace("{table}", table).replace("{columns}", ", ".join(values))
+    return text.replace("{values}", ", ".join(values.values())) + tail, width
 
 
-def _update(columns: str, tail: str = "") -> tuple[str, int]:
-    values = _values(columns)
+def _update(plain: str, rest: str, *, full: bool) -> tuple[str, int]:
+    values, width = _values(plain, rest, full=full)
     changes = ", ".join([f"{column} = {value}" for column, value in values.items() if column != "id"])
-    return _UPDATE.replace("{changes}", changes + tail), len(values)
+    return _UPDATE.replace("{changes}", changes), width
 
 
-def _values(columns: str) -> dict[str, str]:
-    """For each column the expression that finds its value in a row of values."""
-    values = {column: f"column{place}" for place, column in enumerate(columns.split(", "), 1)}
-    for column in values.keys() & {"parents", "extras"}:
-        values[column] = f"NULLIF({values[column]}, x'')"
-    return values
+def _values(plain: str, rest: str, *, full: bool) -> tuple[dict[str, str], int]:
+    """For each column the expression of its value, and how many values a row has."""
+    bound = (f"{plain}, {rest}" if full else plain).split(", ")
+    values = {column: f"column{place}" for place, column in enumerate(bound, 1)}
+    for column in rest.split(", "):
+        if not full:
+            values[column] = _EMPTY.get(column, "0")
+        elif _EMPTY.get(column) == "NULL":
+            values[column] = f"NULLIF({values[column]}, x'')"
+    return values, len(bound)
 
 
 class BatchWriter:
@@ -72,12 +77,13 @@ class BatchWriter:
         self._fresh: list[int] = []
         """Terms that the batch at hand brings, until it is known whether it was kept."""
         self._result_bytes_max = result_bytes_max
-        self._jobs = Bulk(*_insert("jobs", _JOB_COLUMNS), live=1)
-        self._jobs_full = Bulk(*_insert("jobs", _JOB_COLUMNS_FULL), live=1)
-        self._updates = Bulk(*_update(_UPDATE_COLUMNS, ", parents = NULL, extras = NULL"))
-        self._updates_full = Bulk(*_update(_UPDATE_COLUMNS_FULL))
-        self._ends = Bulk(*_insert("history", _END_COLUMNS, _LATEST), lines=1)
-        self._ends_full = Bulk(*_insert("history", _END_COLUMNS_FULL, _LATEST), lines=1)
+        jobs, updates, ends = (_JOB_PLAIN, _JOB_REST), (_UPDATE_PLAIN, _UPDATE_REST), (_END_PLAIN, _END_REST)
+        self._jobs = Bulk(*_insert("jobs", *jobs, full=False), live=1)
+        self._jobs_full = Bulk(*_insert("jobs", *jobs, full=True), live=1)
+        self._updates = Bulk(*_update(*updates, full=False))
+        self._updates_full = Bulk(*_update(*updates, full=True))
+        self._ends = Bulk(*_insert("history", *ends, full=False, tail=_LATEST), lines=1)
+        self._ends_full = Bulk(*_insert("history", *ends, full=True, tail=_LATEST), lines=1)
 
     def statements(self, batch: Batch) -> Iterator[Statement]:
         """`batch.deletes` needs none: each of them ends, and a trigger takes the job out with its end."""
@@ -101,32 +107,32 @@ class BatchWriter:
             del self._ids[self.terms.pop(terms_id).as_tuple()]
         self._fresh.clear()
 
-    # Rows of one turn mostly share their queue, terms and worker: those are looked up when they change.
+    # The rows are taken apart in the head of each loop because that is the quickest way to all of their fields.
+    # Rows of one turn mostly share their terms, queue and worker: those are looked up when they change.
 
     def _write_jobs(self, rows: list[JobRow]) -> Iterator[Statement]:
         plain: list[Value] = []
         full: list[Value] = []
         plain_bytes = full_bytes = 0
-        terms = queue = None
+        terms_before = queue_before = None
         terms_id = 0
         queue_value = bytearray()
-        for row in rows:
-            if row.terms is not terms:
-                terms = row.terms
+        for (job_id, queue, key, payload, terms, state, created_us, due_us, attempts, failures, losses, parents,
+             extras, ready_us, started_us, holder) in rows:  # fmt: skip
+            if terms is not terms_before:
+                terms_before = terms
                 yield from self._bring(terms)
                 terms_id = self._ids[terms.as_tuple()]
-            if row.queue is not queue:
-                queue = row.queue
+            if queue is not queue_before:
+                queue_before = queue
                 queue_value = bytearray(queue)
-            payload = row.payload
-            line = (row.id, queue_value, bytearray(row.key), bytearray(payload), terms_id, row.state,
-                    row.created_us, row.due_us, row.attempts, row.failures, row.losses,
-                    row.started_us)  # fmt: skip
-            if row.parents or row.extras or row.holder or row.ready_us:
-                extras = pack(row.extras)
+            line = (job_id, queue_value, bytearray(key), bytearray(payload), terms_id, state, created_us,
+                    attempts, started_us)  # fmt: skip
+            if parents or extras or holder or due_us or failures or losses or ready_us:
+                packed = pack(extras)
                 full += line
-                full += (row.ready_us, bytearray(row.holder), pack(row.parents), extras)
-                full_bytes += len(payload) + len(extras)
+                full += (due_us, failures, losses, ready_us, bytearray(holder), pack(parents), packed)
+                full_bytes += len(payload) + len(packed)
                 if len(full) >= self._jobs_full.values_max or full_bytes >= CHUNK_BYTES_MAX:
                     yield from self._jobs_full.statements(full, full_bytes)
                     full, full_bytes = [], 0
@@ -145,20 +151,20 @@ class BatchWriter:
         plain: list[Value] = []
         full: list[Value] = []
         full_bytes = 0
-        terms = None
+        terms_before = None
         terms_id = 0
-        for row in rows:
-            if row.terms is not terms:
-                terms = row.terms
+        for (job_id, terms, state, due_us, attempts, failures, losses, parents, extras, ready_us, started_us,
+             holder) in rows:  # fmt: skip
+            if terms is not terms_before:
+                terms_before = terms
                 yield from self._bring(terms)
                 terms_id = self._ids[terms.as_tuple()]
-            line = (row.id, terms_id, row.state, row.due_us, row.attempts, row.failures, row.losses,
-                    row.ready_us, row.started_us, bytearray(row.holder))  # fmt: skip
-            if row.parents or row.extras:
-                extras = pack(row.extras)
+            line = (job_id, terms_id, state, attempts, ready_us, started_us, bytearray(holder))
+            if parents or extras or due_us or failures or losses:
+                packed = pack(extras)
                 full += line
-                full += (pack(row.parents), extras)
-                full_bytes += len(extras)
+                full += (due_us, failures, losses, pack(parents), packed)
+                full_bytes += len(packed)
                 if len(full) >= self._updates_full.values_max or full_bytes >= CHUNK_BYTES_MAX:
                     yield from self._updates_full.statements(full, full_bytes)
                     full, full_bytes = [], 0
@@ -177,36 +183,35 @@ class BatchWriter:
         full: list[Value] = []
         plain_bytes = full_bytes = 0
         result_bytes_max = self._result_bytes_max
-        terms = queue = worker = None
+        terms_before = queue_before = worker_before = None
         terms_id = 0
         queue_value = worker_value = bytearray()
-        for row in rows:
-            if row.terms is not terms:
-                terms = row.terms
+        for (job_id, queue, key, state, code, result, worker, created_us, started_us, ended_us, attempts,
+             losses, terms, payload, extras, ready_us) in rows:  # fmt: skip
+            if terms is not terms_before:
+                terms_before = terms
                 yield from self._bring(terms)
                 terms_id = self._ids[terms.as_tuple()]
-            if row.queue is not queue:
-                queue = row.queue
+            if queue is not queue_before:
+                queue_before = queue
                 queue_value = bytearray(queue)
-            if row.worker is not worker:
-                worker = row.worker
+            if worker is not worker_before:
+                worker_before = worker
                 worker_value = bytearray(worker)
-            result = bytearray(row.result[:result_bytes_max])
-            line = (row.id, queue_value, bytearray(row.key), row.state, row.code, result, worker_value,
-                    row.created_us, row.started_us, row.ended_us, row.attempts, row.losses, terms_id,
-                    row.ready_us)  # fmt: skip
-            if row.payload or row.extras:
-                payload = row.payload
-                extras = pack(row.extras)
+            kept = bytearray(result[:result_bytes_max])
+            line = (job_id, queue_value, bytearray(key), state, kept, worker_value, created_us, ready_us,
+                    started_us, ended_us, attempts, terms_id)  # fmt: skip
+            if payload or extras or code or losses:
+                packed = pack(extras)
                 full += line
-                full += (bytearray(payload), extras)
-                full_bytes += len(result) + len(payload) + len(extras)
+                full += (code, losses, bytearray(payload), packed)
+                full_bytes += len(kept) + len(payload) + len(packed)
                 if len(full) >= self._ends_full.values_max or full_bytes >= CHUNK_BYTES_MAX:
                     yield from self._ends_full.statements(full, full_bytes)
                     full, full_bytes = [], 0
             else:
                 plain += line
-                plain_bytes += len(result)
+                plain_bytes += len(kept)
                 if len(plain) >= self._ends.values_max or plain_bytes >= CHUNK_BYTES_MAX:
                     yield from self._ends.statements(plain, plain_bytes)
                     plain, plain_bytes = [], 0
