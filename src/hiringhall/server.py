@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hiringhall.config.schema import Config, CurveSettings, DoorSettings, TlsSettings
-    from hiringhall.doors.dialect import Endpoint
+    from hiringhall.doors.dialect import Attendant, Endpoint
     from hiringhall.storage.contract import Store
 
 DATABASE: Final = "hall.sqlite3"
@@ -118,6 +118,7 @@ class Hall:
         self._recovered = len(scheduler.jobs)
         self._driver = Driver(scheduler, store, _store_trouble, clock)
         self._doors: list[TcpDoor | ZmqDoor] = []
+        self._attendants: list[Attendant] = []
         self._draining = asyncio.Event()
         self._stopping = asyncio.Event()
         self._broken: BaseException | None = None
@@ -185,6 +186,8 @@ class Hall:
             await self._draining.wait()
             for door in self._doors:
                 door.close_listener()
+            for attendant in self._attendants:
+                attendant.stop_taking()
             if not self._stopping.is_set():
                 await self._wait_for_leases()
         finally:
@@ -204,6 +207,10 @@ class Hall:
                 if dialect.first_job is not None and not settings.shield:
                     first_job = dialect.first_job(bound)
                 doors.append(OpenDoor(settings.dialect, endpoint.role, bound, settings.shield, first_job))
+            attendant = dialect.attendant(self._driver, settings) if dialect.attendant is not None else None
+            if attendant is not None:
+                attendant.start()
+                self._attendants.append(attendant)
         return Opened(hall.name, os.getpid(), self._data, doors, self._recovered)
 
     async def _listen(self, index: int, settings: DoorSettings, endpoint: Endpoint) -> Address:
@@ -239,6 +246,8 @@ class Hall:
         """Commit first, so that leases given up by closing connections count as no loss."""
         for door in self._doors:
             door.close_listener()
+        for attendant in self._attendants:
+            await attendant.close()
         if self._broken is None:
             await self._driver.stop()
         for door in self._doors:

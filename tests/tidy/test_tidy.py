@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("src", "tests", "bench", "scripts", "docs", ".ci")
+FOLDERS = ("src", "tests", "bench", "scripts", "docs", "examples", ".ci")
 TOP = ("*.md", "*.py", "*.toml", "Makefile", "LICENSE", ".gitignore")
 TEXTS = (".py", ".md", ".toml", ".sql", ".c", ".js", ".pl", ".sh", ".txt", "")
-PASSED_OVER = ("node_modules", "__pycache__", "build", ".clients")
+PASSED_OVER = ("node_modules", "__pycache__", "build", ".clients", ".hypothesis")
 
 MAY_SLEEP = {
     "tests/system/hall_process.py": "waits for another process, which gives no signal; every wait has a limit",

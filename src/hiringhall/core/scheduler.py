@@ -217,6 +217,8 @@ class Scheduler(Leasing):
                 job = self.find_key(ref[0], ref[1]) or self.archive.find_key(ref[0], ref[1])
             if job is not None and job.state > DONE and terms.on_parent_failure == HOLD and job.key:
                 # It waits for whoever has the failed parent's name.
+                if (job.queue.name, job.key) == name:
+                    raise Refusal(BAD_REQUEST, "a job cannot wait for its own name")
                 job = self.find_key(job.queue.name, job.key) or job
             if job is None:
                 found.append(ref)
@@ -266,7 +268,7 @@ class Scheduler(Leasing):
         """The end of a turn: failed parents take their children along, ready jobs meet workers."""
         while self._doomed:
             child = self._doomed.pop()
-            if child.state == HELD:
+            if child.state == HELD and _has_failed_parent(child):
                 self._end(child, FAILED, PARENT_FAILED, b"a parent did not succeed")
         if self.closing or not self._unsettled:
             return
@@ -307,7 +309,17 @@ class Scheduler(Leasing):
             if job.state < DONE and self._abandoned(job):
                 if job.key:
                     self.graph.forget(job)
+                else:
+                    self._free_stored_children(job)
                 self._cancel(job, WITHDRAWN, b"the store failed before the job was acknowledged")
+
+    def _free_stored_children(self, parent: Job) -> None:
+        """That they wait for it was promised to nobody, and they were promised long ago."""
+        for child in list((parent.children or {}).values()):
+            if child.stored:
+                if self.graph.unlink(child, parent):
+                    self._release_child(child)
+                self._note(child)
 
     def restore(self, loaded: Loaded) -> None:
         """Fill an empty hall with what the store kept."""
@@ -397,6 +409,14 @@ class Scheduler(Leasing):
     def audit(self) -> None:
         """Check every cross-reference."""
         auditor.audit(self)
+
+
+def _has_failed_parent(child: Job) -> bool:
+    """A parent by number that is not known was only in memory, and is gone: as good as failed."""
+    for ref, parent in (child.parents or {}).items():
+        if parent.state > DONE if parent is not None else isinstance(ref, int):
+            return True
+    return False
 
 
 def _live(parents: list[Job | ParentRef]) -> list[Job]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable  # noqa: TC003 (a NamedTuple looks its types up)
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from hiringhall.config.quantities import Address  # noqa: TC001 (as above)
 from hiringhall.config.schema import DoorSettings  # noqa: TC001 (as above)
@@ -11,6 +11,7 @@ from hiringhall.config.schema import DoorSettings  # noqa: TC001 (as above)
 if TYPE_CHECKING:
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.dialects.session import Caller, Session
+    from hiringhall.engine.driver import Driver
 
 
 class Process(NamedTuple):
@@ -34,6 +35,17 @@ class Endpoint(NamedTuple):
     """Which of several endpoints of the door it is."""
 
 
+class Attendant(Protocol):
+    """Something that a door does of its own accord while it is open."""
+
+    def start(self) -> None: ...
+
+    def stop_taking(self) -> None:
+        """The hall drains: begin nothing new."""
+
+    async def close(self) -> None: ...
+
+
 class Dialect(NamedTuple):
     """A protocol that can be spoken at a door."""
 
@@ -42,6 +54,8 @@ class Dialect(NamedTuple):
     """The scheduler, the door's settings and the process: what the door opens."""
     first_job: Callable[[Address], str] | None = None
     """A line to paste that runs a first job through a door at this address."""
+    attendant: Callable[[Driver, Any], Attendant | None] | None = None
+    """What the door does of its own accord, as its settings wish."""
 
 
 def reachable_host(address: Address) -> str:

@@ -12,7 +12,11 @@ from hiringhall.core.scheduler import Scheduler
 from hiringhall.dialects.wmp import wire
 from hiringhall.dialects.wmp.door import WmpDoor, WmpOptions
 from hiringhall.dialects.wmp.session import WmpSession
+from hiringhall.doors.agency import Agency
 from hiringhall.doors.dialect import Dialect, Endpoint, Process
+from hiringhall.engine.driver import Driver
+from hiringhall.peers.wmp import AddressError
+from hiringhall.peers.wmp.links import endpoint
 
 _YEAR_S: Final = 31_536_000
 
@@ -39,7 +43,7 @@ class WmpDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unknown
         float, Meta(ge=0.001, le=_YEAR_S, description="Silence of a worker after which its READY is forgotten.")
     ] = 60.0
     managers: Annotated[
-        Words, Meta(description="Other managers, such as tcp://10.0.0.7:5814, whose jobs the hall takes too.")
+        Words, Meta(description="Other managers, such as 10.0.0.7:5814, whose jobs the hall takes too.")
     ] = Words()
     roles: Annotated[Words, Meta(description="The roles, its queues, for which it takes their jobs.")] = Words()
     slots: Annotated[
@@ -51,8 +55,10 @@ class WmpDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unknown
         if self.managers and not self.roles:
             yield "roles", "is needed with managers: name the queues for which their jobs are taken"
         for manager in self.managers:
-            if not manager.startswith(("tcp://", "ipc://")):
-                yield "managers", f'"{manager}" is no endpoint of ZeroMQ; write it as in tcp://10.0.0.7:5814'
+            try:
+                endpoint(manager)
+            except AddressError as error:
+                yield "managers", str(error)
 
     def options(self) -> WmpOptions:
         return WmpOptions(
@@ -68,4 +74,10 @@ def _endpoints(scheduler: Scheduler, settings: WmpDoorSettings, process: Process
     return [Endpoint(settings.address, lambda caller: WmpSession(caller, door), wire.answer_route)]
 
 
-WMP: Final = Dialect(WmpDoorSettings, _endpoints)
+def _attendant(driver: Driver, settings: WmpDoorSettings) -> Agency | None:
+    if not settings.managers:
+        return None
+    return Agency(driver, settings.managers, settings.roles, settings.slots, settings.manager)
+
+
+WMP: Final = Dialect(WmpDoorSettings, _endpoints, attendant=_attendant)
