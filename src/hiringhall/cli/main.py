@@ -1,4 +1,4 @@
-"""`hall`: open a hall, look into its history, check and print settings."""
+"""`hall`: open a hall or a device, look into a history, check and print settings."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from hiringhall import __version__
+from hiringhall.cli.device import device
 from hiringhall.cli.history import show_history
 from hiringhall.cli.reporting import Parameters, complain, guarded, log_to, say
 from hiringhall.config import loading, template
@@ -204,6 +205,9 @@ def history(
     """
     folder = Path(_load(config, data).config.hall.data)
     return show_history(folder, state=state, queue=queue, key=key, limit=limit, as_json=as_json)
+
+
+_command("device")(device)
 
 
 def main() -> None:
