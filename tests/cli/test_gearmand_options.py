@@ -14,7 +14,7 @@ import pytest
 
 from hiringhall.cli.gearmand.options import OPTIONS, UsageError, parse, usage
 from hiringhall.cli.gearmand.translating import Plan, plan
-from hiringhall.doors import GearmanDoorSettings
+from hiringhall.doors.gearman import GearmanDoorSettings
 
 if TYPE_CHECKING:
     from pathlib import Path

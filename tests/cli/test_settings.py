@@ -15,7 +15,7 @@ from hiringhall.config.schema import Config, LimitsSettings
 from hiringhall.config.sources import ConfigError
 from hiringhall.core.limits import Limits
 from hiringhall.dialects.gearman.door import GearmanOptions
-from hiringhall.doors import GearmanDoorSettings
+from hiringhall.doors.gearman import GearmanDoorSettings
 from hiringhall.server import DEFAULT_DOORS, DOOR_SETTINGS, tcp_options
 from hiringhall.storage.contract import Retention
 from hiringhall.transports.tcp import TcpOptions

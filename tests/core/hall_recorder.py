@@ -13,7 +13,7 @@ import pytest
 
 from hiringhall.core.changes import Loaded
 from hiringhall.core.errors import Refusal
-from hiringhall.core.jobs import CANCELLED, DONE, FAILED, JobSpec, Terms
+from hiringhall.core.jobs import CANCELLED, DELAYED, DONE, FAILED, LEASED, QUEUED, JobSpec, Terms
 from hiringhall.core.limits import Limits
 from hiringhall.core.peer import Peer
 from hiringhall.core.scheduler import Scheduler
@@ -37,6 +37,11 @@ BACKGROUND: Final = Terms(durable=True, detached=True)
 def name_of(job: Job) -> str:
     """In these stories a job is called by its payload."""
     return job.payload.decode()
+
+
+def ref_of(job: Job) -> ParentRef:
+    """What a child of the job is stored with."""
+    return (job.queue.name, job.key) if job.key else job.id
 
 
 class Person(Peer):
@@ -101,6 +106,11 @@ class Person(Peer):
         assert name_of(lease.job) == name
         return lease
 
+    def takes_from(self, queue: str) -> str:
+        """Pull from one queue only; the name of what was found, or nothing."""
+        lease = self.hall.core.take(self.me, queue.encode())
+        return name_of(lease.job) if lease is not None else ""
+
     def takes_nothing(self) -> None:
         lease = self.hall.core.take(self.me)
         assert lease is None, f"{self.name} found {name_of(lease.job)}"
@@ -156,6 +166,8 @@ class Hall:
         """The turn ends; all laws hold."""
         self.core.settle()
         self.core.audit()
+        check_lanes(self.core)
+        check_waits(self.core)
 
     def after(self, passed_us: int) -> None:
         """So much later."""
@@ -163,8 +175,9 @@ class Hall:
         self.turn()
 
     def commit(self) -> Batch:
-        """The turn's changes reach the disk."""
+        """The turn's changes reach the disk, and so does what may be written later."""
         self.turn()
+        self.core.ledger.hurry()
         batch = self.core.seal()
         self.core.committed(batch)
         self.turn()
@@ -173,6 +186,7 @@ class Hall:
     def commit_fails(self, trouble: str = "disk full") -> list[str]:
         """The disk fails; the names of the jobs that were taken back."""
         self.turn()
+        self.core.ledger.hurry()
         return self.fail_commit(self.core.seal(), trouble)
 
     def fail_commit(self, batch: Batch, trouble: str = "disk full") -> list[str]:
@@ -188,6 +202,42 @@ class Hall:
         for person in self.people:
             person.hears()
         self.turn()
+
+
+def check_lanes(core: Scheduler) -> None:
+    """Nobody, ghosts included, stands in a lane twice; and whoever lives knows whether he stands there."""
+    standing: dict[int, Job] = {}
+    for queue in core.queues.values():
+        for lane in queue.lanes:
+            for job in lane._jobs:
+                assert job.id not in standing, f"{name_of(job)} stands in a lane twice"
+                assert job.in_lane, f"{name_of(job)} stands in a lane and does not know"
+                standing[job.id] = job
+    for job in core.jobs.values():
+        assert job.in_lane == (job.id in standing), f"{name_of(job)} is wrong about its place in a lane"
+
+
+def check_waits(core: Scheduler) -> None:
+    """Nobody waits for himself through others, and nobody waits for a name while its bearer is here."""
+    for ref in core.graph.expected:
+        bearer = core.jobs.get(ref) if isinstance(ref, int) else core.find_key(*ref)
+        assert bearer is None, f"{ref!r} is expected, and here"
+    waits = {job.id: len(job.parents) for job in core.jobs.values() if job.parents is not None}
+    stack = [job for job in core.jobs.values() if job.id not in waits]
+    for job in core.jobs.values():
+        for parent in (job.parents or {}).values():
+            if parent is None or parent.ended:
+                waits[job.id] -= 1
+        if waits.get(job.id) == 0:
+            stack.append(job)
+    freed = 0
+    while stack:
+        freed += 1
+        for child in (stack.pop().children or {}).values():
+            waits[child.id] -= 1
+            if not waits[child.id]:
+                stack.append(child)
+    assert freed == len(core.jobs), "some wait for each other in a circle"
 
 
 class Disk:
@@ -215,6 +265,22 @@ class Disk:
             earlier = self.history.get(end.id)
             assert earlier is None or earlier.state == FAILED, "only a dead letter ends again"
             self.history[end.id] = end
+
+    def compare(self, core: Scheduler) -> None:
+        """Nothing is left to be written: what is on disk is what is so."""
+        durable = {job.id: job for job in core.jobs.values() if job.terms.durable}
+        assert durable.keys() == self.live.keys()
+        for job_id, job in durable.items():
+            row = self.live[job_id]
+            state = QUEUED if job.state == LEASED else job.state
+            resident = job.lease is not None and job.lease.worker.resident is not None
+            assert (row.state, row.holder) == (state, job.worker_name if resident else b"")
+            assert (row.failures, row.losses, row.ready_us) == (job.failures, job.losses, job.ready_us)
+            assert (row.terms.as_tuple(), row.key) == (job.terms.as_tuple(), job.key)
+            waits = [ref if parent is None else ref_of(parent) for ref, parent in (job.parents or {}).items()]
+            assert list(row.parents) == waits
+            assert state != DELAYED or row.due_us == job.due_us
+            assert not resident or (row.attempts, row.started_us) == (job.attempts, job.started_us)
 
     def load(self, ended_max: int = 1000) -> Loaded:
         self.epoch += 1

@@ -130,6 +130,14 @@ def ended(hall: Hall, count: int, size: int = 1) -> list[Job]:
     return jobs
 
 
+def failed(hall: Hall, count: int, size: int) -> list[Job]:
+    bob = hall.worker("bob")
+    jobs = [hall.submit("x" * size, terms=BACKGROUND) for _ in range(count)]
+    for _ in jobs:
+        hall.core.fail(bob.takes("x" * size))
+    return jobs
+
+
 def test_the_latest_are_kept_and_the_oldest_go_first() -> None:
     hall = Hall(Limits(ended_max=10))
     jobs = ended(hall, 25)
@@ -140,14 +148,42 @@ def test_the_latest_are_kept_and_the_oldest_go_first() -> None:
 
 def test_payloads_are_bounded_in_bytes() -> None:
     hall = Hall(Limits(ended_bytes_max=1000))
-    jobs = ended(hall, 25, size=100)
+    jobs = failed(hall, 25, size=100)
     assert [hall.core.find(job.id) is job for job in jobs] == [False] * 15 + [True] * 10
     hall.turn()
 
 
+def test_only_what_can_be_retried_counts_with_its_bytes() -> None:
+    hall = Hall(Limits(ended_bytes_max=1000))
+    jobs = ended(hall, 25, size=100)
+    assert all(hall.core.find(job.id) is job for job in jobs)
+    hall.commit()
+    assert all(job.payload == b"" for job in jobs), "it is gone as soon as the end is on disk"
+
+
+@pytest.mark.parametrize(
+    ("key", "detached", "known"),
+    [("k", True, True), ("", True, False), ("k", False, False)],
+)
+def test_a_job_in_memory_that_can_be_asked_for_is_known_when_it_has_ended(
+    hall: Hall, key: str, detached: bool, known: bool
+) -> None:
+    ann, bob = hall.person("ann"), hall.worker("bob")
+    job = hall.submit("a", by=ann, key=key, terms=Terms(detached=detached))
+    hall.core.finish(bob.takes("a"), b"")
+    assert job.state == DONE
+    assert len(ann.heard) == 1
+    ann.heard.clear()
+    assert (hall.core.find(job.id) is job) == known
+    child = hall.submit("child", parents=((b"q", b"k"),))
+    hall.turn()
+    assert (child.state == QUEUED) == known
+    assert (job.payload == b"") == known, "what cannot be retried is not kept"
+
+
 def test_one_job_larger_than_all_is_not_kept() -> None:
     hall = Hall(Limits(ended_bytes_max=1000))
-    (job,) = ended(hall, 1, size=1001)
+    (job,) = failed(hall, 1, size=1001)
     assert hall.core.find(job.id) is None
     hall.turn()
 

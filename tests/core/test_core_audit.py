@@ -36,6 +36,7 @@ class Scene:
         self.taker.offers(3)
         self.woken.sleeps()
         self.hall.submit("call", "wake", terms=BACKGROUND)
+        self.resident = self.core.resident(b"home", b"rosa")
         self.hall.turn()
         self.queue = self.core.queue(b"q")
 
@@ -183,6 +184,32 @@ def wake_up_without_guard(scene: Scene) -> None:
     scene.woken.me.wake_until_us = 0
 
 
+def standing_unawares(scene: Scene) -> None:
+    scene.queued.in_lane = False
+
+
+def resident_not_listed(scene: Scene) -> None:
+    scene.core.residents.clear()
+
+
+def resident_not_here(scene: Scene) -> None:
+    scene.core.cant_do_any(scene.resident)
+    del scene.core.workers[scene.resident]
+
+
+def resident_under_another_name(scene: Scene) -> None:
+    scene.resident.name = b"rita"
+
+
+def resident_of_another_queue(scene: Scene) -> None:
+    scene.core.residents[b"q", b"rosa"] = scene.resident
+
+
+def resident_of_a_queue_that_vanished(scene: Scene) -> None:
+    scene.core.cant_do_any(scene.resident)
+    scene.core.drop_queue(scene.core.queue(b"home"))
+
+
 DAMAGES: list[Callable[[Scene], None]] = [
     wrong_id,
     queue_vanished,
@@ -218,6 +245,12 @@ DAMAGES: list[Callable[[Scene], None]] = [
     asleep_and_woken,
     woken_for_what_it_cannot_do,
     wake_up_without_guard,
+    standing_unawares,
+    resident_not_listed,
+    resident_not_here,
+    resident_under_another_name,
+    resident_of_another_queue,
+    resident_of_a_queue_that_vanished,
 ]
 
 

@@ -415,8 +415,10 @@ def test_a_cycle_too_long_to_look_for_is_refused() -> None:
     last = submit(hall, "0", by_key("end"))
     for number in range(1, 20):
         last = submit(hall, str(number), by_id(last))
+    submit(hall, "elsewhere", by_key("unknown"))
     with refused(HALL_FULL):
         submit(hall, "end", by_key("elsewhere"))
+    submit(hall, "end", by_key("unknown"))
     hall.turn()
 
 

@@ -418,3 +418,26 @@ def test_a_job_in_memory_lives_on_when_a_durable_join_is_taken_back(hall: Hall) 
     assert job.terms.durable
     assert hall.commit_fails() == ["a"]
     assert (job.state, job.terms.durable, job.terms.detached) == (QUEUED, False, True)
+
+
+def test_what_a_dialect_keeps_with_a_job_is_written_with_each_change_and_with_the_end(hall: Hall) -> None:
+    bob = hall.worker("bob")
+    jobs = [hall.submit(name, terms=RETRIED) for name in "abc"]
+    hall.commit()
+    for job in jobs:
+        job.extras = {"log": job.payload}
+        hall.core.release(bob.takes(job.payload.decode()))
+        hall.core.take(bob.me)
+    assert [update.extras for update in hall.commit().updates] == [{"log": b"a"}, {"log": b"b"}, {"log": b"c"}]
+    jobs[0].extras = {"log": b"done"}
+    hall.core.finish(bob.holds(jobs[0]), b"")
+    hall.core.cancel(jobs[1])
+    bob.hears("revoked b")
+    jobs[2].failures = RETRIED.failures_max
+    hall.core.fail(bob.holds(jobs[2]))
+    ends = {end.id: (end.state, end.extras) for end in hall.commit().ends}
+    assert [ends[job.id] for job in jobs] == [
+        (DONE, {"log": b"done"}),
+        (CANCELLED, {"log": b"b"}),
+        (FAILED, {"log": b"c"}),
+    ]

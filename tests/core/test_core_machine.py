@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from hiringhall.core.errors import STORE_DOWN, Refusal
+from hiringhall.core.errors import BAD_REQUEST, CYCLE, STORE_DOWN, WRONG_STATE, Refusal
 from hiringhall.core.jobs import (
     CANCELLED,
     DELAYED,
@@ -23,6 +23,7 @@ from hiringhall.core.jobs import (
     HELD,
     HIGH,
     HOLD,
+    LEASED,
     LOW,
     QUEUED,
     RUN_ANYWAY,
@@ -35,11 +36,16 @@ from hiringhall.core.limits import Limits
 if TYPE_CHECKING:
     from hiringhall.core.changes import Batch
     from hiringhall.core.jobs import Lease
+    from hiringhall.core.workers import Worker
 
 QUEUES = ("p", "q", "r")
+RESIDENTS = (b"u", b"v", b"w")
 KEYS = ("", "", "x", "y", "z")
-LIMITS = Limits(jobs_max=40, ended_max=8, ended_bytes_max=400, watchers_max=4)
+LIMITS = Limits(jobs_max=40, ended_max=8, ended_bytes_max=400, watchers_max=4, residents_max=3)
 
+NUMBERS = st.integers(0, 50)
+PARENTS = st.lists(st.one_of(NUMBERS, st.tuples(st.sampled_from(QUEUES), st.sampled_from("xyz"))), max_size=3)
+"""By id or by name; the live and the ended, the known and the unknown."""
 PAUSES = st.sampled_from([1, 10, SECOND_US // 2, SECOND_US, 10 * SECOND_US])
 
 
@@ -62,6 +68,7 @@ class HallMachine(RuleBasedStateMachine):
         """How and when a job ended, as first seen."""
         self.refusals: list[tuple[str, bool]] = []
         """Why submits were refused, and whether they were for durable jobs."""
+        self.denials: list[tuple[str, int, bool]] = []
         self.seen: dict[int, None] = {}
         """Every job there ever was."""
         self.detoured: dict[int, None] = {}
@@ -83,10 +90,7 @@ class HallMachine(RuleBasedStateMachine):
         failures_max=st.integers(0, 2),
         limited=st.booleans(),
         client=st.integers(0, 2),
-        parents=st.lists(
-            st.one_of(st.integers(0, 50), st.tuples(st.sampled_from(QUEUES), st.sampled_from("xyz"))),
-            max_size=3,
-        ),
+        parents=PARENTS,
         policy=st.sampled_from([FAIL_WITH_PARENT, RUN_ANYWAY, HOLD]),
     )
     def submit(
@@ -103,13 +107,7 @@ class HallMachine(RuleBasedStateMachine):
         parents: list[int | tuple[str, str]],
         policy: int,
     ) -> None:
-        refs: list[ParentRef] = []
-        known = list(self.core.jobs)
-        for parent in parents:
-            if isinstance(parent, int):
-                refs += [known[parent % len(known)]] if known else []
-            else:
-                refs.append((parent[0].encode(), parent[1].encode()))
+        refs = self._refs(parents)
         terms = Terms(
             priority=priority,
             durable=durable,
@@ -144,6 +142,40 @@ class HallMachine(RuleBasedStateMachine):
             waits = [ref for ref in refs if not self._met(ref, policy)]
             assert (job.state == HELD) == bool(waits)
 
+    @rule(number=NUMBERS, parents=PARENTS, give_back=st.booleans())
+    def depend(self, number: int, parents: list[int | tuple[str, str]], give_back: bool) -> None:
+        jobs = list(self.core.jobs.values())
+        if not jobs:
+            return
+        job = jobs[number % len(jobs)]
+        refs = self._refs(parents)
+        before, due_us, lease, waited = job.state, job.due_us, job.lease, dict(job.parents or {})
+        unmet = [ref for ref in refs if not self._met(ref, job.terms.on_parent_failure)]
+        deferred = give_back and lease is not None
+        try:
+            if give_back and lease is not None:
+                self.core.defer(lease, tuple(refs))
+            else:
+                self.core.depend(job, tuple(refs))
+        except Refusal as refusal:
+            self.denials.append((refusal.reason, QUEUED if deferred else before, job.terms.durable))
+            assert (job.state, job.due_us, job.lease, job.parents or {}) == (before, due_us, lease, waited)
+            return
+        if job.state != CANCELLED:
+            assert before < LEASED or deferred or not unmet
+            assert job.state == (HELD if unmet else QUEUED if deferred else before)
+            assert waited.items() <= (job.parents or {}).items()
+
+    def _refs(self, parents: list[int | tuple[str, str]]) -> list[ParentRef]:
+        refs: list[ParentRef] = []
+        known = [job_id for job_id in self.seen if self.core.find(job_id) is not None]
+        for parent in parents:
+            if isinstance(parent, int):
+                refs += [known[-1 - parent % len(known)]] if known else []
+            else:
+                refs.append((parent[0].encode(), parent[1].encode()))
+        return refs
+
     def _met(self, ref: ParentRef, policy: int) -> bool:
         if isinstance(ref, int):
             parent = self.core.find(ref)
@@ -153,7 +185,7 @@ class HallMachine(RuleBasedStateMachine):
             return False
         return parent.state == DONE or (parent.ended and policy == RUN_ANYWAY)
 
-    @rule(client=st.integers(0, 2), number=st.integers(0, 50))
+    @rule(client=st.integers(0, 2), number=NUMBERS)
     def watch(self, client: int, number: int) -> None:
         jobs = list(self.core.jobs.values())
         if jobs:
@@ -161,7 +193,7 @@ class HallMachine(RuleBasedStateMachine):
             if len(job.watchers or ()) < LIMITS.watchers_max:
                 self.core.watch(job, self.clients[client])
 
-    @rule(client=st.integers(0, 2), number=st.integers(0, 50))
+    @rule(client=st.integers(0, 2), number=NUMBERS)
     def unwatch(self, client: int, number: int) -> None:
         watched = list(self.clients[client].watching.values())
         if watched:
@@ -169,7 +201,7 @@ class HallMachine(RuleBasedStateMachine):
             self.core.unwatch(job, self.clients[client])
             assert job.id not in self.clients[client].watching
 
-    @rule(number=st.integers(0, 50))
+    @rule(number=NUMBERS)
     def cancel(self, number: int) -> None:
         jobs = list(self.core.jobs.values())
         if jobs:
@@ -200,15 +232,40 @@ class HallMachine(RuleBasedStateMachine):
 
     # --- workers
 
-    @rule(worker=st.integers(0, 2))
-    def take(self, worker: int) -> None:
-        person = self.workers[worker]
+    @rule(worker=st.integers(0, 2), queue=st.sampled_from([None, None, *QUEUES]))
+    def take(self, worker: int, queue: str | None) -> None:
+        self._take(self.workers[worker].me, queue)
+
+    @rule(who=st.sampled_from(RESIDENTS), queue=st.sampled_from(QUEUES))
+    def resident_takes(self, who: bytes, queue: str) -> None:
+        known = self.core.find_resident(queue.encode(), who)
+        try:
+            worker = self.core.resident(queue.encode(), who)
+        except Refusal:
+            assert known is None
+            assert len(self.core.residents) >= LIMITS.residents_max
+            return
+        assert known is None or worker is known
+        self._take(worker, None)
+
+    @rule(number=NUMBERS)
+    def retire(self, number: int) -> None:
+        residents = list(self.core.residents.values())
+        if residents:
+            worker = residents[number % len(residents)]
+            before = [(lease.job, lease.job.losses) for lease in worker.leases.values()]
+            self.core.retire(worker)
+            assert worker not in self.core.workers
+            for job, losses in before:
+                assert (job.lease, job.losses) == (None, losses)
+
+    def _take(self, worker: Worker, name: str | None) -> None:
         ready = [
             job
             for job in self.core.jobs.values()
-            if job.state == QUEUED and job.queue in person.me.abilities and not self.core.closing
+            if job.state == QUEUED and job.queue in worker.abilities and name in (None, job.queue.name.decode())
         ]
-        lease = self.core.take(person.me)
+        lease = self.core.take(worker, name.encode() if name is not None else None)
         assert (lease is not None) == bool(ready)
         if lease is None:
             return
@@ -250,9 +307,10 @@ class HallMachine(RuleBasedStateMachine):
     def beat(self, worker: int) -> None:
         self.core.beat(self.workers[worker].me)
 
-    @rule(worker=st.integers(0, 2), rotate=st.booleans())
-    def rotate(self, worker: int, rotate: bool) -> None:
+    @rule(worker=st.integers(0, 2), rotate=st.booleans(), quiet=st.booleans())
+    def behave(self, worker: int, rotate: bool, quiet: bool) -> None:
         self.workers[worker].me.rotate = rotate
+        self.workers[worker].me.quiet_at_work = quiet
 
     @rule(
         number=st.integers(0, 200),
@@ -298,9 +356,11 @@ class HallMachine(RuleBasedStateMachine):
         self.core.advance(self.core.now_us + passed_us)
 
     @precondition(lambda self: self.batch is None)
-    @rule()
-    def seal(self) -> None:
+    @rule(hurry=st.booleans())
+    def seal(self, hurry: bool) -> None:
         self.hall.turn()
+        if hurry:
+            self.core.ledger.hurry()
         self.batch = self.core.seal()
 
     @precondition(lambda self: self.batch is not None)
@@ -332,6 +392,8 @@ class HallMachine(RuleBasedStateMachine):
         self.clients = [self.hall.person("client again") for _ in range(3)]
         self.workers = [self.hall.worker("worker again", *QUEUES) for _ in range(3)]
         assert set(self.core.jobs) == set(self.disk.live)
+        held = {row.id: row.holder for row in self.disk.live.values() if row.holder}
+        assert held == {job.id: job.worker_name for job in self.core.jobs.values() if job.lease is not None}
 
     # --- what always holds
 
@@ -350,12 +412,13 @@ class HallMachine(RuleBasedStateMachine):
             return
         self.hall.turn()
         assert (STORE_DOWN, False) not in self.refusals, "the store's trouble is none of a foreground job"
+        for reason, state, durable in self.denials:
+            assert reason != WRONG_STATE or state == LEASED
+            assert reason in (WRONG_STATE, CYCLE, BAD_REQUEST) or (reason == STORE_DOWN and durable)
+        for worker in self.core.workers:
+            self.leases += [lease for lease in worker.leases.values() if lease not in self.leases]
         for person in self.workers:
-            if person.worker is not None:
-                for lease in person.worker.leases.values():
-                    if lease not in self.leases:
-                        self.leases.append(lease)
-            elif "lost" in person.heard:
+            if person.worker is None and "lost" in person.heard:
                 person.can(*QUEUES)
         for job in self.core.jobs.values():
             if job.state in (HELD, DELAYED):
@@ -367,6 +430,8 @@ class HallMachine(RuleBasedStateMachine):
             assert known, "nothing acknowledged is missing"
         assert len(self.core.jobs) <= LIMITS.jobs_max + len(self.disk.history), "retries may go above"
         assert len(self.core.archive) <= LIMITS.ended_max
+        if self.batch is None and not len(self.core.ledger) and not self.core.ledger.has_soon:
+            self.disk.compare(self.core)
 
     def _see_ends(self) -> None:
         for job_id in self.seen:
@@ -386,6 +451,8 @@ class HallMachine(RuleBasedStateMachine):
         self.disk.apply(self.hall.commit())
         for person in self.workers:
             self.core.leave(person)
+        for worker in list(self.core.residents.values()):
+            self.core.retire(worker)
         self.hall.turn()
         last = self.hall.worker("last", *QUEUES)
         self._work_off(last)

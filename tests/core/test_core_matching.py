@@ -171,3 +171,92 @@ def test_saying_an_ability_again_changes_its_run_limit(hall: Hall) -> None:
     hall.submit("a")
     assert bob.takes("a").run_until_us == hall.core.now_us + 7
     assert len(bob.me.abilities) == 1
+
+
+# --- from one queue that the worker names
+
+NAMED = {
+    "only from that queue": ("p q", "q:n1 p:n2 q:n3 p:n4", "p", "n2 n4"),
+    "priority still goes first": ("p q", "p:l1 p:n1 p:h1 q:h2", "p", "h1 n1 l1"),
+    "an urgent job elsewhere does not count": ("p q", "q:h1 p:l1", "p", "l1"),
+    "a queue that nobody has heard of": ("p q", "p:n1 q:n2", "unheard", ""),
+    "a queue that the worker cannot do": ("p", "p:n1 q:n2", "q", ""),
+    "a queue without work": ("p q r", "p:n1 q:n2", "r", ""),
+}
+
+
+@pytest.mark.parametrize("rotate", [False, True])
+@pytest.mark.parametrize("story", NAMED)
+def test_what_one_worker_takes_from_a_queue_it_names(hall: Hall, story: str, rotate: bool) -> None:
+    abilities, submitted, queue, taken = NAMED[story]
+    submit_all(hall, submitted)
+    bob = hall.worker("bob", *abilities.split())
+    bob.me.rotate = rotate
+    for name in taken.split():
+        assert bob.takes_from(queue) == name
+        hall.turn()
+    assert bob.takes_from(queue) == ""
+    assert b"unheard" not in hall.core.queues, "asking makes no queue"
+    hall.turn()
+
+
+def test_a_queue_that_was_unlearned_cannot_be_named(hall: Hall) -> None:
+    bob = hall.worker("bob", "p", "q")
+    submit_all(hall, "p:n1 q:n2")
+    hall.core.cant_do(bob.me, b"p")
+    assert bob.takes_from("p") == ""
+    assert bob.takes_from("q") == "n2"
+
+
+def test_a_queue_that_was_dropped_and_came_again_must_be_learned_again(hall: Hall) -> None:
+    bob = hall.worker("bob", "p", "q")
+    hall.core.cant_do(bob.me, b"p")
+    hall.core.drop_queue(hall.core.queue(b"p"))
+    submit_all(hall, "p:n1")
+    assert bob.takes_from("p") == ""
+    bob.can("p")
+    assert bob.takes_from("p") == "n1"
+
+
+def test_the_run_limit_of_the_named_queue_holds(hall: Hall) -> None:
+    bob = hall.person("bob").can("p", run_us=5).can("q", run_us=7)
+    submit_all(hall, "p:n1 q:n2")
+    lease = hall.core.take(bob.me, b"q")
+    assert lease is not None
+    assert lease.run_until_us == hall.core.now_us + 7
+
+
+def test_a_closing_hall_gives_nothing_from_a_named_queue_either(hall: Hall) -> None:
+    bob = hall.worker("bob")
+    submit_all(hall, "q:n1")
+    hall.core.closing = True
+    assert bob.takes_from("q") == ""
+
+
+ELSEWHERE = ("q", "r", "unheard")
+
+
+@pytest.mark.parametrize("queue", ELSEWHERE)
+def test_who_asks_one_queue_sleeps_no_more(hall: Hall, queue: str) -> None:
+    bob = hall.worker("bob", "p", "q")
+    bob.sleeps()
+    hall.turn()
+    assert bob.takes_from(queue) == ""
+    submit_all(hall, "p:n1 q:n2")
+    hall.turn()
+    bob.hears()
+    assert bob.takes_from("p") == "n1"
+
+
+@pytest.mark.parametrize("queue", ["p", *ELSEWHERE])
+def test_a_woken_worker_that_asks_another_queue_leaves_the_work_to_the_next(hall: Hall, queue: str) -> None:
+    carl, bob = hall.worker("carl", "p"), hall.worker("bob", "p", "q")
+    carl.sleeps()
+    bob.sleeps()
+    hall.turn()
+    submit_all(hall, "p:n1")
+    hall.turn()
+    bob.hears("woken")
+    assert bob.takes_from(queue) == ("n1" if queue == "p" else "")
+    hall.turn()
+    carl.hears(*([] if queue == "p" else ["woken"]))

@@ -115,6 +115,10 @@ def parent_comes_and_fails(hall: Hall, job: Job) -> None:
     hall.core.fail(hall.worker("carl").takes("parent"))
 
 
+def it_has_to_wait_for_one_more(hall: Hall, job: Job) -> None:
+    hall.core.depend(job, ((b"q", b"one more"),))
+
+
 def time_passes(hall: Hall, job: Job) -> None:
     del job
     hall.after(SECOND_US)
@@ -158,8 +162,10 @@ STORIES: dict[tuple[int, int], tuple[Callable[[Hall, Job], None], str]] = {
     (HELD, QUEUED): (parent_comes_and_is_done, ""),
     (HELD, FAILED): (parent_comes_and_fails, "failed a 126 a parent did not succeed"),
     (HELD, CANCELLED): (somebody_cancels, "cancelled a"),
+    (DELAYED, HELD): (it_has_to_wait_for_one_more, ""),
     (DELAYED, QUEUED): (time_passes, ""),
     (DELAYED, CANCELLED): (somebody_cancels, "cancelled a"),
+    (QUEUED, HELD): (it_has_to_wait_for_one_more, ""),
     (QUEUED, LEASED): (a_worker_takes_it, ""),
     (QUEUED, CANCELLED): (somebody_cancels, "cancelled a"),
     (LEASED, QUEUED): (its_worker_gives_it_back, ""),
@@ -227,4 +233,23 @@ def test_only_a_dead_letter_is_retried(hall: Hall, state: int) -> None:
     with refused(WRONG_STATE):
         hall.core.retry(job)
     assert job.state == state
+    hall.turn()
+
+
+@pytest.mark.parametrize("state", [LEASED, DONE, FAILED, CANCELLED])
+@pytest.mark.parametrize("parent", ["unknown", "live", "met"])
+def test_only_a_job_that_no_worker_has_can_wait_for_more(hall: Hall, state: int, parent: str) -> None:
+    other = hall.submit("other", "p", key="other")
+    if parent == "met":
+        hall.core.finish(hall.worker("dora", "p").takes("other"), b"")
+    job = STATES[state](hall, hall.person("ann"))
+    lease = job.lease
+    refs = ((b"p", b"unborn" if parent == "unknown" else b"other"),)
+    if parent == "met" and state == LEASED:
+        hall.core.depend(job, refs)
+    else:
+        with refused(WRONG_STATE):
+            hall.core.depend(job, refs)
+    assert (job.state, job.lease, job.parents, job.ready_us) == (state, lease, None, 0)
+    assert (other.children, hall.core.graph.expected) == (None, {})
     hall.turn()

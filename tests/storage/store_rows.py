@@ -27,8 +27,30 @@ def job(
     state: int = QUEUED,
     parents: tuple[ParentRef, ...] = (),
     extras: dict[str, bytes] | None = None,
+    due_us: int = 0,
+    failures: int = 0,
+    losses: int = 0,
+    ready_us: int = 0,
+    holder: bytes = b"",
 ) -> JobRow:
-    return JobRow(job_id, queue, key, payload, terms, state, NOW_US + job_id, 7, 1, 2, 3, parents, extras)
+    return JobRow(
+        job_id,
+        queue,
+        key,
+        payload,
+        terms,
+        state,
+        NOW_US + job_id,
+        due_us,
+        4,
+        failures,
+        losses,
+        parents,
+        extras,
+        ready_us,
+        NOW_US - 3,
+        holder,
+    )
 
 
 def end(
@@ -41,23 +63,27 @@ def end(
     terms: Terms = TERMS,
     payload: bytes = b"",
     extras: dict[str, bytes] | None = None,
+    code: int = 0,
+    losses: int = 0,
+    ready_us: int = NOW_US - 4,
 ) -> EndRow:
     return EndRow(
         job_id,
         queue,
         key,
         state,
-        9,
+        code,
         result,
         b"ann",
         NOW_US - 5,
         NOW_US - 3,
         ended_us,
         4,
-        1,
+        losses,
         terms,
         payload,
         extras,
+        ready_us,
     )
 
 

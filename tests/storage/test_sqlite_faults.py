@@ -199,10 +199,11 @@ def test_no_statement_walks_a_whole_table(store: SqliteStore) -> None:
     from hiringhall.storage.sqlite.store import _DROP_SQL
 
     update = JobUpdate(1, LARGE[0].terms, 2, 0, 0, 0, 0, ())
-    statements = list(store._writer.statements(batch(updates=[update] * 700, revived=[1, 2])))
+    updates = [update, update._replace(parents=(2,))] * 700
+    statements = list(store._writer.statements(batch(updates=updates, revived=[1, 2])))
     plans = [(made.sql, made.values) for made in statements if "INSERT" not in made.sql]
     plans += [(sql, [1, 1]) for sql in _DROP_SQL.values()]
-    assert len(plans) == 4
+    assert len(plans) == 5
     for sql, values in plans:
         steps = [bytes(row[3]).decode() for row in raw(store).execute("EXPLAIN QUERY PLAN " + sql, values)]
         assert not [step for step in steps if step in {"SCAN jobs", "SCAN history"} or "SORT" in step], steps

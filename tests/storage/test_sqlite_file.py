@@ -89,13 +89,20 @@ class TestVersions:
             open_history(path)
 
     def test_the_views_are_for_people(self, path: Path, store: SqliteStore) -> None:
-        store.commit(batch(inserts=[job(1, key=b"k")], ends=[end(2)]), NOW_US)
+        waiting = job(3)._replace(started_us=0)
+        held = job(1, key=b"k", holder=b"host", ready_us=NOW_US)
+        store.commit(batch(inserts=[held, waiting], ends=[end(2, ready_us=0)]), NOW_US)
+        now = "2025-10-09T08:53:20.000Z"
         with closing(sqlite3.connect(path)) as connection:
-            columns = "id, queue, key, state, priority, created, payload"
-            (line,) = connection.execute(f"SELECT {columns} FROM jobs_readable").fetchall()
-            assert line == (1, "reverse", "k", "queued", "normal", "2025-10-09T08:53:20.000Z", "hello")
-            (line,) = connection.execute("SELECT queue, state, worker, ended, result FROM history_readable")
-            assert line == ("reverse", "done", "ann", "2025-10-09T08:53:20.000Z", "olleh")
+            columns = "id, queue, key, state, holder, priority, created, ready, started, payload"
+            lines = connection.execute(f"SELECT {columns} FROM jobs_readable ORDER BY id").fetchall()
+            assert lines == [
+                (1, "reverse", "k", "queued", "host", "normal", now, now, "2025-10-09T08:53:20.000Z", "hello"),
+                (3, "reverse", "", "queued", None, "normal", now, None, None, "hello"),
+            ]
+            columns = "queue, state, worker, ready, ended, result"
+            (line,) = connection.execute(f"SELECT {columns} FROM history_readable")
+            assert line == ("reverse", "done", "ann", None, now, "olleh")
 
 
 class TestForeignFiles:
@@ -208,6 +215,13 @@ class TestQuarantine:
             ("UPDATE jobs SET parents = x'92a161a162' WHERE id = 2", "its parents cannot be read"),
             ("UPDATE jobs SET extras = x'81a1ffc400' WHERE id = 2", "its extras cannot be read"),
             ("UPDATE jobs SET extras = x'93010203' WHERE id = 2", "its extras cannot be read"),
+            ("UPDATE jobs SET parents = 'text' WHERE id = 2", "its parents should be bytes and is text"),
+            ("UPDATE jobs SET holder = 'host' WHERE id = 2", "its holder should be bytes and is text"),
+            ("UPDATE jobs SET holder = NULL WHERE id = 2", "its holder should be bytes and is nothing"),
+            ("UPDATE jobs SET holder = 7 WHERE id = 2", "its holder should be bytes and is int"),
+            ("UPDATE jobs SET ready_us = 'soon' WHERE id = 2", "its ready_us should be int and is text"),
+            ("UPDATE jobs SET started_us = 1.5 WHERE id = 2", "its started_us should be int and is float"),
+            ("UPDATE jobs SET started_us = NULL WHERE id = 2", "its started_us should be int and is nothing"),
         ],
     )
     def test_a_bad_job_does_not_stop_the_start(
@@ -255,14 +269,41 @@ class TestQuarantine:
     def test_a_bad_line_of_history_is_set_aside_when_it_is_met(
         self, path: Path, store: SqliteStore, warnings: list[str]
     ) -> None:
-        store.commit(batch(ends=[end(1), end(2), end(3), end(4)]), NOW_US)
+        store.commit(batch(ends=[end(i) for i in range(1, 7)]), NOW_US)
         store.close()
-        edit(path, "UPDATE history SET worker = 5 WHERE id = 4", "UPDATE history SET state = 2 WHERE id = 2")
+        edit(
+            path,
+            "UPDATE history SET state = 2 WHERE id = 2",
+            "UPDATE history SET worker = 5 WHERE id = 4",
+            "UPDATE history SET ready_us = 'soon' WHERE id = 5",
+            "UPDATE history SET extras = x'c1' WHERE id = 6",
+        )
         with closing(open_history(path)) as reader:
             assert [row.id for row in reader.history(HistoryQuery())] == [3, 1]
-        assert [row.id for row in store.load(2).ended] == [3]
+        assert [row.id for row in store.load(4).ended] == [3]
         assert [row.id for row in store.history(HistoryQuery())] == [3, 1]
         assert store.count() == (0, 2)
+        assert len(warnings) == 4
+
+    def test_a_bad_row_is_kept_as_it_was(self, path: Path, store: SqliteStore, warnings: list[str]) -> None:
+        store.commit(batch(inserts=[job(1, holder=b"host", ready_us=8, extras={"a": b"b"})]), NOW_US)
+        store.close()
+        edit(path, "UPDATE jobs SET holder = 'west', started_us = 'soon'")
+        assert list(store.load(0).jobs) == []
+        assert len(warnings) == 1
+        with closing(sqlite3.connect(path)) as connection:
+            aside = connection.execute("SELECT holder, ready_us, started_us, extras FROM quarantine").fetchall()
+        assert aside == [("west", 8, "soon", b"\x81\xa1a\xc4\x01b")]
+
+    def test_bad_rows_among_many_that_are_held(
+        self, path: Path, store: SqliteStore, warnings: list[str]
+    ) -> None:
+        jobs = [job(i, holder=b"host %d" % (i % 7) if i % 3 else b"") for i in range(1, 1501)]
+        store.commit(batch(inserts=jobs), NOW_US)
+        store.close()
+        edit(path, "UPDATE jobs SET holder = 'west' WHERE id IN (1, 700)")
+        kept = [plain_job(row) for row in jobs if row.id not in {1, 700}]
+        assert [plain_job(row) for row in store.load(0).jobs] == kept
         assert len(warnings) == 2
 
 

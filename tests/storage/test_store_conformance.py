@@ -48,7 +48,27 @@ JOBS = [
     job(6, state=HELD, parents=((b"q", b"k"),), extras={"ä": b"\xff"}, terms=Terms(priority=HIGH)),
     job(7, payload=b"\x00\xff" * (1 << 19)),
     job(8, payload=b"z" * (3 << 20), extras={"big": b"y" * 100_000}),
+    job(9, ready_us=2**62),
+    job(10, holder=b"host\x00\xff:1", ready_us=1),
+    job(11, holder=b"host", state=HELD, parents=(1,), extras={"name": b"ann"}, due_us=1, failures=2, losses=3),
+    job(12, due_us=2**62, state=DELAYED),
+    job(13, failures=2**62),
+    job(14, losses=2**62),
+    job(15)._replace(attempts=0, started_us=0),
     job(2**62 + 1),
+]
+
+UPDATES = [
+    JobUpdate(1, TERMS, QUEUED, 0, 0, 0, 0, ()),
+    JobUpdate(1, ODD_TERMS, DELAYED, 2**62, 0, 0, 0, ()),
+    JobUpdate(1, TERMS, QUEUED, 0, 2**62, 0, 0, ()),
+    JobUpdate(1, TERMS, QUEUED, 0, 0, 2**62, 0, ()),
+    JobUpdate(1, TERMS, QUEUED, 0, 0, 0, 2**62, ()),
+    JobUpdate(1, TERMS, HELD, 0, 0, 0, 0, (7, (b"", b"\xff"))),
+    JobUpdate(1, TERMS, QUEUED, 0, 0, 0, 0, (), {"note": b"\x00"}),
+    JobUpdate(1, TERMS, QUEUED, 0, 0, 0, 0, (), None, ready_us=2**62),
+    JobUpdate(1, TERMS, QUEUED, 0, 1, 0, 0, (), None, started_us=2**62, holder=b"host\x00\xff:1"),
+    JobUpdate(1, ODD_TERMS, HELD, 1, 2, 3, 4, (5,), {"": b"y" * (3 << 19)}, 6, 7, b"host"),
 ]
 
 ENDS = [
@@ -59,6 +79,11 @@ ENDS = [
     end(5, state=FAILED, payload=b"", extras={"only": b"extras"}),
     end(6, result=b"\x00r" * (1 << 19)),
     end(7, state=FAILED, payload=b"p" * (2 << 20)),
+    end(8, extras={"name": b"ann", "host": b"\xff"}, ready_us=2**62),
+    end(9, state=CANCELLED, extras={"big": b"y" * (3 << 19)}),
+    end(10, code=2**40),
+    end(11, losses=2**40),
+    end(12, ready_us=0),
     end(2**62 + 1),
 ]
 
@@ -98,22 +123,29 @@ def test_all_kinds_of_rows_in_one_batch(house: House) -> None:
     assert house.ids() == [101, 100]
 
 
+@pytest.mark.parametrize("extras", [None, {"a": b"b"}])
 @pytest.mark.parametrize("rows", [1, 2, 3, 63, 64, 65, 1023, 1024, 1025, 2500])
-def test_a_batch_of_any_size(house: House, rows: int) -> None:
+def test_a_batch_of_any_size(house: House, rows: int, extras: dict[str, bytes] | None) -> None:
+    """With extras and without: those are different statements."""
     ids = range(1, rows + 1)
-    house.store.commit(batch(inserts=[job(i, key=b"%d" % i) for i in ids]), NOW_US)
+    house.store.commit(batch(inserts=[job(i, key=b"%d" % i, extras=extras) for i in ids]), NOW_US)
     assert [row.key for row in house.reopen().jobs] == [b"%d" % i for i in ids]
-    house.store.commit(batch(updates=[JobUpdate(i, TERMS, DELAYED, i, i, 0, 0, (i + 1,)) for i in ids]), NOW_US)
-    assert [(row.due_us, row.parents) for row in house.store.live()] == [(i, (i + 1,)) for i in ids]
-    house.store.commit(batch(ends=[end(i) for i in ids], deletes=ids), NOW_US)
+    updates = [JobUpdate(i, TERMS, QUEUED, 0, 1, 0, 0, (), extras, 0, i, b"host %d" % i) for i in ids]
+    house.store.commit(batch(updates=updates), NOW_US)
+    assert [(row.started_us, row.holder) for row in house.store.live()] == [(i, b"host %d" % i) for i in ids]
+    house.store.commit(batch(ends=[end(i, extras=extras) for i in ids], deletes=ids), NOW_US)
     assert house.store.count() == (0, rows)
     assert house.ids() == list(reversed(ids))
 
 
 def test_empty_extras_are_none(house: House) -> None:
-    house.store.commit(batch(inserts=[job(1, extras={})], ends=[end(2, extras={}, payload=b"p")]), NOW_US)
-    assert [row.extras for row in house.reopen().jobs] == [None]
-    assert [row.extras for row in house.store.history(HistoryQuery())] == [None]
+    ends = [end(3, extras={}), end(4, extras={}, payload=b"p")]
+    house.store.commit(batch(inserts=[job(1, extras={}), job(2, extras={}, parents=(1,))], ends=ends), NOW_US)
+    assert [row.extras for row in house.reopen().jobs] == [None, None]
+    assert [row.extras for row in house.store.history(HistoryQuery())] == [None, None]
+    updates = [JobUpdate(1, TERMS, QUEUED, 0, 0, 0, 0, (), {}), JobUpdate(2, TERMS, HELD, 0, 0, 0, 0, (1,), {})]
+    house.store.commit(batch(updates=updates), NOW_US)
+    assert [row.extras for row in house.reopen().jobs] == [None, None]
 
 
 def test_jobs_submitted_alike_share_their_terms(house: House) -> None:
@@ -123,19 +155,46 @@ def test_jobs_submitted_alike_share_their_terms(house: House) -> None:
     assert [row.terms.as_tuple() for row in house.reopen().jobs] == [alike[0].as_tuple()] * 3
 
 
-def test_an_update_changes_its_columns_and_no_others(house: House) -> None:
-    before = job(1, key=b"k", state=HELD, parents=(5, (b"q", b"k")), extras={"a": b"b"})
-    house.store.commit(batch(inserts=[before, job(2)]), NOW_US)
-    house.store.commit(batch(updates=[JobUpdate(1, ODD_TERMS, QUEUED, 0, 10, 11, 12, ())]), NOW_US)
-    after = before._replace(
-        terms=ODD_TERMS, state=QUEUED, due_us=0, attempts=10, failures=11, losses=12, parents=()
+@pytest.mark.parametrize("update", UPDATES, ids=[str(number) for number in range(len(UPDATES))])
+def test_an_update_changes_all_of_its_columns_and_no_others(house: House, update: JobUpdate) -> None:
+    before = job(
+        1, key=b"k", state=HELD, parents=(5, (b"q", b"k")), extras={"a": b"b"}, holder=b"h", ready_us=9
     )
-    assert [plain_job(row) for row in house.reopen().jobs] == [plain_job(after), plain_job(job(2))]
+    before = before._replace(due_us=10, attempts=11, failures=12, losses=13)
+    other = before._replace(id=2)
+    house.store.commit(batch(inserts=[before, other]), NOW_US)
+    house.store.commit(batch(updates=[update]), NOW_US)
+    after = before._replace(**update._asdict())
+    assert [plain_job(row) for row in house.reopen().jobs] == [plain_job(after), plain_job(other)]
+
+
+def test_updates_of_all_kinds_in_one_batch(house: House) -> None:
+    jobs = [job(job_id) for job_id in range(1, len(UPDATES) + 1)]
+    updates = [update._replace(id=row.id) for row, update in zip(jobs, UPDATES, strict=True)]
+    house.store.commit(batch(inserts=jobs), NOW_US)
+    house.store.commit(batch(updates=updates), NOW_US)
+    after = [row._replace(**update._asdict()) for row, update in zip(jobs, updates, strict=True)]
+    assert [plain_job(row) for row in house.reopen().jobs] == [plain_job(row) for row in after]
+
+
+def test_a_holder_takes_a_job_gives_it_back_and_another_ends_it(house: House) -> None:
+    house.store.commit(batch(inserts=[job(1), job(2, holder=b"west")]), NOW_US)
+    house.store.commit(batch(updates=[JobUpdate(1, TERMS, QUEUED, 0, 1, 0, 0, (), holder=b"east")]), NOW_US)
+    assert [row.holder for row in house.reopen().jobs] == [b"east", b"west"]
+    house.store.commit(batch(updates=[JobUpdate(2, TERMS, QUEUED, 0, 1, 0, 0, ())]), NOW_US)
+    assert [row.holder for row in house.reopen().jobs] == [b"east", b""]
+    house.store.commit(batch(ends=[end(1)], deletes=[1]), NOW_US)
+    assert [row.id for row in house.reopen().jobs] == [2]
+    assert house.lines() == [plain_end(end(1))]
 
 
 def test_an_update_of_a_job_that_is_gone_does_nothing(house: House) -> None:
-    house.store.commit(batch(updates=[JobUpdate(1, TERMS, QUEUED, 0, 0, 0, 0, ())]), NOW_US)
-    assert house.store.count() == (0, 0)
+    house.store.commit(batch(inserts=[job(1)]), NOW_US)
+    house.store.commit(batch(ends=[end(1)], deletes=[1]), NOW_US)
+    gone = [JobUpdate(1, TERMS, QUEUED, 0, 0, 0, 0, ()), JobUpdate(2, TERMS, HELD, 0, 0, 0, 0, (3,))]
+    house.store.commit(batch(updates=gone), NOW_US)
+    assert house.store.count() == (0, 1)
+    assert list(house.reopen().jobs) == []
 
 
 def test_an_ended_job_moves_to_the_history(house: House) -> None:
@@ -223,6 +282,8 @@ class TestLoadedEnds:
                 state=FAILED if i % 3 == 0 else DONE,
                 ended_us=NOW_US - i,
                 payload=b"p" if i % 3 == 0 else b"",
+                extras={"name": b"%d" % i} if i % 2 == 0 else None,
+                ready_us=i,
             )
             for i in range(1, 21)
         ]

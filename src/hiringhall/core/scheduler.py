@@ -169,7 +169,7 @@ class Scheduler(Leasing):
         self._wait_for(job, further)
 
     def defer(self, lease: Lease, parents: tuple[ParentRef, ...]) -> None:
-        """Given back, nobody's fault: the job is next again once these parents are met."""
+        """Given back, nobody's fault: the job is ready again once these parents are met."""
         self._check_live(lease)
         job = lease.job
         further = self.check_parents(job, parents)
@@ -194,6 +194,7 @@ class Scheduler(Leasing):
         before = job.state
         if before != HELD:
             self._move(job, HELD)
+            job.ready_us = 0
             if before == QUEUED:
                 job.queue.drop(job)
         self._note(job)
@@ -316,7 +317,7 @@ class Scheduler(Leasing):
     def _free_stored_children(self, parent: Job) -> None:
         """That they wait for it was promised to nobody, and they were promised long ago."""
         for child in list((parent.children or {}).values()):
-            if child.stored:
+            if child.stored or child.logged:
                 if self.graph.unlink(child, parent):
                     self._release_child(child)
                 self._note(child)

@@ -132,7 +132,7 @@ class Links:
         try:
             go(endpoint(address))
         except zmq.ZMQError as error:
-            raise AddressError(f"cannot {what} {address}: {zmq.strerror(error.errno)}") from error
+            raise AddressError(f"cannot {what} {address}: {zmq.strerror(error.errno or 0)}") from error
         number = len(self._sockets) - 1
         self._loop.add_reader(socket.fileno(), self._drain, number)
         self._look_soon(number)

@@ -178,10 +178,14 @@ class Manager:
         await self._links.close()
 
     async def run(self) -> None:
-        """Open, stay until `stop`, close: for a manager in a program of its own."""
-        async with self:
-            assert self._links is not None
+        """Stay until `stop`, then close; opens the manager if it is not open."""
+        if self._links is None:
+            await self.open()
+        assert self._links is not None
+        try:
             await self._links.until(self._stop.wait())
+        finally:
+            await self.close()
 
     def stop(self) -> None:
         self._stop.set()

@@ -1,0 +1,338 @@
+"""The dwork door and its workers: completing, giving back, leaving, falling silent; and what a hall that closes
+says to them.
+"""
+
+from __future__ import annotations
+
+import pytest
+from dwork_said import Said, SaidTask
+from dwork_session_room import EXIT, NOT_FOUND, OK, Guest, Room, create, room_with_a_held_task, task
+
+from hiringhall.core.jobs import LEASED, QUEUED, Terms
+from hiringhall.core.limits import SECOND_US
+from hiringhall.core.peer import Peer
+from hiringhall.dialects.dwork import wire
+from hiringhall.dialects.dwork.door import DworkOptions
+
+# --- complete
+
+
+def test_complete_records_the_known_and_lists_just_the_unknown() -> None:
+    room = Room()
+    guest = room.guest()
+    guest.creates(b"a", b"b", b"c", b"others", task(b"next", b"a", b"b"))
+    guest.steals(b"w", 2)
+    guest.steals(b"v", 2)
+    named = [SaidTask(name, b"result") for name in (b"nobody", b"a", b"c", b"b", b"others")]
+    answer = guest.asks(Said(wire.COMPLETE, tuple(named), location=b"w"))
+    assert answer == Said(wire.NOT_FOUND, (named[0], named[2], named[4]))
+    assert room.done() == [b"a", b"b"]
+    assert room.state(b"next") == QUEUED
+    assert (room.state(b"c"), room.state(b"others")) == (LEASED, LEASED)
+
+
+@pytest.mark.parametrize("location", [b"v", b"never seen"])
+def test_only_who_holds_a_task_can_complete_it(location: bytes) -> None:
+    room = room_with_a_held_task()
+    guest = room.guest()
+    guest.steals(b"v")
+    assert guest.completes(location, b"held") == Said(wire.NOT_FOUND, (SaidTask(b"held", b""),))
+    assert room.state(b"held") == LEASED
+    assert guest.completes(b"bench-1", b"held") == OK
+
+
+def test_a_task_is_completed_once() -> None:
+    room = room_with_a_held_task()
+    guest = room.guest()
+    answer = guest.completes(b"bench-1", b"held", b"held")
+    assert answer == Said(wire.NOT_FOUND, (SaidTask(b"held", b""),))
+    assert guest.completes(b"bench-1", b"held") == answer
+    assert room.done() == [b"held"]
+
+
+def test_anybody_may_speak_for_a_location() -> None:
+    room = room_with_a_held_task()
+    assert room.guest().completes(b"bench-1", b"held") == OK
+    assert room.guest().steals(b"bench-1") == [b"idle"]
+    assert room.guest().leaves_as(b"bench-1") == OK
+    assert room.guest().leaves_as(b"bench-1") == NOT_FOUND
+
+
+def test_what_a_task_says_when_it_is_completed_is_its_result() -> None:
+    room = room_with_a_held_task()
+    room.guest().asks(Said(wire.COMPLETE, (SaidTask(b"held", b"forty-two"),), location=b"bench-1"))
+    (row,) = room.history()
+    assert (row.key, row.result, row.worker) == (b"held", b"forty-two", b"bench-1")
+
+
+# --- transfer
+
+
+def test_a_task_that_is_created_again_is_next() -> None:
+    room = Room()
+    guest = room.guest()
+    guest.creates(b"a", b"b")
+    guest.steals(b"w")
+    assert guest.transfers(b"w", task(b"a")) == OK
+    assert guest.steals(b"v", 9) == [b"a", b"b"]
+    assert guest.completes(b"w", b"a").type == wire.NOT_FOUND
+    assert guest.completes(b"v", b"a") == OK
+
+
+def test_a_task_that_is_created_again_waits_for_what_it_names() -> None:
+    room = Room()
+    guest = room.guest()
+    guest.creates(b"a", b"b")
+    guest.steals(b"w")
+    assert guest.transfers(b"w", task(b"a", b"b", b"later")) == OK
+    assert room.waits_for(b"a") == [b"b", b"later"]
+    guest.creates(b"later")
+    assert guest.steals(b"w", 9) == [b"b", b"later"]
+    guest.completes(b"w", b"b", b"later")
+    assert guest.steals(b"w", 9) == [b"a"]
+
+
+def test_a_task_that_is_created_again_can_name_successors() -> None:
+    room = Room()
+    guest = room.guest()
+    guest.creates(b"a", b"b")
+    guest.steals(b"w")
+    assert guest.transfers(b"w", task(b"a", succs=(b"b",))) == OK
+    assert room.waits_for(b"b") == [b"a"]
+
+
+@pytest.mark.parametrize("unknown", [b"nobody", b"others", b"idle"])
+def test_not_found_changes_nothing_at_all(unknown: bytes) -> None:
+    room = Room()
+    guest = room.guest()
+    guest.creates(b"a", b"b", b"others", b"idle")
+    guest.steals(b"w", 2)
+    guest.steals(b"v")
+    before = room.snapshot()
+    tasks = (task(b"a", b"idle"), task(unknown), task(b"b", b"new", succs=(b"idle",)))
+    assert guest.transfers(b"w", *tasks) == NOT_FOUND
+    assert room.snapshot() == before
+    assert guest.completes(b"w", b"a", b"b") == OK
+
+
+def test_a_cycle_by_transfer_is_refused_and_nothing_is_changed() -> None:
+    room = Room()
+    guest = room.guest()
+    guest.creates(b"a", task(b"b", b"a"))
+    guest.steals(b"w")
+    before = room.snapshot()
+    assert guest.is_refused(Said(wire.TRANSFER, (task(b"a", b"b"),), location=b"w"))
+    assert guest.is_refused(Said(wire.TRANSFER, (task(b"a", b"a"),), location=b"w"))
+    assert room.snapshot() == before
+    assert guest.completes(b"w", b"a") == OK
+
+
+def test_a_task_twice_in_one_transfer_is_given_back_once() -> None:
+    room = Room()
+    guest = room.guest()
+    guest.creates(b"a")
+    guest.steals(b"w")
+    assert guest.transfers(b"w", task(b"a"), task(b"a")) == OK
+    assert guest.steals(b"w", 9) == [b"a"]
+
+
+# --- exit
+
+
+def test_the_tasks_of_a_location_that_is_marked_down_are_ready_again_in_their_order() -> None:
+    room = Room()
+    guest = room.guest()
+    guest.creates(b"a", b"b", b"c", b"d", b"e")
+    guest.steals(b"w", 2)
+    guest.steals(b"v")
+    guest.steals(b"w")
+    assert guest.leaves_as(b"w") == OK
+    assert guest.steals(b"v", 9) == [b"a", b"b", b"d", b"e"]
+    assert guest.leaves_as(b"w") == NOT_FOUND
+    (job,) = [job for job in room.hall.jobs.values() if job.key == b"a"]
+    assert job.losses == 0
+
+
+def test_a_location_that_was_marked_down_is_welcome_again() -> None:
+    guest = Room().guest()
+    guest.creates(b"a", b"b")
+    guest.steals(b"w")
+    guest.leaves_as(b"w")
+    assert guest.completes(b"w", b"a") == Said(wire.NOT_FOUND, (SaidTask(b"a", b""),))
+    assert guest.steals(b"w") == [b"a"]
+    assert guest.completes(b"w", b"a") == OK
+
+
+# --- closing
+
+
+CLOSING = {
+    wire.CREATE: create(b"new"),
+    wire.STEAL: Said(wire.STEAL, location=b"bench-1"),
+    wire.COMPLETE: Said(wire.COMPLETE, (SaidTask(b"held", b""),), location=b"bench-1"),
+    wire.TRANSFER: Said(wire.TRANSFER, (SaidTask(b"held", b""),), location=b"bench-1"),
+    wire.LOOKUP: Said(wire.LOOKUP, name=b"held"),
+    wire.OK: Said(wire.OK),
+    wire.EXIT: Said(wire.EXIT, location=b"bench-1"),
+}
+
+
+@pytest.mark.parametrize("kind", CLOSING)
+def test_everybody_hears_exit_while_the_hall_closes(kind: int) -> None:
+    room = room_with_a_held_task()
+    room.hall.closing = True
+    guest = room.guest()
+    assert guest.asks(CLOSING[kind]) == EXIT
+    assert room.done() == ([b"held"] if kind == wire.COMPLETE else [])
+    assert room.hall.find_key(b"dwork", b"new") is None
+
+
+def test_what_is_ill_formed_is_an_error_while_the_hall_closes() -> None:
+    room = room_with_a_held_task()
+    room.hall.closing = True
+    assert room.guest().is_refused(Said(wire.NOT_FOUND))
+
+
+# --- silence
+
+
+def silent_room(losses_max: int = 3) -> tuple[Room, Guest]:
+    room = Room(DworkOptions(lease_us=10 * SECOND_US, losses_max=losses_max))
+    guest = room.guest()
+    guest.creates(b"a", b"b")
+    assert guest.steals(b"w", 2) == [b"a", b"b"]
+    return room, guest
+
+
+def test_a_silent_locations_tasks_are_ready_again() -> None:
+    room, guest = silent_room()
+    room.wait(9 * SECOND_US)
+    assert guest.asks(Said(wire.STEAL, location=b"v")) == NOT_FOUND
+    room.wait(2 * SECOND_US)
+    assert sorted(guest.steals(b"v", 9)) == [b"a", b"b"]
+    assert guest.completes(b"w", b"a").type == wire.NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    "sign",
+    [
+        Said(wire.STEAL, location=b"w"),
+        Said(wire.COMPLETE, (SaidTask(b"nobody", b""),), location=b"w"),
+        Said(wire.TRANSFER, (SaidTask(b"nobody", b""),), location=b"w"),
+    ],
+)
+def test_whatever_a_location_says_is_a_sign_of_life(sign: Said) -> None:
+    room, guest = silent_room()
+    for _ in range(4):
+        room.wait(6 * SECOND_US)
+        assert guest.asks(sign).type == wire.NOT_FOUND
+    assert guest.completes(b"w", b"a", b"b") == OK
+
+
+def test_a_task_that_costs_too_many_locations_has_failed() -> None:
+    room, guest = silent_room(losses_max=2)
+    guest.creates(task(b"next", b"a"))
+    room.wait(11 * SECOND_US)
+    guest.steals(b"w", 2)
+    room.wait(11 * SECOND_US)
+    assert not room.hall.jobs, "failed, and the one that waits for it with it"
+    assert guest.asks(Said(wire.STEAL, location=b"w")) == EXIT
+
+
+def test_silence_means_nothing_without_a_lease() -> None:
+    room = room_with_a_held_task()
+    room.wait(1_000_000 * SECOND_US)
+    assert room.guest().completes(b"bench-1", b"held") == OK
+
+
+# --- jobs of other doors
+
+
+class Onlooker(Peer):
+    """Somebody at another door who waits for a job."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.results: list[bytes] = []
+
+    def ended(self, job: object) -> None:
+        self.results.append(job.result)  # type: ignore[attr-defined]
+
+
+def test_a_job_without_a_key_is_called_by_its_number() -> None:
+    room = Room()
+    onlooker = Onlooker()
+    job = room.submit_elsewhere(b"payload", terms=Terms(), watcher=onlooker)
+    guest = room.guest()
+    answer = guest.asks(Said(wire.STEAL, location=b"w"))
+    name = b"#%d" % job.id
+    assert [(task.name, task.origin) for task in answer.tasks] == [(name, b"payload")]
+    assert guest.looks_up(name).location == b"w"
+    assert guest.transfers(b"w", task(name)) == OK
+    assert guest.steals(b"w") == [name]
+    assert guest.asks(Said(wire.COMPLETE, (SaidTask(name, b"result"),), location=b"w")) == OK
+    assert onlooker.results == [b"result"]
+
+
+@pytest.mark.parametrize("name", [b"#", b"#x", b"#-1", b"#1", b"#" + b"9" * 30, b"#\xb2"])
+def test_a_number_of_no_job_is_a_name_like_any_other(name: bytes) -> None:
+    room = Room()
+    guest = room.guest()
+    assert guest.looks_up(name) == NOT_FOUND
+    assert guest.creates(name) == OK
+    assert guest.steals(b"w") == [name]
+    assert guest.completes(b"w", name) == OK
+
+
+def test_a_job_of_another_queue_is_out_of_reach() -> None:
+    room = Room()
+    other = room.guest(DworkOptions(queue=b"other"))
+    assert other.creates(b"t") == OK
+    guest = room.guest()
+    (job,) = room.hall.jobs.values()
+    assert guest.asks(Said(wire.STEAL, location=b"w")) == EXIT
+    for name in (b"t", b"#%d" % job.id):
+        assert guest.completes(b"w", name).type == wire.NOT_FOUND
+    assert other.steals(b"w") == [b"t"]
+    assert guest.completes(b"w", b"t").type == wire.NOT_FOUND
+    assert other.completes(b"w", b"t") == OK
+
+
+def test_a_foreground_job_whose_client_has_left_is_dropped_when_it_is_given_back() -> None:
+    room = Room()
+    onlooker = Onlooker()
+    room.submit_elsewhere(b"payload", b"k", Terms(), onlooker)
+    guest = room.guest()
+    assert guest.steals(b"w") == [b"k"]
+    room.hall.leave(onlooker)
+    assert guest.leaves_as(b"w") == OK
+    assert guest.asks(Said(wire.STEAL, location=b"w")) == EXIT
+
+
+# --- status and lookup
+
+
+def test_the_status_counts_ready_waiting_and_assigned() -> None:
+    guest = Room().guest()
+    assert guest.asks(Said(wire.OK)) == Said(wire.OK, name=b"0 ready, 0 waiting, 0 assigned", n=0)
+    guest.creates(b"a", b"b", b"c", task(b"d", b"a"), task(b"e", b"never"))
+    guest.steals(b"w")
+    assert guest.asks(Said(wire.OK)) == Said(wire.OK, name=b"2 ready, 2 waiting, 1 assigned", n=2)
+
+
+def test_lookup_tells_who_holds_a_task_and_who_ran_it() -> None:
+    room = Room()
+    guest = room.guest()
+    guest.creates(b"t")
+    assert guest.looks_up(b"t") == NOT_FOUND
+    guest.steals(b"w")
+    assert guest.looks_up(b"t").location == b"w"
+    guest.transfers(b"w", task(b"t"))
+    assert guest.looks_up(b"t") == NOT_FOUND, "nobody holds it now, and nobody ran it"
+    guest.steals(b"v")
+    assert guest.looks_up(b"t").location == b"v"
+    guest.completes(b"v", b"t")
+    assert guest.looks_up(b"t").location == b"v"
+    guest = room.restart()
+    assert guest.looks_up(b"t").location == b"v"
+    assert guest.looks_up(b"nobody") == NOT_FOUND

@@ -1,0 +1,270 @@
+"""Who comes in to work: ready, woken, given a job or none, done."""
+
+from __future__ import annotations
+
+import pytest
+from wmp_room import SECOND_US, START_US, Room
+
+from hiringhall.core.jobs import DONE, FAILED, QUEUED, Terms
+from hiringhall.core.limits import Limits
+from hiringhall.dialects.wmp import wire
+
+
+def test_a_job_from_ready_to_done(room: Room) -> None:
+    client, path = room.client(), room.path()
+    path.is_ready(b"resize").hears_nothing()
+    job = client.submits(b"resize", b"pixels", b"image-7")
+    path.is_woken(b"resize")
+    take = path.says(wire.GIVE, (b"role", b"resize")).hears_one(wire.TAKE)
+    assert take.payload == b"pixels"
+    assert take.headers == [
+        (b"manager", b"hall"),
+        (b"job", b"%d-1-%d" % (job.id, START_US)),
+        (b"role", b"resize"),
+        (b"key", b"image-7"),
+        (b"lease", b"60"),
+    ]
+    path.reports(take.first(b"job"), payload=b"fewer pixels").hears_nothing()
+    assert client.hears() == [("ended 0", b"fewer pixels")]
+    assert job.state == DONE
+    assert room.door.dropped == room.stale == 0
+    assert list(room.hall.workers) == [path.session.worker]
+
+
+def test_a_worker_who_is_ready_beside_work_is_woken_at_once(room: Room) -> None:
+    room.client().submits(b"f")
+    room.path().is_ready(b"f").is_woken(b"f")
+
+
+@pytest.mark.parametrize("key", [b"", b"two\nlines", b"k" * 2000])
+def test_a_key_that_is_none_or_cannot_be_written_is_left_out(key: bytes) -> None:
+    room = Room(limits=Limits(key_bytes_max=4000))
+    room.client().submits(b"f", b"", key)
+    path = room.path().is_ready(b"f").is_woken(b"f")
+    assert b"key" not in dict(path.says(wire.GIVE, (b"role", b"f")).hears_one(wire.TAKE).headers)
+
+
+def test_a_ready_that_is_repeated_counts_once(room: Room) -> None:
+    client, path = room.client(), room.path()
+    for _ in range(5):
+        path.is_ready(b"f")
+    for _ in range(3):
+        client.submits(b"f")
+    path.is_woken(b"f")
+    for _ in range(5):
+        path.is_ready(b"f").hears_nothing()
+    path.takes(b"f")
+    path.hears_nothing()
+
+
+def test_several_jobs_at_once_each_for_a_ready_of_its_own(room: Room) -> None:
+    client, path = room.client(), room.path()
+    for number in range(3):
+        client.submits(b"f", b"%d" % number)
+    jobs = []
+    for _ in range(3):
+        path.is_ready(b"f").is_woken(b"f")
+        jobs.append(path.takes(b"f"))
+    path.is_ready(b"f").hears_nothing()
+    for job in reversed(jobs):
+        path.reports(job, payload=job)
+    assert client.hears() == [("ended 0", job) for job in reversed(jobs)]
+
+
+def test_no_more_are_woken_than_there_are_jobs(room: Room) -> None:
+    client = room.client()
+    paths = [room.path().is_ready(b"f") for _ in range(20)]
+    others = [room.path().is_ready(b"g") for _ in range(20)]
+    for _ in range(3):
+        client.submits(b"f")
+    assert sum(len(path.hears()) for path in paths) == 3
+    assert sum(len(path.hears()) for path in others) == 0
+    assert sum(len(path.hears()) for path in paths) == 0
+
+
+def test_who_comes_too_late_hears_no_and_is_woken_again(room: Room) -> None:
+    client, slow, quick = room.client(), room.path(), room.path()
+    slow.is_ready(b"f")
+    client.submits(b"f")
+    slow.is_woken(b"f")
+    quick.is_ready(b"f").takes(b"f")
+    slow.is_denied(b"f")
+    slow.hears_nothing()
+    client.submits(b"f")
+    slow.is_woken(b"f").takes(b"f")
+
+
+def test_after_no_there_may_be_work_of_another_role(room: Room) -> None:
+    client, path = room.client(), room.path()
+    job = client.submits(b"f")
+    path.is_ready(b"f", b"g").is_woken(b"f")
+    client.submits(b"g")
+    room.hall.cancel(job)
+    path.says(wire.GIVE, (b"role", b"f"))
+    assert [(message.command, message.first(b"role")) for message in path.hears()] == [
+        (wire.NO, b"f"),
+        (wire.WAKE, b"g"),
+    ]
+
+
+def test_give_without_a_role_takes_what_goes_first(room: Room) -> None:
+    client, path = room.client(), room.path()
+    client.submits(b"g", b"first")
+    client.submits(b"f", b"second")
+    path.is_ready(b"f", b"g").hears()
+    take = path.says(wire.GIVE).hears_one(wire.TAKE)
+    assert (take.first(b"role"), take.payload) == (b"g", b"first")
+    assert path.is_ready(b"f", b"g").is_woken(b"f").says(wire.GIVE).hears_one(wire.TAKE).payload == b"second"
+    assert path.says(wire.GIVE).hears_one(wire.NO).every(b"role") == []
+
+
+def test_give_takes_only_the_role_it_names(room: Room) -> None:
+    client, path = room.client(), room.path()
+    client.submits(b"f")
+    client.submits(b"g")
+    path.is_ready(b"f", b"g").hears()
+    assert path.says(wire.GIVE, (b"role", b"g")).hears_one(wire.TAKE).first(b"role") == b"g"
+
+
+@pytest.mark.parametrize("role", [b"f", b"g", b"never heard of"])
+def test_give_by_a_path_that_was_never_ready(room: Room, role: bytes) -> None:
+    room.client().submits(b"f")
+    path = room.path()
+    path.is_denied(role)
+    assert path.session.idle
+    assert room.door.dropped == 0
+
+
+def test_give_of_a_role_that_ready_did_not_name(room: Room) -> None:
+    room.client().submits(b"g")
+    path = room.path().is_ready(b"f")
+    path.is_denied(b"g")
+
+
+def test_roles_are_those_of_the_latest_ready(room: Room) -> None:
+    client, path = room.client(), room.path()
+    path.is_ready(b"f", b"g").is_ready(b"g", b"h", b"g")
+    client.submits(b"f")
+    path.hears_nothing()
+    client.submits(b"h")
+    path.is_woken(b"h").takes(b"h")
+    path.is_denied(b"f")
+
+
+def test_a_wake_that_is_not_answered_is_passed_on(room: Room) -> None:
+    client, awake, away = room.client(), room.path(), room.path()
+    awake.is_ready(b"f")
+    away.is_ready(b"f")
+    client.submits(b"f")
+    away.is_woken(b"f")
+    awake.hears_nothing()
+    room.wait(SECOND_US)
+    awake.is_woken(b"f").takes(b"f")
+    # Its READY is forgotten, and the next one counts again.
+    client.submits(b"f")
+    away.hears_nothing()
+    away.is_ready(b"f").is_woken(b"f")
+
+
+def test_a_give_that_comes_after_the_wake_was_passed_on_is_served_all_the_same(room: Room) -> None:
+    room.client().submits(b"f")
+    path = room.path().is_ready(b"f").is_woken(b"f")
+    room.wait(SECOND_US)
+    path.takes(b"f")
+
+
+def test_a_declined_job_goes_to_another_without_blame(room: Room) -> None:
+    client, first, second = room.client(), room.path(), room.path()
+    job = client.submits(b"f", b"x")
+    name = first.is_ready(b"f").is_woken(b"f").takes(b"f")
+    second.is_ready(b"f").hears_nothing()
+    first.reports(name, (b"status", b"declined")).hears_nothing()
+    again = second.is_woken(b"f").takes(b"f")
+    assert again != name
+    assert (job.losses, job.failures) == (0, 0)
+    second.reports(again, payload=b"y")
+    assert client.hears() == [("ended 0", b"y")]
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ([(b"status", b"failed")], 1),
+        ([(b"status", b"failed"), (b"code", b"3")], 3),
+        ([(b"status", b"failed"), (b"code", b"255")], 255),
+        ([(b"status", b"ok"), (b"code", b"3")], 0),
+        ([(b"status", b"")], 0),
+        ([(b"x-unknown", b"anything")], 0),
+    ],
+)
+def test_how_a_job_ends(room: Room, headers: list[tuple[bytes, bytes]], code: int) -> None:
+    client, path = room.client(), room.path()
+    client.submits(b"f")
+    name = path.is_ready(b"f").is_woken(b"f").takes(b"f")
+    path.reports(name, *headers, payload=b"what there is to say")
+    assert client.hears() == [(f"ended {code}", b"what there is to say")]
+
+
+def test_a_failed_job_follows_its_own_policy(room: Room) -> None:
+    client, path = room.client(), room.path()
+    job = client.submits(b"f", terms=Terms(failures_max=1, backoff_us=SECOND_US))
+    path.reports(path.is_ready(b"f").is_woken(b"f").takes(b"f"), (b"status", b"failed"))
+    assert client.hears() == []
+    path.is_ready(b"f").hears_nothing()
+    room.wait(SECOND_US)
+    path.reports(path.is_woken(b"f").takes(b"f"), (b"status", b"failed"), payload=b"again")
+    assert client.hears() == [("ended 1", b"again")]
+    assert job.state == FAILED
+
+
+def test_status_reaches_the_watcher(room: Room) -> None:
+    client, path = room.client(), room.path()
+    client.submits(b"f")
+    name = path.is_ready(b"f").is_woken(b"f").takes(b"f")
+    path.shows(name).shows(name, (b"progress", b"3/8")).shows(name, payload=b"half")
+    path.shows(name, (b"progress", b"8/8"), payload=b"all").hears_nothing()
+    assert client.hears() == [("progress", b"3/8"), ("chunk", b"half"), ("progress", b"8/8"), ("chunk", b"all")]
+
+
+def test_a_cancelled_job_is_called_off(room: Room) -> None:
+    client, path = room.client(), room.path()
+    job = client.submits(b"f")
+    name = path.is_ready(b"f").is_woken(b"f").takes(b"f")
+    room.hall.cancel(job, b"not wanted")
+    assert path.hears_one(wire.CANCEL).first(b"job") == name
+    assert client.hears() == [("ended 0", b"not wanted")]
+    path.reports(name, payload=b"too late").hears_nothing()
+    assert room.stale == 1
+
+
+def test_a_job_that_runs_too_long_is_called_off(room: Room) -> None:
+    client, path = room.client(), room.path()
+    client.submits(b"f", terms=Terms(run_us=5 * SECOND_US))
+    name = path.is_ready(b"f").is_woken(b"f").takes(b"f")
+    room.wait(5 * SECOND_US)
+    assert path.hears_one(wire.CANCEL).first(b"job") == name
+    assert client.hears() == [("ended 124", b"it ran longer than its worker may")]
+
+
+def test_a_worker_has_a_name_for_people(room: Room) -> None:
+    job = room.client().submits(b"f")
+    path = room.path().says(wire.READY, (b"role", b"f"), (b"worker", b"blade-7"), (b"slots", b"4"))
+    path.is_woken(b"f").takes(b"f")
+    assert job.worker_name == b"blade-7"
+
+
+def test_a_job_in_hand_does_not_count_as_a_worker(room: Room) -> None:
+    client, path = room.client(), room.path()
+    client.submits(b"f")
+    client.submits(b"f")
+    path.is_ready(b"f").is_woken(b"f").takes(b"f")
+    assert room.hall.queue(b"f").counts() == (2, 1, 1)
+
+
+def test_while_the_hall_closes_nobody_is_given_anything(room: Room) -> None:
+    job = room.client().submits(b"f")
+    path = room.path().is_ready(b"f").is_woken(b"f")
+    room.hall.closing = True
+    path.is_denied(b"f")
+    assert job.state == QUEUED
+    assert list(room.hall.workers) == [path.session.worker]

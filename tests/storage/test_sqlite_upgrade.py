@@ -1,0 +1,115 @@
+"""Files that earlier versions made: they open, nothing in them is lost, and the hall goes on with them."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+from store_rows import NOW_US, batch, end, job, plain_end, plain_job
+
+from hiringhall.core.changes import EndRow, JobRow, JobUpdate
+from hiringhall.core.jobs import DONE, FAILED, HELD, QUEUED, Terms
+from hiringhall.storage.contract import HistoryQuery, Retention, StoreError
+from hiringhall.storage.sqlite import SqliteStore, open_history
+from hiringhall.storage.sqlite.schema import migrate, migrations, pragma
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROWS_OF_VERSION_1 = """
+UPDATE meta SET value = 6 WHERE name = 'epoch';
+INSERT INTO terms VALUES (1, 2, 1, 0, 3, 4, 5, 6, 7, 8, 1);
+INSERT INTO jobs VALUES (1, x'71', x'6b', x'7061', 1, 2, 100, 0, 5, 6, 7, NULL, NULL);
+INSERT INTO jobs VALUES (2, x'71', x'', x'7062', 1, 0, 101, 9, 0, 0, 0, x'92cd014192c40178c40179',
+    x'81a161c40162');
+INSERT INTO jobs VALUES (3, x'71', x'', 'text', 1, 2, 102, 0, 0, 0, 0, NULL, NULL);
+INSERT INTO history VALUES (4, x'71', x'6b', 4, 0, x'72', x'77', 1, 2, 3, 1, 0, 1, x'', NULL);
+INSERT INTO history VALUES (5, x'71', x'', 5, 8, x'', x'77', 1, 2, 4, 1, 0, 1, x'70', x'81a161c40162');
+INSERT INTO quarantine (source, reason, id, queue) VALUES ('jobs', 'its key is lost', 6, x'71');
+"""
+"""Written as version 1 wrote them. One of the jobs cannot be read."""
+
+TERMS = Terms(
+    priority=2,
+    durable=True,
+    detached=False,
+    failures_max=3,
+    backoff_us=4,
+    backoff_max_us=5,
+    losses_max=6,
+    lease_us=7,
+    run_us=8,
+    on_parent_failure=1,
+)
+JOBS = [
+    JobRow(1, b"q", b"k", b"pa", TERMS, QUEUED, 100, 0, 5, 6, 7, (), None, 0, 0, b""),
+    JobRow(2, b"q", b"", b"pb", TERMS, HELD, 101, 9, 0, 0, 0, (0x141, (b"x", b"y")), {"a": b"b"}, 0, 0, b""),
+]
+ENDS = [
+    EndRow(5, b"q", b"", FAILED, 8, b"", b"w", 1, 2, 4, 1, 0, TERMS, b"p", {"a": b"b"}, 0),
+    EndRow(4, b"q", b"k", DONE, 0, b"r", b"w", 1, 2, 3, 1, 0, TERMS, b"", None, 0),
+]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file of version 1 with rows in every table."""
+    made = tmp_path / "hall.db"
+    with closing(sqlite3.connect(made, isolation_level=None)) as connection:
+        migrate(connection, migrations()[:1], made)
+        connection.executescript(ROWS_OF_VERSION_1)
+        assert pragma(connection, "user_version") == 1
+    return made
+
+
+@pytest.fixture
+def warnings() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def store(path: Path, warnings: list[str]) -> SqliteStore:
+    return SqliteStore(path, Retention(age_us=NOW_US, dead_age_us=NOW_US), warnings.append)
+
+
+def test_everything_in_it_comes_back(path: Path, store: SqliteStore, warnings: list[str]) -> None:
+    loaded = store.load(10)
+    assert loaded.epoch == 7
+    assert [plain_job(row) for row in loaded.jobs] == [plain_job(row) for row in JOBS]
+    assert [row.id for row in loaded.ended] == [4, 5]
+    assert [plain_end(row) for row in store.history(HistoryQuery())] == [plain_end(row) for row in ENDS]
+    assert store.count() == (2, 2)
+    store.close()
+    assert [warning.partition(": ")[2] for warning in warnings] == ["its payload should be bytes and is text"]
+    with closing(open_history(path)) as reader:
+        assert [row.id for row in reader.quarantined()] == [6, 3]
+    with closing(sqlite3.connect(path)) as connection:
+        assert pragma(connection, "user_version") == migrations()[-1][0]
+        seen = connection.execute("SELECT id, holder, ready, started FROM jobs_readable").fetchall()
+        assert seen == [(1, None, None, None), (2, None, None, None)]
+
+
+def test_the_hall_goes_on_with_it(store: SqliteStore) -> None:
+    store.load(0)
+    took = JobUpdate(1, TERMS, QUEUED, 0, 6, 6, 7, (), None, 0, NOW_US, b"host")
+    store.commit(batch(inserts=[job(8, holder=b"host")], updates=[took]), NOW_US)
+    store.commit(batch(ends=[end(2, extras={"a": b"b"}), end(9)], deletes=[2]), NOW_US)
+    store.close()
+    after = [JOBS[0]._replace(**took._asdict()), job(8, holder=b"host")]
+    assert [plain_job(row) for row in store.load(0).jobs] == [plain_job(row) for row in after]
+    lines = [end(9), *ENDS, end(2, extras={"a": b"b"})]
+    assert [plain_end(row) for row in store.history(HistoryQuery())] == [plain_end(row) for row in lines]
+    assert store.count() == (2, 4)
+    store.close()
+
+
+def test_a_reader_leaves_it_to_the_hall(path: Path, store: SqliteStore) -> None:
+    with pytest.raises(StoreError, match="older version: start a hall on it once"):
+        open_history(path)
+    store.load(0)
+    store.close()
+    with closing(open_history(path)) as reader:
+        assert reader.count() == (3, 2)
+        assert [row.id for row in reader.live()] == [1, 2]
