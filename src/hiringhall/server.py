@@ -362,6 +362,8 @@ def zmq_options(settings: ZmqDoorSettings, index: int) -> ZmqOptions:
         message_bytes_max=int(settings.message_bytes_max),
         receive_messages_max=settings.receive_messages_max,
         send_messages_max=settings.send_messages_max,
+        unsent_bytes_max=int(settings.unsent_bytes_max),
+        stall_s=settings.stall_s,
         backlog=settings.backlog,
         handshake_s=settings.handshake_s,
         heartbeat_s=settings.heartbeat_s,

@@ -249,8 +249,14 @@ class ZmqDoorSettings(DoorSettings, frozen=True, kw_only=True, forbid_unknown_fi
         int, Meta(ge=1, le=1_000_000, description="Messages of one peer held until they are taken.")
     ] = 1000
     send_messages_max: Annotated[
-        int, Meta(ge=1, le=1_000_000, description="Messages held for one peer; beyond it the peer is dropped.")
-    ] = 1000
+        int, Meta(ge=1, le=1_000_000, description="Messages to one peer that ZeroMQ holds until they are sent.")
+    ] = 200
+    unsent_bytes_max: Annotated[
+        Size, Meta(description="Further messages held for one peer, in bytes; beyond it the peer is dropped.")
+    ] = Size(64 << 20)
+    stall_s: Annotated[
+        float, Meta(ge=0.1, le=3600, description="A peer that takes nothing for so long is dropped.")
+    ] = 10.0
     backlog: Annotated[
         int, Meta(ge=1, le=65_535, description="Connections the system holds until they are taken.")
     ] = 4096

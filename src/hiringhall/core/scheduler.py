@@ -163,10 +163,14 @@ class Scheduler(Leasing):
         """A job that no worker has yet waits for further parents; one that a worker has may be told of parents
         that are met.
         """
+        self._wait_for(job, self.check_depend(job, parents))
+
+    def check_depend(self, job: Job, parents: tuple[ParentRef, ...]) -> list[Job | ParentRef]:
+        """What `depend` would have the job wait for. Changes nothing."""
         further = self.check_parents(job, parents)
         if job.state >= DONE or (further and job.state == LEASED):
             raise Refusal(WRONG_STATE, f"it is {STATE_NAMES[job.state]} already, and waits for nothing more")
-        self._wait_for(job, further)
+        return further
 
     def defer(self, lease: Lease, parents: tuple[ParentRef, ...]) -> None:
         """Given back, nobody's fault: the job is ready again once these parents are met."""

@@ -52,6 +52,9 @@ class WmpDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unknown
 
     def faults(self) -> Iterator[tuple[str, str]]:
         yield from super().faults()
+        name = self.manager.encode()
+        if len(name) > wire.HOP_BYTES_MAX or b"\n" in name:
+            yield "manager", f"takes a name of at most {wire.HOP_BYTES_MAX} bytes on one line"
         if self.managers and not self.roles:
             yield "roles", "is needed with managers: name the queues for which their jobs are taken"
         for manager in self.managers:

@@ -174,6 +174,7 @@ class Engine:
             self._soon_until_us = now_us + LINGER_US
         if now_us >= self._soon_until_us or self.scheduler.closing:
             self._soon_until_us = 0
+            self._linger_until_us = now_us
             self.scheduler.ledger.hurry()
 
     def _lingered(self) -> bool:

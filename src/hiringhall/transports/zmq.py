@@ -36,6 +36,7 @@ MESSAGES_MAX: Final = 1000
 """Messages taken in by one turn; the rest waits for the next one, so that other doors have their turn."""
 FRAMES_MAX: Final = 64
 """A message of more frames is no dialect's."""
+UNSENT_PAUSE_S: Final = 0.001
 SWEEP_PAUSE_US: Final = 60 * SECOND_US
 FULL_PAUSE_US: Final = SECOND_US
 """How often a full table is looked through for sessions that can be forgotten."""
@@ -64,8 +65,12 @@ class ZmqOptions:
     """One frame; whoever sends a longer one is disconnected before it is read."""
     receive_messages_max: int = 1000
     """Messages of one peer that ZeroMQ holds until they are taken."""
-    send_messages_max: int = 1000
-    """Messages to one peer that ZeroMQ holds until they are sent; a peer that takes none beyond is dropped."""
+    send_messages_max: int = 200
+    """Messages to one peer that ZeroMQ holds until they are sent; more of them wait here."""
+    unsent_bytes_max: int = 64 << 20
+    """With more than this waiting here, the peer is dropped."""
+    stall_s: float = 10.0
+    """So is one that has taken nothing of it for so long."""
     backlog: int = 4096
     handshake_s: float = 10.0
     heartbeat_s: float = 10.0
@@ -99,13 +104,14 @@ class ZmqDoor:
         self._socket: zmq.Socket[bytes] | None = None
         self._receive: Callable[..., Any] | None = None
         self._send: Callable[..., Any] | None = None
-        self._endpoint = ""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._descriptor = -1
         self._held = 0
         """Links that the engine asked not to read from: one socket serves all, so then nobody is read from."""
         self._looking = False
         """A look for messages is due: a send may have swallowed the sign that some have come."""
+        self._stuck: dict[ZmqLink, None] = {}
+        """Peers for whom messages wait here, because ZeroMQ holds as many as it may."""
         self._swept_us = 0
 
     async def open(self, host: str, port: int) -> tuple[str, int]:
@@ -127,14 +133,14 @@ class ZmqDoor:
         except (zmq.ZMQError, OSError) as error:
             await self.close()
             raise OSError(error.errno, error.strerror) from error
-        self._endpoint = cast("bytes", socket.getsockopt(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
+        endpoint = cast("bytes", socket.getsockopt(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
         # Past the conveniences of pyzmq's own class, which cost as much again as sending does.
         self._receive = cast("Any", super(zmq.Socket, socket)).recv
         self._send = cast("Any", super(zmq.Socket, socket)).send
         self._descriptor = cast("int", socket.getsockopt(zmq.FD))
         loop.add_reader(self._descriptor, self._look)
         self._look_soon()
-        address, _, bound = self._endpoint.removeprefix("tcp://").rpartition(":")
+        address, _, bound = endpoint.removeprefix("tcp://").rpartition(":")
         return address.strip("[]"), int(bound)
 
     async def _resolve(self, host: str) -> str:
@@ -167,10 +173,9 @@ class ZmqDoor:
             socket.setsockopt(zmq.CURVE_SECRETKEY, curve.secret_key)
 
     def close_listener(self) -> None:
-        """Let nobody else in."""
-        if self._endpoint and self._socket is not None:
-            self._socket.unbind(self._endpoint)
-            self._endpoint = ""
+        """Nothing to do before `close`: ZeroMQ would end with the listener every connection that came in by it,
+        and whoever works may still report.
+        """
 
     async def close(self) -> None:
         """Send what is still to be sent, if it goes soon, and forget everybody."""
@@ -257,10 +262,11 @@ class ZmqDoor:
         self._swept_us = now_us
         silent_us = now_us if full else now_us - round(self.options.idle_s * SECOND_US)
         for link in list(self.links.values()):
-            if link.heard_us < silent_us and link.session.idle:
+            if link.heard_us < silent_us and link.session.idle and not link.unsent:
                 self._forget(link)
 
     def _forget(self, link: ZmqLink) -> None:
+        self._stuck.pop(link, None)
         if self.links.pop(link.key, None) is not None:
             self.unhold(link)
             self.driver.part(link.session)
@@ -268,24 +274,73 @@ class ZmqDoor:
     # --- going out
 
     def send(self, link: ZmqLink, messages: list[bytes]) -> None:
-        send = self._send
-        if self._socket is None or send is None:
+        if link.unsent:
+            self._keep(link, messages)
             return
-        route = link.route
-        try:
-            for message in messages:
-                for frame in route:
-                    send(frame, _MORE)
-                send(message, _NOW)
-        except zmq.ZMQError as error:
-            if error.errno not in (errno.EAGAIN, errno.EHOSTUNREACH):
-                raise
-            self._unreachable(link)
+        sent = self._send_some(link, messages)
+        if sent < len(messages):
+            self._keep(link, messages[sent:])
         if not self._looking:
             self._look_soon()
 
+    def _send_some(self, link: ZmqLink, messages: list[bytes]) -> int:
+        """How many of the messages ZeroMQ has taken; all of them when nobody will ever have the rest."""
+        send = self._send
+        if self._socket is None or send is None:
+            return len(messages)
+        sent = 0
+        try:
+            for message in messages:
+                for frame in link.route:
+                    send(frame, _MORE)
+                send(message, _NOW)
+                sent += 1
+        except zmq.Again:
+            return sent
+        except zmq.ZMQError as error:
+            if error.errno != errno.EHOSTUNREACH:
+                raise
+            self._unreachable(link)
+        return len(messages)
+
+    def _keep(self, link: ZmqLink, messages: list[bytes]) -> None:
+        """ZeroMQ holds as many messages for this peer as it may: the rest goes when some of them have gone."""
+        if self.links.get(link.key) is not link:
+            return
+        if not link.unsent:
+            link.stuck_us = self.driver.clock.now_us()
+            if not self._stuck:
+                self._send_later()
+            self._stuck[link] = None
+        link.unsent += messages
+        link.unsent_bytes += sum([len(message) for message in messages])
+        if link.unsent_bytes > self.options.unsent_bytes_max:
+            self._unreachable(link)
+
+    def _send_later(self) -> None:
+        assert self._loop is not None
+        self._loop.call_later(UNSENT_PAUSE_S, self._send_unsent)
+
+    def _send_unsent(self) -> None:
+        now_us = self.driver.clock.now_us()
+        for link in list(self._stuck):
+            messages = link.unsent
+            sent = self._send_some(link, messages)
+            link.unsent = messages[sent:]
+            if sent:
+                link.unsent_bytes -= sum([len(message) for message in messages[:sent]])
+                link.stuck_us = now_us
+            elif now_us - link.stuck_us > self.options.stall_s * SECOND_US:
+                self._unreachable(link)
+            if not link.unsent:
+                self._stuck.pop(link, None)
+        if self._stuck and self._socket is not None:
+            self._send_later()
+        self._look_soon()
+
     def _unreachable(self, link: ZmqLink) -> None:
         """The peer is gone, or takes nothing: what it was given just now it has never seen."""
+        self._stuck.pop(link, None)
         if self.links.pop(link.key, None) is not None:
             assert self._loop is not None
             self._loop.call_soon(self._part_unreached, link, self.driver.scheduler.now_us)
@@ -305,19 +360,24 @@ class ZmqDoor:
         if not link.held:
             link.held = True
             self._held += 1
+            if self._held == 1 and self._loop is not None:
+                # The sign that messages have come would stay, and the loop would look for them over and over.
+                cast("Any", self._loop).remove_reader(self._descriptor)
 
     def unhold(self, link: ZmqLink) -> None:
         if link.held:
             link.held = False
             self._held -= 1
-            if not self._held:
+            if not self._held and self._socket is not None:
+                assert self._loop is not None
+                self._loop.add_reader(self._descriptor, self._look)
                 self._look_soon()
 
 
 class ZmqLink(Link):
     """The way back to one peer."""
 
-    __slots__ = ("_door", "heard_us", "held", "key", "route", "session")
+    __slots__ = ("_door", "heard_us", "held", "key", "route", "session", "stuck_us", "unsent", "unsent_bytes")
 
     def __init__(self, door: ZmqDoor, key: tuple[bytes, ...], route: list[bytes], session: Session) -> None:
         super().__init__()
@@ -327,6 +387,11 @@ class ZmqLink(Link):
         self.session = session
         self.heard_us = 0
         self.held = False
+        self.unsent: list[bytes] = []
+        """What ZeroMQ would not take yet."""
+        self.unsent_bytes = 0
+        self.stuck_us = 0
+        """When it last took something of that."""
 
     def write(self, messages: list[bytes]) -> None:
         self._door.send(self, messages)

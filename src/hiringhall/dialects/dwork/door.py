@@ -98,13 +98,14 @@ class DworkDoor:
         return job
 
     def successors(self, task: Task) -> list[Job]:
-        """The living tasks that a task names as its successors."""
+        """The tasks that a task names as its successors, all of which can wait for it."""
         found: list[Job] = []
         for name in task.succs or ():
             job = self.find(name)
             if job is None:
                 text = f"successor {show(name)} is not known: create it first, or let it name its predecessor"
                 raise Refusal(BAD_REQUEST, text)
+            self.scheduler.check_depend(job, (self._ref(task.name),))
             found.append(job)
         return found
 
