@@ -15,6 +15,7 @@ from servers import BareLoop, Gearmand, Hall
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from dwork import DworkRow
     from scenarios import Row
 
 SERVERS = (Gearmand.name, Hall.name, BareLoop.name)
@@ -72,6 +73,34 @@ def table(rows: Iterable[Row]) -> Table:
     return shown
 
 
+DWORK_SERVERS = ("bare router in C", "bare router", "hall", "hall, in memory")
+DWORK_HEADINGS = (
+    "measure",
+    *DWORK_SERVERS,
+    "hall : bare router",
+    "in memory : bare router",
+    "required",
+    "",
+    "rounds",
+)
+
+
+def dwork_cells(row: DworkRow) -> list[str]:
+    values = [number(row.values.get(server)) for server in DWORK_SERVERS]
+    ratios = ["" if (ratio := row.ratio(name)) is None else f"{ratio:.2f}" for name in DWORK_SERVERS[2:]]
+    wanted = f"at most {number(row.ratio_max)} x" if row.ratio_max else ""
+    return [f"{row.figure} ({row.unit})", *values, *ratios, wanted, MARKS[row.passed], str(row.rounds)]
+
+
+def dwork_table(rows: Iterable[DworkRow]) -> Table:
+    shown = Table(title="dwork: hall beside bare routers", title_justify="left")
+    for index, heading in enumerate(DWORK_HEADINGS):
+        shown.add_column(heading, justify="left" if index in {0, 7, 8} else "right")
+    for row in rows:
+        shown.add_row(*dwork_cells(row))
+    return shown
+
+
 def circumstances(versions: dict[str, str], folder: Path, rounds: int, scale: float) -> dict[str, str]:
     """Everything that somebody needs to judge the figures, or to get them again."""
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -88,7 +117,7 @@ def circumstances(versions: dict[str, str], folder: Path, rounds: int, scale: fl
     }
 
 
-def markdown(rows: Iterable[Row], facts: dict[str, str]) -> str:
+def markdown(rows: Iterable[Row], dwork_rows: Iterable[DworkRow], facts: dict[str, str]) -> str:
     lines = [
         "# hall beside gearmand",
         "",
@@ -101,12 +130,16 @@ def markdown(rows: Iterable[Row], facts: dict[str, str]) -> str:
         "|---|" + "---:|" * 4 + "---|---|" + "---:|" * 3,
     ]
     lines += ["| " + " | ".join(cells(row)) + " |" for row in rows]
+    lines += ["", "## dwork beside bare routers", "", "| " + " | ".join(DWORK_HEADINGS) + " |"]
+    lines += ["|---|" + "---:|" * 6 + "---|---|---:|"]
+    lines += ["| " + " | ".join(dwork_cells(row)) + " |" for row in dwork_rows]
     return "\n".join(lines) + "\n"
 
 
-def as_json(rows: Iterable[Row], facts: dict[str, str]) -> dict[str, Any]:
+def as_json(rows: Iterable[Row], dwork_rows: Iterable[DworkRow], facts: dict[str, str]) -> dict[str, Any]:
     return {
         "circumstances": facts,
+        "dwork": [{**dataclasses.asdict(row), "passed": row.passed} for row in dwork_rows],
         "rows": [{**dataclasses.asdict(row), "ratio": row.ratio, "passed": row.passed} for row in rows],
     }
 

@@ -16,7 +16,8 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from report import as_json, circumstances, filesystem, markdown, table
+from dwork import DWORK_SCENARIOS, DworkChains, DworkLoad, DworkRow
+from report import as_json, circumstances, dwork_table, filesystem, markdown, table
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from scenarios import SCENARIOS, Row, Scenario, Stage
@@ -41,7 +42,7 @@ NOT_A_DISK = ("tmpfs", "ramfs")
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="The hall beside gearmand, in one run.")
     parser.add_argument("--quick", action="store_true", help="two rounds, a tenth of the jobs; no RESULTS.md")
-    names = [scenario.name for scenario in SCENARIOS]
+    names = [scenario.name for scenario in (*SCENARIOS, *DWORK_SCENARIOS)]
     parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--rounds", type=int, help=f"turns of each server (default {ROUNDS})")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here; - is stdout")
@@ -52,9 +53,11 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def measure(scenarios: list[Scenario], stage: Stage, console: Console) -> tuple[list[Row], bool]:
+def measure(
+    scenarios: list[Scenario | DworkLoad | DworkChains], stage: Stage, console: Console
+) -> tuple[list[Row | DworkRow], bool]:
     """The rows of all scenarios, and whether all of them could be measured."""
-    rows: list[Row] = []
+    rows: list[Row | DworkRow] = []
     whole = True
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
@@ -91,26 +94,33 @@ def main() -> int:
         versions |= {"gearmand": version_of_gearmand(), "system sqlite": version_of_system_sqlite()}
         slap = Slap(options.folder)
         stage = Stage(slap, options.folder / "data", options.python, rounds, scale, console.print)
-        chosen = [scenario for scenario in SCENARIOS if not options.only or scenario.name in options.only]
-        rows, whole = measure(chosen, stage, console)
+        every = (*SCENARIOS, *DWORK_SCENARIOS)
+        chosen = [scenario for scenario in every if not options.only or scenario.name in options.only]
+        measured, whole = measure(chosen, stage, console)
     except (ServerError, SlapError) as error:
         console.print(str(error), markup=False)
         return 2
     facts = circumstances(versions, options.folder, rounds, scale)
-    Console(width=None if sys.stdout.isatty() else 180).print(table(rows))
+    rows = [row for row in measured if isinstance(row, Row)]
+    dwork_rows = [row for row in measured if isinstance(row, DworkRow)]
+    out = Console(width=None if sys.stdout.isatty() else 180)
+    if rows:
+        out.print(table(rows))
+    if dwork_rows:
+        out.print(dwork_table(dwork_rows))
     if options.json is not None:
-        text = json.dumps(as_json(rows, facts), indent=2) + "\n"
+        text = json.dumps(as_json(rows, dwork_rows, facts), indent=2) + "\n"
         if str(options.json) == "-":
             print(text, end="")
         else:
             options.json.write_text(text)
     full = whole and not options.quick and not options.only
     if full:
-        RESULTS.write_text(markdown(rows, facts))
+        RESULTS.write_text(markdown(rows, dwork_rows, facts))
         console.print(f"written to {RESULTS}")
     if not whole:
         return 2
-    return int(full and any(row.passed is False for row in rows))
+    return int(full and any(row.passed is False for row in measured))
 
 
 if __name__ == "__main__":

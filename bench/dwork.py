@@ -1,0 +1,201 @@
+"""dwork: the hall beside ROUTERs that do nothing but answer, under the load of dwslap.
+
+What counts is the server's CPU time for each task: with a few workers that wait for each answer, tasks a second
+tell more of ZeroMQ's way to the other thread and back than of a hub.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+from servers import HERE, Server, announced_port
+from slap import RUN_S_MAX, SlapError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from scenarios import Stage
+
+FLAT_RATIO_MAX = 1.5
+BARE_RATIO_MAX = 2.0
+
+
+class Hub(Server):
+    """Something that answers dwork requests."""
+
+    def _await_answer(self) -> None:
+        """It has said its port, so it listens."""
+
+
+class DworkHall(Hub):
+    """`hall serve` with a dwork door."""
+
+    def __init__(self, folder: Path, python: str, tasks: str) -> None:
+        super().__init__(folder)
+        self.name = "hall" if tasks == "durable" else "hall, in memory"
+        self._command = [python, "-m", "hiringhall", "serve", "--json", "--data", str(folder / "data")]
+        self._command += ["--door", "dwork=127.0.0.1:0", "--set", f"door[0].tasks={tasks}"]
+
+    def _start(self, log: IO[str]) -> None:
+        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=log, text=True)
+        self.port = announced_port(self._process, self._log())
+
+
+class BareRouter(Hub):
+    """bare_router.py."""
+
+    name = "bare router"
+
+    def __init__(self, folder: Path, tasks: int) -> None:
+        super().__init__(folder)
+        self._command = [sys.executable, str(HERE / "bare_router.py"), str(tasks)]
+
+    def _start(self, log: IO[str]) -> None:
+        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=log, text=True)
+        self.port = announced_port(self._process, self._log())
+
+
+class BareRouterInC(BareRouter):
+    """bare_router.c."""
+
+    name = "bare router in C"
+
+    def __init__(self, folder: Path, tasks: int, binary: Path) -> None:
+        super().__init__(folder, tasks)
+        self._command = [str(binary), str(tasks)]
+
+
+@dataclass
+class DworkRow:
+    """One figure of each server: the median of its rounds."""
+
+    figure: str
+    unit: str
+    rounds: int
+    values: dict[str, float]
+    ratio_max: float = 0.0
+    """What the hall may take of the bare router's figure; 0: nothing is asked."""
+
+    def ratio(self, server: str) -> float | None:
+        theirs = self.values.get(BareRouter.name)
+        return self.values[server] / theirs if theirs and server in self.values else None
+
+    @property
+    def passed(self) -> bool | None:
+        ratio = self.ratio("hall")
+        return None if not self.ratio_max or ratio is None else ratio <= self.ratio_max
+
+
+class DwSlap:
+    """A compiled dwslap, and the bare router in C beside it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.binary = compiled(folder, "dwslap")
+        self.router = compiled(folder, "bare_router")
+
+    def run(self, server: Server, tasks: int, workers: int, batch: int, *, chains: bool) -> dict[str, float]:
+        command = [str(self.binary), "-u", f"tcp://127.0.0.1:{server.port}", "-P", str(server.pid)]
+        command += ["-N", str(tasks), "-W", str(workers), "-n", str(batch), "-B", "16"]
+        if chains:
+            command.append("-C")
+        said = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S_MAX, check=False)
+        if said.returncode:
+            raise SlapError(f"{server.name}: dwslap ended with {said.returncode}: {said.stderr.strip()}")
+        return {name: float(value) for name, _, value in (word.partition("=") for word in said.stdout.split())}
+
+
+def compiled(folder: Path, name: str) -> Path:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        raise SlapError(f"no C compiler: {name}.c needs one, as `cc`")
+    binary, source = folder / name, HERE / f"{name}.c"
+    folder.mkdir(parents=True, exist_ok=True)
+    if not binary.exists() or binary.stat().st_mtime < source.stat().st_mtime:
+        subprocess.run([compiler, "-O2", "-o", str(binary), str(source), "-lzmq"], check=True)
+    return binary
+
+
+@dataclass(frozen=True)
+class DworkLoad:
+    """Workers that steal so many tasks at a time, complete them, and steal again."""
+
+    name: str
+    workers: int
+    batch: int
+    tasks: int
+    creating: bool = False
+    """Also tell what it costs to create them."""
+
+    def run(self, stage: Stage) -> list[DworkRow]:
+        slap = DwSlap(stage.folder.parent)
+        servers: list[Server] = [
+            BareRouterInC(stage.folder / "c", self.batch, slap.router),
+            BareRouter(stage.folder / "bare", self.batch),
+            DworkHall(stage.folder / "hall", stage.python, "durable"),
+            DworkHall(stage.folder / "memory", stage.python, "memory"),
+        ]
+        seen: dict[str, list[dict[str, float]]] = {server.name: [] for server in servers}
+        for number in range(stage.rounds + 1):
+            for server in servers:
+                stage.say(f"round {number}: {server.name}")
+                server.start()
+                try:
+                    figures = slap.run(server, stage.jobs(self.tasks), self.workers, self.batch, chains=False)
+                finally:
+                    server.stop()
+                if number:  # the first one warms the machine
+                    seen[server.name].append(figures)
+        title = f"{self.workers} workers, {self.batch} a steal"
+        rows = [median(f"{title}: CPU of a task", "us", seen, "hub_cpu_us_per_task", BARE_RATIO_MAX)]
+        rows.append(median(f"{title}: tasks", "tasks/s", seen, "tasks_per_s"))
+        if self.creating:
+            rows.append(
+                median("16 a Create: CPU of a task", "us", seen, "hub_cpu_us_per_create", BARE_RATIO_MAX)
+            )
+        return rows
+
+
+@dataclass(frozen=True)
+class DworkChains:
+    """Tasks in chains of ten, more and more of them: a task must not cost more when there are many."""
+
+    name: str = "dwork-chains"
+    counts: tuple[int, ...] = (10_000, 100_000, 1_000_000)
+
+    def run(self, stage: Stage) -> list[DworkRow]:
+        slap = DwSlap(stage.folder.parent)
+        rows: list[DworkRow] = []
+        for tasks in self.counts:
+            wanted = stage.jobs(tasks)
+            server = DworkHall(stage.folder / f"chains-{tasks}", stage.python, "durable")
+            stage.say(f"{wanted:,} tasks")
+            server.start()
+            try:
+                seen = {server.name: [slap.run(server, wanted, 8, 16, chains=True)]}
+            finally:
+                server.stop()
+            rows.append(median(f"{wanted:,} in chains of ten: time of a task", "us", seen, "us_per_task"))
+            rows.append(
+                median(f"{wanted:,} in chains of ten: CPU of a task", "us", seen, "hub_cpu_us_per_task")
+            )
+        return rows
+
+
+def median(
+    figure: str, unit: str, seen: dict[str, list[dict[str, float]]], name: str, ratio_max: float = 0.0
+) -> DworkRow:
+    values = {server: statistics.median(one[name] for one in rounds) for server, rounds in seen.items()}
+    return DworkRow(figure, unit, min(len(rounds) for rounds in seen.values()), values, ratio_max)
+
+
+DWORK_SCENARIOS = (
+    DworkLoad("dwork-8", 8, 1, 30_000),
+    DworkLoad("dwork-32", 32, 1, 60_000),
+    DworkLoad("dwork-8x16", 8, 16, 160_000, creating=True),
+    DworkChains(),
+)
