@@ -80,6 +80,9 @@ class LimitsSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=T
     abilities_max: Annotated[int, Meta(ge=1, description="Queues that one worker can do.")] = (
         _LIMITS.abilities_max
     )
+    residents_max: Annotated[
+        int, Meta(ge=1, description="Workers known by name, such as dwork's locations.")
+    ] = _LIMITS.residents_max
     ended_max: Annotated[
         int, Meta(ge=1, description="Ended jobs kept in memory so that they can be found and retried.")
     ] = _LIMITS.ended_max

@@ -22,7 +22,7 @@ Path = tuple[bytes, ...]
 
 SECOND_US: Final = 1_000_000
 ROLES_MAX: Final = 1024
-"""Roles of one READY that are looked at."""
+"""Roles of one READY."""
 
 OK: Final = "ok"
 FAILED: Final = "failed"
@@ -221,9 +221,9 @@ class Desk:
             self._status(path, message, now_us)
 
     def _ready(self, path: Path, message: wire.Message, now_us: int) -> None:
-        roles = tuple(dict.fromkeys(message.every(b"role")[:ROLES_MAX]))
-        if not roles or not all(roles):
-            raise wire.BadMessage("READY names its roles")
+        roles = tuple(dict.fromkeys(message.every(b"role")))
+        if not 0 < len(roles) <= ROLES_MAX or not all(0 < len(role) <= wire.NAME_BYTES_MAX for role in roles):
+            raise wire.BadMessage("READY names too many roles, or none, or one that is none")
         mate = self._mates.get(path)
         if mate is None:
             if len(self._mates) >= self._terms.readys_max:
@@ -241,7 +241,7 @@ class Desk:
         self._stand_by(path, mate, now_us)
 
     def _asked(self, path: Path, role: bytes, now_us: int) -> None:
-        """GIVE: TAKE answers a READY, so that it is forgotten; NO does not."""
+        """GIVE: TAKE answers a READY, so that it is forgotten; NO does not. Without a role any job will do."""
         mate = self._mates.get(path)
         woken_for = None
         if mate is not None and mate.woken_for is not None:
@@ -249,21 +249,29 @@ class Desk:
             woken_for = self._unwake(mate)
         elif mate is not None:
             self._stand_down(path, mate)
-        lane = self._lanes.get(role)
-        if lane is not None and lane.waiting:
+        ticket = self._next_of(mate.roles if mate is not None and not role else (role,))
+        if ticket is not None:
             self._mates.pop(path, None)
-            ticket = lane.waiting.popitem(last=False)[1]
-            self._drop_if_empty(role)
             ticket.holder = path
             ticket.passed_over.pop(path, None)
             self._leases_due.set(ticket, now_us + self._terms.lease_us)
             self._post(path, wire.TAKE, [], ticket)
         else:
-            self._post(path, wire.NO, [(b"role", role)])
+            self._post(path, wire.NO, [(b"role", role)] if role else [])
             if mate is not None:
                 self._stand_by(path, mate, now_us)
         if woken_for is not None:
             self._wake(woken_for, now_us)
+
+    def _next_of(self, roles: tuple[bytes, ...]) -> Ticket | None:
+        """Take the next job of one of these roles out of its line."""
+        for role in roles:
+            lane = self._lanes.get(role)
+            if lane is not None and lane.waiting:
+                ticket = lane.waiting.popitem(last=False)[1]
+                self._drop_if_empty(role)
+                return ticket
+        return None
 
     def _done(self, path: Path, message: wire.Message, now_us: int) -> None:
         status = message.first(b"status") or b"ok"
@@ -277,7 +285,7 @@ class Desk:
             self._end(ticket, Outcome(OK, 0, message.payload), path)
         elif status == b"failed":
             self._end(ticket, Outcome(FAILED, code, message.payload), path)
-        elif ticket.holder == path:
+        elif self._is_held(ticket, path):
             self._requeue(ticket, now_us)
         else:
             self.late += 1
@@ -287,18 +295,22 @@ class Desk:
         numerator, denominator = wire.parse_progress(progress) if progress else (0, 0)
         job = message.first(b"job")
         ticket = self.jobs.get(job)
-        if ticket is None or ticket.holder is None or path in ticket.passed_over:
+        if ticket is None or not self._is_held(ticket, path):
             # It was not told, or has not heard, that nobody waits for this.
             self.late += 1
             self._post(path, wire.CANCEL, [(b"job", job)])
             return
-        # Its path is another one after a reconnect.
         ticket.holder = path
         self._leases_due.set(ticket, now_us + self._terms.lease_us)
         if progress:
             self._effects.append(Progressed(ticket, numerator, denominator))
         if message.payload:
             self._effects.append(Chunked(ticket, message.payload))
+
+    @staticmethod
+    def _is_held(ticket: Ticket, path: Path) -> bool:
+        """Who speaks of it has it; its path may be another one after a reconnect."""
+        return ticket.holder is not None and path not in ticket.passed_over
 
     # --- the ways of a job
 

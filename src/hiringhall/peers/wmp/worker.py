@@ -14,6 +14,7 @@ from hiringhall.peers.wmp.links import Links, LinkTerms, Pacer, endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from types import TracebackType
 
     from hiringhall.peers.wmp.crew import Effect
     from hiringhall.peers.wmp.security import Curve
@@ -167,10 +168,17 @@ class Worker:
         self._running = asyncio.create_task(self.run())
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        self.stop()
-        if self._running is not None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Finish what is under way; who leaves because of an exception does not wait for that."""
+        assert self._running is not None
+        if error is None:
+            self.stop()
             await self._running
+        else:
+            self._running.cancel()
+            await asyncio.wait([self._running])
 
     async def _stopped(self) -> None:
         await self._stop.wait()
