@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import encodings.idna  # noqa: F401 (uvloop looks it up late, when a change of user may hide it)
 import errno
 import gc
@@ -221,7 +222,11 @@ class Hall:
             door = ZmqDoor(self._driver, endpoint.make_session, endpoint.answer_route, options)
         else:
             assert isinstance(settings, TcpDoorSettings)
-            door = TcpDoor(self._driver, endpoint.make_session, tcp_options(settings, index))
+            tcp = tcp_options(settings, index)
+            if tcp.connections_max > connections_possible():
+                tcp = dataclasses.replace(tcp, connections_max=connections_possible())
+                _log.debug("door[%d]: the system allows %d connections", index, tcp.connections_max)
+            door = TcpDoor(self._driver, endpoint.make_session, tcp)
         try:
             bound = Address.of(*await door.open(endpoint.address.host, endpoint.address.port))
         except OSError as error:
@@ -338,12 +343,8 @@ def tls_context(tls: TlsSettings, where: str) -> ssl.SSLContext:
 
 
 def tcp_options(settings: TcpDoorSettings, index: int) -> TcpOptions:
-    connections_max = settings.connections_max
-    if connections_max > connections_possible():
-        connections_max = connections_possible()
-        _log.debug("door[%d]: the system allows %d connections", index, connections_max)
     return TcpOptions(
-        connections_max=connections_max,
+        connections_max=settings.connections_max,
         backlog=settings.backlog,
         output_soft_bytes=int(settings.output_soft_bytes),
         output_hard_bytes=int(settings.output_hard_bytes),

@@ -226,11 +226,18 @@ FILE_PROBLEMS = [
     ("[door]\nlease_s = 5", "hall.toml: door: write each door as a table of its own, headed [[door]]"),
     ("door = 5", "hall.toml: door: write each door as a table of its own, headed [[door]]"),
     ("door = []", "hall.toml: door: write each door as a table of its own, headed [[door]]"),
-    ("[[door]]", 'hall.toml: door[0].dialect: is missing; it takes one of "gearman"'),
-    ("[[door]]\nlease_s = 5", 'hall.toml: door[0].dialect: is missing; it takes one of "gearman"'),
+    (
+        "[[door]]",
+        'hall.toml: door[0].dialect: is missing; it takes one of "gearman", "dwork", "pingpong", "wmp"',
+    ),
+    (
+        "[[door]]\nlease_s = 5",
+        'hall.toml: door[0].dialect: is missing; it takes one of "gearman", "dwork", "pingpong", "wmp"',
+    ),
     (
         '[[door]]\ndialect = "german"',
-        'hall.toml: door[0].dialect: "german" is not allowed; it takes one of "gearman"; did you mean gearman?',
+        'hall.toml: door[0].dialect: "german" is not allowed; it takes one of "gearman", "dwork", "pingpong", "wmp"; '
+        "did you mean gearman?",
     ),
     (
         '[[door]]\ndialect = "gearman"\nleese_s = 5',
@@ -411,7 +418,7 @@ def test_an_address_has_a_host_and_a_port(written: object) -> None:
 
 
 def test_the_printed_file_is_complete_and_says_what_the_defaults_say() -> None:
-    printed = template.annotated(DOOR_SETTINGS)
+    printed = template.annotated(DOOR_SETTINGS, ["gearman"])
     assert read(printed).config == read().config
     tables = tomllib.loads(printed)
     assert set(tables["door"][0]) == set(GearmanDoorSettings.__struct_fields__) - {"tls"}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,13 +25,6 @@ WAKE_US = SECOND_US // 2
 Header = tuple[bytes, bytes]
 
 
-class Said(NamedTuple):
-    """A message to a worker, as a line."""
-
-    line: str
-    post: Post
-
-
 class Story:
     """A desk, and a test that plays its workers; a worker's path is written "w" or "d/w"."""
 
@@ -41,14 +32,14 @@ class Story:
         self.now_us = 0
         terms = DeskTerms(losses_max=losses_max, jobs_max=jobs_max, readys_max=readys_max)
         self.desk = Desk(b"M", b"L", terms)
-        self.posts: list[Said] = []
+        self.posts: list[Post] = []
         self.ends: list[tuple[bytes, Outcome]] = []
         self.news: list[Progressed | Chunked] = []
 
     def do(self, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Post):
-                self.posts.append(Said(shown(effect), effect))
+                self.posts.append(effect)
             elif isinstance(effect, Ended):
                 self.ends.append((effect.ticket.id, effect.outcome))
             else:
@@ -83,7 +74,7 @@ class Story:
 
     def hush(self) -> list[str]:
         """What was said since the last time."""
-        lines = [said.line for said in self.posts]
+        lines = [shown(post) for post in self.posts]
         self.posts.clear()
         return lines
 
@@ -251,12 +242,39 @@ def test_a_declined_job_goes_to_the_next() -> None:
     story.give("a")
     story.ready("b")
     story.hush()
-    story.done("x", b"L-1", (b"status", b"declined"))
-    assert story.hush() == [], "only who has it can give it back"
     story.done("a", b"L-1", (b"status", b"declined"))
     story.give("b")
-    assert story.hush() == [f"b {TAKE_1}"], "before the second one"
+    assert story.hush()[-1] == f"b {TAKE_1}", "before the second one"
+    story.done("b reconnected", b"L-1", (b"status", b"declined"))
+    story.give("c")
+    assert story.hush() == [f"c {TAKE_1}"]
     assert story.ends == []
+
+
+def test_who_has_lost_a_job_cannot_give_it_back() -> None:
+    story = Story()
+    story.submit()
+    story.give("a")
+    story.pass_to(LEASE_US)
+    story.give("b")
+    story.hush()
+    story.done("a", b"L-1", (b"status", b"declined"))
+    story.give("c")
+    assert story.hush() == ["c NO role=r"]
+
+
+def test_give_without_a_role_is_for_any_of_those_named_in_ready() -> None:
+    story = Story()
+    story.submit(b"other")
+    story.hear("w", wire.GIVE)
+    assert story.hush() == ["w NO"], "it never said what it can do"
+    story.ready("w", b"r", b"other")
+    story.hush()
+    story.hear("w", wire.GIVE)
+    assert story.hush() == ["w TAKE job=L-1 role=other lease=30 | pay"]
+    story.ready("w", b"r", b"other")
+    story.hear("w", wire.GIVE)
+    assert story.hush() == ["w NO"]
 
 
 def test_who_is_silent_about_a_job_loses_it() -> None:
@@ -358,12 +376,12 @@ def test_a_message_that_cannot_be_sent() -> None:
     for name in "abc":
         story.ready(name)
     story.submit()
-    wake = story.posts[0].post
+    wake = story.posts[0]
     assert story.hush() == ["a WAKE role=r"]
     story.do(story.desk.undelivered(wake, 0))
     assert story.hush() == ["b WAKE role=r"], "at once, and not after the wake time"
     story.give("b")
-    take = story.posts[0].post
+    take = story.posts[0]
     assert story.hush() == [f"b {TAKE_1}"]
     story.do(story.desk.undelivered(take, 0))
     assert story.hush() == ["c WAKE role=r"]
@@ -429,6 +447,8 @@ READY = wire.encode_body(wire.READY, [(b"role", b"r")])
         [b"w", b"", b"", b"nonsense"],
         [b"w", b"", b"", wire.encode_body(wire.READY, [])],
         [b"w", b"", b"", wire.encode_body(wire.READY, [(b"role", b"")])],
+        [b"w", b"", b"", wire.encode_body(wire.READY, [(b"role", b"r" * 1025)])],
+        [b"w", b"", b"", wire.encode_body(wire.READY, [(b"role", b"%d" % number) for number in range(1025)])],
         [b"w", b"", b"", wire.encode_body(wire.WAKE, [(b"manager", b"M"), (b"role", b"r")])],
         [b"w", b"", b"", wire.encode_body(wire.DONE, [(b"job", b"L-1")])],
         [b"w", b"", b"", wire.encode_body(wire.DONE, [(b"manager", b"N"), (b"job", b"L-1")])],

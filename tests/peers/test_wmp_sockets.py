@@ -13,6 +13,7 @@ from hiringhall.peers.wmp import (
     Device,
     JobCancelled,
     JobFailed,
+    Manager,
     Progress,
 )
 
@@ -193,6 +194,22 @@ def test_a_worker_that_is_cancelled_gives_its_jobs_back() -> None:
             assert hands.cancelled.is_set()
             async with others.worker(boss.address):
                 assert await job.result() == b"through"
+
+    act(story())
+
+
+def test_who_leaves_a_worker_in_trouble_does_not_wait_for_its_jobs() -> None:
+    async def trouble(boss: Manager, hands: Hands) -> None:
+        async with hands.worker(boss.address):
+            await begun(boss.submit("wait", b""))
+            raise KeyError("trouble")
+
+    async def story() -> None:
+        hands = Hands()
+        async with manager() as boss:
+            with pytest.raises(KeyError, match="trouble"):
+                await trouble(boss, hands)
+            assert hands.cancelled.is_set()
 
     act(story())
 

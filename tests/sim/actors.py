@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .laws import MADE_FOR, tag_of
 from .world import MS
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ class Town:
         """Ids of jobs that somebody was told: liars and meddlers use them."""
         self.calm = False
         """The second phase: nobody starts anything new."""
+        self.dead: list[bytes] = []
+        """Locations whose workers are gone, for somebody to see to."""
         self._last_tag = 0
         self._last_result = 0
 
@@ -47,6 +50,10 @@ class Town:
         self._last_result += 1
         text = f"{word}{self._last_result}"
         return (text + "." * 20_000 if self.world.chance(0.01) else text).encode()
+
+    def product(self, word: str, payload: bytes) -> bytes:
+        """A result that says for which job it was made."""
+        return self.result(word) + MADE_FOR + tag_of(payload)
 
     def tell(self, job_id: int) -> None:
         self.gossip.append(job_id)

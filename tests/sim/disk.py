@@ -82,7 +82,7 @@ class DiskWriter:
         disk.world.note(
             f"disk: +{len(batch.inserts)} ~{len(batch.updates)} -{len(batch.deletes)} ended {len(batch.ends)}"
         )
-        disk.laws.stored(batch)
+        disk.laws.stored(batch, now_us)
         disk.store.commit(batch, now_us)
 
     def _succeed(self) -> None:

@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from .disk import Disk
     from .laws import Laws
     from .network import Weather
+    from .router import Router
     from .taps import Tap
     from .world import World
+    from .zmqdoors import ZmqDoors
 
 
 TAPS: Final[dict[str, type[Tap]]] = {"gearman": GearmanTap, "native": NativeTap, "deaf": DeafTap}
@@ -56,6 +58,9 @@ class Hall:
         """Those that were there before, whatever the limit says."""
         self.turn_us_max = world.random.choice((1, 300, 4 * MS))
         """How long arrivals are gathered: with 1 nearly each has a turn of its own."""
+        self.doors: ZmqDoors | None = None
+        """The ZeroMQ ones; None: there are none."""
+        self.routers: dict[str, Router] = {}
         self.connections: dict[int, Connection] = {}
         self._last_connection = 0
         self.turning = False
@@ -76,7 +81,10 @@ class Hall:
         self._timer_us = 0
         self.world.note(f"hall opens, boot {self.boot}, {len(self.scheduler.jobs)} jobs")
         self.laws.opened(self)
-        self._turn()
+        self.turn()
+        if self.doors is not None:
+            self.routers = self.doors.open(self)
+            self.doors.post.hall_opened()
 
     def crash(self) -> None:
         """As kill -9 does it."""
@@ -88,6 +96,8 @@ class Hall:
         for connection in self.connections.values():
             connection.shut()
         self.connections = {}
+        if self.doors is not None:
+            self.doors.post.hall_crashed()
         self.laws.crashed(self)
         self.world.after(self.world.random.randrange(MS, 150 * MS), self.open)
 
@@ -96,8 +106,7 @@ class Hall:
     def connect(self, actor: Actor) -> Connection | None:
         if not self.up:
             return None
-        self._last_connection += 1
-        number = self._last_connection
+        number = self.next_number()
         caller = Caller("127.0.0.1", number)
         session: Session
         if actor.dialect == "native":
@@ -112,10 +121,14 @@ class Hall:
         self.world.note(f"c{number} is {actor.name}")
         return connection
 
+    def next_number(self) -> int:
+        self._last_connection += 1
+        return self._last_connection
+
     def arrived(self, connection: Connection, data: bytes) -> None:
         if connection.session.closing:
             return
-        self._turn()
+        self.turn()
         connection.tap.heard(data)
         connection.session.receive(data)
 
@@ -123,7 +136,7 @@ class Hall:
         """The hall learns that a peer is gone."""
         if self.connections.pop(connection.number, None) is None:
             return
-        self._turn()
+        self.turn()
         self.world.note(f"c{connection.number} parts")
         self.laws.parted(connection.tap)
         self.engine.part(connection.session)
@@ -143,7 +156,7 @@ class Hall:
         """The writer is done with a batch."""
         if boot != self.boot:
             return
-        self._turn()
+        self.turn()
         self.world.note(f"store: {trouble or 'committed'}")
         if trouble:
             self.laws.troubled()
@@ -151,7 +164,7 @@ class Hall:
         else:
             self.engine.committed()
 
-    def _turn(self) -> None:
+    def turn(self) -> None:
         if self.turning:
             return
         self.turning = True
@@ -179,12 +192,14 @@ class Hall:
             raise Violation("audit", str(broken)) from broken
         next_us = self.engine.next_deadline()
         if next_us:
+            if next_us <= self.laws.now_us:
+                raise Violation("deadline", "the turn is over, and another is due at once")
             self._timer_us = next_us
             self.world.at(next_us, lambda: self._timer_due(boot, next_us))
 
     def _timer_due(self, boot: int, due_us: int) -> None:
         if boot == self.boot and due_us == self._timer_us:
-            self._turn()
+            self.turn()
 
     def _stopped(self, graceful: bool) -> None:
         raise Violation("stop", "a peer that may not has stopped the hall")

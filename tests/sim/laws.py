@@ -6,23 +6,36 @@ everything else is a violation, with the name of the law in front.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.jobs import DONE
 
 from . import startlaws, turnlaws
+from .dworktap import LocationHolder
 from .sights import Holding, Sight
 from .storelaws import Mirror
 from .world import Violation
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Batch
+    from hiringhall.core.scheduler import Scheduler
     from hiringhall.dialects.gearman.session import GearmanOptions
 
     from .hall import Hall
     from .sights import Submit
-    from .taps import Tap
+    from .taps import Holder, Tap
+    from .wmptap import HandHolder
     from .world import World
+
+
+LOCATIONS_FIRST: Final = 100_001
+"""Locations have numbers as connections do, from here on."""
+MADE_FOR: Final = b" for "
+
+
+def tag_of(payload: bytes) -> bytes:
+    """The part of a payload that no other has."""
+    return payload.partition(b".")[0]
 
 
 class Laws:
@@ -40,6 +53,10 @@ class Laws:
         self.named: dict[tuple[bytes, bytes], list[Submit]] = {}
         """By queue and key."""
         self.taps: dict[int, Tap] = {}
+        self.hands: dict[bytes, HandHolder] = {}
+        """Who has what was given to a WMP worker, by its name on the wire."""
+        self.locations: dict[tuple[bytes, bytes], LocationHolder] = {}
+        """By queue and name."""
         self.now_us = world.now_us
         """The stamp of the turn."""
         self.order = 0
@@ -47,17 +64,30 @@ class Laws:
         """In this turn somebody may have had a job without anybody being told."""
         self.withdrawing = False
         """In this turn a commit failed."""
+        self.unreached = False
+        """In this turn somebody could not be sent what was said to it."""
         self.assigned_now: list[Sight] = []
-        self._early: list[tuple[Tap, int, bytes | None]] = []
+        self._early: list[tuple[Holder, int, bytes | None]] = []
         """Reports of this turn on jobs that their sender did not have, as far as was known, with the result."""
         self.cancels_now: dict[int, None] = {}
         """Jobs that somebody asked to end in this turn."""
+        self._ids: dict[bytes, int] = {}
+        """Jobs by payload: some dialects have no other name for them."""
+        self.scheduler: Scheduler
+        """That of the latest boot."""
 
     # --- the hall
 
     def opened(self, hall: Hall) -> None:
         self.now_us = self.world.now_us
+        self.scheduler = hall.scheduler
         self.mirror.agrees_with_hall(hall.scheduler)
+        for row in self.mirror.live.values():
+            if row.holder:
+                location = self.location(row.queue, row.holder)
+                location.heard_us = self.now_us
+                holding = Holding(location, self.now_us, row.terms.run_us, row.terms.lease_us)
+                self.see(row.id).holding = holding
 
     def crashed(self, hall: Hall) -> None:
         """What is on disk lives on as it is there; the rest is gone, and must not have been promised."""
@@ -65,6 +95,7 @@ class Laws:
         for tap in self.taps.values():
             tap.open = False
         self.taps = {}
+        self.hands = {}
         for sight in self.sights.values():
             sight.holding = None
             row = self.mirror.live.get(sight.id)
@@ -78,7 +109,7 @@ class Laws:
 
     def turn_began(self, now_us: int) -> None:
         self.now_us = now_us
-        self.disturbed = self.withdrawing = False
+        self.disturbed = self.withdrawing = self.unreached = False
         self.assigned_now = []
         self._early = []
         self.cancels_now = {}
@@ -88,12 +119,15 @@ class Laws:
                 holding.lapse(now_us)
 
     def turn_ended(self, hall: Hall) -> None:
+        if hall.doors is not None:
+            self._take_census()
         if self.audited:
             hall.scheduler.audit()
         turnlaws.check(self, hall)
 
-    def stored(self, batch: Batch) -> None:
+    def stored(self, batch: Batch, sealed_us: int) -> None:
         self.mirror.apply(batch)
+        self.mirror.has_holders(sealed_us)
 
     def troubled(self) -> None:
         """A commit failed: jobs that were not on disk may be taken back, from their workers too."""
@@ -108,6 +142,29 @@ class Laws:
         del self.taps[tap.number]
         if tap.able:
             self.lost(tap)
+
+    def location(self, queue: bytes, name: bytes) -> LocationHolder:
+        location = self.locations.get((queue, name))
+        if location is None:
+            number = LOCATIONS_FIRST + len(self.locations)
+            location = self.locations[queue, name] = LocationHolder(number, self, queue, name)
+        return location
+
+    def _take_census(self) -> None:
+        for job_id, job in self.scheduler.jobs.items():
+            self._ids[job.payload] = job_id
+
+    def find_id(self, payload: bytes) -> int:
+        """The job of that payload; 0: there was none at the end of any turn."""
+        self._take_census()
+        return self._ids.get(payload, 0)
+
+    def id_of(self, payload: bytes) -> int:
+        """The job that somebody is told of by its payload."""
+        job_id = self.find_id(payload)
+        if not job_id:
+            raise Violation("identity", f"somebody is told of {payload[:20]!r}, which is no job")
+        return job_id
 
     def lost(self, tap: Tap) -> None:
         """The worker is gone, and with it all that it had."""
@@ -165,17 +222,23 @@ class Laws:
             raise Violation("promise", f"c{tap.number} was told the end of {job_id} before it was on disk")
         if sight.promised and job_id not in self.mirror.history and not sight.retried:
             raise Violation("promise", f"c{tap.number} was told an end of {job_id} that is not on disk")
-        if state == DONE and data not in sight.results:
-            raise Violation("lease", f"c{tap.number} was told a result of {job_id} that no holder sent")
+        if state == DONE:
+            self.check_result(sight, data)
         if not sight.retried:
             self._end(sight)
+
+    def check_result(self, sight: Sight, result: bytes) -> None:
+        """It came from somebody who had the job, and was made for this job where it says for which."""
+        if result not in sight.results:
+            raise Violation("lease", f"job {sight.id} has a result that no holder sent")
+        _, made, tag = result.partition(MADE_FOR)
+        if made and sight.submit is not None and tag != tag_of(sight.submit.payload):
+            raise Violation("mixed up", f"job {sight.id} has a result that was made for {tag!r}")
 
     def cancelling(self, job_id: int) -> None:
         """Somebody asks to end a job: from now on its worker may have lost it."""
         self.cancels_now[job_id] = None
-        sight = self.sights.get(job_id)
-        if sight is not None and sight.holding is not None:
-            sight.holding.doubtful = True
+        self.in_doubt(job_id)
 
     def cancelled(self, job_id: int) -> None:
         if job_id in self.mirror.live:
@@ -195,8 +258,8 @@ class Laws:
 
     # --- working
 
-    def assigned(self, tap: Tap, job_id: int, queue: bytes, payload: bytes) -> None:
-        """A worker is told that it has a job."""
+    def assigned(self, tap: Holder, job_id: int, queue: bytes, payload: bytes, since_us: int = 0) -> None:
+        """A worker is told that it has a job, since this turn or an earlier one."""
         sight = self.see(job_id)
         submit = self.submits.get(payload)
         if submit is None or submit.queue != queue:
@@ -213,12 +276,13 @@ class Laws:
             self._lapsed(sight, holding)
         startlaws.check(self, sight, submit)
         run_us = [limit_us for limit_us in (tap.able[queue], submit.run_us) if limit_us]
-        sight.holding = Holding(tap, self.now_us, min(run_us, default=0), submit.lease_us)
+        sight.holding = Holding(tap, since_us or self.now_us, min(run_us, default=0), submit.lease_us)
         taken_back = self.withdrawing and job_id not in self.mirror.live
         sight.holding.doubtful = taken_back or job_id in self.cancels_now
         sight.assignments += 1
         sight.returned_us = 0
-        self.assigned_now.append(sight)
+        if sight.holding.since_us == self.now_us:
+            self.assigned_now.append(sight)
         for early_tap, early_id, result in self._early:
             if early_tap is tap and early_id == job_id:
                 self.disturbed = sight.holding.doubtful = True
@@ -226,7 +290,7 @@ class Laws:
                     sight.results[result] = None
                     sight.succeeded = True
 
-    def finished(self, tap: Tap, job_id: int, result: bytes) -> None:
+    def finished(self, tap: Holder, job_id: int, result: bytes) -> None:
         """A worker says that it is done. It counts if the worker has the job, and not otherwise."""
         sight = self._held_by(tap, job_id, result)
         if sight is None:
@@ -239,7 +303,21 @@ class Laws:
             self._end(sight)
         sight.holding = None
 
-    def failed(self, tap: Tap, job_id: int) -> None:
+    def finished_by_name(self, location: LocationHolder, job_id: int, result: bytes) -> None:
+        """A location that has a job says that it is done; perhaps before it was told that it has it."""
+        sight = self.see(job_id)
+        if sight.holding is not None and sight.holding.tap is location:
+            self.finished(location, job_id, result)
+        sight.results[result] = None
+        sight.succeeded = True
+
+    def in_doubt(self, job_id: int) -> None:
+        """Somebody asks for something that may take the job from its worker."""
+        sight = self.sights.get(job_id)
+        if sight is not None and sight.holding is not None:
+            sight.holding.doubtful = True
+
+    def failed(self, tap: Holder, job_id: int) -> None:
         sight = self._held_by(tap, job_id, None)
         if sight is None:
             return
@@ -251,7 +329,7 @@ class Laws:
                 sight.not_before_us = self.now_us + sight.submit.backoff_us
         sight.holding = None
 
-    def released(self, tap: Tap, job_id: int) -> None:
+    def released(self, tap: Holder, job_id: int) -> None:
         sight = self._held_by(tap, job_id, None)
         self.disturbed = True
         if sight is None:
@@ -260,7 +338,7 @@ class Laws:
         sight.returned_us = 0 if sight.holding.doubtful else self.now_us
         sight.holding = None
 
-    def _held_by(self, tap: Tap, job_id: int, result: bytes | None) -> Sight | None:
+    def _held_by(self, tap: Holder, job_id: int, result: bytes | None) -> Sight | None:
         """The job, if its worker reports on it. A worker may also report on what it gets in this very turn."""
         sight = self.sights.get(job_id)
         holding = sight.holding if sight is not None else None

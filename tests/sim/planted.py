@@ -23,6 +23,7 @@ from hiringhall.dialects.session import Session
 from hiringhall.engine.turn import Engine
 from hiringhall.storage.memory import MemoryStore
 
+from . import plantedzmq
 from .scenario import Run
 from .world import Violation
 
@@ -248,6 +249,7 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "recovery forgets delayed jobs": (Scheduler, "restore", _restore_without(DELAYED)),
     "recovery forgets held jobs": (Scheduler, "restore", _restore_without(HELD)),
     "recovery forgets parents": (Scheduler, "restore", _restore_parentless),
+    **plantedzmq.BUGS,
 }
 """What is planted: where, in which method, and what stands there instead."""
 

@@ -13,6 +13,7 @@ from hiringhall.dialects.gearman.session import GearmanOptions
 from . import startlaws
 from .actors import Town
 from .clients import GearmanClient, NativeClient
+from .crowd import Crowd
 from .disk import Disk
 from .gearmantap import HANDLE_PREFIX
 from .hall import Hall
@@ -32,6 +33,8 @@ QUEUES_ENOUGH: Final = 12
 CALM_US: Final = 80 * SECOND
 """Everything has drained so long after the last fault, or never will."""
 LOG_TAIL: Final = 60
+ZMQ_SEEDS: Final = (1, 3)
+"""Which of each five seeds have ZeroMQ doors."""
 
 
 class Run:
@@ -69,6 +72,8 @@ class Run:
         self.town.keys = [b"k%d" % number for number in range(random.choice((1, 2, 4)))]
         self.passing: list[Actor] = []
         """Who leaves when the faults stop."""
+        self.crowd = Crowd(self) if seed % 5 in ZMQ_SEEDS else None
+        """Those who come by ZeroMQ, in some of the worlds."""
         self._people()
 
     def _people(self) -> None:
@@ -79,15 +84,17 @@ class Run:
         for number in range(random.choice((0, 1, 1, 2))):
             NativeClient(town, f"native client {number}")
         for number in range(random.choice((1, 2, 3, 4))):
-            worker = GearmanWorker(town, f"worker {number}", random.choice(KINDS), self._some_queues())
+            worker = GearmanWorker(town, f"worker {number}", random.choice(KINDS), self.some_queues())
             self.passing.append(worker)
         for number in range(random.choice((0, 1, 1, 2))):
-            native = NativeWorker(town, f"native worker {number}", random.choice(KINDS), self._some_queues())
+            native = NativeWorker(town, f"native worker {number}", random.choice(KINDS), self.some_queues())
             self.passing.append(native)
         if self.world.chance(0.1):
             self.passing.append(Vandal(town, "0"))
+        if self.crowd is not None:
+            self.crowd.come()
 
-    def _some_queues(self) -> list[bytes]:
+    def some_queues(self) -> list[bytes]:
         queues = self.town.queues
         return self.world.random.sample(queues, self.world.random.randrange(1, len(queues) + 1))
 
@@ -106,9 +113,13 @@ class Run:
         world.run(world.now_us + world.random.randrange(SECOND, 4 * SECOND))
         world.note("calm")
         self._calm()
+        if self.crowd is not None:
+            world.run(world.now_us + SECOND)  # what stalled on its way comes now
         deadline_us = world.now_us + CALM_US
         while world.now_us < deadline_us and not self._drained():
             world.run(world.now_us + 200 * MS)
+        if self.crowd is not None:
+            self.crowd.part()
         self._finish()
 
     def _calm(self) -> None:
@@ -117,6 +128,8 @@ class Run:
         self.disk.calm()
         for actor in self.passing:
             actor.retire()
+        if self.crowd is not None:
+            self.crowd.calm()
         queues = self.town.queues + self.town.strays
         for number in range(2):
             GearmanWorker(self.town, f"helper {number}", "honest", queues)
@@ -163,7 +176,7 @@ class Run:
         if sight is None or sight.submit is None:
             return True
         unmet = 0
-        for ref in sight.submit.parents:
+        for ref in (*sight.parents, *sight.tangled):
             row = laws.mirror.history.get(ref) if isinstance(ref, int) else None
             if row is not None and row.state != DONE and sight.submit.on_parent_failure == FAIL_WITH_PARENT:
                 return False

@@ -11,7 +11,7 @@ from .world import SECOND
 if TYPE_CHECKING:
     from hiringhall.core.jobs import ParentRef
 
-    from .taps import Tap
+    from .taps import Holder, Tap
 
 
 LAPSE_BOUND_US: Final = SECOND
@@ -64,7 +64,7 @@ class Submit:
 class Holding:
     """A worker was told that it has a job."""
 
-    def __init__(self, tap: Tap, since_us: int, run_us: int, lease_us: int) -> None:
+    def __init__(self, tap: Holder, since_us: int, run_us: int, lease_us: int) -> None:
         self.tap = tap
         self.since_us = since_us
         self.run_us = run_us
@@ -121,6 +121,10 @@ class Sight:
         """When its end was certain; 0: it was not."""
         self.retried = False
         """Somebody asked for another life of it."""
+        self.further_parents: dict[ParentRef, None] = {}
+        """Those that somebody added to the ones of its submit, and was told so."""
+        self.tangled: dict[ParentRef, None] = {}
+        """Those that somebody asked for: it may wait for them, and its place in the queue may be another."""
         self.gone = False
         """It was not on disk when the hall died."""
 
@@ -133,6 +137,11 @@ class Sight:
         self.submit = submit
         self.queue = submit.queue
         self.key = submit.key
+
+    @property
+    def parents(self) -> tuple[ParentRef, ...]:
+        """All that it is known to wait for."""
+        return (*(self.submit.parents if self.submit is not None else ()), *self.further_parents)
 
     def revive(self, losses: int, failures: int, not_before_us: int) -> None:
         """It starts anew from what is on disk: what happened since counts for nothing."""

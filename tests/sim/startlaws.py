@@ -25,7 +25,7 @@ def check(laws: Laws, sight: Sight, submit: Submit) -> None:
     if sight.failures > submit.failures_max and not sight.retried:
         raise Violation("failures", f"job {sight.id} has failed {sight.failures} times and is handed out")
     if not sight.retried:
-        for ref in submit.parents:
+        for ref in sight.parents:
             _parent_met(laws, sight, submit, ref)
     if _abandoned(laws, sight, submit):
         raise Violation("abandoned", f"job {sight.id} is handed out and nobody waits for it")

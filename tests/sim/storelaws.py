@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hiringhall.core.jobs import DONE, FAILED, LOST
+from hiringhall.engine.turn import LINGER_US
 from hiringhall.storage.contract import HistoryQuery
 
+from .dworktap import LocationHolder
 from .world import Violation
 
 if TYPE_CHECKING:
@@ -79,11 +81,22 @@ class Mirror:
             raise Violation("store", f"job {end.id} has ended and is live too")
         self.history[end.id] = end
         sight.succeeded = sight.succeeded_surely = end.state == DONE
-        if end.state == DONE and end.result not in sight.results:
-            raise Violation("lease", f"the history has a result of {end.id} that no holder sent")
+        if end.state == DONE:
+            self._laws.check_result(sight, end.result)
         losses_max = end.terms.losses_max
         if (losses_max and end.losses > losses_max) or (end.code == LOST and end.losses < losses_max):
             raise Violation("losses", f"job {end.id} ended after {end.losses} losses of {losses_max}")
+
+    def has_holders(self, sealed_us: int) -> None:
+        """What a location had for a while when a batch was made is on disk as its own."""
+        for sight in self._laws.sights.values():
+            holding = sight.holding
+            if holding is None or holding.doubtful or not isinstance(holding.tap, LocationHolder):
+                continue
+            row = self.live.get(sight.id)
+            old = holding.since_us + LINGER_US <= sealed_us
+            if old and row is not None and row.holder != holding.tap.name:
+                raise Violation("holder", f"{sight.id} is {holding.tap.name!r}'s, and not so on disk")
 
     def agrees_with_store(self, store: Store) -> None:
         """The store holds what it was given, row by row."""
@@ -98,6 +111,11 @@ class Mirror:
         for job_id in durable:
             if job_id not in self.live:
                 raise Violation("missing", f"job {job_id} lives in the hall and is not on disk")
+        for job_id in durable:
+            lease = scheduler.jobs[job_id].lease
+            resident = lease.worker.name if lease is not None and lease.worker.resident is not None else b""
+            if resident != self.live[job_id].holder:
+                raise Violation("holder", f"{job_id} is {resident!r}'s, and {self.live[job_id].holder!r}'s on disk")
         if len(durable) != len(self.live):
             missing = [job_id for job_id in self.live if job_id not in scheduler.jobs]
             raise Violation("missing", f"jobs {missing} are live on disk and not in the hall")

@@ -1,6 +1,7 @@
 """What crosses a link at the hall's edge, decoded into events for the laws.
 
-The law: a tap sees bytes and nothing else, and keeps its own account of the conversation.
+The law: a tap sees bytes and nothing else, and keeps its own account of the conversation. Where a dialect has
+another name for a job than its id, or none, the hall is asked for the id, and for nothing more.
 """
 
 from __future__ import annotations
@@ -12,26 +13,39 @@ from hiringhall.dialects.gearman import wire
 from .world import Violation
 
 if TYPE_CHECKING:
+    from hiringhall.core.jobs import Lease
     from hiringhall.dialects.session import Session
 
     from .laws import Laws
 
 
-class Tap:
+class Holder:
+    """Somebody who may have jobs."""
+
+    def __init__(self, number: int, laws: Laws) -> None:
+        self.number = number
+        self.laws = laws
+        self.heard_us = laws.now_us
+        self.silence_us = 0
+        """Silence after which it has lost what it had; 0: it never has."""
+        self.able: dict[bytes, int] = {}
+        """The queues it can do or could, with the run time that it gave."""
+
+    def has(self, lease: Lease) -> bool:
+        """The lease is its own, by the hall's lights."""
+        raise NotImplementedError
+
+
+class Tap(Holder):
     """One connection as seen from outside."""
 
     def __init__(self, number: int, session: Session, laws: Laws) -> None:
-        self.number = number
+        super().__init__(number, laws)
         self.session = session
-        self.laws = laws
         self.open = True
         self.parted_us = 0
-        self.heard_us = laws.now_us
-        self.silence_us = 0
         self.abilities: dict[bytes, int] = {}
         """The queues it says that it can do, with the run time that it gave."""
-        self.able: dict[bytes, int] = {}
-        """The same, with those that it took back."""
         self.watches: dict[int, int] = {}
         """How many ends it is still to hear, by job."""
         self.unwatched: dict[int, None] = {}
@@ -39,8 +53,14 @@ class Tap:
         self.woken_us = 0
         laws.taps[number] = self
 
+    def has(self, lease: Lease) -> bool:
+        return lease.worker.peer is self.session
+
     def heard(self, data: bytes) -> None:
         self.heard_us = self.laws.now_us
+
+    def took(self) -> None:
+        """The session has dealt with what was heard."""
 
     def can_do(self, queue: bytes, run_us: int) -> None:
         self.abilities[queue] = self.able[queue] = run_us

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hiringhall.core.jobs import DELAYED, HELD, QUEUED
 from hiringhall.engine.turn import HELD_MESSAGES_MAX
 
+from . import wakelaws
 from .world import Violation
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def check(laws: Laws, hall: Hall) -> None:
     _bounds(hall)
     _holders(laws, scheduler)
     _sleepers(laws, hall)
+    wakelaws.check(laws, hall)
     if laws.assigned_now and not laws.disturbed:
         for sight in laws.assigned_now:
             _in_order(laws, sight, scheduler)
@@ -60,6 +62,9 @@ def _bounds(hall: Hall) -> None:
         session = connection.session
         if len(session.out) + len(session.sealed or ()) > 2 * HELD_MESSAGES_MAX:
             raise Violation("bounds", f"c{connection.number} has too much waiting for it")
+    for router in hall.routers.values():
+        if len(router.links) > router.peers_max:
+            raise Violation("bounds", f"{router.name} has {len(router.links)} sessions")
 
 
 def _holders(laws: Laws, scheduler: Scheduler) -> None:
@@ -69,7 +74,7 @@ def _holders(laws: Laws, scheduler: Scheduler) -> None:
         job = scheduler.jobs.get(sight.id)
         lease = job.lease if job is not None else None
         if holding is not None and not holding.doubtful:
-            if lease is None or lease.worker.peer is not holding.tap.session:
+            if lease is None or not holding.tap.has(lease):
                 raise Violation("lease", f"c{holding.tap.number} was told that it has {sight.id} and has not")
         elif lease is not None and holding is not None:
             late = 0 < holding.until_us < laws.now_us
@@ -77,10 +82,14 @@ def _holders(laws: Laws, scheduler: Scheduler) -> None:
                 raise Violation("bound", f"c{holding.tap.number} still has {sight.id} after its time")
         elif lease is not None and sight.ended_order:
             raise Violation("one end", f"job {sight.id} has ended and is with a worker")
+        elif lease is not None and lease.started_us < sight.returned_us:
+            raise Violation("given back", f"job {sight.id} was given back and is still with a worker")
 
 
 def _sleepers(laws: Laws, hall: Hall) -> None:
     """Where a job is ready, somebody who can do it is being woken before anybody sleeps on."""
+    if laws.unreached:
+        return  # who was woken has not heard it, and is parted in the next turn
     for name, queue in hall.scheduler.queues.items():
         if not any(lane.waiting() for lane in queue.lanes):
             continue
@@ -121,6 +130,7 @@ def _waited(laws: Laws, job: Job) -> bool:
         and sight.submit is not None
         and sight.submit.plain
         and not sight.retried
+        and not sight.tangled
         and not sight.assignments
         and not job.attempts
         and job.created_us < laws.now_us
@@ -130,4 +140,9 @@ def _waited(laws: Laws, job: Job) -> bool:
 def _returned(laws: Laws, job: Job) -> bool:
     """The job came back from a worker before this turn."""
     sight = laws.sights.get(job.id)
-    return sight is not None and 0 < sight.returned_us < laws.now_us and not sight.retried
+    return (
+        sight is not None
+        and 0 < sight.returned_us < laws.now_us
+        and not sight.retried
+        and not sight.tangled
+    )

@@ -238,7 +238,12 @@ def test_who_asks_much_before_he_listens_hears_it_all(hall: HallProcess, count: 
 def test_who_never_reads_is_dropped(tmp_path: Path) -> None:
     """Each request is answered with as many bytes as it has; what is not read piles up to a bound."""
     echo = wire.encode(wire.COMPLETE, [wire.encode_task(b"nobody", bytes(100_000))], location=b"w")
-    door = {"dialect": "dwork", "send_messages_max": 50, "receive_messages_max": 50}
+    door = {
+        "dialect": "dwork",
+        "send_messages_max": 50,
+        "receive_messages_max": 50,
+        "unsent_bytes_max": 8 * MIB,
+    }
     with HallProcess(tmp_path, door=door) as hall, Neighbour(hall) as neighbour:
         neighbour.expect_service()
         with RawDealer(hall.port, b"deaf") as deaf:

@@ -171,7 +171,8 @@ def print_config() -> int:
 
     Start your own with: hall config > hall.toml
     """
-    say(template.annotated(DOOR_SETTINGS))
+    opened = [door.partition("=")[0] for door in DEFAULT_DOORS]
+    say(template.annotated(DOOR_SETTINGS, opened))
     return 0
 
 

@@ -11,33 +11,42 @@ from hiringhall.config.describing import Dialects, Setting, every_section, setti
 from hiringhall.config.quantities import QUANTITIES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from hiringhall.config.schema import Section
+    from hiringhall.config.sources import Key
 
 _WIDTH = 100
 
 
-def annotated(dialects: Dialects) -> str:
-    """A hall.toml that says what the defaults say, every setting explained."""
+def annotated(dialects: Dialects, opened: Collection[str]) -> str:
+    """A hall.toml that says what the defaults say, every setting explained. Doors of dialects that are not
+    opened by default are commented out.
+    """
     lines = [
         "# Every setting of a hall, with its default. What you leave out keeps its default.",
         "# A flag wins over an environment variable, that over this file.",
     ]
     for name, shape, key in every_section(dialects):
+        dialect = name.rpartition(" ")[2]
+        off = "# " if key == ("door",) and dialect not in opened else ""
+        if off:
+            lines += ["", "# Take away one # of each of these lines for a door of this dialect."]
         heading = "[[door]]" if key == ("door",) else f"[{name}]"
-        lines += ["", *_comment(_purpose(shape)), heading]
-        table = key
-        for setting in settings(shape, key):
-            if setting.key[:-1] != table:
-                table = setting.key[:-1]
-                path = ".".join(str(step) for step in table)
-                lines += ["", f"# Take away the # of this table to use it.\n# [{path}]"]
-            inner = table != key
-            lines += _comment(f"{setting.description} {_takes(setting)}")
-            value = _default(setting, name.rpartition(" ")[2])
-            lines.append(f"{'# ' if inner else ''}{setting.key[-1]} = {value}")
+        lines += ["", *(f"{off}{line}" for line in (*_comment(_purpose(shape)), heading))]
+        lines += [f"{off}{line}" for line in _table(shape, key, dialect)]
     return "\n".join(lines) + "\n"
+
+
+def _table(shape: type[Section], key: Key, dialect: str) -> Iterator[str]:
+    table = key
+    for setting in settings(shape, key):
+        if setting.key[:-1] != table:
+            table = setting.key[:-1]
+            path = ".".join(str(step) for step in table)
+            yield from ("", "# Take away the # of this table to use it.", f"# [{path}]")
+        yield from _comment(f"{setting.description} {_takes(setting)}")
+        yield f"{'# ' if table != key else ''}{setting.key[-1]} = {_default(setting, dialect)}"
 
 
 def rows(dialects: Dialects) -> Iterator[str]:

@@ -41,6 +41,7 @@ class Engine:
         "_batch",
         "_commit_us",
         "_gathering",
+        "_hurried",
         "_linger_until_us",
         "_patient",
         "_retry_due",
@@ -70,6 +71,8 @@ class Engine:
         """When the changes that nobody waits for are committed; 0: there are none."""
         self._soon_until_us = 0
         """When what residents were given is noted; 0: there is nothing to note."""
+        self._hurried = False
+        """What was noted then has waited long enough."""
         self._commit_us = 0
         """When the latest commit was begun."""
         self._retry_us = 0
@@ -106,6 +109,8 @@ class Engine:
             self._gather_patient()
         if scheduler.ledger.has_soon:
             self._note_soon()
+        else:
+            self._soon_until_us = 0
         outbox = self.outbox
         for session in outbox:
             if session.assured:
@@ -174,13 +179,13 @@ class Engine:
             self._soon_until_us = now_us + LINGER_US
         if now_us >= self._soon_until_us or self.scheduler.closing:
             self._soon_until_us = 0
-            self._linger_until_us = now_us
+            self._hurried = True
             self.scheduler.ledger.hurry()
 
     def _lingered(self) -> bool:
         """Whether changes that nobody waits for have waited long enough."""
         scheduler = self.scheduler
-        if scheduler.closing or len(scheduler.ledger) >= LINGER_CHANGES_MAX:
+        if scheduler.closing or self._hurried or len(scheduler.ledger) >= LINGER_CHANGES_MAX:
             return True
         if not self._linger_until_us:
             self._linger_until_us = scheduler.now_us + LINGER_US
@@ -250,6 +255,7 @@ class Engine:
         batch = self.scheduler.seal()
         self._batch = batch
         self._commit_us = self.scheduler.now_us
+        self._hurried = False
         self._linger_until_us = 0
         for session in self._gathering:
             session.sealed = session.out

@@ -11,6 +11,7 @@ limits, and a peer that takes nothing is dropped; nobody else notices.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import socket as stream
 from dataclasses import dataclass
@@ -112,6 +113,8 @@ class ZmqDoor:
         """A look for messages is due: a send may have swallowed the sign that some have come."""
         self._stuck: dict[ZmqLink, None] = {}
         """Peers for whom messages wait here, because ZeroMQ holds as many as it may."""
+        self._unstuck: asyncio.Event | None = None
+        """Somebody waits until there are none."""
         self._swept_us = 0
 
     async def open(self, host: str, port: int) -> tuple[str, int]:
@@ -183,9 +186,14 @@ class ZmqDoor:
             return
         assert self._loop is not None
         assert self._context is not None
+        if self._stuck:
+            self._unstuck = asyncio.Event()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._unstuck.wait(), self.options.close_wait_s)
         if self._descriptor >= 0:
             # uvloop answers None where asyncio says bool: compiled, only what both are will do.
             cast("Any", self._loop).remove_reader(self._descriptor)
+            self._descriptor = -1
         for link in list(self.links.values()):
             self._forget(link)
         if self._authenticator is not None:
@@ -336,6 +344,8 @@ class ZmqDoor:
                 self._stuck.pop(link, None)
         if self._stuck and self._socket is not None:
             self._send_later()
+        elif self._unstuck is not None:
+            self._unstuck.set()
         self._look_soon()
 
     def _unreachable(self, link: ZmqLink) -> None:
@@ -360,7 +370,7 @@ class ZmqDoor:
         if not link.held:
             link.held = True
             self._held += 1
-            if self._held == 1 and self._loop is not None:
+            if self._held == 1 and self._descriptor >= 0:
                 # The sign that messages have come would stay, and the loop would look for them over and over.
                 cast("Any", self._loop).remove_reader(self._descriptor)
 
@@ -368,7 +378,7 @@ class ZmqDoor:
         if link.held:
             link.held = False
             self._held -= 1
-            if not self._held and self._socket is not None:
+            if not self._held and self._descriptor >= 0:
                 assert self._loop is not None
                 self._loop.add_reader(self._descriptor, self._look)
                 self._look_soon()

@@ -197,17 +197,21 @@ def test_a_completion_that_could_not_be_stored_is_confirmed_when_it_is() -> None
     assert room.done() == [b"t"]
 
 
-def test_a_task_that_was_taken_back_is_not_handed_to_anybody() -> None:
+def test_a_task_that_was_handed_out_before_it_was_taken_back_cannot_be_completed() -> None:
+    """It ran for nothing: nobody was promised anything of it."""
     room, guest = held_room()
     worker = room.guest()
     guest.says(create(b"new"))
-    worker.says(Said(wire.STEAL, n=9, location=b"w"))
+    assert worker.steals(b"w", 9) == [b"u", b"new"]
     room.fail()
-    room.recover()
     (refused,) = guest.hears()
     assert refused.type == wire.ERROR
-    (answer,) = worker.hears()
-    assert [stolen.name for stolen in answer.tasks] == [b"u"]
+    room.recover()
+    assert worker.completes(b"w", b"u", b"new") == Said(wire.NOT_FOUND, (SaidTask(b"new", b""),))
+    assert room.done() == [b"u"]
+    assert guest.creates(b"new") == OK
+    assert worker.steals(b"w", 9) == [b"new"]
+    assert worker.completes(b"w", b"new") == OK
 
 
 def test_a_door_in_memory_goes_on_while_the_store_fails() -> None:
@@ -344,3 +348,19 @@ def test_a_transfer_whose_own_tasks_wait_for_each_other_is_refused_and_all_can_b
     while stolen := guest.steals(b"w", 9):
         assert guest.completes(b"w", *stolen) == OK
     assert sorted(room.done()) == [b"a", b"b", b"ready"]
+
+
+def test_a_hall_whose_store_is_slow_waits_for_it_and_does_not_turn_in_circles() -> None:
+    room, guest = held_room()
+    room.guest().says(create(b"busy"))
+    assert guest.steals(b"w") == [b"u"]
+    for _ in range(100):
+        deadline_us = room.engine.next_deadline()
+        if not 0 < deadline_us <= room.now_us + SECOND_US:
+            break
+        room.now_us = max(room.now_us, deadline_us)
+        room.begin()
+        room.end()
+    else:
+        raise AssertionError("a deadline that has passed comes again and again")
+    room.commit()

@@ -9,7 +9,7 @@ from dwork_said import Said, SaidTask
 from dwork_session_room import EXIT, NOT_FOUND, OK, Guest, Room, create, room_with_a_held_task, task
 
 from hiringhall.core.jobs import LEASED, QUEUED, Terms
-from hiringhall.core.limits import SECOND_US
+from hiringhall.core.limits import SECOND_US, Limits
 from hiringhall.core.peer import Peer
 from hiringhall.dialects.dwork import wire
 from hiringhall.dialects.dwork.door import DworkOptions
@@ -101,6 +101,18 @@ def test_a_task_that_is_created_again_can_name_successors() -> None:
     assert room.waits_for(b"b") == [b"a"]
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_tasks_that_are_created_again_together_can_wait_for_each_other(turned: bool) -> None:
+    for tasks in ((task(b"a"), task(b"b", b"a")), (task(b"a", succs=(b"b",)), task(b"b"))):
+        room = Room()
+        guest = room.guest()
+        guest.creates(b"a", b"b")
+        guest.steals(b"w", 2)
+        assert guest.transfers(b"w", *(reversed(tasks) if turned else tasks)) == OK
+        assert room.waits_for(b"b") == [b"a"]
+        assert guest.steals(b"w", 9) == [b"a"]
+
+
 @pytest.mark.parametrize("unknown", [b"nobody", b"others", b"idle"])
 def test_not_found_changes_nothing_at_all(unknown: bytes) -> None:
     room = Room()
@@ -161,6 +173,28 @@ def test_a_location_that_was_marked_down_is_welcome_again() -> None:
     assert guest.completes(b"w", b"a") == Said(wire.NOT_FOUND, (SaidTask(b"a", b""),))
     assert guest.steals(b"w") == [b"a"]
     assert guest.completes(b"w", b"a") == OK
+
+
+def test_idle_locations_are_forgotten_when_there_are_too_many_and_holders_never() -> None:
+    room = Room(limits=Limits(residents_max=3))
+    guest = room.guest()
+    guest.creates(b"a", b"b", b"c", b"d")
+    assert guest.steals(b"holder") == [b"a"]
+    assert guest.completes(b"holder", b"a") == OK
+    assert guest.steals(b"holder") == [b"b"]
+    for number in range(10):
+        room.wait(2 * SECOND_US)
+        name = guest.steals(b"passer-by-%d" % number)
+        assert guest.completes(b"passer-by-%d" % number, *name) == OK
+        assert guest.creates(*name) == OK
+    assert len(room.hall.residents) <= 3
+    assert guest.looks_up(b"b").location == b"holder"
+    assert guest.steals(b"x") + guest.steals(b"y") != []
+    room.wait(2 * SECOND_US)
+    guest.creates(b"e", b"f", b"g")
+    guest.steals(b"y")
+    assert "residents_max" in guest.is_refused(Said(wire.STEAL, location=b"z"))
+    assert guest.completes(b"holder", b"b") == OK
 
 
 # --- closing

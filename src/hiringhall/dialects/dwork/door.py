@@ -97,15 +97,21 @@ class DworkDoor:
             self.scheduler.depend(job, parents)
         return job
 
-    def successors(self, task: Task) -> list[Job]:
-        """The tasks that a task names as its successors, all of which can wait for it."""
+    def successors(self, task: Task, returned: list[Job] | None = None) -> list[Job]:
+        """The tasks that a task names as its successors, all of which can wait for it: now, or once those that
+        are `returned` are.
+        """
         found: list[Job] = []
         for name in task.succs or ():
             job = self.find(name)
             if job is None:
                 text = f"successor {show(name)} is not known: create it first, or let it name its predecessor"
                 raise Refusal(BAD_REQUEST, text)
-            self.scheduler.check_depend(job, (self._ref(task.name),))
+            ref = self._ref(task.name)
+            if returned is not None and job in returned:
+                self.scheduler.check_parents(job, (ref,))
+            else:
+                self.scheduler.check_depend(job, (ref,))
             found.append(job)
         return found
 

@@ -183,9 +183,10 @@ class DworkSession(Session):
                 self.send(_NOT_FOUND)
                 return
             leases.append(lease)
+        returned = [lease.job for lease in leases]
         for task, lease in zip(query.tasks, leases, strict=True):
             door.scheduler.check_parents(lease.job, door.parents(task))
-            door.successors(task)
+            door.successors(task, returned)
         jobs: list[Job] = []
         for task, lease in zip(query.tasks, leases, strict=True):
             job = lease.job

@@ -1,0 +1,127 @@
+"""The taps for PING/PONG. The protocol has no names: a worker's answer is for the one job that it has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiringhall.core.jobs import CANCELLED, DONE, FAILED
+from hiringhall.dialects.pingpong import wire
+
+from .sights import LAPSE_BOUND_US, Submit
+from .taps import Tap
+from .world import Violation
+
+if TYPE_CHECKING:
+    from hiringhall.dialects.pingpong.door import PingPongOptions
+    from hiringhall.dialects.session import Session
+
+    from .laws import Laws
+    from .sights import Holding
+
+
+class WorkerTap(Tap):
+    """A worker at the backend."""
+
+    def __init__(self, number: int, session: Session, laws: Laws, options: PingPongOptions) -> None:
+        super().__init__(number, session, laws)
+        self._options = options
+        self._job_id = 0
+        """What it was sent and has not answered for; 0: nothing."""
+        self._holding: Holding | None = None
+        """Of that job."""
+        self._alive_us = 0
+        """When it last said PING."""
+        self._pings = 0
+        """Those not yet answered."""
+        self.able[options.queue] = 0
+
+    def heard(self, data: bytes) -> None:
+        super().heard(data)
+        self.note(f"-> {data[:60]!r}")
+        if data == wire.PING:
+            self._pings += 1
+            self._alive_us = self.laws.now_us
+            return
+        job_id = self._job_id
+        self._job_id = 0
+        if not job_id:
+            return
+        error = wire.parse_error(data)
+        if data == wire.READY:
+            self.laws.released(self, job_id)
+        elif error is not None and wire.failure_number(error[0]):
+            self.laws.failed(self, job_id)
+        else:
+            self.laws.finished(self, job_id, data)
+
+    def said(self, data: bytes) -> None:
+        self.note(f"<- {data[:60]!r}")
+        laws = self.laws
+        if data == wire.PONG:
+            self._pings -= 1
+            if self._pings < 0:
+                raise Violation("order", f"c{self.number} is told PONG and said no PING")
+            return
+        options = self._options
+        if self._job_id and self._alive_us < self._taken_away_us() + options.job_timeout_us:
+            raise Violation("one job", f"c{self.number} is sent a job and has not answered for another")
+        if self.heard_us + options.expire_us <= laws.now_us:
+            raise Violation("expired", f"c{self.number} is sent a job after too much silence")
+        job_id = laws.id_of(data)
+        submit = laws.submits.get(data)
+        self.silence_us = 0
+        if submit is not None and not submit.lease_us:
+            self.silence_us = options.job_timeout_us + options.expire_us
+        laws.assigned(self, job_id, options.queue, data)
+        self._job_id = job_id
+        self._holding = laws.see(job_id).holding
+
+    def _taken_away_us(self) -> int:
+        """When the job was taken from it, at the earliest."""
+        holding = self._holding
+        assert holding is not None
+        return holding.until_us - LAPSE_BOUND_US if holding.until_us else holding.since_us
+
+
+class ClientTap(Tap):
+    """One request at the frontend, or several one after the other."""
+
+    def __init__(self, number: int, session: Session, laws: Laws, options: PingPongOptions) -> None:
+        super().__init__(number, session, laws)
+        self._options = options
+        self.request: Submit | None = None
+        """What is not yet answered."""
+
+    def heard(self, data: bytes) -> None:
+        super().heard(data)
+        self.note(f"-> {data[:60]!r}")
+        options = self._options
+        self.request = Submit(
+            self,
+            options.queue,
+            b"",
+            data,
+            watched=True,
+            durable=options.durable,
+            detached=options.durable,
+            losses_max=options.losses_max,
+            lease_us=options.job_timeout_us,
+        )
+        self.laws.submitted(self.request)
+
+    def said(self, data: bytes) -> None:
+        self.note(f"<- {data[:60]!r}")
+        request = self.request
+        if request is None:
+            raise Violation("order", f"c{self.number} is answered and asked for nothing")
+        self.request = None
+        error = wire.parse_error(data)
+        if error is not None and error[0] in wire.REASONS:
+            return
+        job_id = self.laws.find_id(request.payload)
+        if job_id:
+            state = DONE
+            if error is not None:
+                state = CANCELLED if error[0] == wire.CANCELLED else FAILED
+            self.laws.watching(self, job_id)
+            self.laws.told_end(self, job_id, state, data)

@@ -1,0 +1,151 @@
+"""Bugs for the laws to find in the ZeroMQ dialects, in the peers' own state machine, and in what is kept for them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from hiringhall.core import ledger
+from hiringhall.core.jobs import QUEUED
+from hiringhall.core.leasing import Leasing
+from hiringhall.core.scheduler import Scheduler
+from hiringhall.dialects.dwork import wire as dwork_wire
+from hiringhall.dialects.dwork.door import DworkDoor
+from hiringhall.dialects.dwork.session import DworkSession
+from hiringhall.dialects.pingpong import wire as pingpong_wire
+from hiringhall.dialects.pingpong.session import WorkerSession
+from hiringhall.dialects.wmp.door import WmpDoor
+from hiringhall.dialects.wmp.session import WmpSession
+from hiringhall.peers.wmp.crew import Crew
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """Do nothing where something must be done."""
+
+
+# --- dwork
+
+
+def _nobody(job: Any) -> bytes:
+    return b""
+
+
+def _restore_nobodys(self: Scheduler, job: Any, holder: bytes) -> None:
+    job.state = QUEUED
+    self._enqueue(job, front=False)
+
+
+def _confirm_at_once(self: DworkSession, jobs: list[Any]) -> None:
+    self.send(dwork_wire.encode(dwork_wire.OK))
+
+
+def _lease_of_any_location(self: DworkSession, worker: Any, name: bytes) -> Any:
+    job = self.door.find(name)
+    return job.lease if job is not None else None
+
+
+def _transfer_one_by_one(self: DworkSession, query: Any) -> None:
+    worker = self._known_location(query)
+    for task in query.tasks:
+        lease = self._lease(worker, task.name)
+        if lease is None:
+            self.send(dwork_wire.encode(dwork_wire.NOT_FOUND))
+            return
+        self.door.scheduler.defer(lease, self.door.parents(task))
+    self.send(dwork_wire.encode(dwork_wire.OK))
+
+
+def _retire_but_for_one(self: Leasing, worker: Any) -> None:
+    for lease in list(worker.leases.values())[1:]:
+        self.release(lease)
+
+
+def _join_another_doors(self: DworkDoor, task: Any) -> Any:
+    job = self.find(task.name)
+    if job is None:
+        return _CREATE(self, task)
+    self.scheduler.depend(job, self.parents(task))
+    return job
+
+
+# --- PING/PONG
+
+
+def _receive_ping_as_credit(self: WorkerSession, data: bytes) -> None:
+    _RECEIVE(self, data)
+    if data == pingpong_wire.PING and self.worker is not None:
+        self._stand_ready(self.worker)
+
+
+def _receive_ready_as_ping(self: WorkerSession, data: bytes) -> None:
+    worker = self.worker
+    if data == pingpong_wire.READY and worker is not None and worker.leases:
+        self._hall.beat(worker)
+    else:
+        _RECEIVE(self, data)
+
+
+def _stand_ready_for_ever(self: WorkerSession, worker: Any) -> None:
+    _STAND_READY(self, worker)
+    self._hall.expect(worker, 0)
+
+
+# --- WMP
+
+
+def _wake_the_herd(self: Leasing, queue: Any) -> None:
+    _MATCH(self, queue)
+    while queue.ready and queue.sleepers:
+        worker, _ = queue.sleepers.popitem()
+        self._wake(worker, queue)
+
+
+def _take_ready_again(self: WmpSession, message: Any) -> None:
+    if self.worker is not None and self.worker.waking is not None:
+        self._hall.sleep(self.worker)
+    _TAKE_READY(self, message)
+
+
+def _lease_of_any_attempt(self: WmpDoor, name: bytes) -> Any:
+    job = self.hall.jobs.get(int(name.partition(b"-")[0]))
+    return job.lease if job is not None else None
+
+
+def _give_for_ever(self: WmpDoor, path: Any, name: bytes, queues: list[Any]) -> Any:
+    lease = _GIVE(self, path, name, queues)
+    if lease is not None:
+        self.hall.expect(lease.worker, 0)
+    return lease
+
+
+def _tick_locked(self: Crew, now_us: int) -> list[Any]:
+    self._locks_due.due(now_us)
+    return _TICK(self, now_us)
+
+
+_CREATE = DworkDoor.create
+_RECEIVE = WorkerSession.receive
+_STAND_READY = WorkerSession._stand_ready
+_MATCH = Leasing._match
+_TAKE_READY = WmpSession._take_ready
+_GIVE = WmpDoor.give
+_TICK = Crew.tick
+
+BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
+    "assignment not stored": (ledger, "_holder", _nobody),
+    "recovery forgets who has what": (Scheduler, "_restore_lease", _restore_nobodys),
+    "Create confirmed before commit": (DworkSession, "_confirm", _confirm_at_once),
+    "Create that joins makes nothing lasting": (DworkDoor, "create", _join_another_doors),
+    "Complete by another location": (DworkSession, "_lease", _lease_of_any_location),
+    "Transfer that is NotFound changes something": (DworkSession, "_transfer", _transfer_one_by_one),
+    "Exit keeps a task": (Leasing, "retire", _retire_but_for_one),
+    "further parents ignored": (Scheduler, "depend", _nothing),
+    "PING is a second credit": (WorkerSession, "receive", _receive_ping_as_credit),
+    "READY gives nothing back": (WorkerSession, "receive", _receive_ready_as_ping),
+    "silent worker stays ready": (WorkerSession, "_stand_ready", _stand_ready_for_ever),
+    "owed answer forgotten": (WorkerSession, "revoked", _nothing),
+    "whole herd woken": (Leasing, "_match", _wake_the_herd),
+    "READY remembered twice": (WmpSession, "_take_ready", _take_ready_again),
+    "DONE of an earlier attempt": (WmpDoor, "find_lease", _lease_of_any_attempt),
+    "job given for ever": (WmpDoor, "give", _give_for_ever),
+    "slot stays locked": (Crew, "tick", _tick_locked),
+}

@@ -1,0 +1,155 @@
+"""The tap for paths to WMP workers, and the hands that hold what was given away along them.
+
+A job's name in TAKE begins with its id. Whoever names it speaks for the one who has it, by whatever path.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from hiringhall.dialects.wmp import wire
+from hiringhall.dialects.wmp.door import token
+
+from .taps import Holder, Tap
+from .world import Violation
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Lease
+    from hiringhall.dialects.session import Session
+    from hiringhall.dialects.wmp.door import WmpOptions
+
+    from .laws import Laws
+
+
+class HandHolder(Holder):
+    """Whoever has the job that one TAKE gave."""
+
+    def __init__(self, path: PathTap, name: bytes, lease_us: int) -> None:
+        super().__init__(path.number, path.laws)
+        self.able = path.able
+        self.name = name
+        self.job_id = int(name.partition(b"-")[0])
+        self.silence_us = lease_us
+
+    def has(self, lease: Lease) -> bool:
+        return token(lease) == self.name
+
+
+class PathTap(Tap):
+    """One path."""
+
+    def __init__(
+        self, number: int, session: Session, laws: Laws, options: WmpOptions, wake_us: int
+    ) -> None:
+        super().__init__(number, session, laws)
+        self._options = options
+        self._wake_us = wake_us
+        self._gives: deque[bytes] = deque()
+        """Roles that it asked a job of, and has not been answered."""
+        self.woken_for = b""
+
+    @property
+    def waking(self) -> bool:
+        """A WAKE is not yet answered, and may still be."""
+        return self.woken_us > 0 and self.woken_us + self._wake_us > self.laws.now_us and not self._silent
+
+    @property
+    def _silent(self) -> bool:
+        return self.heard_us + self._options.expire_us <= self.laws.now_us
+
+    def _forget_if_silent(self) -> None:
+        if self._silent:
+            self.abilities.clear()
+            self.awake()
+
+    def heard(self, data: bytes) -> None:
+        self._forget_if_silent()
+        super().heard(data)
+        self.note(f"-> {data[:90]!r}")
+        message = wire.parse_body(data)
+        if message.command == wire.READY:
+            self._ready(message)
+        elif message.command == wire.GIVE:
+            self._gives.append(message.first(b"role"))
+            self.awake()
+        elif message.first(b"manager") == self._options.manager:
+            hand = self.laws.hands.get(message.first(b"job"))
+            if hand is not None and message.command == wire.DONE:
+                self._done(hand, message)
+            elif hand is not None:
+                hand.heard_us = self.laws.now_us
+
+    def _ready(self, message: wire.Message) -> None:
+        if self.waking:
+            return
+        roles = message.every(b"role")
+        self.abilities = {role: 0 for role in roles}
+        for role in roles:
+            self.able[role] = 0
+        self.sleeps()
+
+    def _done(self, hand: HandHolder, message: wire.Message) -> None:
+        laws = self.laws
+        del laws.hands[hand.name]
+        status = message.first(b"status") or b"ok"
+        if status == b"ok":
+            laws.finished(hand, hand.job_id, message.payload)
+        elif status == b"failed":
+            laws.failed(hand, hand.job_id)
+        else:
+            laws.released(hand, hand.job_id)
+
+    def said(self, data: bytes) -> None:
+        self.note(f"<- {data[:90]!r}")
+        message = wire.parse_body(data)
+        if message.first(b"manager") != self._options.manager:
+            raise Violation("identity", f"c{self.number} is not told who its manager is")
+        command = message.command
+        if command == wire.WAKE:
+            self._woken(message.first(b"role"))
+        elif command == wire.TAKE:
+            self._answered(message.first(b"role"))
+            self._given(message)
+        elif command == wire.NO:
+            self._answered(message.first(b"role"))
+            if self.abilities:
+                self.sleeps()
+        elif command == wire.CANCEL:
+            self._cancelled(message.first(b"job"))
+        else:
+            raise Violation("wire", f"c{self.number} is told {command!r}, which is a worker's word")
+
+    def _woken(self, role: bytes) -> None:
+        self._forget_if_silent()
+        if self.waking:
+            raise Violation("doubled", f"c{self.number} is woken and has not answered for another time")
+        if not self.asleep:
+            raise Violation("ready", f"c{self.number} is woken and is not ready")
+        if role not in self.abilities:
+            raise Violation("ability", f"c{self.number} is woken for {role!r}, which it cannot do")
+        self.awake(self.laws.now_us)
+        self.woken_for = role
+
+    def _answered(self, role: bytes) -> None:
+        if not self._gives:
+            raise Violation("order", f"c{self.number} is told TAKE or NO and said no GIVE")
+        wanted = self._gives.popleft()
+        if wanted and wanted != role:
+            raise Violation("order", f"c{self.number} asked for {wanted!r} and is told of {role!r}")
+
+    def _given(self, message: wire.Message) -> None:
+        name = message.first(b"job")
+        hand = HandHolder(self, name, self._options.lease_us)
+        if name in self.laws.hands:
+            raise Violation("identity", f"{name!r} is given a second time")
+        self.laws.hands[name] = hand
+        self.laws.assigned(hand, hand.job_id, message.first(b"role"), message.payload)
+
+    def _cancelled(self, name: bytes) -> None:
+        """Who is told to stop has not got the job any more."""
+        hand = self.laws.hands.get(name)
+        sight = self.laws.sights.get(hand.job_id) if hand is not None else None
+        holding = sight.holding if sight is not None else None
+        if holding is not None and holding.tap is hand and not holding.doubtful:
+            raise Violation("cancel", f"c{self.number} is to stop {name!r} and has it")
