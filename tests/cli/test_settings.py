@@ -159,6 +159,7 @@ def test_a_variable_nobody_knows_is_a_warning_because_platforms_make_such() -> N
 
 # --- what is wrong
 
+DIALECTS = 'one of "gearman", "dwork", "pingpong", "wmp"'
 REMEDY = (
     "can be reached from other machines: give the door tls with verify_client, listen on 127.0.0.1 or [::1], "
     "or set insecure = true if everyone who reaches it may use it"
@@ -228,16 +229,15 @@ FILE_PROBLEMS = [
     ("door = []", "hall.toml: door: write each door as a table of its own, headed [[door]]"),
     (
         "[[door]]",
-        'hall.toml: door[0].dialect: is missing; it takes one of "gearman", "dwork", "pingpong", "wmp"',
+        "hall.toml: door[0].dialect: is missing; it takes " + DIALECTS,
     ),
     (
         "[[door]]\nlease_s = 5",
-        'hall.toml: door[0].dialect: is missing; it takes one of "gearman", "dwork", "pingpong", "wmp"',
+        "hall.toml: door[0].dialect: is missing; it takes " + DIALECTS,
     ),
     (
         '[[door]]\ndialect = "german"',
-        'hall.toml: door[0].dialect: "german" is not allowed; it takes one of "gearman", "dwork", "pingpong", "wmp"; '
-        "did you mean gearman?",
+        f'hall.toml: door[0].dialect: "german" is not allowed; it takes {DIALECTS}; did you mean gearman?',
     ),
     (
         '[[door]]\ndialect = "gearman"\nleese_s = 5',
