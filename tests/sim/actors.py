@@ -27,6 +27,7 @@ class Town:
         """Ids of jobs that somebody was told: liars and meddlers use them."""
         self.calm = False
         """The second phase: nobody starts anything new."""
+        self.locations: list[bytes] = []
         self.dead: list[bytes] = []
         """Locations whose workers are gone, for somebody to see to."""
         self._last_tag = 0

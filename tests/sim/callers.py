@@ -1,4 +1,4 @@
-"""Whoever comes by ZeroMQ: has a line, is killed or falls silent, and comes back under the same name or another."""
+"""Whoever comes by ZeroMQ: has a line, is killed or stands still, and comes back under the same name or not."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from .pingpongactors import PingPongClient, PingPongWorker
 from .pingpongtap import ClientTap
 from .post import Post
 from .wmpactors import WmpDevice, WmpWorker
+from .wmpmanager import WmpManager
 from .world import SECOND, Violation
 from .zmqdoors import ZmqDoors
 
@@ -33,6 +34,7 @@ class Crowd:
         )
         self.passing: list[Caller] = []
         self.crews: list[WmpWorker] = []
+        self.other: WmpManager | None = None
 
     def come(self) -> None:
         random = self.world.random
@@ -53,11 +55,13 @@ class Crowd:
                 kind = random.choice(pingpongactors.KINDS)
                 self.passing.append(PingPongWorker(town, post, f"{number}", kind))
         if "wmp" in self.dialects:
-            device = WmpDevice(town, post, "0") if self.world.chance(0.4) else None
+            self.other = WmpManager(town, post) if self.world.chance(0.4) else None
+            device = WmpDevice(town, post, "0", self.other) if self.world.chance(0.4) else None
             for number in range(random.choice((1, 2) if few else (1, 2, 3))):
                 kind = random.choice(wmpactors.KINDS)
                 behind = device if self.world.chance(0.5) else None
-                crew = WmpWorker(town, post, f"{number}", kind, self.run.some_queues(), behind)
+                queues = self.run.some_queues()
+                crew = WmpWorker(town, post, f"{number}", kind, queues, self.other, behind)
                 self.passing.append(crew)
                 self.crews.append(crew)
 
@@ -77,13 +81,19 @@ class Crowd:
             # It is not to say PING for a minute only because some job is due then.
             worker.later(2 * SECOND, worker.leave)
         if "wmp" in self.dialects:
-            self.crews.append(WmpWorker(town, post, "helper", "honest", town.queues))
+            self.crews.append(WmpWorker(town, post, "helper", "honest", town.queues, self.other))
 
     def part(self) -> None:
         """All is done: nobody has anything left, or waits for anything."""
         self.world.run(self.world.now_us + SECOND)
+        if self.other is not None:
+            self.other.check_idle()
         for crew in self.crews:
             crew.check_free()
-        for tap in self.run.laws.taps.values():
-            if isinstance(tap, ClientTap) and tap.request is not None:
+        laws = self.run.laws
+        for tap in laws.taps.values():
+            if not isinstance(tap, ClientTap) or tap.request is None:
+                continue
+            # A dwork worker may have given it back, to wait for a task that never comes.
+            if laws.find_id(tap.request.payload) not in self.run.hall.scheduler.jobs:
                 raise Violation("one end", f"c{tap.number} never got an answer")

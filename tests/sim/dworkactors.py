@@ -124,6 +124,7 @@ class DworkConsumer(Dworker):
         super().__init__(town, post, f"{kind} consumer {name}")
         self.kind = kind
         self.location = f"{kind}-{name}".encode()
+        town.locations.append(self.location)
         self.tasks: list[tuple[bytes, bytes]] = []
         """Names and payloads."""
         self._pause_us = 50 * MS
@@ -205,7 +206,7 @@ class DworkConsumer(Dworker):
         again()
 
     def _return_some(self) -> None:
-        """Give a task back, perhaps to wait for another; or one that is not its own, and then nothing happens."""
+        """Give a task back, perhaps to wait for another; with one that is not its own nothing may happen."""
         random = self.world.random
         names = [random.choice(self.tasks)[0]]
         if self.world.chance(0.3):
@@ -236,8 +237,11 @@ class DworkSupervisor(Dworker):
         self._look()
 
     def _look(self) -> None:
+        random = self.world.random
         if self.town.dead:
             self._dismiss(self.town.dead.pop(0))
+        elif self.town.locations and not self.town.calm and random.random() < 0.2:
+            self._dismiss(random.choice(self.town.locations))
         else:
             self.later(200 * MS, self._look)
 

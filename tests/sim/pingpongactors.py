@@ -56,7 +56,7 @@ class PingPongWorker(Caller):
         if self.kind == "flapping" and not self.town.calm and self.world.chance(0.1) and self.line is not None:
             self.line.flap()
         if self.kind == "silent" and not self.town.calm and self.world.chance(0.25):
-            self.freeze(self.world.random.randrange(self.world.random.choice((450 * MS, 1500 * MS))))
+            self.freeze(self.world.random.choice((300 * MS, 420 * MS, 1500 * MS)))
         self.send(b"", wire.PING)
 
     def listen(self, frames: list[bytes]) -> None:

@@ -31,6 +31,9 @@ class WorkerTap(Tap):
         """Of that job."""
         self._alive_us = 0
         """When it last said PING."""
+        self._known = False
+        """It has said READY or answered: whatever it has, the hall sent it. One that has only said PING may
+        have a job of a hall that died, and its first answer may be for that."""
         self._pings = 0
         """Those not yet answered."""
         self.able[options.queue] = 0
@@ -42,10 +45,13 @@ class WorkerTap(Tap):
             self._pings += 1
             self._alive_us = self.laws.now_us
             return
+        known, self._known = self._known, True
         job_id = self._job_id
         self._job_id = 0
         if not job_id:
             return
+        if not known:
+            self.laws.see(job_id).mixed_up[data] = None
         error = wire.parse_error(data)
         if data == wire.READY:
             self.laws.released(self, job_id)

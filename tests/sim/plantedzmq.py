@@ -1,4 +1,4 @@
-"""Bugs for the laws to find in the ZeroMQ dialects, in the peers' own state machine, and in what is kept for them."""
+"""Bugs for the laws to find in the ZeroMQ dialects, in what is kept for them, and in a peer's state machine."""
 
 from __future__ import annotations
 

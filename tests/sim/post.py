@@ -119,7 +119,7 @@ class Line:
             self._push(frames)
 
     def cut_off(self) -> None:
-        """The hall has died: what it has not read is lost; what it sent still comes, until there is a new one."""
+        """The hall has died: what it has not read is lost; what it sent comes until there is a new one."""
         self._connected = False
         self._inward += 1
 

@@ -1,7 +1,7 @@
 """A ZeroMQ door in memory, by the rules of the transport: a session for each way back to a peer.
 
-A message that comes by a new way makes a session; one that does no work and waits for nothing may be forgotten; a
-peer that cannot be sent to is parted after the turn, and what it was given in that turn is next again.
+A message that comes by a new way makes a session; one that does no work and waits for nothing may be
+forgotten; a peer that cannot be sent to is parted after the turn, and what it was given in that turn is next.
 """
 
 from __future__ import annotations

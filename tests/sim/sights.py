@@ -114,6 +114,8 @@ class Sight:
         """The pause after a failure."""
         self.results: dict[bytes, None] = {}
         """What those who had it at the time sent as its result."""
+        self.mixed_up: dict[bytes, None] = {}
+        """Results that may have been made for another job, by no fault of the hall."""
         self.succeeded = False
         """A result may have counted."""
         self.succeeded_surely = False

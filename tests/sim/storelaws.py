@@ -115,7 +115,9 @@ class Mirror:
             lease = scheduler.jobs[job_id].lease
             resident = lease.worker.name if lease is not None and lease.worker.resident is not None else b""
             if resident != self.live[job_id].holder:
-                raise Violation("holder", f"{job_id} is {resident!r}'s, and {self.live[job_id].holder!r}'s on disk")
+                raise Violation(
+                    "holder", f"{job_id} is {resident!r}'s, and {self.live[job_id].holder!r}'s on disk"
+                )
         if len(durable) != len(self.live):
             missing = [job_id for job_id in self.live if job_id not in scheduler.jobs]
             raise Violation("missing", f"jobs {missing} are live on disk and not in the hall")

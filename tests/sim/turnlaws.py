@@ -140,9 +140,4 @@ def _waited(laws: Laws, job: Job) -> bool:
 def _returned(laws: Laws, job: Job) -> bool:
     """The job came back from a worker before this turn."""
     sight = laws.sights.get(job.id)
-    return (
-        sight is not None
-        and 0 < sight.returned_us < laws.now_us
-        and not sight.retried
-        and not sight.tangled
-    )
+    return sight is not None and 0 < sight.returned_us < laws.now_us and not sight.retried and not sight.tangled

@@ -1,4 +1,4 @@
-"""Workers of WMP with several slots, and the devices between them and the hall: the peers' own state machines."""
+"""Workers of WMP with several slots, and a device between them and the hall: the peers' own state machines."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 
     from .actors import Town
     from .post import Post
+    from .wmpmanager import WmpManager
 
 KINDS: Final = ("honest", "honest", "slow", "crashing", "silent", "failing", "fickle", "flapping")
 LOCK_US: Final = 150 * MS
+HALL: Final = 0
+OTHER: Final = 1
+"""The links of a worker, and the hops of a device."""
 
 
 class WmpDevice(Caller):
@@ -27,12 +31,15 @@ class WmpDevice(Caller):
 
     door = "wmp"
 
-    def __init__(self, town: Town, post: Post, name: str) -> None:
+    def __init__(self, town: Town, post: Post, name: str, other: WmpManager | None) -> None:
         super().__init__(town, post, f"device {name}")
         self.below: dict[bytes, WmpWorker] = {}
+        self.other = other
 
     def started(self) -> None:
-        self._relay = Relay([b"m"])
+        self._relay = Relay([b"m", b"o"] if self.other is not None else [b"m"])
+        if self.other is not None:
+            self.other.below[self.name.encode()] = lambda frames: self._pass_down(OTHER, frames)
         if not self.town.calm and self.world.chance(0.5):
             self.later(self.world.random.randrange(2 * SECOND), self.die)
 
@@ -40,10 +47,16 @@ class WmpDevice(Caller):
         """A worker sends something."""
         if self.line is not None:
             for forward in self._relay.from_below([worker, *frames]):
-                self.send(*forward.frames)
+                if forward.hop == HALL:
+                    self.send(*forward.frames)
+                elif self.other is not None:
+                    self.other.raise_up(self.name.encode(), forward.frames)
 
     def listen(self, frames: list[bytes]) -> None:
-        for forward in self._relay.from_manager(0, frames):
+        self._pass_down(HALL, frames)
+
+    def _pass_down(self, manager: int, frames: list[bytes]) -> None:
+        for forward in self._relay.from_manager(manager, frames):
             worker = self.below.get(forward.frames[0])
             if forward.hop == BELOW and worker is not None and not self.world.chance(self.post.lose):
                 worker.arrives(forward.frames[1:])
@@ -55,9 +68,17 @@ class WmpWorker(Caller):
     door = "wmp"
 
     def __init__(
-        self, town: Town, post: Post, name: str, kind: str, queues: list[bytes], device: WmpDevice | None = None
+        self,
+        town: Town,
+        post: Post,
+        name: str,
+        kind: str,
+        queues: list[bytes],
+        other: WmpManager | None = None,
+        device: WmpDevice | None = None,
     ) -> None:
         super().__init__(town, post, f"{kind} wmp worker {name}")
+        self.other = other if device is None else None
         self.kind = kind
         self.queues = queues
         self.capacity = self.world.random.choice((1, 2, 4))
@@ -67,21 +88,30 @@ class WmpWorker(Caller):
         self._orders: dict[Order, None] = {}
 
     def connect(self) -> None:
+        identity = self.name.encode()
         if self.device is None:
             super().connect()
         else:
-            self.device.below[self.name.encode()] = self
+            self.device.below[identity] = self
+        if self.other is not None:
+            self.other.below[identity] = self._hear_other
 
-    def send(self, *frames: bytes) -> None:
-        if self.device is None:
-            super().send(*frames)
+    def _send_by(self, link: int, frames: list[bytes]) -> None:
+        if link == OTHER and self.other is not None:
+            self.other.raise_up(self.name.encode(), frames)
+        elif self.device is None:
+            self.send(*frames)
         elif not self.world.chance(self.post.lose):
-            self.device.raise_up(self.name.encode(), list(frames))
+            self.device.raise_up(self.name.encode(), frames)
 
     def arrives(self, frames: list[bytes]) -> None:
         """By way of a device."""
         if self.crew is not None:
             self._arrived(self._socket, frames)
+
+    def _hear_other(self, frames: list[bytes]) -> None:
+        if self.crew is not None:
+            self._do(self.crew.heard(OTHER, frames, self.world.now_us))
 
     def started(self) -> None:
         terms = CrewTerms(
@@ -92,25 +122,27 @@ class WmpWorker(Caller):
             ready_max_us=800 * MS,
         )
         costs = {queue: self.world.random.randrange(1, self.capacity + 1) for queue in self.queues}
-        self.crew = Crew(1, costs, terms)
+        self.crew = Crew(1 if self.other is None else 2, costs, terms)
         self._orders = {}
         self._timer_us = None
         self._do(self.crew.start(self.world.now_us))
 
     def die(self) -> None:
         self.crew = None
+        if self.other is not None:
+            del self.other.below[self.name.encode()]
         super().die()
 
     def listen(self, frames: list[bytes]) -> None:
         assert self.crew is not None
-        self._do(self.crew.heard(0, frames, self.world.now_us))
+        self._do(self.crew.heard(HALL, frames, self.world.now_us))
 
     def _do(self, effects: Iterable[Effect]) -> None:
         crew = self.crew
         assert crew is not None
         for effect in effects:
             if isinstance(effect, Send):
-                self.send(*effect.frames)
+                self._send_by(effect.link, effect.frames)
             elif isinstance(effect, Start):
                 self._start(effect.order)
             else:

@@ -39,9 +39,7 @@ class HandHolder(Holder):
 class PathTap(Tap):
     """One path."""
 
-    def __init__(
-        self, number: int, session: Session, laws: Laws, options: WmpOptions, wake_us: int
-    ) -> None:
+    def __init__(self, number: int, session: Session, laws: Laws, options: WmpOptions, wake_us: int) -> None:
         super().__init__(number, session, laws)
         self._options = options
         self._wake_us = wake_us
@@ -84,7 +82,7 @@ class PathTap(Tap):
         if self.waking:
             return
         roles = message.every(b"role")
-        self.abilities = {role: 0 for role in roles}
+        self.abilities = dict.fromkeys(roles, 0)
         for role in roles:
             self.able[role] = 0
         self.sleeps()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pytest
 from dwork_peer import Asker
@@ -15,8 +14,6 @@ from hiringhall.dialects.dwork import wire
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-LEISURE_S: Final = 0.2
 
 
 @pytest.fixture
@@ -34,18 +31,12 @@ def end(hall: HallProcess, way: str) -> None:
     hall.start()
 
 
-def let_it_rest() -> None:
-    """A hall that has committed nothing for a while is at leisure: it answers a Steal after the commit."""
-    threading.Event().wait(LEISURE_S)
-
-
 @pytest.mark.parametrize("way", ["kill", "drain"])
 def test_what_a_location_was_given_is_its_own_after_the_hall_came_back(hall: HallProcess, way: str) -> None:
     for number in range(5):
         names = [b"%d-%d" % (number, count) for count in range(20)]
         with Asker(hall.address) as asker:
             asker.create([(name, ()) for name in names])
-            let_it_rest()
             kind, stolen = asker.steal(b"owner", 10)
         assert (kind, stolen) == (wire.TRANSFER, names[:10])
         end(hall, way)
@@ -59,26 +50,6 @@ def test_what_a_location_was_given_is_its_own_after_the_hall_came_back(hall: Hal
     rows = hall.history()
     assert len(rows) == 100
     assert {(row.state, row.attempts, row.losses) for row in rows} == {(DONE, 1, 0)}
-
-
-def test_what_a_busy_hall_had_just_given_is_its_owners_or_ready_again(hall: HallProcess) -> None:
-    for number in range(5):
-        names = [b"%d-%d" % (number, count) for count in range(20)]
-        with Asker(hall.address) as asker:
-            asker.create([(name, ()) for name in names])
-            assert asker.steal(b"owner", 10)[1] == names[:10]
-        hall.kill()
-        hall.start()
-        with Asker(hall.address) as asker:
-            ready, waiting, assigned = asker.status()
-            assert (ready + assigned, waiting) == (20, 0)
-            assert assigned in (0, 10), "what one Steal gave is stored together"
-            lost = asker.complete(b"owner", names[:10])
-            assert lost == (names[:10] if assigned == 0 else [])
-            assert asker.steal(b"heir", 100)[1] == (names if lost else names[10:])
-            assert asker.complete(b"heir", names) == (names[:10] if not lost else [])
-            assert asker.status() == (0, 0, 0)
-    assert len(hall.history()) == 100
 
 
 def test_what_was_completed_before_a_kill_stays_so(hall: HallProcess) -> None:

@@ -79,8 +79,8 @@ def test_many_peers_at_once() -> None:
 
 
 def test_one_turn_takes_in_no_more_than_its_share() -> None:
-    """All of it has come before the door may look, so that without a bound one turn would take it all. Two looks,
-    of which the descriptor asks for one and the door itself for the other, may fall into one turn.
+    """All of it has come before the door may look, so that without a bound one turn would take it all. Two
+    looks, of which the descriptor asks for one and the door itself for the other, may fall into one turn.
     """
     count = 5 * MESSAGES_MAX
 

@@ -1,5 +1,5 @@
-"""Peers at a ZeroMQ door who come, fall silent, vanish or take nothing: the table of sessions stays bounded, those
-who work or wait stay in it, and what could not be said to somebody was never given to him.
+"""Peers at a ZeroMQ door who come, fall silent, vanish or take nothing: the table of sessions stays bounded,
+those who work or wait stay in it, and what could not be said to somebody was never given to him.
 """
 
 from __future__ import annotations
