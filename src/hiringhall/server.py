@@ -379,8 +379,12 @@ def curve_keys(curve: CurveSettings, where: str) -> Curve:
         _, secret_key = zmq.auth.load_certificate(curve.certificate)
     except (OSError, ValueError) as error:
         raise HallError(f"{where}: {curve.certificate} cannot be used: {error}") from error
-    if secret_key is None:
+    if not secret_key:
         raise HallError(f"{where}: {curve.certificate} has no secret key; name the .key_secret file")
+    try:
+        zmq.curve_public(secret_key)
+    except (zmq.ZMQError, ValueError) as error:
+        raise HallError(f"{where}: {curve.certificate} has no secret key of 40 characters in Z85") from error
     return Curve(secret_key, frozenset(key.encode() for key in curve.clients))
 
 

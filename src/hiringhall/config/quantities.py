@@ -5,6 +5,7 @@ itself again (`text`). A value that cannot be read raises ValueError.
 """
 
 import ipaddress
+import json
 import re
 from collections.abc import Mapping
 from typing import ClassVar, Final, Self
@@ -149,7 +150,7 @@ class Words(tuple[str, ...]):
 
     @property
     def text(self) -> str:
-        return "[" + ", ".join(f'"{word}"' for word in self) + "]"
+        return "[" + ", ".join(json.dumps(word, ensure_ascii=False) for word in self) + "]"
 
 
 Quantity = Age | Size | Address | Words

@@ -5,6 +5,7 @@ about wrong settings, `hall config` and the tables in docs/configuration.md all 
 own settings are a subclass of `DoorSettings`, which the composition root names.
 """
 
+import string
 from collections.abc import Iterator
 from typing import Annotated, Literal, TypeVar
 
@@ -16,6 +17,9 @@ from hiringhall.storage.contract import Retention
 
 _LIMITS = Limits()
 _RETENTION = Retention()
+
+Z85 = frozenset(string.digits + string.ascii_letters + ".-:+=^!/*?&<>()[]{}@%$#")
+"""The characters of ZeroMQ's keys."""
 
 Storage = Literal["sqlite", "memory"]
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -150,6 +154,11 @@ class DoorSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return (self.address,)
 
     @property
+    def queues(self) -> tuple[tuple[str, str], ...]:
+        """The queues that it names: each with the setting that does."""
+        return ()
+
+    @property
     def verified(self) -> bool:
         """Only those let in by name can come in."""
         return False
@@ -232,8 +241,8 @@ class CurveSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if not self.clients:
             yield "clients", "is needed: without the public key of a client nobody could come in"
         for key in self.clients:
-            if len(key) != 40:
-                yield "clients", f'"{key}" is not a public key of 40 characters'
+            if len(key) != 40 or not Z85.issuperset(key):
+                yield "clients", f'"{key}" is not a public key of 40 characters in Z85'
 
 
 class ZmqDoorSettings(DoorSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -304,11 +313,16 @@ class Config(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def faults(self) -> Iterator[tuple[str, str]]:
         seen: dict[str, int] = {}
+        longest = int(self.limits.queue_name_bytes_max)
         for index, door in enumerate(self.door):
             for address in door.addresses:
-                first = seen.setdefault(address, index)
-                if first != index and address.port:
-                    yield f"door[{index}].address", f"{address} is taken by door[{first}]"
+                if address in seen and address.port:
+                    yield f"door[{index}].address", f"{address} is taken by door[{seen[address]}]"
+                seen.setdefault(address, index)
+            for setting, queue in door.queues:
+                if len(queue.encode()) > longest:
+                    text = f"a queue's name has at most {longest} bytes (limits.queue_name_bytes_max)"
+                    yield f"door[{index}].{setting}", f'"{queue[:40]}..." is too long: {text}'
 
 
 SectionType = TypeVar("SectionType", bound=Section)

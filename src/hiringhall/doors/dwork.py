@@ -57,6 +57,10 @@ class DworkDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unkno
         bool, Meta(description="Answer a Steal with NotFound, and not Exit, when all work is done.")
     ] = False
 
+    @property
+    def queues(self) -> tuple[tuple[str, str], ...]:
+        return (("queue", self.queue),)
+
     def options(self) -> DworkOptions:
         return DworkOptions(
             queue=self.queue.encode(),

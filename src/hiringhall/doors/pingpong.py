@@ -54,6 +54,10 @@ class PingPongDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_un
     def addresses(self) -> tuple[Address, ...]:
         return (self.address, self.frontend)
 
+    @property
+    def queues(self) -> tuple[tuple[str, str], ...]:
+        return (("queue", self.queue),)
+
     def options(self) -> PingPongOptions:
         return PingPongOptions(
             queue=self.queue.encode(),

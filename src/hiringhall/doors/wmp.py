@@ -59,9 +59,14 @@ class WmpDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unknown
             yield "roles", "is needed with managers: name the queues for which their jobs are taken"
         for manager in self.managers:
             try:
-                endpoint(manager)
+                if endpoint(manager).endswith(":0"):
+                    yield "managers", f"{manager} has no port to connect to"
             except AddressError as error:
                 yield "managers", str(error)
+
+    @property
+    def queues(self) -> tuple[tuple[str, str], ...]:
+        return tuple(("roles", role) for role in self.roles)
 
     def options(self) -> WmpOptions:
         return WmpOptions(
