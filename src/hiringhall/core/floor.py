@@ -103,6 +103,8 @@ class Floor:
         self.archive = Archive(limits)
         self.ledger = Ledger()
         self.timers = Timers()
+        self.epoch = epoch
+        """The number of this boot: 1 for a hall that was never open before."""
         self._last_id = epoch << EPOCH_SHIFT
         self._last_lease = 0
         self._last_worker = 0

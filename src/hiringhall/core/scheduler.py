@@ -328,6 +328,7 @@ class Scheduler(Leasing):
 
     def restore(self, loaded: Loaded) -> None:
         """Fill an empty hall with what the store kept."""
+        self.epoch = loaded.epoch
         self._last_id = loaded.epoch << EPOCH_SHIFT
         for end in loaded.ended:
             job = Job(end.id, self._restore_queue(end.queue), end.key, end.payload, end.terms, end.created_us)

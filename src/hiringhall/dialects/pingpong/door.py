@@ -36,9 +36,14 @@ class PingPongDoor:
             raise ValueError("a worker's and a job's timeout are longer than nothing")
         self.hall = hall
         self.options = options
+        self._opened_us = hall.now_us
         self.terms = Terms(
             durable=options.durable,
             detached=options.durable,
             losses_max=options.losses_max,
             lease_us=options.job_timeout_us,
         )
+
+    def may_have_forgotten(self) -> bool:
+        """The hall has been open before, not long ago: workers may have jobs that it knows nothing of."""
+        return self.hall.epoch > 1 and self.hall.now_us < self._opened_us + self.options.job_timeout_us

@@ -31,11 +31,15 @@ class WorkerSession(Session):
         super().__init__(caller)
         self._door = door
         self._hall = door.hall
+        self._heard = False
+        """It has said something at this door."""
         self._unsent = False
         """The latest job it was given was not sent to it, because there is no way to say it."""
         self._owes_until_us = 0
         """A job it was sent was taken from it, and it has not answered since: till then it gets no other.
-        Past this time its PINGs show that it never had the job. 0: it owes nothing."""
+        0: it owes nothing."""
+        self._doubtful = False
+        """A job may lie unread in its socket: its next PING does not prove that it has none."""
 
     def receive(self, data: bytes) -> None:
         hall = self._hall
@@ -44,13 +48,18 @@ class WorkerSession(Session):
             worker = hall.worker(self)
             worker.name = wire.identity_name(self.caller.route[0])
             hall.expect(worker, self._door.options.expire_us)
+            if not self._heard:
+                self._heard = True
+                self._doubtful = self._door.may_have_forgotten()
         hall.beat(worker)
         lease = self._lease(worker)
         if lease is not None and self._unsent:
             hall.fail(lease, FAILURE, UNSAYABLE.encode())
             lease = None
         if data == wire.PING:
-            if lease is None and hall.now_us >= self._owes_until_us:
+            if self._doubtful:
+                self._doubtful = False
+            elif lease is None and hall.now_us >= self._owes_until_us:
                 self._stand_ready(worker)
             self.send(wire.PONG)
             return
@@ -59,6 +68,7 @@ class WorkerSession(Session):
         elif lease is not None:
             hall.release(lease)
         self._owes_until_us = 0
+        self._doubtful = False
         self._stand_ready(worker)
 
     def _lease(self, worker: Worker) -> Lease | None:
@@ -109,6 +119,7 @@ class WorkerSession(Session):
     def revoked(self, lease: Lease) -> None:  # noqa: ARG002 (there is but one)
         if not self._unsent:
             self._owes_until_us = self._hall.now_us + self._door.options.job_timeout_us
+            self._doubtful = True
 
     def recalled(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002 (a worker submits nothing)
         return refused(refusal)
