@@ -259,7 +259,7 @@ class ZmqDoorSettings(DoorSettings, frozen=True, kw_only=True, forbid_unknown_fi
     ] = Size(65 << 20)
     receive_messages_max: Annotated[
         int, Meta(ge=1, le=1_000_000, description="Messages of one peer held until they are taken.")
-    ] = 1000
+    ] = 200
     send_messages_max: Annotated[
         int, Meta(ge=1, le=1_000_000, description="Messages to one peer that ZeroMQ holds until they are sent.")
     ] = 200

@@ -223,6 +223,12 @@ class Leasing(Floor):
         self.counters.released += 1
         self._give_back(lease)
 
+    def recall(self, lease: Lease) -> None:
+        """Taken back because the hall closes: the worker may stop, nobody is blamed."""
+        self._check_live(lease)
+        self._revoke(lease)
+        self.release(lease)
+
     def leave(self, peer: Peer) -> None:
         """The peer is gone: its leases are lost, and it watches nothing any more."""
         worker = peer.worker

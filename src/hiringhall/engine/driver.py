@@ -170,7 +170,7 @@ class Driver:
             self.turn()
             for worker in self._passing_workers():
                 for lease in list(worker.leases.values()):
-                    self.scheduler.release(lease)
+                    self.scheduler.recall(lease)
 
     def _passing_workers(self) -> list[Worker]:
         return [worker for worker in self.scheduler.workers if worker.resident is None]

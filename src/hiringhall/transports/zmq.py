@@ -64,7 +64,7 @@ class ZmqOptions:
     """Silence after which a session that nothing refers to is forgotten."""
     message_bytes_max: int = 65 << 20
     """One frame; whoever sends a longer one is disconnected before it is read."""
-    receive_messages_max: int = 1000
+    receive_messages_max: int = 200
     """Messages of one peer that ZeroMQ holds until they are taken."""
     send_messages_max: int = 200
     """Messages to one peer that ZeroMQ holds until they are sent; more of them wait here."""
