@@ -24,10 +24,6 @@ PATIENT_BYTES_MAX: Final = 65_536
 LINGER_US: Final = 10_000
 """Changes that nobody waits for may linger for so long, so that more of them share a commit."""
 LINGER_CHANGES_MAX: Final = 2_000
-COMPANY_US: Final = 1_000
-"""Those who waited for the last commit are given so long to share the next."""
-COMPANY_CHANGES_MAX: Final = 256
-"""With more than this to write, a commit waits for nobody."""
 RETRY_FIRST_US: Final = 250_000
 RETRY_MAX_US: Final = 5_000_000
 
@@ -45,7 +41,6 @@ class Engine:
         "_batch",
         "_commit_us",
         "_company",
-        "_company_until_us",
         "_gathering",
         "_hurried",
         "_linger_until_us",
@@ -83,8 +78,6 @@ class Engine:
         """When the latest commit was begun."""
         self._company = 0
         """How many sessions waited for the latest commit."""
-        self._company_until_us = 0
-        """How long they are waited for."""
         self._retry_us = 0
         """When to try the store again after trouble; 0: no trouble."""
         self._retry_pause_us = RETRY_FIRST_US
@@ -145,7 +138,7 @@ class Engine:
                     self._retry_due = False
                     self._commit()
             elif len(scheduler.ledger):
-                if (self._gathering and not self._awaits_company()) or self._lingered():
+                if self._gathering or self._lingered():
                     self._commit()
             else:
                 self._linger_until_us = 0
@@ -202,20 +195,6 @@ class Engine:
             self._linger_until_us = scheduler.now_us + LINGER_US
         return scheduler.now_us >= self._linger_until_us
 
-    def _awaits_company(self) -> bool:
-        """Whether those who shared the last commit are likely to share the next one too, given a moment.
-
-        Who is alone, or brings much, never waits. A few who each wait for an answer before they go on would
-        otherwise sync the disk for one or two of them at a time.
-        """
-        scheduler = self.scheduler
-        return (
-            len(self._gathering) < self._company
-            and scheduler.now_us < self._company_until_us
-            and len(scheduler.ledger) < COMPANY_CHANGES_MAX
-            and not scheduler.closing
-        )
-
     @property
     def busy(self) -> bool:
         """Something is still on its way to the store, or held back until it is there."""
@@ -229,13 +208,6 @@ class Engine:
             next_us = self._retry_us
         if self._soon_until_us and (not next_us or self._soon_until_us < next_us):
             next_us = self._soon_until_us
-        if (
-            self._gathering
-            and self._batch is None
-            and self._company_until_us > self.scheduler.now_us
-            and (not next_us or self._company_until_us < next_us)
-        ):
-            next_us = self._company_until_us
         if self._linger_until_us and (not next_us or self._linger_until_us < next_us):
             next_us = self._linger_until_us
         return next_us
@@ -258,7 +230,6 @@ class Engine:
                 if session.closing and not session.out:
                     session.link.close()
         self._company = len(self._sealed)
-        self._company_until_us = self.scheduler.now_us + COMPANY_US
         self._sealed = []
         self._flush_unpledged()
 
