@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import re
 import socket
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
-import zmq
 import zmq.auth
 from running import HALL, Running, run
+from zmq_settings import KEY, OTHER_KEY, ZMQ_DIALECTS, door, problems, read, zmq_door
 
-from hiringhall.config.loading import Flags, Loaded, load
 from hiringhall.config.quantities import Address, Words
-from hiringhall.config.schema import ZmqDoorSettings
-from hiringhall.config.sources import ConfigError
 from hiringhall.core.jobs import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY
 from hiringhall.dialects.dwork.door import DworkOptions
 from hiringhall.dialects.pingpong.door import PingPongOptions
@@ -23,16 +19,12 @@ from hiringhall.dialects.wmp.door import WmpOptions
 from hiringhall.doors.dwork import DworkDoorSettings
 from hiringhall.doors.pingpong import PingPongDoorSettings
 from hiringhall.doors.wmp import WmpDoorSettings
-from hiringhall.server import DEFAULT_DOORS, DOOR_SETTINGS, HallError, curve_keys, zmq_options
-from hiringhall.transports.zmq import Curve, ZmqOptions
+from hiringhall.server import zmq_options
+from hiringhall.transports.zmq import ZmqOptions
 
 if TYPE_CHECKING:
-    from hiringhall.config.schema import DoorSettings
+    from pathlib import Path
 
-ZMQ_DIALECTS: Final = ("dwork", "pingpong", "wmp")
-KEY: Final = "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7"
-"""A public key in Z85, with letters that TOML, shells and lists could take for theirs."""
-OTHER_KEY: Final = "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID"
 EXPOSED: Final = "can be reached from other machines: give the door curve with the public keys of its clients"
 
 
@@ -40,45 +32,6 @@ EXPOSED: Final = "can be reached from other machines: give the door curve with t
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def read(
-    toml: str = "",
-    environ: dict[str, str] | None = None,
-    doors: tuple[str, ...] = (),
-    assignments: tuple[str, ...] = (),
-) -> Loaded:
-    Path("hall.toml").write_text(toml, encoding="utf-8")
-    return load(Flags(None, doors, assignments), environ or {}, DOOR_SETTINGS, DEFAULT_DOORS)
-
-
-def door(
-    toml: str = "",
-    environ: dict[str, str] | None = None,
-    doors: tuple[str, ...] = (),
-    assignments: tuple[str, ...] = (),
-) -> DoorSettings:
-    (settings,) = read(toml, environ, doors, assignments).config.door
-    return settings
-
-
-def problems(
-    toml: str = "",
-    environ: dict[str, str] | None = None,
-    doors: tuple[str, ...] = (),
-    assignments: tuple[str, ...] = (),
-) -> list[str]:
-    with pytest.raises(ConfigError) as caught:
-        read(toml, environ, doors, assignments)
-    return caught.value.problems
-
-
-def zmq_door(dialect: str, **settings: str) -> ZmqDoorSettings:
-    """A door of the command line, with settings as `--set` takes them."""
-    assignments = tuple(f"door[0].{key.replace('__', '.')}={value}" for key, value in settings.items())
-    found = door(doors=(f"{dialect}=127.0.0.1:0",), assignments=assignments)
-    assert isinstance(found, ZmqDoorSettings)
-    return found
 
 
 # --- what is right
@@ -240,89 +193,6 @@ def test_a_word_with_signs_of_toml_is_printed_so_that_it_can_be_read(role: str) 
     settings = door(f'[[door]]\ndialect = "wmp"\nroles = {Words([word]).text}')
     assert isinstance(settings, WmpDoorSettings)
     assert settings.roles == (word,)
-
-
-# --- CURVE
-
-
-def curve_toml(dialect: str, clients: str, certificate: str = "hall.key_secret", **settings: str) -> str:
-    lines = [f'[[door]]\ndialect = "{dialect}"', *(f"{key} = {value}" for key, value in settings.items())]
-    return "\n".join([*lines, "[door.curve]", f'certificate = "{certificate}"', f"clients = {clients}"])
-
-
-@pytest.mark.parametrize("dialect", ZMQ_DIALECTS)
-def test_curve_keys_are_taken_as_they_are_wherever_they_are_written(dialect: str) -> None:
-    in_file = door(curve_toml(dialect, f'["{KEY}", "{OTHER_KEY}"]'))
-    environ = {"HALL_DOOR_0_CURVE_CERTIFICATE": "c", "HALL_DOOR_0_CURVE_CLIENTS": f"{KEY} {OTHER_KEY}"}
-    in_environment = door(f'[[door]]\ndialect = "{dialect}"', environ)
-    by_flag = zmq_door(dialect, curve__certificate="c", curve__clients=f"{KEY},{OTHER_KEY}")
-    for settings in (in_file, in_environment, by_flag):
-        assert isinstance(settings, ZmqDoorSettings)
-        assert settings.curve is not None
-        assert settings.curve.clients == (KEY, OTHER_KEY)
-        assert (settings.shield, settings.verified) == ("CURVE", True)
-
-
-@pytest.mark.parametrize("dialect", ZMQ_DIALECTS)
-@pytest.mark.parametrize("clients", ["[]", '""', '" , "'])
-def test_curve_without_a_client_lets_nobody_in_and_is_refused(dialect: str, clients: str) -> None:
-    assert problems(curve_toml(dialect, clients)) == [
-        "hall.toml: door[0].curve.clients: is needed: without the public key of a client nobody could come in"
-    ]
-    assert problems(doors=(f"{dialect}=127.0.0.1:0",), assignments=("door[0].curve.certificate=c",)) == [
-        "--set: door[0].curve.clients: is needed: without the public key of a client nobody could come in"
-    ]
-
-
-@pytest.mark.parametrize("key", [KEY[:-1], KEY + "x", "mine", KEY[:-1] + "é", KEY[:-1] + "'", KEY[:-1] + "_"])
-def test_what_is_no_public_key_is_named(key: str) -> None:
-    (problem,) = problems(curve_toml("wmp", f'["{KEY}", "{key}"]'))
-    assert problem.startswith(f'hall.toml: door[0].curve.clients: "{key}" is not a public key')
-
-
-def test_curve_needs_the_halls_own_key() -> None:
-    (problem,) = problems(f'[[door]]\ndialect = "wmp"\n[door.curve]\nclients = ["{KEY}"]')
-    assert problem == "hall.toml: door[0].curve.certificate: is missing; it takes text that is not empty"
-
-
-def test_the_halls_key_comes_from_the_file_that_pyzmq_makes(folder: Path) -> None:
-    public, secret = zmq.auth.create_certificates(folder, "hall")
-    settings = door(curve_toml("wmp", f'["{KEY}"]', certificate=str(secret)))
-    assert isinstance(settings, ZmqDoorSettings)
-    assert settings.curve is not None
-    curve = curve_keys(settings.curve, "door[0].curve")
-    assert curve == Curve(zmq.auth.load_certificate(secret)[1] or b"", frozenset([KEY.encode()]))
-    settings = door(curve_toml("wmp", f'["{KEY}"]', certificate=str(public)))
-    assert isinstance(settings, ZmqDoorSettings)
-    assert settings.curve is not None
-    with pytest.raises(HallError, match=r"^door\[0\]\.curve: .*hall\.key has no secret key; name the .*$"):
-        curve_keys(settings.curve, "door[0].curve")
-
-
-BAD_CERTIFICATES: Final = {
-    "missing": None,
-    "empty": b"",
-    "not text": b"\xff\xfe\x00",
-    "something else": b"[hall]\nname = 'x'\n",
-    "a secret key of no length": b'curve\n    public-key = "%s"\n    secret-key = ""\n' % KEY.encode(),
-    "a secret key that is none": b'curve\n    public-key = "%s"\n    secret-key = "short"\n' % KEY.encode(),
-}
-
-
-@pytest.mark.parametrize("content", BAD_CERTIFICATES.values(), ids=BAD_CERTIFICATES.keys())
-@pytest.mark.parametrize("command", ["check-config", "serve"])
-def test_a_key_file_that_cannot_be_used_is_named_before_anything_opens(
-    folder: Path, command: str, content: bytes | None
-) -> None:
-    if content is not None:
-        (folder / "hall.key_secret").write_bytes(content)
-    toml = curve_toml("wmp", f'["{KEY}"]', address='"127.0.0.1:0"')
-    (folder / "hall.toml").write_text(toml, encoding="utf-8")
-    ended = run(HALL, command, cwd=folder)
-    assert ended.returncode != 0
-    assert "door[0].curve: hall.key_secret" in ended.stderr
-    assert "Traceback" not in ended.stderr
-    assert len(ended.stderr.strip().splitlines()) == 1
 
 
 # --- who may reach a door

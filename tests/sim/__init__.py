@@ -3,12 +3,16 @@ disk's faults and the people are simulated. One seed, one run, one log.
 
     world      the clock, the events, the randomness, the log
     network    links that cut, delay, stall, drop and go half-open
+    post       ZeroMQ's lines: whole messages that are lost, peers that go without a word and come back
     disk       a store behind a writer that is slow, fails, or loses the hall in mid-commit
     hall       the process: turns, crashes, new boots
+    router, zmqdoors: the ZeroMQ doors, by the rules of the transport
     native     a small dialect that reaches every verb of the core
-    actors, clients, workers, hostile: who comes in
-    taps, gearmantap, nativetap: what crossed a link, as events
-    sights, laws, startlaws, storelaws, turnlaws: what must hold, seen from outside
+    actors, clients, workers, hostile: who comes in by a stream
+    callers, dworkactors, pingpongactors, wmpactors, wmpmanager: who comes by ZeroMQ
+    crowd      all of these, in two of five worlds
+    taps, gearmantap, nativetap, dworktap, pingpongtap, wmptap: what crossed a link, as events
+    sights, laws, startlaws, storelaws, turnlaws, wakelaws: what must hold, seen from outside
     scenario   a seed becomes a world; faults first, then everything must drain
-    planted    bugs that the laws must find
+    planted, plantedzmq: bugs that the laws must find
 """

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from . import dworkactors, pingpongactors, wmpactors
 from .dworkactors import DworkConsumer, DworkProducer, DworkSupervisor
+from .hostile import ZmqVandal
 from .pingpongactors import PingPongClient, PingPongWorker
 from .pingpongtap import ClientTap
 from .post import Post
@@ -64,6 +65,9 @@ class Crowd:
                 crew = WmpWorker(town, post, f"{number}", kind, queues, self.other, behind)
                 self.passing.append(crew)
                 self.crews.append(crew)
+
+        if self.world.chance(0.2):
+            self.passing.append(ZmqVandal(town, post, random.choice(("dwork", "wmp"))))
 
     def calm(self) -> None:
         """Who was there leaves, but for the crews; one honest worker of each dialect helps."""

@@ -31,6 +31,7 @@ _ANSWERS = {
     wire.OK: (wire.OK,),
     wire.EXIT: (wire.OK, wire.NOT_FOUND),
 }
+_NONSENSE = wire.Query(wire.ERROR, [], None, None, None)
 
 
 class LocationHolder(Holder):
@@ -76,7 +77,12 @@ class DworkTap(Tap):
 
     def heard(self, data: bytes) -> None:
         super().heard(data)
-        query = wire.parse(data)
+        try:
+            query = wire.parse(data)
+        except wire.BadMessage:
+            self.note(f"-> {data[:60]!r}")
+            self._pending.append(Asked(_NONSENSE, self.laws.now_us, False, [], wire.ERROR, [], []))
+            return
         tasks = [(task.name, task.origin[:20], task.preds, task.succs) for task in query.tasks]
         self.note(f"-> {query.type} {query.location!r} {tasks}")
         laws = self.laws
@@ -136,7 +142,8 @@ class DworkTap(Tap):
         for name, pred in _edges(task):
             job = self._find(name)
             if job is not None:
-                self.laws.see(job.id).tangled[self._queue, pred] = None
+                self.laws.order += 1
+                self.laws.see(job.id).tangled[self._queue, pred] = self.laws.order
 
     def _complete(self, asked: Asked, location: LocationHolder) -> Asked:
         for task in asked.query.tasks:
@@ -190,6 +197,8 @@ class DworkTap(Tap):
         asked = self._pending.popleft()
         if told.type == wire.ERROR:
             return
+        if asked.query is _NONSENSE:
+            raise Violation("garbage", f"c{self.number} is told {told.type} for nonsense")
         kind = asked.query.type
         if told.type not in _ANSWERS[kind] or asked.expected not in (-1, told.type):
             raise Violation(

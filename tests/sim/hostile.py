@@ -1,4 +1,4 @@
-"""Those who talk nonsense at the Gearman door. They must harm nobody but themselves."""
+"""Those who talk nonsense. They must harm nobody but themselves."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 from hiringhall.dialects.gearman import wire
 
 from .actors import Actor
+from .callers import Caller
 from .world import MS
 
 if TYPE_CHECKING:
     from .actors import Town
+    from .post import Post
 
 
 class Vandal(Actor):
-    """Sends what no peer should."""
+    """Sends what no peer should, at the Gearman door."""
 
     tap = "deaf"
 
@@ -50,3 +52,23 @@ class Vandal(Actor):
                 b"\0REQ\0\0\0",
             )
         )
+
+
+class ZmqVandal(Caller):
+    """Sends what no peer should, at the ZeroMQ doors. At PING/PONG's all bytes mean something."""
+
+    def __init__(self, town: Town, post: Post, door: str) -> None:
+        super().__init__(town, post, f"vandal at {door}")
+        self.door = door
+        self.acts = self.world.random.randrange(3, 10)
+
+    def started(self) -> None:
+        if self.town.calm or not self.acts:
+            return
+        self.acts -= 1
+        random = self.world.random
+        body = random.choice(
+            (b"", b"\x08", b"\xff" * 11, b"WMP1 READY\n\n", b"WMP1 TAKE\n\n", random.randbytes(30))
+        )
+        self.send(*random.choice(((), (b"",), (b"", b""), (b"x",), (b"", b"x", b""), (b"",) * 70)), body)
+        self.later(random.randrange(1, 200 * MS), self.started)

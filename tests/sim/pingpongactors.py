@@ -81,6 +81,7 @@ class PingPongWorker(Caller):
         if self.kind == "restless" and dice < 0.4:
             # Another process in its place, which knows nothing of the job.
             self._jobs = []
+            self.connect()
             self.send(b"", wire.READY)
             return
         payload = self._jobs[0]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hiringhall.core.jobs import CANCELLED, DONE, FAILED
 from hiringhall.dialects.pingpong import wire
 
-from .sights import LAPSE_BOUND_US, Submit
+from .sights import Submit
 from .taps import Tap
 from .world import Violation
 
@@ -31,9 +31,12 @@ class WorkerTap(Tap):
         """Of that job."""
         self._alive_us = 0
         """When it last said PING."""
-        self._known = False
-        """It has said READY or answered: whatever it has, the hall sent it. One that has only said PING may
-        have a job of a hall that died, and its first answer may be for that."""
+        self._in_step = True
+        """Its next answer is for the job it was sent last. Not so for one that was sent a job on its PING
+        alone: it may have had one of a hall that died, or one that was taken from it long ago, and then it is
+        an answer ahead until it says READY."""
+        self._begun = False
+        """It has said READY, or answered."""
         self._pings = 0
         """Those not yet answered."""
         self.able[options.queue] = 0
@@ -45,12 +48,13 @@ class WorkerTap(Tap):
             self._pings += 1
             self._alive_us = self.laws.now_us
             return
-        known, self._known = self._known, True
+        self._begun = True
+        self._in_step = self._in_step or data == wire.READY
         job_id = self._job_id
         self._job_id = 0
         if not job_id:
             return
-        if not known:
+        if not self._in_step:
             self.laws.see(job_id).mixed_up[data] = None
         error = wire.parse_error(data)
         if data == wire.READY:
@@ -69,8 +73,10 @@ class WorkerTap(Tap):
                 raise Violation("order", f"c{self.number} is told PONG and said no PING")
             return
         options = self._options
-        if self._job_id and self._alive_us < self._taken_away_us() + options.job_timeout_us:
+        holding = self._holding
+        if self._job_id and holding is not None and self._alive_us < holding.taken_us + options.job_timeout_us:
             raise Violation("one job", f"c{self.number} is sent a job and has not answered for another")
+        self._in_step = self._in_step and self._begun and not self._job_id
         if self.heard_us + options.expire_us <= laws.now_us:
             raise Violation("expired", f"c{self.number} is sent a job after too much silence")
         job_id = laws.id_of(data)
@@ -81,12 +87,6 @@ class WorkerTap(Tap):
         laws.assigned(self, job_id, options.queue, data)
         self._job_id = job_id
         self._holding = laws.see(job_id).holding
-
-    def _taken_away_us(self) -> int:
-        """When the job was taken from it, at the earliest."""
-        holding = self._holding
-        assert holding is not None
-        return holding.until_us - LAPSE_BOUND_US if holding.until_us else holding.since_us
 
 
 class ClientTap(Tap):

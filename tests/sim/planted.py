@@ -109,8 +109,9 @@ def _arm_run_only(self: Leasing, lease: Any) -> None:
 
 
 def _arm_silence_only(self: Leasing, worker: Any) -> None:
-    if worker.silence_us:
-        self.timers.arm(worker, worker.heard_us + worker.silence_us)
+    waking, worker.waking = worker.waking, None
+    _ARM_WORKER(self, worker)
+    worker.waking = waking
 
 
 def _sleep_unseen(self: Leasing, worker: Any) -> None:
@@ -210,6 +211,7 @@ _ENGINE_END = Engine.end
 _NOTE = Ledger.note
 _GIVE_BACK = Leasing._give_back
 _FAIL = Leasing.fail
+_ARM_WORKER = Leasing._arm_worker
 _JOIN = Scheduler._join
 _END = Floor._end
 _SUBMIT = Scheduler.submit

@@ -50,8 +50,8 @@ class Post:
         """Whoever had the identity before is reached by it no more."""
         self._routes[line.door, line.identity] = (line, connection)
 
-    def taken_over(self, line: Line) -> bool:
-        """Another has come under its identity: nothing more is read from it."""
+    def taken(self, line: Line) -> bool:
+        """Another has its identity."""
         route = self._routes.get((line.door, line.identity))
         return route is not None and route[0] is not line
 
@@ -96,6 +96,8 @@ class Line:
         self._own_identity = own_identity
         self._lossy = lossy
         self._connected = False
+        self._speaks = False
+        """By the present connection a message of it has been heard."""
         self._backlog: list[list[bytes]] = []
         """What waits for the connection."""
         self._inward = 0
@@ -110,9 +112,11 @@ class Line:
         if self._connected or not self.here or hall is None or not hall.up:
             return
         self._connected = True
+        self._speaks = False
         self._outward += 1  # nothing comes any more by the connection before
         self.identity = self._own_identity or self.post.new_identity()
-        self.post.connected(self, self._outward)
+        if not self.post.taken(self):
+            self.post.connected(self, self._outward)
         backlog = self._backlog
         self._backlog = []
         for frames in backlog:
@@ -163,8 +167,16 @@ class Line:
     def _into_hall(self, inward: int, frames: list[bytes]) -> None:
         hall = self.post.hall
         assert hall is not None
-        if inward == self._inward and hall.up and not self.post.taken_over(self):
+        if inward == self._inward and hall.up and self._is_heard():
             hall.routers[self.door].arrived([self.identity, *frames])
+
+    def _is_heard(self) -> bool:
+        """Its identity is its own: with its first message it takes it from whoever had it."""
+        if self._speaks:
+            return not self.post.taken(self)
+        self._speaks = True
+        self.post.connected(self, self._outward)
+        return True
 
     def deliver(self, outward: int, frames: list[bytes]) -> None:
         """The hall sends something."""

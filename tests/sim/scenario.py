@@ -176,11 +176,13 @@ class Run:
         if sight is None or sight.submit is None:
             return True
         unmet = 0
-        for ref in (*sight.parents, *sight.tangled):
+        for ref in sight.parents:
             row = laws.mirror.history.get(ref) if isinstance(ref, int) else None
             if row is not None and row.state != DONE and sight.submit.on_parent_failure == FAIL_WITH_PARENT:
                 return False
             unmet += startlaws.maybe_unmet(laws, ref, sight.id)
+        for ref, order in sight.tangled.items():
+            unmet += not startlaws.met_since(laws, ref, order)
         return unmet > 0
 
     def digest(self) -> str:

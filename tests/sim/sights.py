@@ -71,6 +71,8 @@ class Holding:
         self.lease_us = lease_us
         self.doubtful = False
         """The hall may have taken it away, or not: from outside it cannot be known."""
+        self.taken_us = since_us
+        """When it was taken away, at the earliest."""
         self.until_us = 0
         """The hall must have taken it away by then; 0: its time has not run out."""
         self.lost = False
@@ -88,7 +90,9 @@ class Holding:
         if self.run_us and self.since_us + self.run_us <= now_us:
             self.until_us = now_us + LAPSE_BOUND_US
             self.lost = False
-        self.doubtful = self.doubtful or self.until_us > 0
+        if self.until_us and not self.doubtful:
+            self.doubtful = True
+            self.taken_us = now_us
 
 
 class Sight:
@@ -125,8 +129,9 @@ class Sight:
         """Somebody asked for another life of it."""
         self.further_parents: dict[ParentRef, None] = {}
         """Those that somebody added to the ones of its submit, and was told so."""
-        self.tangled: dict[ParentRef, None] = {}
-        """Those that somebody asked for: it may wait for them, and its place in the queue may be another."""
+        self.tangled: dict[ParentRef, int] = {}
+        """Those that somebody asked for, with the order of the latest time: it may wait for them, and its place
+        in the queue may be another."""
         self.gone = False
         """It was not on disk when the hall died."""
 

@@ -66,6 +66,11 @@ def maybe_unmet(laws: Laws, ref: ParentRef, child_id: int) -> bool:
     return _unseen(laws, ref) or not later or not all(parent.succeeded_surely for parent in parents)
 
 
+def met_since(laws: Laws, ref: ParentRef, order: int) -> bool:
+    """Some job of that name has surely succeeded since then."""
+    return any(parent.succeeded_surely and parent.ended_order > order for parent in _parents(laws, ref))
+
+
 def _abandoned(laws: Laws, sight: Sight, submit: Submit) -> bool:
     """Everybody who asked for it was known to be gone before this turn, and it was to go with them."""
     asked = [submit, *laws.named.get((submit.queue, submit.key), ())]

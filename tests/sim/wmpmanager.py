@@ -1,4 +1,4 @@
-"""Another manager for the same workers: the peers' own desk, beside the hall and over a network that loses messages.
+"""Another manager for the same workers: the peers' own desk, on a network that loses messages.
 
 The law: a job that it was given ends once, and all of them end while there are workers.
 """
@@ -37,6 +37,7 @@ class WmpManager:
         self._acts = self.world.random.randrange(2, ACTS_MAX)
         self._ended: dict[bytes, None] = {}
         self._timer_us: int | None = None
+        self._clear_us = 0
         self.world.after(self.world.random.randrange(50 * MS), self._act)
 
     def _act(self) -> None:
@@ -60,7 +61,10 @@ class WmpManager:
         return self.network.lose > 0 and self.world.chance(self.network.lose)
 
     def _later(self, action: Callable[[], None]) -> None:
-        self.world.after(self.world.random.randrange(self.network.weather.delay_max_us), action)
+        """Messages keep their order."""
+        delay_us = self.world.random.randrange(self.network.weather.delay_max_us)
+        self._clear_us = max(self._clear_us, self.world.now_us + delay_us)
+        self.world.at(self._clear_us, action)
 
     def _do(self, effects: Iterable[Effect]) -> None:
         for effect in effects:

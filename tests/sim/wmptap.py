@@ -63,9 +63,14 @@ class PathTap(Tap):
 
     def heard(self, data: bytes) -> None:
         self._forget_if_silent()
-        super().heard(data)
         self.note(f"-> {data[:90]!r}")
-        message = wire.parse_body(data)
+        try:
+            message = wire.parse_body(data)
+        except wire.BadMessage:
+            return  # there is no word for that, and it is no sign of life
+        if message.command == wire.TAKE or (message.command == wire.READY and not message.every(b"role")):
+            return
+        super().heard(data)
         if message.command == wire.READY:
             self._ready(message)
         elif message.command == wire.GIVE:

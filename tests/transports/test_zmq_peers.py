@@ -4,9 +4,13 @@ those who work or wait stay in it, and what could not be said to somebody was ne
 
 from __future__ import annotations
 
+import asyncio
+import time
+
 from zmq_house import QUEUE, Guest, House, story, until
 
 from hiringhall.core.jobs import LEASED, QUEUED
+from hiringhall.core.limits import SECOND_US
 from hiringhall.transports.zmq import ZmqOptions
 
 MINUTE_S = 60.0
@@ -287,6 +291,25 @@ def test_a_peer_that_reads_late_has_missed_nothing() -> None:
         assert (link.unsent, link.unsent_bytes) == ([], 0)
 
     story(tell, ZmqOptions(send_messages_max=10, close_wait_s=0.0))
+
+
+def test_those_who_take_nothing_keep_nobody_busy() -> None:
+    async def tell(house: House) -> None:
+        crowd = [house.visit(rcvhwm=1, rcvbuf=4096) for _ in range(50)]
+        await greet(*crowd)
+        links = list(house.door.links.values())
+        for link in links:
+            link.write([b"news" * 500] * 5000)
+        # Until the system's buffers are full.
+        await until(lambda: all(house.clock.now_us() - link.stuck_us > SECOND_US // 4 for link in links))
+        assert all(link.unsent for link in links)
+        before_s = time.process_time()
+        await asyncio.sleep(1)
+        used_s = time.process_time() - before_s
+        assert used_s < 0.1, f"{used_s:.2f} s of CPU in a second of waiting"
+        assert len(house.door.links) == len(crowd)
+
+    story(tell, ZmqOptions(send_messages_max=1, stall_s=60.0, close_wait_s=0.0))
 
 
 # --- two of one name

@@ -38,6 +38,8 @@ MESSAGES_MAX: Final = 1000
 FRAMES_MAX: Final = 64
 """A message of more frames is no dialect's."""
 UNSENT_PAUSE_S: Final = 0.001
+UNSENT_PAUSE_MAX_S: Final = 0.1
+"""The pause between tries to send what waits; it doubles while nothing goes."""
 SWEEP_PAUSE_US: Final = 60 * SECOND_US
 FULL_PAUSE_US: Final = SECOND_US
 """How often a full table is looked through for sessions that can be forgotten."""
@@ -318,19 +320,20 @@ class ZmqDoor:
         if not link.unsent:
             link.stuck_us = self.driver.clock.now_us()
             if not self._stuck:
-                self._send_later()
+                self._send_later(UNSENT_PAUSE_S)
             self._stuck[link] = None
         link.unsent += messages
         link.unsent_bytes += sum([len(message) for message in messages])
         if link.unsent_bytes > self.options.unsent_bytes_max:
             self._unreachable(link)
 
-    def _send_later(self) -> None:
+    def _send_later(self, pause_s: float) -> None:
         assert self._loop is not None
-        self._loop.call_later(UNSENT_PAUSE_S, self._send_unsent)
+        self._loop.call_later(pause_s, self._send_unsent, pause_s)
 
-    def _send_unsent(self) -> None:
+    def _send_unsent(self, pause_s: float) -> None:
         now_us = self.driver.clock.now_us()
+        pause_s = min(pause_s * 2, UNSENT_PAUSE_MAX_S)
         for link in list(self._stuck):
             messages = link.unsent
             sent = self._send_some(link, messages)
@@ -338,12 +341,13 @@ class ZmqDoor:
             if sent:
                 link.unsent_bytes -= sum([len(message) for message in messages[:sent]])
                 link.stuck_us = now_us
+                pause_s = UNSENT_PAUSE_S
             elif now_us - link.stuck_us > self.options.stall_s * SECOND_US:
                 self._unreachable(link)
             if not link.unsent:
                 self._stuck.pop(link, None)
         if self._stuck and self._socket is not None:
-            self._send_later()
+            self._send_later(pause_s)
         elif self._unstuck is not None:
             self._unstuck.set()
         self._look_soon()
