@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.jobs import Terms
 
 if TYPE_CHECKING:
     from hiringhall.core.scheduler import Scheduler
+
+
+DOUBTS_MAX: Final = 10_000
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class PingPongDoor:
         self.hall = hall
         self.options = options
         self._opened_us = hall.now_us
+        self._doubts: dict[bytes, None] = {}
+        """Identities that were sent a job and were forgotten before they answered; the oldest goes first."""
         self.terms = Terms(
             durable=options.durable,
             detached=options.durable,
@@ -44,6 +49,15 @@ class PingPongDoor:
             lease_us=options.job_timeout_us,
         )
 
-    def may_have_forgotten(self) -> bool:
-        """The hall has been open before, not long ago: workers may have jobs that it knows nothing of."""
+    def doubt(self, identity: bytes) -> None:
+        """If it comes back, it may come back with a job of which nobody knows any more."""
+        self._doubts[identity] = None
+        if len(self._doubts) > DOUBTS_MAX:
+            del self._doubts[next(iter(self._doubts))]
+
+    def is_doubtful(self, identity: bytes) -> bool:
+        """Whether one who is new here may have a job: the hall was open before, not long ago, or has met it."""
+        if identity in self._doubts:
+            del self._doubts[identity]
+            return True
         return self.hall.epoch > 1 and self.hall.now_us < self._opened_us + self.options.job_timeout_us

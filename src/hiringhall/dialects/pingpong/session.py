@@ -38,6 +38,8 @@ class WorkerSession(Session):
         self._owes_until_us = 0
         """A job it was sent was taken from it, and it has not answered since: till then it gets no other.
         0: it owes nothing."""
+        self._unanswered = False
+        """It was sent a job, and has said nothing since but PING."""
         self._doubtful = False
         """A job may lie unread in its socket: its next PING does not prove that it has none."""
 
@@ -50,7 +52,7 @@ class WorkerSession(Session):
             hall.expect(worker, self._door.options.expire_us)
             if not self._heard:
                 self._heard = True
-                self._doubtful = self._door.may_have_forgotten()
+                self._doubtful = self._door.is_doubtful(self.caller.route[0])
         hall.beat(worker)
         lease = self._lease(worker)
         if lease is not None and self._unsent:
@@ -68,7 +70,7 @@ class WorkerSession(Session):
         elif lease is not None:
             hall.release(lease)
         self._owes_until_us = 0
-        self._doubtful = False
+        self._doubtful = self._unanswered = False
         self._stand_ready(worker)
 
     def _lease(self, worker: Worker) -> Lease | None:
@@ -114,12 +116,17 @@ class WorkerSession(Session):
         # A notice calls no verb: a job that cannot be said is failed at the worker's next word.
         self._unsent = lease.job.payload == wire.PONG
         if not self._unsent:
+            self._unanswered = True
             self.send(lease.job.payload)
 
     def revoked(self, lease: Lease) -> None:  # noqa: ARG002 (there is but one)
         if not self._unsent:
             self._owes_until_us = self._hall.now_us + self._door.options.job_timeout_us
             self._doubtful = True
+
+    def parted(self) -> None:
+        if self._unanswered:
+            self._door.doubt(self.caller.route[0])
 
     def recalled(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002 (a worker submits nothing)
         return refused(refusal)
