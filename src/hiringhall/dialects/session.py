@@ -97,6 +97,8 @@ class Session(Peer):
         self.sealed: list[bytes] | None = None
         """For the engine only: what goes out before `out`, once the commit under way returns."""
         self.sealed_pledges: list[Pledge] | None = None
+        self.answered_by = 0
+        """For the engine only: the number of the latest commit that it waited for."""
         self.prompt = False
         """It is sent its part at once, however busy the hall is: set by a transport that sends message by
         message and gains nothing by waiting for more."""

@@ -24,6 +24,10 @@ PATIENT_BYTES_MAX: Final = 65_536
 LINGER_US: Final = 10_000
 """Changes that nobody waits for may linger for so long, so that more of them share a commit."""
 LINGER_CHANGES_MAX: Final = 2_000
+COMPANY_US: Final = 1_000
+"""Those who shared the last commits are given so long to share the next."""
+COMPANY_CHANGES_MAX: Final = 256
+"""With more than this to write, a commit waits for nobody."""
 RETRY_FIRST_US: Final = 250_000
 RETRY_MAX_US: Final = 5_000_000
 
@@ -38,9 +42,12 @@ class Engine:
     """Gathers, commits, releases."""
 
     __slots__ = (
+        "_answered",
         "_batch",
         "_commit_us",
+        "_commits",
         "_company",
+        "_company_until_us",
         "_gathering",
         "_hurried",
         "_linger_until_us",
@@ -76,8 +83,13 @@ class Engine:
         """What was noted then has waited long enough."""
         self._commit_us = 0
         """When the latest commit was begun."""
+        self._commits = 0
+        self._answered: list[Session] = []
+        """Who waited for the latest commit."""
         self._company = 0
-        """How many sessions waited for the latest commit."""
+        """How many have waited for the latest two."""
+        self._company_until_us = 0
+        """How long they are waited for."""
         self._retry_us = 0
         """When to try the store again after trouble; 0: no trouble."""
         self._retry_pause_us = RETRY_FIRST_US
@@ -138,7 +150,7 @@ class Engine:
                     self._retry_due = False
                     self._commit()
             elif len(scheduler.ledger):
-                if self._gathering or self._lingered():
+                if (self._gathering and not self._awaits_company()) or self._lingered():
                     self._commit()
             else:
                 self._linger_until_us = 0
@@ -195,6 +207,31 @@ class Engine:
             self._linger_until_us = scheduler.now_us + LINGER_US
         return scheduler.now_us >= self._linger_until_us
 
+    def _awaits_company(self) -> bool:
+        """Whether those who shared the last two commits may well share the next one, given a moment.
+
+        Peers that each wait for an answer before they go on would otherwise have the disk synced for a few of
+        them at a time. Who is alone, or brings much, waits for nobody.
+        """
+        scheduler = self.scheduler
+        return (
+            len(self._gathering) < self._company
+            and scheduler.now_us < self._company_until_us
+            and len(scheduler.ledger) < COMPANY_CHANGES_MAX
+            and not scheduler.closing
+        )
+
+    def _count_company(self, answered: list[Session]) -> None:
+        self._commits += 1
+        company = len(answered)
+        for session in answered:
+            session.answered_by = self._commits
+        for session in self._answered:
+            company += session.answered_by != self._commits
+        self._answered = answered
+        self._company = company
+        self._company_until_us = self.scheduler.now_us + COMPANY_US
+
     @property
     def busy(self) -> bool:
         """Something is still on its way to the store, or held back until it is there."""
@@ -208,6 +245,10 @@ class Engine:
             next_us = self._retry_us
         if self._soon_until_us and (not next_us or self._soon_until_us < next_us):
             next_us = self._soon_until_us
+        company_us = self._company_until_us
+        waiting = self._gathering and self._batch is None and company_us > self.scheduler.now_us
+        if waiting and (not next_us or company_us < next_us):
+            next_us = company_us
         if self._linger_until_us and (not next_us or self._linger_until_us < next_us):
             next_us = self._linger_until_us
         return next_us
@@ -229,7 +270,7 @@ class Engine:
                 session.link.resume()
                 if session.closing and not session.out:
                     session.link.close()
-        self._company = len(self._sealed)
+        self._count_company(self._sealed)
         self._sealed = []
         self._flush_unpledged()
 
