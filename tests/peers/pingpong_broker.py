@@ -46,6 +46,17 @@ class Broker:
         """Whether nothing is heard for so long."""
         return not self._router.poll(round(duration_s * 1000))
 
+    def loses(self, peer: bytes, within_s: float = 5.0) -> bool:
+        """Whether a worker cannot be reached any more: ZeroMQ hears of that a moment after it has gone."""
+        until_s = time.monotonic() + within_s
+        while time.monotonic() < until_s:
+            try:
+                self.say(peer, b"", b"PONG")
+            except zmq.ZMQError as error:
+                return error.errno == zmq.EHOSTUNREACH
+            self.is_silent(0.01)
+        return False
+
     def welcome(self) -> bytes:
         """A worker that was not there before says READY; its identity."""
         peer, *frames = self.hear()

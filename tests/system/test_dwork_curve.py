@@ -78,7 +78,8 @@ def test_everybody_else_hears_nothing(
 def refused(folder: Path, *words: str, code: int = 2) -> str:
     """The one line of a hall that does not open."""
     command = [sys.executable, "-m", "hiringhall", "serve", "--storage", "memory", "--json", *words]
-    environment = {**os.environ, "PYTHONPATH": CODE}
+    own = {name: value for name, value in os.environ.items() if not name.startswith("HALL_")}
+    environment = {**own, "PYTHONPATH": CODE}
     said = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=30, check=False
     )

@@ -190,7 +190,7 @@ class Engine:
         of it has ended by then, and needs no row of its own.
         """
         now_us = self.scheduler.now_us
-        shared = self._company > 1 and now_us < self._commit_us + LINGER_US
+        shared = len(self._answered) > 1 and now_us < self._commit_us + LINGER_US
         if not self._soon_until_us and (self._batch is not None or shared):
             self._soon_until_us = now_us + LINGER_US
         if now_us >= self._soon_until_us or self.scheduler.closing:

@@ -17,7 +17,7 @@ from hiringhall.dialects.dwork.door import DworkDoor, DworkOptions
 from hiringhall.dialects.dwork.session import DworkSession
 from hiringhall.dialects.session import Caller, Link
 from hiringhall.engine.recovery import open_scheduler
-from hiringhall.engine.turn import Engine
+from hiringhall.engine.turn import COMPANY_US, Engine
 from hiringhall.storage.contract import HistoryQuery
 from hiringhall.storage.memory import MemoryStore
 
@@ -163,10 +163,24 @@ class Room:
         self.engine.begin(self.now_us)
 
     def end(self) -> None:
-        self.engine.end()
-        self.hall.audit()
+        self._end()
         while self.desk.batches and not self.held:
             self.commit()
+
+    def _end(self) -> None:
+        """The end of a turn, and of the moment in which a commit waits for those who shared the last ones."""
+        self.engine.end()
+        self.hall.audit()
+        while self._awaits_company():
+            self.now_us = self.engine.next_deadline()
+            self.engine.begin(self.now_us)
+            self.engine.end()
+            self.hall.audit()
+
+    def _awaits_company(self) -> bool:
+        if self.desk.batches or not self.engine.busy:
+            return False
+        return 0 < self.engine.next_deadline() - self.now_us <= COMPANY_US
 
     def commit(self) -> None:
         """The store takes the batch under way."""
@@ -177,8 +191,7 @@ class Room:
         if not batch.empty:
             self.store.commit(batch, self.now_us)
         self.engine.committed()
-        self.engine.end()
-        self.hall.audit()
+        self._end()
 
     def fail(self, trouble: str = "the disk is full") -> None:
         """The store cannot take the batch under way."""
