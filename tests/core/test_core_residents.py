@@ -5,10 +5,9 @@ They come when they are named first, and go when they say so; nobody else can en
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from hall_recorder import BACKGROUND, SECOND_US, Hall, name_of, refused
+from resident_stories import WATCHED_OVER, resident, submit_all, take
 
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, STALE_LEASE, TOO_LARGE, WRONG_STATE
 from hiringhall.core.jobs import (
@@ -20,33 +19,9 @@ from hiringhall.core.jobs import (
     LOW,
     NORMAL,
     QUEUED,
-    Job,
-    Lease,
     Terms,
 )
 from hiringhall.core.limits import Limits
-
-if TYPE_CHECKING:
-    from hiringhall.core.workers import Worker
-
-WATCHED_OVER = Terms(durable=True, detached=True, lease_us=10 * SECOND_US, losses_max=3)
-"""Silence of ten seconds gives the job to another."""
-
-
-def resident(hall: Hall, name: str, queue: str = "q") -> Worker:
-    return hall.core.resident(queue.encode(), name.encode())
-
-
-def take(hall: Hall, name: str, job: str, queue: str = "q") -> Lease:
-    """The resident asks for work; it is the job of that name."""
-    lease = hall.core.take(resident(hall, name, queue))
-    assert lease is not None
-    assert name_of(lease.job) == job
-    return lease
-
-
-def submit_all(hall: Hall, names: str, terms: Terms = BACKGROUND) -> list[Job]:
-    return [hall.submit(name, terms=terms) for name in names]
 
 
 def waiting(hall: Hall, queue: str = "q") -> list[str]:
