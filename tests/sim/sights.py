@@ -86,7 +86,8 @@ class Holding:
         silent = self.tap.silence_us and heard_us + self.tap.silence_us <= now_us
         if silent or (self.lease_us and max(self.since_us, heard_us) + self.lease_us <= now_us):
             self.until_us = now_us + LAPSE_BOUND_US
-            self.lost = True
+            # What the hall may have taken away before cannot be known to be lost now.
+            self.lost = not self.doubtful
         if self.run_us and self.since_us + self.run_us <= now_us:
             self.until_us = now_us + LAPSE_BOUND_US
             self.lost = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from typing import TYPE_CHECKING, Any, cast
 
 import uvloop
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from hiringhall.transports.zmq import ZmqLink
 
 PATIENCE_S = 20.0
+PROBE_PAUSE_S = 0.02
 """A story that waits for longer has failed; none comes near it."""
 QUEUE = b"toys"
 KIB = 1 << 10
@@ -106,6 +108,7 @@ class House:
     ) -> None:
         self.sessions: list[Toy] = []
         self.clock = Clock()
+        self._next_probe_s = 0.0
         self.store = SlowStore()
         self.scheduler = open_scheduler(self.store, Limits(), self.clock.now_us())
         self.driver = Driver(self.scheduler, self.store, self._trouble, self.clock)
@@ -164,6 +167,11 @@ class House:
         """Whether ZeroMQ knows of no connection with this identity; asked behind the door's back."""
         socket = self.door._socket
         assert socket is not None
+        now_s = time.monotonic()
+        if now_s < self._next_probe_s:
+            return False
+        # Not too often: a pipe full of questions would answer "later" and not "nobody".
+        self._next_probe_s = now_s + PROBE_PAUSE_S
         try:
             socket.send_multipart([session.caller.route[0], b"anybody there?"], zmq.NOBLOCK)
         except zmq.ZMQError as error:
