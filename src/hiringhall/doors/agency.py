@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 _TERMS: Final = Terms()
 _CALLED_OFF: Final = b"its manager called it off"
+_TOO_SLOW: Final = "its manager does not take the data that comes ahead of the result"
+PROGRESS_BYTES: Final = 100
+"""What a piece of news costs by itself."""
+NEWS_BYTES_MAX: Final = 64 << 20
+"""Data that waits to be told to a manager; when more comes after this the job is given up."""
 
 
 class Errand(Peer):
@@ -33,16 +38,28 @@ class Errand(Peer):
         super().__init__()
         self.news: asyncio.Queue[tuple[int, int] | bytes | None] = asyncio.Queue()
         """Progress, data, and None for the end."""
+        self.news_bytes = 0
+        """What waits there, and has not been told yet."""
+        self.overrun = False
+        """More came than is kept: something that was to be told is lost."""
         self.state = CANCELLED
         self.code = FAILURE
         self.result = b""
 
     def progressed(self, job: Job) -> None:
-        self.news.put_nowait((job.numerator, job.denominator))
+        self._tell((job.numerator, job.denominator), PROGRESS_BYTES)
 
     def chunked(self, job: Job, data: bytes, warning: bool) -> None:
         del job, warning
-        self.news.put_nowait(data)
+        self._tell(data, len(data) + PROGRESS_BYTES)
+
+    def _tell(self, news: tuple[int, int] | bytes, size: int) -> None:
+        # A notice calls no verb: beyond the bound nothing more is kept, and `Agency` gives the job up.
+        if self.news_bytes > NEWS_BYTES_MAX:
+            self.overrun = True
+            return
+        self.news.put_nowait(news)
+        self.news_bytes += size
 
     def ended(self, job: Job) -> None:
         # A memory job's result is dropped once everybody has heard of it.
@@ -79,10 +96,15 @@ class Agency:
         job = self._hand_in(taken, errand)
         try:
             while (news := await errand.news.get()) is not None:
+                if errand.overrun:
+                    self._call_off(job, errand)
+                    raise JobFailed(_TOO_SLOW)
                 if isinstance(news, bytes):
+                    errand.news_bytes -= len(news)
                     await taken.send(news)
                 else:
                     await taken.progress(*news)
+                errand.news_bytes -= PROGRESS_BYTES
         except asyncio.CancelledError:
             self._call_off(job, errand)
             raise

@@ -1,0 +1,95 @@
+"""A job of another manager, in the hall: what is to be told of it is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from hiringhall.core.jobs import DONE, JobSpec
+from hiringhall.core.limits import Limits
+from hiringhall.core.scheduler import Scheduler
+from hiringhall.doors.agency import NEWS_BYTES_MAX, Agency, Errand
+from hiringhall.engine.driver import Driver
+from hiringhall.peers.wmp import JobFailed
+from hiringhall.storage.memory import MemoryStore
+
+MEGABYTE = b"x" * (1 << 20)
+
+
+class Deaf:
+    """A job of a manager that takes nothing, until it is told to."""
+
+    payload = b"oak"
+    role = "saw"
+    key = b""
+
+    def __init__(self) -> None:
+        self.listens = asyncio.Event()
+        self.told: list[bytes] = []
+
+    async def send(self, data: bytes) -> None:
+        await self.listens.wait()
+        self.told.append(data)
+
+    async def progress(self, numerator: int, denominator: int) -> None:
+        await self.send(b"%d/%d" % (numerator, denominator))
+
+
+def test_what_waits_for_a_manager_is_bounded() -> None:
+    errand = Errand()
+    hall = Scheduler(Limits())
+    job = hall.submit(JobSpec(b"saw", b"oak"), errand)
+    for _ in range(1000):
+        errand.chunked(job, MEGABYTE, False)
+    assert errand.overrun
+    assert errand.news.qsize() <= NEWS_BYTES_MAX // len(MEGABYTE) + 1
+    for _ in range(1000):
+        errand.progressed(job)
+    assert errand.news.qsize() <= NEWS_BYTES_MAX // len(MEGABYTE) + 1
+    hall.cancel(job)
+
+
+def test_the_largest_piece_alone_is_told() -> None:
+    errand = Errand()
+    hall = Scheduler(Limits())
+    job = hall.submit(JobSpec(b"saw", b"oak"), errand)
+    errand.chunked(job, b"x" * NEWS_BYTES_MAX, False)
+    assert not errand.overrun
+    assert errand.news.qsize() == 1
+    hall.cancel(job)
+
+
+@pytest.mark.parametrize("pieces", [3, 200])
+def test_a_job_whose_manager_takes_nothing_is_given_up(pieces: int) -> None:
+    async def tell() -> None:
+        hall = Scheduler(Limits())
+        driver = Driver(hall, MemoryStore(), lambda trouble: None)
+        driver.start(asyncio.get_running_loop())
+        agency = Agency(driver, ["127.0.0.1:1"], ["saw"], 1, "hall")
+        taken = Deaf()
+        doing = asyncio.create_task(agency._do(taken))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        (job,) = hall.jobs.values()
+        assert job.watchers is not None
+        (errand,) = job.watchers
+        for _ in range(pieces):
+            errand.chunked(job, MEGABYTE, False)
+        taken.listens.set()
+        if pieces < NEWS_BYTES_MAX // len(MEGABYTE):
+            driver.turn()
+            bench = hall.worker(Errand())
+            hall.can_do(bench, b"saw")
+            lease = hall.take(bench)
+            assert lease is not None
+            hall.finish(lease, b"sawn")
+            assert await doing == b"sawn"
+            assert taken.told == [MEGABYTE] * pieces
+            assert job.state == DONE
+        else:
+            with pytest.raises(JobFailed, match="does not take"):
+                await doing
+            assert not hall.jobs, "nobody else wanted it"
+        await driver.stop()
+
+    asyncio.run(tell())
