@@ -9,7 +9,7 @@ MODE := $(if $(shell command -v $${CC:-cc}),compiled,plain)
 SEED ?= 1
 WORKERS ?= 2
 
-.PHONY: serve test test-plain check format sim soak bench clean clients help
+.PHONY: serve test test-plain check format sim soak bench livejournal clean clients help
 
 help:            ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -42,6 +42,9 @@ soak: $(VENV)/tested            ## the long fault runs: 100 kills under load
 
 bench: $(VENV)/tested            ## side by side with gearmand; writes bench/RESULTS.md
 	$(BIN)/python bench/run.py $(ARGS)
+
+livejournal: $(VENV)/tested            ## an example: ten tasks of a small LiveJournal, and what the log says of them
+	$(BIN)/python examples/livejournal/run.py $(ARGS)
 
 clients:            ## the foreign clients and servers that the tests talk to (Debian; needs root)
 	scripts/install-test-clients

@@ -35,6 +35,8 @@ from hiringhall.doors.pingpong import PINGPONG
 from hiringhall.doors.wmp import WMP
 from hiringhall.engine.driver import Clock, Driver
 from hiringhall.engine.recovery import open_scheduler
+from hiringhall.schedules.book import Book, BookError
+from hiringhall.schedules.keeper import Keeper
 from hiringhall.storage.contract import StoreError
 from hiringhall.storage.memory import MemoryStore
 from hiringhall.storage.sqlite import SqliteStore
@@ -178,6 +180,7 @@ class Hall:
         self._driver.start(loop)
         try:
             opened = await self._open_doors()
+            self._keep_schedules(loop)
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self._signalled)
             loop.add_signal_handler(signal.SIGUSR1, self.drain, PATIENCE_S)
@@ -198,7 +201,7 @@ class Hall:
 
     async def _open_doors(self) -> Opened:
         hall = self._config.hall
-        process = Process(os.getpid(), hall.log_level, self._shut_down)
+        process = Process(os.getpid(), hall.log_level, self._shut_down, self._driver.look_up)
         doors: list[OpenDoor] = []
         for index, settings in enumerate(self._config.door):
             dialect = DIALECTS[settings.dialect]
@@ -214,6 +217,17 @@ class Hall:
                 self._attendants.append(attendant)
         return Opened(hall.name, os.getpid(), self._data, doors, self._recovered)
 
+    def _keep_schedules(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Fire what is due. The signal is heeded before the book is read: no change of it is overlooked."""
+        book = Book(Path(self._data)) if self._data else None
+        keeper = Keeper(self._driver, loop, [table.plan() for table in self._config.schedule], book)
+        loop.add_signal_handler(signal.SIGHUP, self._driver.run_soon, keeper.reread)
+        try:
+            keeper.start()
+        except BookError as error:
+            raise HallError(str(error)) from error
+        self._attendants.append(keeper)
+
     async def _listen(self, index: int, settings: DoorSettings, endpoint: Endpoint) -> Address:
         door: TcpDoor | ZmqDoor
         if isinstance(settings, ZmqDoorSettings):
@@ -226,7 +240,7 @@ class Hall:
             if tcp.connections_max > connections_possible():
                 tcp = dataclasses.replace(tcp, connections_max=connections_possible())
                 _log.debug("door[%d]: the system allows %d connections", index, tcp.connections_max)
-            door = TcpDoor(self._driver, endpoint.make_session, tcp)
+            door = TcpDoor(self._driver, endpoint.make_session, tcp, endpoint.guests)
         try:
             bound = Address.of(*await door.open(endpoint.address.host, endpoint.address.port))
         except OSError as error:
@@ -276,6 +290,7 @@ class Hall:
 def run(config: Config, announce: Callable[[Opened], None]) -> int:
     """Open a hall, serve until it is told to stop, and give the exit code. Raises HallError."""
     raise_descriptor_limit()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # `hall schedule` may send it before anybody listens
     gc.collect()  # now, while there is little to look at: what is left later is frozen
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -21,7 +21,7 @@ from hiringhall.core.scheduler import Scheduler
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hiringhall.core.changes import Batch, EndRow, JobRow
+    from hiringhall.core.changes import Batch, EndRow, Firing, JobRow
     from hiringhall.core.jobs import Job, Lease, ParentRef
     from hiringhall.core.workers import Worker
 
@@ -246,6 +246,7 @@ class Disk:
     def __init__(self) -> None:
         self.live: dict[int, JobRow] = {}
         self.history: dict[int, EndRow] = {}
+        self.fired: dict[str, Firing] = {}
         self.epoch = 1
 
     def apply(self, batch: Batch) -> None:
@@ -265,6 +266,11 @@ class Disk:
             earlier = self.history.get(end.id)
             assert earlier is None or earlier.state == FAILED, "only a dead letter ends again"
             self.history[end.id] = end
+        for name, firing in batch.fired.items():
+            if firing is None:
+                self.fired.pop(name, None)
+            else:
+                self.fired[name] = firing
 
     def compare(self, core: Scheduler) -> None:
         """Nothing is left to be written: what is on disk is what is so."""
@@ -272,20 +278,31 @@ class Disk:
         assert durable.keys() == self.live.keys()
         for job_id, job in durable.items():
             row = self.live[job_id]
-            state = QUEUED if job.state == LEASED else job.state
-            resident = job.lease is not None and job.lease.worker.resident is not None
-            assert (row.state, row.holder) == (state, job.worker_name if resident else b"")
+            self._compare_attempt(row, job)
             assert (row.failures, row.losses, row.ready_us) == (job.failures, job.losses, job.ready_us)
             assert (row.terms.as_tuple(), row.key) == (job.terms.as_tuple(), job.key)
             waits = [ref if parent is None else ref_of(parent) for ref, parent in (job.parents or {}).items()]
             assert list(row.parents) == waits
-            assert state != DELAYED or row.due_us == job.due_us
-            assert not resident or (row.attempts, row.started_us) == (job.attempts, job.started_us)
+            assert job.state != DELAYED or row.due_us == job.due_us
+        assert self.fired == core.firings
+
+    def _compare_attempt(self, row: JobRow, job: Job) -> None:
+        """What is on disk of the latest attempt: all of it, or nothing yet; that of a resident for certain."""
+        lease = job.lease
+        resident = lease is not None and lease.worker.resident is not None
+        assert row.holder == (lease.worker.name if lease is not None and resident else b"")
+        if row.state == LEASED:
+            assert lease is not None, "on disk somebody has it, and nobody does"
+            assert (row.attempts, row.started_us) == (job.attempts, job.started_us)
+            assert (row.worker, row.tries) == (job.worker_name, tuple(job.tries or ()))
+        else:
+            assert row.state == (QUEUED if job.state == LEASED else job.state)
+            assert not resident, "the lease of a resident is on disk"
 
     def load(self, ended_max: int = 1000) -> Loaded:
         self.epoch += 1
         ended = list(self.history.values())[-ended_max:]
-        return Loaded(self.epoch, iter(sorted(self.live.values())), iter(ended))
+        return Loaded(self.epoch, iter(sorted(self.live.values())), iter(ended), dict(self.fired))
 
 
 @contextmanager

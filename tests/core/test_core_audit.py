@@ -8,7 +8,7 @@ import pytest
 from hall_recorder import BACKGROUND, Hall
 
 from hiringhall.core.errors import BrokenLaw, invariant
-from hiringhall.core.jobs import DONE, HELD, LEASED, Job, Terms
+from hiringhall.core.jobs import DONE, HELD, LEASED, TRIES_KEPT, Job, Terms
 from hiringhall.core.queues import Queue
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class Scene:
         self.taker.offers(3)
         self.woken.sleeps()
         self.hall.submit("call", "wake", terms=BACKGROUND)
+        self.expiring = self.hall.submit("expiring", terms=Terms(detached=True, expire_us=10**9))
         self.resident = self.core.resident(b"home", b"rosa")
         self.hall.turn()
         self.queue = self.core.queue(b"q")
@@ -99,6 +100,31 @@ def lease_without_timer(scene: Scene) -> None:
 
 def delayed_without_timer(scene: Scene) -> None:
     scene.core.timers.disarm(scene.delayed)
+
+
+def expiring_without_timer(scene: Scene) -> None:
+    scene.core.timers.disarm(scene.expiring)
+
+
+def ready_with_a_timer_for_nothing(scene: Scene) -> None:
+    scene.core.timers.arm(scene.queued, scene.core.now_us + 1)
+
+
+def leased_with_a_timer_for_nothing(scene: Scene) -> None:
+    scene.core.timers.arm(scene.leased, scene.core.now_us + 1)
+
+
+def tries_that_never_were(scene: Scene) -> None:
+    scene.queued.tries = [(1, 2, b"bob", 3)]
+
+
+def the_attempt_under_way_among_the_tries(scene: Scene) -> None:
+    scene.leased.tries = [(1, 2, b"bob", 3)]
+
+
+def more_tries_than_are_kept(scene: Scene) -> None:
+    scene.queued.attempts = TRIES_KEPT + 1
+    scene.queued.tries = [(1, 2, b"bob", 3)] * (TRIES_KEPT + 1)
 
 
 def parent_forgot_its_child(scene: Scene) -> None:
@@ -226,6 +252,12 @@ DAMAGES: list[Callable[[Scene], None]] = [
     worker_forgot_its_lease,
     lease_without_timer,
     delayed_without_timer,
+    expiring_without_timer,
+    ready_with_a_timer_for_nothing,
+    leased_with_a_timer_for_nothing,
+    tries_that_never_were,
+    the_attempt_under_way_among_the_tries,
+    more_tries_than_are_kept,
     parent_forgot_its_child,
     child_forgot_its_parent,
     released_but_still_waiting,

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from hall_recorder import SECOND_US, Disk, Hall, Person, name_of
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
+from unconnected_rules import KEYS, LIMITS, QUEUES, UnconnectedRules
 
 from hiringhall.core.errors import BAD_REQUEST, CYCLE, STORE_DOWN, WRONG_STATE, Refusal
 from hiringhall.core.jobs import (
@@ -31,25 +32,20 @@ from hiringhall.core.jobs import (
     ParentRef,
     Terms,
 )
-from hiringhall.core.limits import Limits
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Batch
     from hiringhall.core.jobs import Lease
     from hiringhall.core.workers import Worker
 
-QUEUES = ("p", "q", "r")
-RESIDENTS = (b"u", b"v", b"w")
-KEYS = ("", "", "x", "y", "z")
-LIMITS = Limits(jobs_max=40, ended_max=8, ended_bytes_max=400, watchers_max=4, residents_max=3)
 
 NUMBERS = st.integers(0, 50)
-PARENTS = st.lists(st.one_of(NUMBERS, st.tuples(st.sampled_from(QUEUES), st.sampled_from("xyz"))), max_size=3)
+PARENTS = st.lists(st.one_of(NUMBERS, st.tuples(st.sampled_from(QUEUES), st.sampled_from(KEYS))), max_size=3)
 """By id or by name; the live and the ended, the known and the unknown."""
 PAUSES = st.sampled_from([1, 10, SECOND_US // 2, SECOND_US, 10 * SECOND_US])
 
 
-class HallMachine(RuleBasedStateMachine):
+class HallMachine(UnconnectedRules):
     """Clients and workers of one hall, and the model of what they may expect."""
 
     @initialize()
@@ -74,6 +70,7 @@ class HallMachine(RuleBasedStateMachine):
         self.detoured: dict[int, None] = {}
         """Jobs that were once held or delayed: they stand in their lane by when they became ready."""
         self.number = 0
+        self.open_unconnected()
         for number in range(3):
             self.clients.append(self.hall.person(f"client {number}"))
             self.workers.append(self.hall.worker(f"worker {number}", *QUEUES[: number + 1]))
@@ -82,7 +79,7 @@ class HallMachine(RuleBasedStateMachine):
 
     @rule(
         queue=st.sampled_from(QUEUES),
-        key=st.sampled_from(KEYS),
+        key=st.sampled_from(("", "", *KEYS)),
         priority=st.integers(HIGH, LOW),
         durable=st.booleans(),
         watched=st.booleans(),
@@ -91,6 +88,8 @@ class HallMachine(RuleBasedStateMachine):
         limited=st.booleans(),
         client=st.integers(0, 2),
         parents=PARENTS,
+        expire_us=st.sampled_from([0, 0, 10, SECOND_US]),
+        logged=st.booleans(),
         policy=st.sampled_from([FAIL_WITH_PARENT, RUN_ANYWAY, HOLD]),
     )
     def submit(
@@ -106,6 +105,8 @@ class HallMachine(RuleBasedStateMachine):
         client: int,
         parents: list[int | tuple[str, str]],
         policy: int,
+        expire_us: int,
+        logged: bool,
     ) -> None:
         refs = self._refs(parents)
         terms = Terms(
@@ -118,6 +119,8 @@ class HallMachine(RuleBasedStateMachine):
             lease_us=SECOND_US if limited else 0,
             run_us=5 * SECOND_US if limited else 0,
             on_parent_failure=policy,
+            expire_us=expire_us,
+            logged=logged,
         )
         self.number += 1
         watcher = self.clients[client] if watched or not durable else None
@@ -234,32 +237,9 @@ class HallMachine(RuleBasedStateMachine):
 
     @rule(worker=st.integers(0, 2), queue=st.sampled_from([None, None, *QUEUES]))
     def take(self, worker: int, queue: str | None) -> None:
-        self._take(self.workers[worker].me, queue)
+        self.take_as(self.workers[worker].me, queue)
 
-    @rule(who=st.sampled_from(RESIDENTS), queue=st.sampled_from(QUEUES))
-    def resident_takes(self, who: bytes, queue: str) -> None:
-        known = self.core.find_resident(queue.encode(), who)
-        try:
-            worker = self.core.resident(queue.encode(), who)
-        except Refusal:
-            assert known is None
-            assert len(self.core.residents) >= LIMITS.residents_max
-            return
-        assert known is None or worker is known
-        self._take(worker, None)
-
-    @rule(number=NUMBERS)
-    def retire(self, number: int) -> None:
-        residents = list(self.core.residents.values())
-        if residents:
-            worker = residents[number % len(residents)]
-            before = [(lease.job, lease.job.losses) for lease in worker.leases.values()]
-            self.core.retire(worker)
-            assert worker not in self.core.workers
-            for job, losses in before:
-                assert (job.lease, job.losses) == (None, losses)
-
-    def _take(self, worker: Worker, name: str | None) -> None:
+    def take_as(self, worker: Worker, name: str | None) -> None:
         ready = [
             job
             for job in self.core.jobs.values()
@@ -332,7 +312,8 @@ class HallMachine(RuleBasedStateMachine):
             elif verb == "release":
                 self.core.release(lease)
             elif verb == "progress":
-                self.core.progress(lease, 1, 2)
+                self.core.progress(lease, 1, 2, number)
+                assert lease.expected_us == (self.core.now_us + number if number else 0)
             else:
                 self.core.chunk(lease, b"chunk")
         except Refusal:
@@ -356,11 +337,13 @@ class HallMachine(RuleBasedStateMachine):
         self.core.advance(self.core.now_us + passed_us)
 
     @precondition(lambda self: self.batch is None)
-    @rule(hurry=st.booleans())
-    def seal(self, hurry: bool) -> None:
+    @rule(hurry=st.booleans(), started=st.booleans())
+    def seal(self, hurry: bool, started: bool) -> None:
         self.hall.turn()
         if hurry:
             self.core.ledger.hurry()
+        if started:
+            self.core.ledger.note_started()
         self.batch = self.core.seal()
 
     @precondition(lambda self: self.batch is not None)
@@ -376,6 +359,7 @@ class HallMachine(RuleBasedStateMachine):
             withdrawn = self.core.withdraw(batch, "disk full")
             self.core.drop_withdrawn(withdrawn)
             assert not self.acknowledged.keys() & withdrawn.keys(), "what was acknowledged is never taken back"
+            self.forget_unstored()
 
     @rule()
     def crash(self) -> None:
@@ -393,7 +377,10 @@ class HallMachine(RuleBasedStateMachine):
         self.workers = [self.hall.worker("worker again", *QUEUES) for _ in range(3)]
         assert set(self.core.jobs) == set(self.disk.live)
         held = {row.id: row.holder for row in self.disk.live.values() if row.holder}
-        assert held == {job.id: job.worker_name for job in self.core.jobs.values() if job.lease is not None}
+        assert held == {
+            job.id: job.lease.worker.name for job in self.core.jobs.values() if job.lease is not None
+        }
+        self.forget_unstored()
 
     # --- what always holds
 
@@ -430,6 +417,7 @@ class HallMachine(RuleBasedStateMachine):
             assert known, "nothing acknowledged is missing"
         assert len(self.core.jobs) <= LIMITS.jobs_max + len(self.disk.history), "retries may go above"
         assert len(self.core.archive) <= LIMITS.ended_max
+        self.check_unconnected()
         if self.batch is None and not len(self.core.ledger) and not self.core.ledger.has_soon:
             self.disk.compare(self.core)
 
@@ -451,6 +439,7 @@ class HallMachine(RuleBasedStateMachine):
         self.disk.apply(self.hall.commit())
         for person in self.workers:
             self.core.leave(person)
+        self.end_reported()
         for worker in list(self.core.residents.values()):
             self.core.retire(worker)
         self.hall.turn()

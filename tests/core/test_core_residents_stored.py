@@ -51,7 +51,7 @@ def test_who_has_a_job_is_stored(hall: Hall) -> None:
     hall.after(5)
     take(hall, "bob", "a")
     (update,) = hall.commit().updates
-    assert (update.id, update.state, update.holder) == (job.id, QUEUED, b"bob")
+    assert (update.id, update.state, update.holder) == (job.id, LEASED, b"bob")
     assert (update.attempts, update.started_us) == (1, START_US + 5)
     assert hall.commit().empty
 
@@ -83,7 +83,7 @@ def test_a_job_that_came_and_was_taken_within_one_commit_is_one_row(hall: Hall) 
     take(hall, "bob", "a")
     batch = hall.commit()
     assert [(row.state, row.holder, row.attempts, row.started_us) for row in batch.inserts] == [
-        (QUEUED, b"bob", 1, START_US)
+        (LEASED, b"bob", 1, START_US)
     ]
     assert not batch.updates
 
@@ -128,7 +128,7 @@ def test_a_job_that_came_back_is_nobodys_on_disk(hall: Hall, how: str) -> None:
         hall.worker("carl").takes("a")
     disk.apply(hall.commit())
     assert disk.live[job.id].holder == b""
-    assert disk.live[job.id].state == (DELAYED if how == "fail" else QUEUED)
+    assert disk.live[job.id].state == {"fail": DELAYED, "another takes it": LEASED}.get(how, QUEUED)
 
 
 def test_a_job_that_went_from_one_resident_to_the_next(hall: Hall) -> None:

@@ -11,9 +11,11 @@ from hiringhall.core.jobs import (
     DONE,
     FAIL_WITH_PARENT,
     FAILED,
+    FAILURE,
     HELD,
     HIGH,
     HOLD,
+    LOST,
     QUEUED,
     RUN_ANYWAY,
     Job,
@@ -32,6 +34,8 @@ FULL = Terms(
     losses_max=5,
     lease_us=6 * SECOND_US,
     run_us=7 * SECOND_US,
+    expire_us=8 * SECOND_US,
+    logged=True,
 )
 
 
@@ -71,7 +75,7 @@ def test_everything_about_a_job_comes_back(hall: Hall) -> None:
     job = hall.core.submit(spec, None)
     for _ in range(2):
         hall.core.fail(bob.takes("payload"))
-        hall.after(10 * SECOND_US)
+        hall.after(2 * SECOND_US)
     bob.takes("payload")
     bob.leaves()
     again = found(reboot(hall, Disk()), job)
@@ -80,6 +84,9 @@ def test_everything_about_a_job_comes_back(hall: Hall) -> None:
     assert again.terms.as_tuple() == FULL.as_tuple()
     assert (again.state, again.created_us, again.extras) == (QUEUED, job.created_us, {"reducer": b"sum"})
     assert (again.attempts, again.failures, again.losses) == (3, 2, 1)
+    assert (again.worker_name, again.started_us) == (job.worker_name, job.started_us)
+    assert [code for _, _, _, code in again.tries or []] == [FAILURE, FAILURE, LOST]
+    assert again.tries == job.tries
     assert again.stored
 
 

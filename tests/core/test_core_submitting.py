@@ -94,12 +94,20 @@ def test_without_a_key_nothing_is_joined(hall: Hall) -> None:
 def test_a_background_join_makes_a_foreground_job_durable(hall: Hall) -> None:
     ann = hall.person("ann")
     terms = Terms(
-        priority=HIGH, failures_max=4, backoff_us=5, backoff_max_us=6, losses_max=7, lease_us=8, run_us=9
+        priority=HIGH,
+        failures_max=4,
+        backoff_us=5,
+        backoff_max_us=6,
+        losses_max=7,
+        lease_us=8,
+        run_us=9,
+        expire_us=10,
+        logged=True,
     )
     job = hall.submit("a", by=ann, key="k", terms=terms)
     assert hall.submit("a", key="k", terms=BACKGROUND) is job
     # Only these two change, and only for this job.
-    assert job.terms.as_tuple() == (HIGH, True, True, 4, 5, 6, 7, 8, 9, 0)
+    assert job.terms.as_tuple() == (HIGH, True, True, 4, 5, 6, 7, 8, 9, 0, 10, True)
     assert not terms.durable
     batch = hall.commit()
     assert [row.payload for row in batch.inserts] == [b"a"]
@@ -133,7 +141,7 @@ def test_a_worker_may_already_have_the_job_when_it_becomes_durable(hall: Hall) -
     hall.submit("a", by=ann, key="k")
     lease = bob.takes("a")
     hall.submit("a", key="k", terms=BACKGROUND)
-    assert [row.state for row in hall.commit().inserts] == [QUEUED]
+    assert [row.state for row in hall.commit().inserts] == [LEASED]
     ann.leaves()
     hall.core.finish(lease, b"r")
     batch = hall.commit()

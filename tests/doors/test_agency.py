@@ -66,7 +66,7 @@ def test_a_job_whose_manager_takes_nothing_is_given_up(pieces: int) -> None:
         hall = Scheduler(Limits())
         driver = Driver(hall, MemoryStore(), lambda trouble: None)
         driver.start(asyncio.get_running_loop())
-        agency = Agency(driver, ["127.0.0.1:1"], ["saw"], 1, "hall")
+        agency = Agency(driver, ["127.0.0.1:1"], ["saw"], 1, "hall", Terms())
         taken = Deaf()
         doing = asyncio.create_task(agency._do(taken))  # type: ignore[arg-type]
         await asyncio.sleep(0)

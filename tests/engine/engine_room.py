@@ -11,13 +11,14 @@ from hiringhall.core.jobs import JobSpec, Terms
 from hiringhall.core.limits import Limits
 from hiringhall.core.scheduler import Scheduler
 from hiringhall.dialects.session import Caller, Link, Session
-from hiringhall.engine.turn import Engine
+from hiringhall.engine.turn import STARTED_US, Engine
+from hiringhall.storage.contract import HistoryQuery
 from hiringhall.storage.memory import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hiringhall.core.changes import Batch
+    from hiringhall.core.changes import Batch, EndRow
     from hiringhall.core.errors import Refusal
     from hiringhall.core.jobs import Job, Lease
 
@@ -77,6 +78,14 @@ class Talker(Session):
     def parted(self) -> None:
         self.parts += 1
 
+    def looked_up(self, job_id: int, line: EndRow | None, trouble: str) -> None:
+        if trouble:
+            self.send(b"cannot look up: %s|" % trouble.encode())
+        elif line is None:
+            self.send(b"unknown %d|" % job_id)
+        else:
+            self.send(b"found %s|" % line.result)
+
     def woken(self) -> None:
         self.send(b"woken|")
 
@@ -99,15 +108,19 @@ def submit(core: Scheduler, session: Talker, spec: JobSpec) -> Job:
 
 
 class Desk:
-    """The writer: batches lie here until the story says how they fared."""
+    """The writer: batches and questions lie here until the story says how they fared."""
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
         self.times_us: list[int] = []
+        self.questions: list[tuple[Session, int]] = []
 
     def write(self, batch: Batch, now_us: int) -> None:
         self.batches.append(batch)
         self.times_us.append(now_us)
+
+    def look_up(self, session: Session, job_id: int) -> None:
+        self.questions.append((session, job_id))
 
 
 class Room:
@@ -158,6 +171,23 @@ class Room:
         assert self.under_way() is not None
         self._answered += 1
         self.engine.failed(trouble)
+
+    def answer(self, trouble: str = "") -> None:
+        """Inside a turn: the store has looked up what was asked first."""
+        session, job_id = self.desk.questions.pop(0)
+        found = [] if trouble else self.store.history(HistoryQuery(id=job_id))
+        self.engine.looked_up(session, job_id, found[0] if found else None, trouble)
+
+    def is_at_rest(self) -> None:
+        """Nothing is left to be done, once the hall has looked which of the jobs that began still run."""
+        deadline_us = self.engine.next_deadline()
+        if deadline_us:
+            assert deadline_us <= self.now_us + STARTED_US
+            with self.turn(after_us=max(1, deadline_us - self.now_us)):
+                pass
+        assert self.engine.next_deadline() == 0
+        assert self.under_way() is None
+        assert not self.busy()
 
     def turn_that_commits(self) -> None:
         with self.turn():

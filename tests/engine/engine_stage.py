@@ -38,8 +38,10 @@ class Tally:
             self._changed.notify_all()
 
     def wait_for_more(self, more: int) -> None:
+        self.wait_for(self.count + more)
+
+    def wait_for(self, target: int) -> None:
         with self._changed:
-            target = self.count + more
             assert self._changed.wait_for(lambda: self.count >= target, PATIENCE_S)
 
 
@@ -162,13 +164,13 @@ class Stage:
         assert self.store.closed
 
 
-def story(tell: Callable[[Stage], Awaitable[None]]) -> None:
+def story(tell: Callable[[Stage], Awaitable[None]], store: SlowStore | None = None) -> None:
     """Run one story on a loop of its own; errors that only reach the loop's handler count too."""
 
     async def run() -> None:
         faults: list[dict[str, object]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
-        stage = Stage()
+        stage = Stage(store)
         await tell(stage)
         if not stage.store.closed:
             await stage.stop()

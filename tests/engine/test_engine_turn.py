@@ -196,8 +196,8 @@ def test_changes_that_nobody_waits_for_linger_to_share_a_commit(room: Room) -> N
         pass
     assert room.under_way() is not None
     room.turn_that_commits()
-    assert room.engine.next_deadline() == 0
     assert not room.busy()
+    room.is_at_rest()
 
 
 def test_somebody_who_waits_takes_the_lingering_changes_along(room: Room) -> None:
@@ -210,7 +210,7 @@ def test_somebody_who_waits_takes_the_lingering_changes_along(room: Room) -> Non
     assert (len(batch.inserts), len(batch.ends)) == (1, 1)
     room.turn_that_commits()
     assert wire.said() == ["accepted new|"]
-    assert room.engine.next_deadline() == 0
+    room.is_at_rest()
 
 
 def test_many_changes_do_not_linger(room: Room) -> None:

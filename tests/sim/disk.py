@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from hiringhall.storage.contract import HistoryQuery
 from hiringhall.storage.memory import MemoryStore
 
 from .world import MS, SECOND
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Batch
+    from hiringhall.dialects.session import Session
 
     from .hall import Hall
     from .laws import Laws
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 
 TROUBLE: Final = "the disk is full"
+UNREADABLE: Final = "the disk cannot be read"
 
 
 class Disk:
@@ -56,6 +59,8 @@ class DiskWriter:
         self._disk = disk
         self._hall = hall
         self._boot = hall.boot
+        self._free_us = 0
+        """When the one thread is done with what it was given."""
 
     def write(self, batch: Batch, now_us: int) -> None:
         disk = self._disk
@@ -63,14 +68,33 @@ class DiskWriter:
         if disk.full and world.chance(disk.full):
             disk.full_until_us = world.now_us + world.random.randrange(SECOND)
         if disk.full_until_us > world.now_us or (disk.failing and world.chance(disk.failing)):
-            world.after(world.random.randrange(disk.slow_us), self._fail)
+            self._free_us = self._begin_us() + world.random.randrange(disk.slow_us)
+            world.at(self._free_us, self._fail)
             return
-        apply_us = world.now_us + world.random.randrange(disk.slow_us)
-        answer_us = apply_us + world.random.randrange(disk.slow_us)
+        apply_us = self._begin_us() + world.random.randrange(disk.slow_us)
+        answer_us = self._free_us = apply_us + world.random.randrange(disk.slow_us)
         if disk.fatal and world.chance(disk.fatal):
             world.at(world.random.randrange(world.now_us, answer_us + 1), self._crash)
         world.at(apply_us, lambda: self._apply(batch, now_us))
         world.at(answer_us, self._succeed)
+
+    def look_up(self, session: Session, job_id: int) -> None:
+        """Done after what was asked for before, by the same thread."""
+        disk = self._disk
+        world = disk.world
+        self._free_us = self._begin_us() + world.random.randrange(disk.slow_us)
+        failing = bool(disk.failing) and world.chance(disk.failing)
+        world.at(self._free_us, lambda: self._read(session, job_id, failing=failing))
+
+    def _begin_us(self) -> int:
+        return max(self._free_us, self._disk.world.now_us)
+
+    def _read(self, session: Session, job_id: int, *, failing: bool) -> None:
+        if self._boot != self._hall.boot:
+            return
+        found = [] if failing else self._disk.store.history(HistoryQuery(id=job_id, limit=1))
+        line = found[0] if found else None
+        self._hall.looked_up(self._boot, session, job_id, line, UNREADABLE if failing else "")
 
     def _apply(self, batch: Batch, now_us: int) -> None:
         if self._boot != self._hall.boot:

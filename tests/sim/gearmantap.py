@@ -84,9 +84,9 @@ class GearmanTap(Tap):
         elif packet_type in (wire.WORK_COMPLETE, wire.WORK_FAIL, wire.WORK_EXCEPTION):
             handle, _, data = body.partition(b"\0")
             if packet_type == wire.WORK_COMPLETE:
-                laws.finished(self, _id(handle), data)
+                laws.finished(self, id_of(handle), data)
             else:
-                laws.failed(self, _id(handle))
+                laws.failed(self, id_of(handle))
 
     def _submit(self, packet_type: int, body: bytes) -> Submit:
         due_us = 0
@@ -131,9 +131,9 @@ class GearmanTap(Tap):
             self.awake(laws.now_us)
         elif packet_type == wire.WORK_COMPLETE:
             handle, _, data = body.partition(b"\0")
-            laws.told_end(self, _id(handle), DONE, data)
+            laws.told_end(self, id_of(handle), DONE, data)
         elif packet_type in (wire.WORK_FAIL, wire.WORK_EXCEPTION):
-            laws.told_end(self, _id(body.partition(b"\0")[0]), FAILED, b"")
+            laws.told_end(self, id_of(body.partition(b"\0")[0]), FAILED, b"")
         elif packet_type in (wire.WORK_STATUS, wire.WORK_DATA, wire.WORK_WARNING):
             return
         elif packet_type == wire.ERROR:
@@ -152,13 +152,13 @@ class GearmanTap(Tap):
                 "order", f"c{self.number} asked {wire.NAMES[asked]} and is told {wire.NAMES[packet_type]}"
             )
         if submit is not None:
-            self.laws.created(submit, _id(body))
+            self.laws.created(submit, id_of(body))
         elif packet_type in _ASSIGNMENTS:
             handle, queue, *_, payload = body.split(b"\0", _ASSIGNMENTS[packet_type] - 1)
-            self.laws.assigned(self, _id(handle), queue, payload)
+            self.laws.assigned(self, id_of(handle), queue, payload)
 
 
-def _id(handle: bytes) -> int:
+def id_of(handle: bytes) -> int:
     """The job that a handle names; 0: none."""
     digits = handle.removeprefix(HANDLE_PREFIX)
     return int(digits) if digits.isdigit() else 0

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import BrokenLaw
 from hiringhall.dialects.gearman.session import GearmanDoor, GearmanSession, House
+from hiringhall.dialects.gearman_draft.door import DraftDoor
+from hiringhall.dialects.gearman_draft.session import DraftSession
 from hiringhall.dialects.session import Caller
 from hiringhall.engine.recovery import open_scheduler
 from hiringhall.engine.turn import Engine
 
+from .drafttap import DraftTap, draft_options
 from .gearmantap import GearmanTap
 from .native import NativeSession
 from .nativetap import NativeTap
@@ -22,6 +25,7 @@ from .taps import DeafTap
 from .world import MS, Violation
 
 if TYPE_CHECKING:
+    from hiringhall.core.changes import EndRow
     from hiringhall.core.limits import Limits
     from hiringhall.dialects.gearman.session import GearmanOptions
     from hiringhall.dialects.session import Session
@@ -36,7 +40,12 @@ if TYPE_CHECKING:
     from .zmqdoors import ZmqDoors
 
 
-TAPS: Final[dict[str, type[Tap]]] = {"gearman": GearmanTap, "native": NativeTap, "deaf": DeafTap}
+TAPS: Final[dict[str, type[Tap]]] = {
+    "gearman": GearmanTap,
+    "draft": DraftTap,
+    "native": NativeTap,
+    "deaf": DeafTap,
+}
 
 
 class Hall:
@@ -54,6 +63,7 @@ class Hall:
         self.up = False
         self.boot = 0
         self.turns = 0
+        self.opened_us = 0
         self.restored_queues = 0
         """Those that were there before, whatever the limit says."""
         self.turn_us_max = world.random.choice((1, 300, 4 * MS))
@@ -71,10 +81,12 @@ class Hall:
         if self.up:
             return
         self.boot += 1
+        self.opened_us = self.world.now_us
         self.scheduler = open_scheduler(self.disk.store, self.limits, self.world.now_us)
         self.engine = Engine(self.scheduler, self.disk.writer(self))
         house = House("1.0", 1, "ERROR", self._stopped)
         self.door = GearmanDoor(self.scheduler, self.options, house)
+        self.draft_door = DraftDoor(self.scheduler, draft_options(self.options), self.engine.look_up)
         self.restored_queues = len(self.scheduler.queues)
         self.up = True
         self.turning = False
@@ -111,6 +123,8 @@ class Hall:
         session: Session
         if actor.dialect == "native":
             session = NativeSession(caller, self.scheduler)
+        elif actor.dialect == "draft":
+            session = DraftSession(caller, self.draft_door)
         else:
             session = GearmanSession(caller, self.door)
         tap = TAPS[actor.tap](number, session, self.laws)
@@ -131,6 +145,7 @@ class Hall:
         self.turn()
         connection.tap.heard(data)
         connection.session.receive(data)
+        connection.tap.took()
 
     def parted(self, connection: Connection) -> None:
         """The hall learns that a peer is gone."""
@@ -163,6 +178,14 @@ class Hall:
             self.engine.failed(trouble)
         else:
             self.engine.committed()
+
+    def looked_up(self, boot: int, session: Session, job_id: int, line: EndRow | None, trouble: str) -> None:
+        """The writer has looked for a job in the history."""
+        if boot != self.boot:
+            return
+        self.turn()
+        self.world.note(f"store: {trouble or ('found' if line is not None else 'no')} {job_id}")
+        self.engine.looked_up(session, job_id, line, trouble)
 
     def turn(self) -> None:
         if self.turning:

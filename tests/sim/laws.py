@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.jobs import DONE
+from hiringhall.core.submitting import OUTSIDE
 
 from . import startlaws, turnlaws
 from .dworktap import LocationHolder
@@ -18,6 +19,7 @@ from .world import Violation
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Batch
+    from hiringhall.core.jobs import ParentRef
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.dialects.gearman.session import GearmanOptions
 
@@ -73,6 +75,10 @@ class Laws:
         """Jobs that somebody asked to end in this turn."""
         self._ids: dict[bytes, int] = {}
         """Jobs by payload: some dialects have no other name for them."""
+        self.reported: dict[ParentRef, dict[bytes, int]] = {}
+        """Tasks that run outside, by queue and key, with the results and codes that were told of their ends."""
+        self.nameless = False
+        """Some dialect here has no names for jobs: the hall is asked for their ids."""
         self.scheduler: Scheduler
         """That of the latest boot."""
 
@@ -83,7 +89,7 @@ class Laws:
         self.scheduler = hall.scheduler
         self.mirror.agrees_with_hall(hall.scheduler)
         for row in self.mirror.live.values():
-            if row.holder:
+            if row.holder and row.holder != OUTSIDE:
                 location = self.location(row.queue, row.holder)
                 location.heard_us = self.now_us
                 holding = Holding(location, self.now_us, row.terms.run_us, row.terms.lease_us)
@@ -119,7 +125,7 @@ class Laws:
                 holding.lapse(now_us)
 
     def turn_ended(self, hall: Hall) -> None:
-        if hall.doors is not None:
+        if hall.doors is not None or self.nameless:
             self._take_census()
         if self.audited:
             hall.scheduler.audit()
@@ -229,6 +235,8 @@ class Laws:
 
     def check_result(self, sight: Sight, result: bytes) -> None:
         """It came from somebody who had the job, and was made for this job where it says for which."""
+        if result in self.reported.get((sight.queue, sight.key), ()):
+            return
         if result not in sight.results:
             raise Violation("lease", f"job {sight.id} has a result that no holder sent")
         _, made, tag = result.partition(MADE_FOR)

@@ -13,7 +13,7 @@ from unittest.mock import patch
 from hiringhall.core import scheduler as scheduler_module
 from hiringhall.core.floor import Floor
 from hiringhall.core.graph import Graph
-from hiringhall.core.jobs import DELAYED, DONE, HELD, HOLD, QUEUED
+from hiringhall.core.jobs import DELAYED, DONE, HELD, HOLD, LOST, QUEUED
 from hiringhall.core.leasing import Leasing
 from hiringhall.core.ledger import Ledger
 from hiringhall.core.queues import Lane, Queue
@@ -23,7 +23,7 @@ from hiringhall.dialects.session import Session
 from hiringhall.engine.turn import Engine
 from hiringhall.storage.memory import MemoryStore
 
-from . import plantedzmq
+from . import planteddraft, plantedzmq
 from .scenario import Run
 from .world import Violation
 
@@ -85,12 +85,12 @@ def _lease_of_anybody(self: Leasing, worker: Any, job_id: int) -> Any:
 
 
 def _lose_uncounted(self: Leasing, lease: Any) -> None:
-    self._give_back(lease)
+    self._give_back(lease, LOST)
 
 
-def _give_back_behind(self: Leasing, lease: Any) -> None:
+def _give_back_behind(self: Leasing, lease: Any, code: int) -> None:
     if self._abandoned(lease.job):
-        _GIVE_BACK(self, lease)
+        _GIVE_BACK(self, lease, code)
         return
     self._unlease(lease)
     self._move(lease.job, QUEUED)
@@ -98,7 +98,7 @@ def _give_back_behind(self: Leasing, lease: Any) -> None:
     self._note(lease.job)
 
 
-def _give_back_nowhere(self: Leasing, lease: Any) -> None:
+def _give_back_nowhere(self: Leasing, lease: Any, code: int) -> None:
     self._unlease(lease)
     self._move(lease.job, QUEUED)
 
@@ -141,8 +141,8 @@ def _join_unwatched(self: Scheduler, job: Any, spec: Any, watcher: Any) -> None:
     _JOIN(self, job, spec, None)
 
 
-def _end_with_key(self: Floor, job: Any, state: int, code: int, result: bytes) -> None:
-    _END(self, job, state, code, result)
+def _end_with_key(self: Floor, job: Any, state: int, code: int, result: bytes, ended_us: int = 0) -> None:
+    _END(self, job, state, code, result, ended_us)
     if job.key:
         self.keys.add(job)
 
@@ -252,6 +252,7 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "recovery forgets held jobs": (Scheduler, "restore", _restore_without(HELD)),
     "recovery forgets parents": (Scheduler, "restore", _restore_parentless),
     **plantedzmq.BUGS,
+    **planteddraft.BUGS,
 }
 """What is planted: where, in which method, and what stands there instead."""
 

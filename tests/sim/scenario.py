@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
@@ -10,11 +11,13 @@ from hiringhall.core.jobs import DONE, FAIL_WITH_PARENT, HELD
 from hiringhall.core.limits import Limits
 from hiringhall.dialects.gearman.session import GearmanOptions
 
-from . import startlaws
+from . import draftactors, startlaws
 from .actors import Town
 from .clients import GearmanClient, NativeClient
 from .crowd import Crowd
 from .disk import Disk
+from .draftactors import DraftClerk, DraftPoller, DraftWaiter, DraftWorker
+from .drafttap import DraftTap
 from .gearmantap import HANDLE_PREFIX
 from .hall import Hall
 from .hostile import Vandal
@@ -35,6 +38,8 @@ CALM_US: Final = 80 * SECOND
 LOG_TAIL: Final = 60
 ZMQ_SEEDS: Final = (1, 3)
 """Which of each five seeds have ZeroMQ doors."""
+DRAFT_SEED: Final = 2
+"""Which of each five seeds has those who speak Gearman's draft."""
 
 
 class Run:
@@ -53,6 +58,9 @@ class Run:
             round_robin=world.chance(0.2),
             timeout_unit_us=200 * MS,
         )
+        self.drafts = seed % 5 == DRAFT_SEED
+        if self.drafts:
+            options = replace(options, expire_us=random.choice((0, 0, 100 * MS, SECOND)))
         limits = Limits(
             jobs_max=random.choice((8, 60, 60)),
             queues_max=random.choice((3, QUEUES_ENOUGH, QUEUES_ENOUGH)),
@@ -72,6 +80,8 @@ class Run:
         self.town.keys = [b"k%d" % number for number in range(random.choice((1, 2, 4)))]
         self.passing: list[Actor] = []
         """Who leaves when the faults stop."""
+        self.clerks: list[DraftClerk] = []
+        """Who tells of tasks that run elsewhere."""
         self.crowd = Crowd(self) if seed % 5 in ZMQ_SEEDS else None
         """Those who come by ZeroMQ, in some of the worlds."""
         self._people()
@@ -93,6 +103,21 @@ class Run:
             self.passing.append(Vandal(town, "0"))
         if self.crowd is not None:
             self.crowd.come()
+        if self.drafts:
+            self._draft_people()
+
+    def _draft_people(self) -> None:
+        random = self.world.random
+        town = self.town
+        for number in range(random.choice((1, 1, 2))):
+            DraftWaiter(town, f"{number}")
+        for number in range(random.choice((1, 1, 2))):
+            DraftPoller(town, f"{number}")
+        if self.world.chance(0.4):
+            self.clerks.append(DraftClerk(town, "0"))
+        for number in range(random.choice((1, 2, 3))):
+            kind = random.choice(draftactors.KINDS)
+            self.passing.append(DraftWorker(town, f"{number}", kind, self.some_queues()))
 
     def some_queues(self) -> list[bytes]:
         queues = self.town.queues
@@ -113,7 +138,7 @@ class Run:
         world.run(world.now_us + world.random.randrange(SECOND, 4 * SECOND))
         world.note("calm")
         self._calm()
-        if self.crowd is not None:
+        if self.crowd is not None or self.drafts:
             world.run(world.now_us + SECOND)  # what stalled on its way comes now
         deadline_us = world.now_us + CALM_US
         while world.now_us < deadline_us and not self._drained():
@@ -130,10 +155,14 @@ class Run:
             actor.retire()
         if self.crowd is not None:
             self.crowd.calm()
+        for clerk in self.clerks:
+            clerk.calm()
         queues = self.town.queues + self.town.strays
         for number in range(2):
             GearmanWorker(self.town, f"helper {number}", "honest", queues)
         NativeWorker(self.town, "native helper", "honest", queues)
+        if self.drafts:
+            DraftWorker(self.town, "helper", "honest", queues)
 
     def _drained(self) -> bool:
         hall = self.hall
@@ -165,6 +194,8 @@ class Run:
             ):
                 raise Violation("missing", f"job {sight.id} was acknowledged and is nowhere")
         for tap in self.laws.taps.values():
+            if isinstance(tap, DraftTap) and tap.unanswered:
+                raise Violation("one answer", f"c{tap.number} still waits for {tap.unanswered} answers")
             for job_id, count in tap.watches.items():
                 if count and job_id not in hall.scheduler.jobs and job_id not in tap.unwatched:
                     raise Violation("one end", f"c{tap.number} never heard the end of {job_id}")

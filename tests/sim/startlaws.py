@@ -37,12 +37,18 @@ def _parent_met(laws: Laws, sight: Sight, submit: Submit, ref: ParentRef) -> Non
     if isinstance(ref, int) and parents[0].key and (submit.on_parent_failure == HOLD or parents[0].gone):
         # A parent that failed for a child that holds on, or died with the hall: its name will do.
         parents = _parents(laws, (parents[0].queue, parents[0].key))
-    if any(parent.succeeded for parent in parents):
+    names: list[ParentRef] = [(parent.queue, parent.key) for parent in parents]
+    if any(parent.succeeded for parent in parents) or _told_done(laws, ref, *names):
         return
     if submit.on_parent_failure != RUN_ANYWAY:
         raise Violation("parents", f"job {sight.id} is handed out before its parent {ref} has succeeded")
     if parents and not _unseen(laws, ref) and all(parent.running and not parent.retried for parent in parents):
         raise Violation("parents", f"job {sight.id} is handed out while its parent {ref} runs")
+
+
+def _told_done(laws: Laws, *refs: ParentRef) -> bool:
+    """Somebody has told that a task of that name was done outside."""
+    return any(not code for ref in refs for code in laws.reported.get(ref, {}).values())
 
 
 def _parents(laws: Laws, ref: ParentRef) -> list[Sight]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.core.jobs import DONE, FAILED, LOST
-from hiringhall.engine.turn import LINGER_US
+from hiringhall.core.jobs import DONE, FAILED, LEASED, LOST, TRIES_KEPT
+from hiringhall.core.submitting import OUTSIDE
+from hiringhall.engine.turn import LINGER_US, STARTED_US
 from hiringhall.storage.contract import HistoryQuery
 
 from .dworktap import LocationHolder
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from .laws import Laws
 
 HISTORY_MAX = 1_000_000
+EXPIRED = b"no worker took it in time"
 
 
 class Mirror:
@@ -60,6 +62,9 @@ class Mirror:
             if other != row.id:
                 raise Violation("key", f"{row.id} and {other} have one key and live both")
         self.live[row.id] = row
+        if row.holder == OUTSIDE:
+            self._report(row.id, row.queue, row.key)
+            return
         submit = self._laws.submits.get(row.payload)
         if submit is None:
             raise Violation("identity", f"job {row.id} is not what anybody submitted")
@@ -67,6 +72,13 @@ class Mirror:
         if sight.submit is not None and sight.submit is not submit:
             raise Violation("identity", f"id {row.id} names two jobs")
         sight.made_by(submit)
+
+    def _report(self, job_id: int, queue: bytes, key: bytes) -> None:
+        """A task that runs outside is in the store because somebody has told of it."""
+        if (queue, key) not in self._laws.reported:
+            raise Violation("identity", f"nobody has told of {key!r}, which is job {job_id}")
+        sight = self._laws.see(job_id)
+        sight.queue, sight.key = queue, key
 
     def _forget(self, job_id: int) -> None:
         row = self.live.pop(job_id)
@@ -80,20 +92,34 @@ class Mirror:
         if end.id in self.live:
             raise Violation("store", f"job {end.id} has ended and is live too")
         self.history[end.id] = end
+        if (end.queue, end.key) in self._laws.reported and not sight.queue:
+            self._report(end.id, end.queue, end.key)
         sight.succeeded = sight.succeeded_surely = end.state == DONE
         if end.state == DONE:
             self._laws.check_result(sight, end.result)
         losses_max = end.terms.losses_max
         if (losses_max and end.losses > losses_max) or (end.code == LOST and end.losses < losses_max):
             raise Violation("losses", f"job {end.id} ended after {end.losses} losses of {losses_max}")
+        if end.state == DONE and len(end.tries) != min(end.attempts - 1, TRIES_KEPT):
+            raise Violation(
+                "tries", f"job {end.id} had {end.attempts} attempts, and {end.tries} are remembered"
+            )
+        if end.result == EXPIRED and end.ended_us - end.created_us < end.terms.expire_us:
+            raise Violation("expiry", f"job {end.id} had no time to be taken")
 
     def has_holders(self, sealed_us: int) -> None:
-        """What a location had for a while when a batch was made is on disk as its own."""
+        """What somebody had for a while when a batch was made is on disk as begun; what a location had, as its
+        own.
+        """
         for sight in self._laws.sights.values():
             holding = sight.holding
-            if holding is None or holding.doubtful or not isinstance(holding.tap, LocationHolder):
+            if holding is None or holding.doubtful:
                 continue
             row = self.live.get(sight.id)
+            if row is not None and row.state != LEASED and holding.since_us + STARTED_US <= sealed_us:
+                raise Violation("begun", f"{sight.id} has been with c{holding.tap.number} for long, unnoted")
+            if not isinstance(holding.tap, LocationHolder):
+                continue
             old = holding.since_us + LINGER_US <= sealed_us
             if old and row is not None and row.holder != holding.tap.name:
                 raise Violation("holder", f"{sight.id} is {holding.tap.name!r}'s, and not so on disk")

@@ -28,6 +28,8 @@ def check(laws: Laws, hall: Hall) -> None:
     _holders(laws, scheduler)
     _sleepers(laws, hall)
     wakelaws.check(laws, hall)
+    if laws.options.expire_us:
+        _expired(laws, hall)
     if laws.assigned_now and not laws.disturbed:
         for sight in laws.assigned_now:
             _in_order(laws, sight, scheduler)
@@ -98,6 +100,15 @@ def _sleepers(laws: Laws, hall: Hall) -> None:
         sleepers = [tap for tap in able if tap.asleep]
         if sleepers and not woken:
             raise Violation("wake", f"c{sleepers[0].number} sleeps beside a ready job of {name!r}")
+
+
+def _expired(laws: Laws, hall: Hall) -> None:
+    """What nobody took in its time is gone."""
+    for job in hall.scheduler.jobs.values():
+        since_us = max(job.created_us, hall.opened_us)
+        waits = job.state == QUEUED and not job.attempts and job.terms.expire_us and _waited(laws, job)
+        if waits and since_us + job.terms.expire_us <= laws.now_us:
+            raise Violation("expiry", f"job {job.id} waits for a worker beyond its time")
 
 
 def _taken_on(tap: Tap, queue: Queue) -> bool:

@@ -30,6 +30,8 @@ class House:
     """One store, loaded. `reopen` closes it and loads it again."""
 
     def __init__(self, kind: str, folder: Path, retention: Retention) -> None:
+        self.kind = kind
+        self.folder = folder
         self.store = STORES[kind](folder, retention)
         self.loaded = self.store.load(100)
 

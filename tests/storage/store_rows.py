@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hiringhall.core.changes import Batch, EndRow, JobRow, JobUpdate
 from hiringhall.core.jobs import DONE, QUEUED, Terms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-    from hiringhall.core.jobs import ParentRef
+    from hiringhall.core.changes import Firing
+    from hiringhall.core.jobs import ParentRef, Try
 
 HOUR_US = 3_600_000_000
 DAY_US = 24 * HOUR_US
@@ -32,6 +34,8 @@ def job(
     losses: int = 0,
     ready_us: int = 0,
     holder: bytes = b"",
+    worker: bytes = b"",
+    tries: tuple[Try, ...] = (),
 ) -> JobRow:
     return JobRow(
         job_id,
@@ -50,6 +54,8 @@ def job(
         ready_us,
         NOW_US - 3,
         holder,
+        worker,
+        tries,
     )
 
 
@@ -66,6 +72,7 @@ def end(
     code: int = 0,
     losses: int = 0,
     ready_us: int = NOW_US - 4,
+    tries: tuple[Try, ...] = (),
 ) -> EndRow:
     return EndRow(
         job_id,
@@ -84,6 +91,7 @@ def end(
         payload,
         extras,
         ready_us,
+        tries,
     )
 
 
@@ -93,6 +101,7 @@ def batch(
     ends: Iterable[EndRow] = (),
     deletes: Iterable[int] = (),
     revived: Iterable[int] = (),
+    fired: Mapping[str, Firing | None] = MappingProxyType({}),
 ) -> Batch:
     made = Batch()
     made.inserts += inserts
@@ -100,6 +109,7 @@ def batch(
     made.ends += ends
     made.deletes += deletes
     made.revived += revived
+    made.fired |= fired
     return made
 
 

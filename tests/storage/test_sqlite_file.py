@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from store_rows import NOW_US, batch, end, job, plain_end, plain_job
 
-from hiringhall.core.jobs import FAILED
+from hiringhall.core.changes import Firing
+from hiringhall.core.jobs import FAILED, LEASED
 from hiringhall.storage.contract import HistoryQuery, Retention, StoreError
 from hiringhall.storage.sqlite import SqliteStore, open_history, schema
 from hiringhall.storage.sqlite.schema import APPLICATION_ID, migrate, migrations, pragma
@@ -91,15 +92,22 @@ class TestVersions:
     def test_the_views_are_for_people(self, path: Path, store: SqliteStore) -> None:
         waiting = job(3)._replace(started_us=0)
         held = job(1, key=b"k", holder=b"host", ready_us=NOW_US)
-        store.commit(batch(inserts=[held, waiting], ends=[end(2, ready_us=0)]), NOW_US)
+        runs = job(4, state=LEASED, worker=b"ann", tries=((1, 2, b"", 3),))
+        fired = {"nightly": Firing(NOW_US, b"\x0a")}
+        store.commit(batch(inserts=[held, waiting, runs], ends=[end(2, ready_us=0)], fired=fired), NOW_US)
         now = "2025-10-09T08:53:20.000Z"
         with closing(sqlite3.connect(path)) as connection:
             columns = "id, queue, key, state, holder, priority, created, ready, started, payload"
-            lines = connection.execute(f"SELECT {columns} FROM jobs_readable ORDER BY id").fetchall()
+            lines = connection.execute(f"SELECT {columns} FROM jobs_readable WHERE id < 4").fetchall()
             assert lines == [
                 (1, "reverse", "k", "queued", "host", "normal", now, now, "2025-10-09T08:53:20.000Z", "hello"),
                 (3, "reverse", "", "queued", None, "normal", now, None, None, "hello"),
             ]
+            columns = "state, worker, started, tries_msgpack"
+            (line,) = connection.execute(f"SELECT {columns} FROM jobs_readable WHERE id = 4")
+            assert line == ("leased", "ann", now, "91940102C40003")
+            lines = connection.execute("SELECT * FROM schedules_readable").fetchall()
+            assert lines == [("nightly", now, "0A")]
             columns = "queue, state, worker, ready, ended, result"
             (line,) = connection.execute(f"SELECT {columns} FROM history_readable")
             assert line == ("reverse", "done", "ann", None, now, "olleh")
@@ -209,7 +217,7 @@ class TestQuarantine:
             ("UPDATE jobs SET key = NULL WHERE id = 2", "its key should be bytes and is nothing"),
             ("UPDATE jobs SET attempts = 'many' WHERE id = 2", "its attempts should be int and is text"),
             ("UPDATE jobs SET due_us = 1.5 WHERE id = 2", "its due_us should be int and is float"),
-            ("UPDATE jobs SET state = 3 WHERE id = 2", "state 3 is not that of a live job"),
+            ("UPDATE jobs SET state = 4 WHERE id = 2", "state 4 is not that of a live job"),
             ("UPDATE jobs SET terms = 77 WHERE id = 2", "its terms 77 are unknown"),
             ("UPDATE jobs SET parents = x'c1' WHERE id = 2", "its parents cannot be read"),
             ("UPDATE jobs SET parents = x'92a161a162' WHERE id = 2", "its parents cannot be read"),
@@ -219,6 +227,9 @@ class TestQuarantine:
             ("UPDATE jobs SET holder = 'host' WHERE id = 2", "its holder should be bytes and is text"),
             ("UPDATE jobs SET holder = NULL WHERE id = 2", "its holder should be bytes and is nothing"),
             ("UPDATE jobs SET holder = 7 WHERE id = 2", "its holder should be bytes and is int"),
+            ("UPDATE jobs SET worker = NULL WHERE id = 2", "its worker should be bytes and is nothing"),
+            ("UPDATE jobs SET tries = 7 WHERE id = 2", "its tries should be bytes and is int"),
+            ("UPDATE jobs SET tries = x'9193010203' WHERE id = 2", "its tries cannot be read"),
             ("UPDATE jobs SET ready_us = 'soon' WHERE id = 2", "its ready_us should be int and is text"),
             ("UPDATE jobs SET started_us = 1.5 WHERE id = 2", "its started_us should be int and is float"),
             ("UPDATE jobs SET started_us = NULL WHERE id = 2", "its started_us should be int and is nothing"),
@@ -251,6 +262,8 @@ class TestQuarantine:
             "UPDATE terms SET backoff_us = -1",
             "UPDATE terms SET on_parent_failure = 3",
             "UPDATE terms SET run_us = 'long'",
+            "UPDATE terms SET expire_us = -1",
+            "UPDATE terms SET logged = NULL",
             "DELETE FROM terms",
         ],
     )
@@ -269,7 +282,7 @@ class TestQuarantine:
     def test_a_bad_line_of_history_is_set_aside_when_it_is_met(
         self, path: Path, store: SqliteStore, warnings: list[str]
     ) -> None:
-        store.commit(batch(ends=[end(i) for i in range(1, 7)]), NOW_US)
+        store.commit(batch(ends=[end(i) for i in range(1, 8)]), NOW_US)
         store.close()
         edit(
             path,
@@ -277,23 +290,27 @@ class TestQuarantine:
             "UPDATE history SET worker = 5 WHERE id = 4",
             "UPDATE history SET ready_us = 'soon' WHERE id = 5",
             "UPDATE history SET extras = x'c1' WHERE id = 6",
+            "UPDATE history SET tries = x'c1' WHERE id = 7",
         )
         with closing(open_history(path)) as reader:
             assert [row.id for row in reader.history(HistoryQuery())] == [3, 1]
-        assert [row.id for row in store.load(4).ended] == [3]
+        assert [row.id for row in store.load(5).ended] == [3]
         assert [row.id for row in store.history(HistoryQuery())] == [3, 1]
         assert store.count() == (0, 2)
-        assert len(warnings) == 4
+        assert len(warnings) == 5
 
     def test_a_bad_row_is_kept_as_it_was(self, path: Path, store: SqliteStore, warnings: list[str]) -> None:
-        store.commit(batch(inserts=[job(1, holder=b"host", ready_us=8, extras={"a": b"b"})]), NOW_US)
+        odd = job(1, holder=b"host", worker=b"ann", ready_us=8, extras={"a": b"b"}, tries=((1, 2, b"", 3),))
+        store.commit(batch(inserts=[odd]), NOW_US)
         store.close()
         edit(path, "UPDATE jobs SET holder = 'west', started_us = 'soon'")
         assert list(store.load(0).jobs) == []
         assert len(warnings) == 1
         with closing(sqlite3.connect(path)) as connection:
-            aside = connection.execute("SELECT holder, ready_us, started_us, extras FROM quarantine").fetchall()
-        assert aside == [("west", 8, "soon", b"\x81\xa1a\xc4\x01b")]
+            columns = "holder, worker, ready_us, started_us, extras, tries"
+            aside = connection.execute(f"SELECT {columns} FROM quarantine").fetchall()
+        packed = (b"\x81\xa1a\xc4\x01b", b"\x91\x94\x01\x02\xc4\x00\x03")
+        assert aside == [("west", b"ann", 8, "soon", *packed)]
 
     def test_bad_rows_among_many_that_are_held(
         self, path: Path, store: SqliteStore, warnings: list[str]
@@ -305,6 +322,24 @@ class TestQuarantine:
         kept = [plain_job(row) for row in jobs if row.id not in {1, 700}]
         assert [plain_job(row) for row in store.load(0).jobs] == kept
         assert len(warnings) == 2
+
+
+def test_a_schedule_that_cannot_be_read_begins_anew(
+    path: Path, store: SqliteStore, warnings: list[str]
+) -> None:
+    fired = {name: Firing(1, b"p") for name in ("good", "late", "odd")}
+    store.commit(batch(fired=fired), NOW_US)
+    store.close()
+    edit(
+        path,
+        "UPDATE schedules SET due_us = 'soon' WHERE name = 'late'",
+        "UPDATE schedules SET name = x'6f', plan = 'text' WHERE name = 'odd'",
+    )
+    assert store.load(0).fired == {"good": Firing(1, b"p")}
+    assert warnings == [f"schedule {name} in {path} cannot be read: it begins anew" for name in ("late", "o")]
+    store.commit(batch(fired={"late": Firing(2, b"q")}), NOW_US)
+    with closing(open_history(path)) as reader:
+        assert reader.firings() == {"good": Firing(1, b"p"), "late": Firing(2, b"q")}
 
 
 class TestReader:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from store_rows import NOW_US, batch, end, job, plain_end, plain_job
 
-from hiringhall.core.changes import EndRow, JobRow, JobUpdate
-from hiringhall.core.jobs import DONE, FAILED, HELD, QUEUED, Terms
-from hiringhall.storage.contract import HistoryQuery, Retention, StoreError
+from hiringhall.core.changes import EndRow, Firing, JobRow, JobUpdate
+from hiringhall.core.jobs import CANCELLED, DONE, FAILED, HELD, LEASED, QUEUED, Terms
+from hiringhall.storage.contract import HistoryQuery, QueueRetention, Retention, StoreError
 from hiringhall.storage.sqlite import SqliteStore, open_history
 from hiringhall.storage.sqlite.schema import migrate, migrations, pragma
 
@@ -30,6 +30,14 @@ INSERT INTO history VALUES (5, x'71', x'', 5, 8, x'', x'77', 1, 2, 4, 1, 0, 1, x
 INSERT INTO quarantine (source, reason, id, queue) VALUES ('jobs', 'its key is lost', 6, x'71');
 """
 """Written as version 1 wrote them. One of the jobs cannot be read."""
+
+ROWS_OF_VERSION_2 = """
+INSERT INTO jobs VALUES (10, x'71', x'', x'70', 1, 2, 103, 0, 1, 0, 0, NULL, NULL, 104, 105, x'686f7374');
+INSERT INTO history VALUES (11, x'71', x'6b', 6, 0, x'6e6f', x'', 1, 0, 5, 0, 0, 1, x'', NULL, 2);
+INSERT INTO history VALUES (12, x'6f776e', x'', 5, 1, x'', x'77', 1, 2, 6, 1, 0, 1, x'70', NULL, 0);
+INSERT INTO history VALUES (13, x'6f776e', x'', 4, 0, x'', x'77', 1, 2, 7, 1, 0, 1, x'', NULL, 0);
+"""
+"""Written as version 2 wrote them, over the rows of version 1."""
 
 TERMS = Terms(
     priority=2,
@@ -51,6 +59,13 @@ ENDS = [
     EndRow(5, b"q", b"", FAILED, 8, b"", b"w", 1, 2, 4, 1, 0, TERMS, b"p", {"a": b"b"}, 0),
     EndRow(4, b"q", b"k", DONE, 0, b"r", b"w", 1, 2, 3, 1, 0, TERMS, b"", None, 0),
 ]
+JOBS_2 = [*JOBS, JobRow(10, b"q", b"", b"p", TERMS, QUEUED, 103, 0, 1, 0, 0, (), None, 104, 105, b"host")]
+ENDS_2 = [
+    EndRow(13, b"own", b"", DONE, 0, b"", b"w", 1, 2, 7, 1, 0, TERMS, b"", None, 0),
+    EndRow(12, b"own", b"", FAILED, 1, b"", b"w", 1, 2, 6, 1, 0, TERMS, b"p", None, 0),
+    EndRow(11, b"q", b"k", CANCELLED, 0, b"no", b"", 1, 0, 5, 0, 0, TERMS, b"", None, 2),
+    *ENDS,
+]
 
 
 @pytest.fixture
@@ -62,6 +77,16 @@ def path(tmp_path: Path) -> Path:
         connection.executescript(ROWS_OF_VERSION_1)
         assert pragma(connection, "user_version") == 1
     return made
+
+
+@pytest.fixture
+def path_2(path: Path) -> Path:
+    """The same brought to version 2, with rows that only that could write."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        migrate(connection, migrations()[:2], path)
+        connection.executescript(ROWS_OF_VERSION_2)
+        assert pragma(connection, "user_version") == 2
+    return path
 
 
 @pytest.fixture
@@ -87,18 +112,41 @@ def test_everything_in_it_comes_back(path: Path, store: SqliteStore, warnings: l
         assert [row.id for row in reader.quarantined()] == [6, 3]
     with closing(sqlite3.connect(path)) as connection:
         assert pragma(connection, "user_version") == migrations()[-1][0]
-        seen = connection.execute("SELECT id, holder, ready, started FROM jobs_readable").fetchall()
-        assert seen == [(1, None, None, None), (2, None, None, None)]
+        seen = connection.execute("SELECT id, holder, worker, ready, started FROM jobs_readable").fetchall()
+        assert seen == [(1, None, None, None, None), (2, None, None, None, None)]
+        assert connection.execute("SELECT id, shelf FROM history ORDER BY id").fetchall() == [(4, 0), (5, 1)]
+
+
+def test_everything_in_version_2_comes_back(path_2: Path, warnings: list[str]) -> None:
+    rules = QueueRetention(age_us=NOW_US, dead_age_us=NOW_US, rows_max=1)
+    retention = Retention(age_us=NOW_US, dead_age_us=NOW_US, queues={b"own": rules})
+    store = SqliteStore(path_2, retention, warnings.append)
+    loaded = store.load(10)
+    assert (loaded.epoch, loaded.fired) == (7, {})
+    assert [plain_job(row) for row in loaded.jobs] == [plain_job(row) for row in JOBS_2]
+    assert [row.id for row in loaded.ended] == [4, 5, 11, 12, 13]
+    assert [plain_end(row) for row in store.history(HistoryQuery())] == [plain_end(row) for row in ENDS_2]
+    assert [row.id for row in store.history(HistoryQuery(key=b"k"))] == [11, 4]
+    assert [row.id for row in store.history(HistoryQuery(state=FAILED))] == [12, 5]
+    assert store.count() == (3, 5)
+    store.commit(batch(), NOW_US)
+    assert [row.id for row in store.history(HistoryQuery())] == [12, 11, 5, 4]
+    assert store.count() == (3, 4)
+    store.close()
+    assert len(warnings) == 1
 
 
 def test_the_hall_goes_on_with_it(store: SqliteStore) -> None:
     store.load(0)
-    took = JobUpdate(1, TERMS, QUEUED, 0, 6, 6, 7, (), None, 0, NOW_US, b"host")
-    store.commit(batch(inserts=[job(8, holder=b"host")], updates=[took]), NOW_US)
+    took = JobUpdate(1, TERMS, LEASED, 0, 6, 6, 7, (), None, 0, NOW_US, b"host", b"ann", ((1, 2, b"bob", 3),))
+    fired = {"nightly": Firing(1, b"plan")}
+    store.commit(batch(inserts=[job(8, holder=b"host")], updates=[took], fired=fired), NOW_US)
     store.commit(batch(ends=[end(2, extras={"a": b"b"}), end(9)], deletes=[2]), NOW_US)
     store.close()
     after = [JOBS[0]._replace(**took._asdict()), job(8, holder=b"host")]
-    assert [plain_job(row) for row in store.load(0).jobs] == [plain_job(row) for row in after]
+    loaded = store.load(0)
+    assert [plain_job(row) for row in loaded.jobs] == [plain_job(row) for row in after]
+    assert loaded.fired == fired
     lines = [end(9), *ENDS, end(2, extras={"a": b"b"})]
     assert [plain_end(row) for row in store.history(HistoryQuery())] == [plain_end(row) for row in lines]
     assert store.count() == (2, 4)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from store_rows import DAY_US, HOUR_US, NOW_US, TERMS, batch, end, job, plain_end, plain_job
+from store_rows import NOW_US, TERMS, batch, end, job, plain_end, plain_job
 
-from hiringhall.core.changes import JobUpdate
+from hiringhall.core.changes import Firing, JobUpdate
 from hiringhall.core.jobs import (
     CANCELLED,
     DELAYED,
@@ -16,11 +16,12 @@ from hiringhall.core.jobs import (
     HELD,
     HIGH,
     HOLD,
+    LEASED,
     LOW,
     QUEUED,
     Terms,
 )
-from hiringhall.storage.contract import HistoryQuery, Retention, StoreError
+from hiringhall.storage.contract import HistoryQuery, StoreError
 
 if TYPE_CHECKING:
     from store_house import House
@@ -37,7 +38,10 @@ ODD_TERMS = Terms(
     lease_us=30_000_000,
     run_us=1,
     on_parent_failure=HOLD,
+    expire_us=2**62,
+    logged=True,
 )
+TRIES = ((1, 2**62, b"", 0), (3, 0, b"ann\x00\xff", 255))
 
 JOBS = [
     job(1),
@@ -55,6 +59,11 @@ JOBS = [
     job(13, failures=2**62),
     job(14, losses=2**62),
     job(15)._replace(attempts=0, started_us=0),
+    job(16, state=LEASED, worker=b"ann\x00\xff"),
+    job(17, tries=TRIES),
+    job(18, state=LEASED, holder=b"host", worker=b"host", tries=TRIES[:1], extras={"a": b"b"}, parents=(1,)),
+    job(19, terms=Terms(durable=True, expire_us=1)),
+    job(20, terms=Terms(logged=True)),
     job(2**62 + 1),
 ]
 
@@ -69,6 +78,9 @@ UPDATES = [
     JobUpdate(1, TERMS, QUEUED, 0, 0, 0, 0, (), None, ready_us=2**62),
     JobUpdate(1, TERMS, QUEUED, 0, 1, 0, 0, (), None, started_us=2**62, holder=b"host\x00\xff:1"),
     JobUpdate(1, ODD_TERMS, HELD, 1, 2, 3, 4, (5,), {"": b"y" * (3 << 19)}, 6, 7, b"host"),
+    JobUpdate(1, TERMS, LEASED, 0, 1, 0, 0, (), started_us=2**62, worker=b"ann\x00\xff"),
+    JobUpdate(1, TERMS, QUEUED, 0, 1, 0, 0, (), tries=TRIES),
+    JobUpdate(1, ODD_TERMS, LEASED, 1, 2, 3, 4, (5,), {"a": b""}, 6, 7, b"host", b"host", TRIES[1:]),
 ]
 
 ENDS = [
@@ -84,6 +96,10 @@ ENDS = [
     end(10, code=2**40),
     end(11, losses=2**40),
     end(12, ready_us=0),
+    end(13, tries=TRIES),
+    end(14, state=FAILED, payload=b"again", code=1, losses=2, extras={"a": b"b"}, tries=TRIES[:1]),
+    end(15, state=FAILED),
+    end(16, terms=Terms(logged=True)),
     end(2**62 + 1),
 ]
 
@@ -160,7 +176,7 @@ def test_an_update_changes_all_of_its_columns_and_no_others(house: House, update
     before = job(
         1, key=b"k", state=HELD, parents=(5, (b"q", b"k")), extras={"a": b"b"}, holder=b"h", ready_us=9
     )
-    before = before._replace(due_us=10, attempts=11, failures=12, losses=13)
+    before = before._replace(worker=b"w", tries=TRIES, due_us=10, attempts=11, failures=12, losses=13)
     other = before._replace(id=2)
     house.store.commit(batch(inserts=[before, other]), NOW_US)
     house.store.commit(batch(updates=[update]), NOW_US)
@@ -186,6 +202,52 @@ def test_a_holder_takes_a_job_gives_it_back_and_another_ends_it(house: House) ->
     house.store.commit(batch(ends=[end(1)], deletes=[1]), NOW_US)
     assert [row.id for row in house.reopen().jobs] == [2]
     assert house.lines() == [plain_end(end(1))]
+
+
+def test_a_job_that_runs_is_lost_with_its_worker_and_runs_again(house: House) -> None:
+    house.store.commit(batch(inserts=[job(1)]), NOW_US)
+    runs = JobUpdate(1, TERMS, LEASED, 0, 1, 0, 0, (), started_us=5, worker=b"ann")
+    house.store.commit(batch(updates=[runs]), NOW_US)
+    assert [(row.state, row.worker, row.tries) for row in house.reopen().jobs] == [(LEASED, b"ann", ())]
+    lost = (5, 6, b"ann", 125)
+    again = runs._replace(attempts=2, losses=1, started_us=7, worker=b"bob", tries=(lost,))
+    house.store.commit(batch(updates=[again]), NOW_US)
+    assert [(row.worker, row.tries) for row in house.reopen().jobs] == [(b"bob", (lost,))]
+    house.store.commit(batch(ends=[end(1, losses=1, tries=(lost,))], deletes=[1]), NOW_US)
+    assert [row.tries for row in house.store.history(HistoryQuery(id=1))] == [(lost,)]
+    assert [row.tries for row in house.reopen().ended] == [(lost,)]
+
+
+class TestSchedules:
+    def test_how_far_each_has_come_is_kept_with_its_jobs(self, house: House) -> None:
+        assert house.loaded.fired == {}
+        first = {"nightly": Firing(5, b"\x00\xff"), "ö ": Firing(2**62, b"")}
+        house.store.commit(batch(inserts=[job(1)], fired=first), NOW_US)
+        assert house.reopen().fired == first
+        house.store.commit(batch(fired={"nightly": Firing(6, b"other")}), NOW_US)
+        assert house.reopen().fired == {**first, "nightly": Firing(6, b"other")}
+        assert house.store.count() == (1, 0)
+
+    def test_one_is_forgotten_and_may_come_back(self, house: House) -> None:
+        house.store.commit(batch(fired={"a": Firing(1, b"x"), "b": Firing(2, b"y")}), NOW_US)
+        house.store.commit(batch(fired={"a": None, "never known": None}), NOW_US)
+        assert house.reopen().fired == {"b": Firing(2, b"y")}
+        house.store.commit(batch(fired={"a": Firing(3, b"z")}), NOW_US)
+        assert house.reopen().fired == {"b": Firing(2, b"y"), "a": Firing(3, b"z")}
+
+    def test_what_a_store_told_is_not_changed_by_what_comes(self, house: House) -> None:
+        house.store.commit(batch(fired={"a": Firing(1, b"x")}), NOW_US)
+        told = house.reopen().fired
+        house.store.commit(batch(fired={"a": Firing(2, b"x")}), NOW_US)
+        assert told == {"a": Firing(1, b"x")}
+
+    def test_a_firing_fails_with_its_job(self, house: House) -> None:
+        house.store.commit(batch(inserts=[job(1)], fired={"a": Firing(1, b"x")}), NOW_US)
+        with pytest.raises(StoreError):
+            house.store.commit(
+                batch(inserts=[job(1)], fired={"a": Firing(2, b"x"), "b": Firing(2, b"")}), NOW_US
+            )
+        assert house.reopen().fired == {"a": Firing(1, b"x")}
 
 
 def test_an_update_of_a_job_that_is_gone_does_nothing(house: House) -> None:
@@ -333,6 +395,10 @@ class TestHistoryQueries:
             HistoryQuery(queue=b"nobody"),
             HistoryQuery(key=b"k1"),
             HistoryQuery(key=b""),
+            HistoryQuery(key=b"k1", limit=3),
+            HistoryQuery(key=b"k1", before_id=50_000, limit=3),
+            HistoryQuery(key=b"k1", state=CANCELLED, ended_to_us=NOW_US + 20),
+            HistoryQuery(key=b"nobody's"),
             HistoryQuery(queue=b"even", key=b"k2"),
             HistoryQuery(queue=b"even", key=b""),
             HistoryQuery(queue=b"odd", state=FAILED),
@@ -371,76 +437,22 @@ class TestHistoryQueries:
         ]
         assert house.lines(query) == expected[: query.limit]
 
-    @pytest.mark.parametrize("query", [HistoryQuery(limit=4), HistoryQuery(queue=b"odd", limit=4)])
+    @pytest.mark.parametrize(
+        "query",
+        [
+            HistoryQuery(limit=4),
+            HistoryQuery(queue=b"odd", limit=4),
+            HistoryQuery(key=b"k1", limit=2),
+            HistoryQuery(state=FAILED, limit=3),
+            HistoryQuery(state=DONE, ended_from_us=NOW_US + 3, limit=2),
+            HistoryQuery(ended_from_us=NOW_US + 5, ended_to_us=NOW_US + 20, limit=3),
+            HistoryQuery(ended_to_us=NOW_US + 20, limit=3),
+        ],
+        ids=str,
+    )
     def test_pages_add_up(self, house: House, query: HistoryQuery) -> None:
         seen: list[int] = []
         while page := house.ids(query):
             seen += page
             query = query._replace(before_id=page[-1])
         assert seen == house.ids(query._replace(before_id=None, limit=1000))
-
-
-class TestRetention:
-    @pytest.fixture
-    def retention(self) -> Retention:
-        return Retention(age_us=DAY_US, dead_age_us=10 * DAY_US, rows_max=600, result_bytes_max=4)
-
-    def test_old_lines_go_and_dead_letters_stay_longer(self, house: House) -> None:
-        house.store.commit(batch(ends=[end(1), end(2, state=FAILED), end(3, state=CANCELLED)]), NOW_US)
-        house.store.commit(batch(ends=[end(4, ended_us=NOW_US + HOUR_US)]), NOW_US + HOUR_US)
-        house.store.commit(batch(), NOW_US + DAY_US)
-        assert house.ids() == [4, 3, 2, 1]
-        house.store.commit(batch(), NOW_US + DAY_US + HOUR_US)
-        assert house.ids() == [4, 2]
-        house.store.commit(batch(), NOW_US + 9 * DAY_US)
-        assert house.ids() == [2]
-        house.store.commit(batch(), NOW_US + 11 * DAY_US)
-        assert house.ids() == []
-        assert house.store.count() == (0, 0)
-
-    def test_too_many_lines_are_cut_to_the_newest(self, house: House) -> None:
-        for start in range(0, 1000, 100):
-            ends = [end(i + 1, ended_us=NOW_US + i) for i in range(start, start + 100)]
-            house.store.commit(batch(ends=ends), NOW_US + start)
-        kept = house.ids()
-        assert 500 <= len(kept) <= 600
-        assert kept == list(range(1000, 1000 - len(kept), -1))
-        assert house.store.count() == (0, len(kept))
-
-    def test_dead_letters_go_for_room_only_when_nothing_else_can(self, house: House) -> None:
-        dead = [end(i, state=FAILED, ended_us=NOW_US + i) for i in range(1, 401)]
-        house.store.commit(batch(ends=dead), NOW_US)
-        house.store.commit(batch(ends=[end(i, ended_us=NOW_US + i) for i in range(401, 802)]), NOW_US)
-        assert len(house.ids(HistoryQuery(state=FAILED, limit=1000))) == 400
-        more = [end(i, state=FAILED, ended_us=NOW_US + i) for i in range(802, 1102)]
-        house.store.commit(batch(ends=more), NOW_US)
-        assert house.ids() == list(range(1101, 801, -1)) + list(range(400, 100, -1))
-
-    def test_one_commit_drops_a_bounded_number(self, house: House) -> None:
-        house.store.commit(batch(ends=[end(i) for i in range(1, 601)]), NOW_US)
-        house.store.commit(batch(), NOW_US + 2 * DAY_US)
-        assert 0 < len(house.ids()) < 600
-        house.store.commit(batch(), NOW_US + 2 * DAY_US)
-        assert house.ids() == []
-
-    def test_a_failed_commit_drops_nothing(self, house: House) -> None:
-        house.store.commit(batch(inserts=[job(1)], ends=[end(2)]), NOW_US)
-        with pytest.raises(StoreError):
-            house.store.commit(batch(inserts=[job(1)]), NOW_US + 2 * DAY_US)
-        assert house.ids() == [2]
-        house.store.commit(batch(), NOW_US + 2 * DAY_US)
-        assert house.ids() == []
-
-    def test_long_results_are_cut(self, house: House) -> None:
-        ends = [
-            end(1, result=b"12345"),
-            end(2, result=b"1234"),
-            end(3, state=FAILED, result=b"abcdef", payload=b"whole"),
-        ]
-        house.store.commit(batch(ends=ends), NOW_US)
-        kept = house.store.history(HistoryQuery())
-        assert [(row.result, row.payload) for row in kept] == [
-            (b"abcd", b"whole"),
-            (b"1234", b""),
-            (b"1234", b""),
-        ]

@@ -11,19 +11,20 @@ from hypothesis import strategies as st
 from store_house import House
 from store_rows import NOW_US, batch, plain_end, plain_job
 
-from hiringhall.core.changes import EndRow, JobRow, JobUpdate
-from hiringhall.core.jobs import CANCELLED, DELAYED, DONE, FAILED, HELD, QUEUED, Terms
-from hiringhall.storage.contract import HistoryQuery, Retention
+from hiringhall.core.changes import EndRow, Firing, JobRow, JobUpdate
+from hiringhall.core.jobs import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED, QUEUED, Terms
+from hiringhall.storage.contract import HistoryQuery, QueueRetention, Retention
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Batch
-    from hiringhall.core.jobs import ParentRef
+    from hiringhall.core.jobs import ParentRef, Try
 
 COUNTS = st.integers(0, 2**40)
 BYTES = st.binary(max_size=40)
 EXTRAS = st.none() | st.dictionaries(
     st.text(st.characters(codec="utf-8"), max_size=5), BYTES, min_size=1, max_size=3
 )
+TRIES = st.lists(st.tuples(COUNTS, COUNTS, BYTES, st.integers(0, 255)), max_size=3).map(tuple)
 PARENTS = st.lists(st.integers(0, 2**62) | st.tuples(BYTES, BYTES), max_size=3).map(tuple)
 TERMS = st.builds(
     Terms,
@@ -32,8 +33,10 @@ TERMS = st.builds(
     detached=st.booleans(),
     lease_us=st.sampled_from([0, 5]),
     on_parent_failure=st.integers(0, 2),
+    expire_us=st.sampled_from([0, 7]),
+    logged=st.booleans(),
 )
-LIVE_STATES = st.sampled_from([HELD, DELAYED, QUEUED])
+LIVE_STATES = st.sampled_from([HELD, DELAYED, QUEUED, LEASED])
 END_STATES = st.sampled_from([DONE, FAILED, CANCELLED])
 
 
@@ -41,21 +44,26 @@ END_STATES = st.sampled_from([DONE, FAILED, CANCELLED])
 NO_COUNT = st.just(0)
 NO_BYTES = st.just(b"")
 NO_PARENTS: st.SearchStrategy[tuple[ParentRef, ...]] = st.just(())
+NO_TRIES: st.SearchStrategy[tuple[Try, ...]] = st.just(())
 JOBS, JOBS_PLAIN = [
     st.tuples(
         *[NO_COUNT, BYTES, BYTES, BYTES, TERMS, LIVE_STATES, COUNTS, counts, COUNTS, counts, counts],
-        *[parents, extras, counts, COUNTS, holders],
+        *[parents, extras, counts, COUNTS, names, names, tries],
     ).map(JobRow._make)
-    for counts, parents, extras, holders in [
-        (COUNTS, PARENTS, EXTRAS, BYTES),
-        (NO_COUNT, NO_PARENTS, st.none(), NO_BYTES),
+    for counts, parents, extras, names, tries in [
+        (COUNTS, PARENTS, EXTRAS, BYTES, TRIES),
+        (NO_COUNT, NO_PARENTS, st.none(), NO_BYTES, NO_TRIES),
     ]
 ]
 UPDATES, UPDATES_PLAIN = [
     st.tuples(
-        *[NO_COUNT, TERMS, LIVE_STATES, counts, COUNTS, counts, counts, parents, extras, COUNTS, COUNTS, BYTES]
+        *[NO_COUNT, TERMS, LIVE_STATES, counts, COUNTS, counts, counts, parents, extras],
+        *[COUNTS, COUNTS, BYTES, BYTES, tries],
     ).map(JobUpdate._make)
-    for counts, parents, extras in [(COUNTS, PARENTS, EXTRAS), (NO_COUNT, NO_PARENTS, st.none())]
+    for counts, parents, extras, tries in [
+        (COUNTS, PARENTS, EXTRAS, TRIES),
+        (NO_COUNT, NO_PARENTS, st.none(), NO_TRIES),
+    ]
 ]
 ENDS, ENDS_PLAIN = [
     st.builds(
@@ -76,9 +84,17 @@ ENDS, ENDS_PLAIN = [
         payload=payloads,
         extras=extras,
         ready_us=COUNTS,
+        tries=tries,
     )
-    for counts, payloads, extras in [(COUNTS, BYTES, EXTRAS), (NO_COUNT, NO_BYTES, st.none())]
+    for counts, payloads, extras, tries in [
+        (COUNTS, BYTES, EXTRAS, TRIES),
+        (NO_COUNT, NO_BYTES, st.none(), NO_TRIES),
+    ]
 ]
+FIRED = st.dictionaries(
+    st.sampled_from(["a", "b", "ö"]), st.none() | st.builds(Firing, COUNTS, BYTES), max_size=2
+)
+RETENTIONS = [Retention(), Retention(queues={b"a": QueueRetention(), b"\x00": QueueRetention()})]
 
 
 class Model:
@@ -87,6 +103,7 @@ class Model:
     def __init__(self) -> None:
         self.jobs: dict[int, JobRow] = {}
         self.ends: dict[int, EndRow] = {}
+        self.fired: dict[str, Firing] = {}
         self.last_id = 0
 
     def draw(self, data: st.DataObject) -> Batch:
@@ -114,6 +131,8 @@ class Model:
                 drawn.ends.append(self._end(data, self.last_id))
             else:
                 drawn.inserts.append(self._job(data, self.last_id))
+        drawn.fired = data.draw(FIRED)
+        self.fired = {name: kept for name, kept in {**self.fired, **drawn.fired}.items() if kept is not None}
         return drawn
 
     def _job(self, data: st.DataObject, job_id: int) -> JobRow:
@@ -133,18 +152,29 @@ class Model:
         return row
 
 
+QUERIES = [
+    HistoryQuery(queue=b"a", key=b"k"),
+    HistoryQuery(key=b"k"),
+    HistoryQuery(queue=b"b"),
+    HistoryQuery(state=FAILED),
+    HistoryQuery(ended_from_us=NOW_US + 50),
+    HistoryQuery(ended_from_us=NOW_US + 50, state=DONE),
+]
+
+
 def check(house: House, model: Model) -> None:
     assert house.store.count() == (len(model.jobs), len(model.ends))
     assert house.jobs() == [plain_job(model.jobs[job_id]) for job_id in sorted(model.jobs)]
     newest_first = [model.ends[job_id] for job_id in sorted(model.ends, reverse=True)]
     assert house.lines() == [plain_end(row) for row in newest_first]
-    for query in (HistoryQuery(queue=b"a", key=b"k"), HistoryQuery(state=FAILED), HistoryQuery(queue=b"b")):
+    for query in QUERIES:
         wanted = [
             row.id
             for row in newest_first
             if query.queue in {None, row.queue}
             and query.key in {None, row.key}
             and query.state in {None, row.state}
+            and row.ended_us >= (query.ended_from_us or 0)
         ]
         assert house.ids(query) == wanted
 
@@ -157,7 +187,7 @@ def check(house: House, model: Model) -> None:
 @given(data=st.data())
 def test_a_store_holds_what_the_model_holds(kind: str, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        house = House(kind, Path(folder), Retention())
+        house = House(kind, Path(folder), data.draw(st.sampled_from(RETENTIONS), label="retention"))
         model = Model()
         for turn in range(data.draw(st.integers(1, 6), label="turns")):
             house.store.commit(model.draw(data), NOW_US + turn)
@@ -165,6 +195,7 @@ def test_a_store_holds_what_the_model_holds(kind: str, data: st.DataObject) -> N
             if data.draw(st.booleans(), label="reopen"):
                 ended_max = data.draw(st.integers(0, 10))
                 loaded = house.reopen(ended_max)
+                assert loaded.fired == model.fired
                 kept_jobs = [plain_job(model.jobs[job_id]) for job_id in sorted(model.jobs)]
                 assert [plain_job(row) for row in loaded.jobs] == kept_jobs
                 latest = sorted(model.ends.values(), key=lambda row: (row.ended_us, row.id))

@@ -111,5 +111,7 @@ def test_every_notice_is_documented() -> None:
 
 def test_every_dialect_has_its_page() -> None:
     dialects = sorted(path.parent.name for path in (ROOT / "src/hiringhall/dialects").glob("*/wire.py"))
-    missing = [name for name in dialects if not (ROOT / "docs/protocols" / f"{name}.md").exists()]
-    assert missing == [], "write docs/protocols/<name>.md for these dialects"
+    missing = [
+        name for name in dialects if not (ROOT / "docs/protocols" / f"{name.replace('_', '-')}.md").exists()
+    ]
+    assert missing == [], "write docs/protocols/<name>.md for these dialects, with dashes"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING
 
 import uvloop
@@ -54,19 +55,37 @@ class Echo(Session):
         self.is_parted = True
 
 
+class Shout(Echo):
+    """Another dialect at the same door: it begins with its magic, and repeats everything louder."""
+
+    def __init__(self, caller: Caller, magic: bytes) -> None:
+        super().__init__(caller)
+        self.magic = magic
+        self._opening = b""
+
+    def receive(self, data: bytes) -> None:
+        if len(self._opening) < len(self.magic):
+            missing = len(self.magic) - len(self._opening)
+            self._opening += data[:missing]
+            data = data[missing:]
+            assert self.magic.startswith(self._opening), "what is not its own does not reach it"
+        super().receive(data.upper())
+
+
 class House:
     """The door, and the sessions behind it."""
 
-    def __init__(self, options: TcpOptions) -> None:
+    def __init__(self, options: TcpOptions, guests: tuple[bytes, ...] = ()) -> None:
         self.sessions: list[Echo] = []
         clock = Clock()
         store = MemoryStore()
         self.driver = Driver(open_scheduler(store, Limits(), clock.now_us()), store, self._trouble, clock)
-        self.door = TcpDoor(self.driver, self._make, options)
+        others = {magic: partial(self._make, magic=magic) for magic in guests}
+        self.door = TcpDoor(self.driver, self._make, options, others)
         self.port = 0
 
-    def _make(self, caller: Caller) -> Echo:
-        session = Echo(caller)
+    def _make(self, caller: Caller, magic: bytes = b"") -> Echo:
+        session = Echo(caller) if not magic else Shout(caller, magic)
         self.sessions.append(session)
         return session
 
@@ -128,13 +147,18 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-def story(loop: str, tell: Callable[[House], Awaitable[None]], options: TcpOptions | None = None) -> None:
+def story(
+    loop: str,
+    tell: Callable[[House], Awaitable[None]],
+    options: TcpOptions | None = None,
+    guests: tuple[bytes, ...] = (),
+) -> None:
     """Run one story on one kind of loop; errors that only reach the loop's handler count too."""
 
     async def run() -> None:
         faults: list[dict[str, object]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
-        house = House(options if options is not None else TcpOptions())
+        house = House(options if options is not None else TcpOptions(), guests)
         await house.open()
         try:
             await tell(house)

@@ -1,114 +1,281 @@
-"""`hall history`: what became of durable jobs, as a table for people or as lines of JSON for programs."""
+"""`hall history`: what became of durable jobs and where the others stand, for people, programs and files."""
 
 from __future__ import annotations
 
-import base64
-import json
 import shutil
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+import typer
+from rich.console import COLOR_SYSTEMS, Console
 
-from hiringhall.cli.reporting import complain, say
+from hiringhall.cli.paging import show
+from hiringhall.cli.progress import watched
+from hiringhall.cli.reporting import TROUBLE, complain, say
+from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
+from hiringhall.cli.showing import detail_lines, table_lines
+from hiringhall.config.quantities import Age
 from hiringhall.config.sources import ConfigError
-from hiringhall.core.jobs import CANCELLED, DONE, FAILED, STATE_NAMES
+from hiringhall.records import FORMATS, STATES, History, MissingFormat, save_records, write_records
+from hiringhall.records.history import ID_MAX, job_id_of
 from hiringhall.server import DATABASE, HallError
-from hiringhall.storage.contract import HistoryQuery
-from hiringhall.storage.sqlite import open_history
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
-    from hiringhall.core.changes import EndRow
+    from rich.color import ColorSystem
 
-STATES: Final = {STATE_NAMES[state]: state for state in (DONE, FAILED, CANCELLED)}
-_RESULT_SHOWN: Final = 60
-_STYLES: Final = {"done": "green", "failed": "red", "cancelled": "yellow"}
+    from hiringhall.records import Record
+
+LIMIT: Final = 50
+"""Records on a screen, unless a person says how many. A file gets them all."""
+LIMIT_MAX: Final = 1_000_000_000
+STDOUT: Final = Path("-")
+TIMES: Final = 'a time such as 2026-03-01 or 2026-03-01T12:30, or an age such as "2 h" or "7d"'
 
 
-def show_history(
-    folder: Path, *, state: str | None, queue: str | None, key: str | None, limit: int, as_json: bool
+class Wanted(NamedTuple):
+    """What was asked for, checked."""
+
+    id: int | None
+    key: str | None
+    queue: str | None
+    state: str | None
+    since: datetime | None
+    until: datetime | None
+    before: int | None
+    limit: int | None
+
+    def find(self, history: History) -> Iterator[Record]:
+        """One more than the limit, if there is one: so that it is known that there are more."""
+        return history.find(
+            id=self.id,
+            key=self.key,
+            queue=self.queue,
+            state=self.state,
+            since=self.since,
+            until=self.until,
+            before_id=self.before,
+            limit=None if self.limit is None else self.limit + 1,
+        )
+
+
+class Limited:
+    """At most so many records; knows afterwards which was the last, and whether there are more."""
+
+    def __init__(self, records: Iterator[Record], limit: int | None) -> None:
+        self._records = records
+        self._limit = limit
+        self.last: Record | None = None
+        self.more = False
+
+    def __iter__(self) -> Iterator[Record]:
+        for count, record in enumerate(self._records):
+            if count == self._limit:
+                self.more = True
+                return
+            self.last = record
+            yield record
+
+
+def history(
+    config: ConfigFlag = None,
+    data: DataFlag = None,
+    job_id: Annotated[
+        int | None, typer.Option("--id", metavar="ID", help="This job, in full; live or ended.")
+    ] = None,
+    handle: Annotated[
+        str | None, typer.Option(metavar="HANDLE", help="This job, by the handle that a door gave for it.")
+    ] = None,
+    key: Annotated[str | None, typer.Option(metavar="KEY", help="Only jobs with this key (unique id).")] = None,
+    queue: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only jobs of this queue (function).")
+    ] = None,
+    state: Annotated[
+        str | None, typer.Option(metavar="STATE", help=f"Only jobs that are {', '.join(STATES)}.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help=f"Only what happened since: {TIMES}.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only what happened until then.")] = None,
+    before: Annotated[
+        int | None, typer.Option(metavar="ID", help="Only jobs before this one: the way to the next page.")
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=LIMIT_MAX,
+            help=f"At most so many, the newest first (default: {LIMIT}; all with --output).",
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object a line, with whole results.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write to a file: .jsonl, .csv or .parquet; - is stdout."),
+    ] = None,
+    form: Annotated[
+        str | None, typer.Option("--format", metavar="FORMAT", help=f"With --output: {', '.join(FORMATS)}.")
+    ] = None,
+    no_pager: Annotated[bool, typer.Option("--no-pager", help="Write straight to the terminal.")] = False,
 ) -> int:
-    """Print the lines of history that match, newest first."""
-    if state is not None and state not in STATES:
-        raise ConfigError([f'--state: "{state}" is not allowed; it takes one of {", ".join(STATES)}'])
-    path = folder / DATABASE
-    if not path.exists():
+    """Show durable jobs that have ended. The dead letters: hall history --state failed
+
+    Asked by id, handle, key or state it shows unfinished jobs too. Works beside a running hall and without one.
+    """
+    wanted = _wanted(job_id, handle, key, queue, state, since, until, before, limit, bounded=output is None)
+    chosen = _format(output, form, as_json=as_json)
+    folder = Path(load_settings(config, data).config.hall.data)
+    with open_folder(folder) as found:
+        if output is not None:
+            return _save(found, wanted, output, chosen)
+        if as_json:
+            write_records(Limited(wanted.find(found), wanted.limit), sys.stdout.buffer, "jsonl")
+            return 0
+        if wanted.id is not None:
+            return _show_one(found, wanted, folder, paged=not no_pager)
+        return _show_table(found, wanted, paged=not no_pager)
+
+
+def open_folder(folder: Path) -> History:
+    """The history of a data folder, or a word about which folder to name."""
+    if not (folder / DATABASE).exists():
         raise HallError(f"there is no history in {folder}; name the hall's data folder with --data")
-    query = HistoryQuery(
-        queue=None if queue is None else queue.encode(errors="surrogateescape"),
-        key=None if key is None else key.encode(errors="surrogateescape"),
-        state=None if state is None else STATES[state],
-        limit=limit,
-    )
-    store = open_history(path)
+    return History(folder)
+
+
+def _save(history: History, wanted: Wanted, output: Path, form: str) -> int:
+    total = sum(history.count())
+    if wanted.limit is not None:
+        total = min(total, wanted.limit)
+    records = watched(Limited(wanted.find(history), wanted.limit), "records", total)
     try:
-        rows = store.history(query)
-    finally:
-        store.close()
-    if as_json:
-        say("".join(json.dumps(_as_json(row)) + "\n" for row in rows))
-    else:
-        say(_as_table(rows))
-        if len(rows) == limit:
-            complain(f"hall: there may be more; these are the newest {limit} (see --limit)")
+        if output == STDOUT:
+            write_records(records, sys.stdout.buffer, form)
+        else:
+            say(f"{_save_file(records, output, form)} records in {output}\n")
+    except MissingFormat as error:
+        raise HallError(str(error)) from error
     return 0
 
 
-def _as_json(row: EndRow) -> dict[str, object]:
-    """Bytes become text; those that are not UTF-8 go to a field of their own, in base64."""
-    line: dict[str, object] = {"id": row.id, "state": STATE_NAMES[row.state], "code": row.code}
-    for name, data in (
-        ("queue", row.queue),
-        ("key", row.key),
-        ("worker", row.worker),
-        ("result", row.result),
-        ("payload", row.payload),
-    ):
+def _save_file(records: Iterator[Record], output: Path, form: str) -> int:
+    try:
+        return save_records(records, output, form)
+    except OSError as error:
+        raise HallError(f"{output} cannot be written: {error.strerror or error}") from error
+
+
+def _show_one(history: History, wanted: Wanted, folder: Path, *, paged: bool) -> int:
+    record = next(wanted.find(history), None)
+    if record is None:
+        complain(f"hall: no such job {wanted.id} in {folder}, neither live nor in the history")
+        return TROUBLE
+    show(detail_lines(record, _colours()), paged=paged)
+    return 0
+
+
+def _show_table(history: History, wanted: Wanted, *, paged: bool) -> int:
+    records = Limited(wanted.find(history), wanted.limit)
+    width = max(shutil.get_terminal_size((160, 24)).columns, 100)
+    show(_table_and_footer(records, wanted, width), paged=paged)
+    return 0
+
+
+def _table_and_footer(records: Limited, wanted: Wanted, width: int) -> Iterator[str]:
+    yield from table_lines(records, width, _colours())
+    if records.last is None:
+        yield "No such jobs."
+    elif records.more:
+        text = f"there are more; these are the newest {wanted.limit} (see --limit)"
+        if wanted.before is not None:
+            text = f"there are more; these are the newest {wanted.limit} before {wanted.before} (see --limit)"
+        footer = f"{text}; go on with --before {records.last.id}"
+        if sys.stdout.isatty():
+            yield footer  # A pager would hide it on stderr.
+        else:
+            complain(f"hall: {footer}")
+
+
+def _colours() -> ColorSystem | None:
+    """What the terminal can show; None for anything else."""
+    console = Console()
+    name = console.color_system
+    return None if name is None or console.no_color else COLOR_SYSTEMS[name]
+
+
+def _wanted(
+    job_id: int | None,
+    handle: str | None,
+    key: str | None,
+    queue: str | None,
+    state: str | None,
+    since: str | None,
+    until: str | None,
+    before: int | None,
+    limit: int | None,
+    *,
+    bounded: bool,
+) -> Wanted:
+    problems: list[str] = []
+    if handle is not None:
         try:
-            line[name] = data.decode()
-        except UnicodeDecodeError:
-            line[f"{name}_base64"] = base64.b64encode(data).decode()
-    for name, at_us in (("created", row.created_us), ("started", row.started_us), ("ended", row.ended_us)):
-        line[name] = _moment(at_us).isoformat() if at_us else None
-    line["attempts"] = row.attempts
-    line["losses"] = row.losses
-    return line
+            named = job_id_of(handle)
+        except ValueError as error:
+            problems.append(f"--handle: {error}")
+        else:
+            if job_id not in {None, named}:
+                problems.append(f"--handle: it names job {named}, and --id another; leave one of them out")
+            job_id = named
+    for option, number in (("--id", job_id), ("--before", before)):
+        if number is not None and not 0 < number <= ID_MAX:
+            problems.append(f"{option}: {number} is no job's id; ids are from 1 to {ID_MAX}")
+    if state is not None and state not in STATES:
+        problems.append(f'--state: "{state}" is not allowed; it takes one of {", ".join(STATES)}')
+    now = datetime.now(UTC)
+    times = [_moment(option, text, now, problems) for option, text in (("--since", since), ("--until", until))]
+    if times[0] is not None and times[1] is not None and times[0] > times[1]:
+        problems.append("--since: it is after --until, so that nothing can be found")
+    if problems:
+        raise ConfigError(problems)
+    if limit is None and bounded:
+        limit = LIMIT
+    return Wanted(job_id, key, queue, state, times[0], times[1], before, limit)
 
 
-def _as_table(rows: list[EndRow]) -> str:
-    if not rows:
-        return "No such jobs.\n"
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("ended", "state", "queue", "key", "code", "tries", "worker", "result"):
-        table.add_column(heading, no_wrap=True, justify="right" if heading in ("code", "tries") else "left")
-    for row in rows:
-        name = STATE_NAMES[row.state]
-        table.add_row(
-            f"{_moment(row.ended_us).astimezone():%Y-%m-%d %H:%M:%S}",
-            Text(name, style=_STYLES[name]),
-            Text(_shown(row.queue)),
-            Text(_shown(row.key)),
-            str(row.code),
-            str(row.attempts),
-            Text(_shown(row.worker)),
-            Text(_shown(row.result)),
-        )
-    console = Console(highlight=False, width=max(shutil.get_terminal_size((160, 24)).columns, 100))
-    with console.capture() as captured:
-        console.print(table)
-    return captured.get()
+def _moment(option: str, text: str | None, now: datetime, problems: list[str]) -> datetime | None:
+    """A date and time, of this machine's zone unless it says another; or so long ago."""
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text.strip()).astimezone()
+    except (ValueError, OverflowError):
+        pass
+    try:
+        return now - timedelta(microseconds=Age.parse(text))
+    except (ValueError, OverflowError):
+        problems.append(f'{option}: "{text}" is not allowed; it takes {TIMES}')
+        return None
 
 
-def _moment(at_us: int) -> datetime:
-    return datetime.fromtimestamp(at_us / 1_000_000, UTC)
-
-
-def _shown(data: bytes) -> str:
-    """Bytes on one short line, harmless to a terminal."""
-    text = data[: _RESULT_SHOWN * 4].decode(errors="backslashreplace")
-    text = "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
-    return text if len(text) <= _RESULT_SHOWN else text[: _RESULT_SHOWN - 1] + "…"
+def _format(output: Path | None, form: str | None, *, as_json: bool) -> str:
+    formats = ", ".join(FORMATS)
+    if output is None:
+        if form is not None:
+            raise ConfigError(["--format: it goes with --output; --output - writes to stdout"])
+        return "jsonl"
+    if as_json:
+        raise ConfigError(["--json: it goes to stdout; for a file of it name one that ends with .jsonl"])
+    chosen = output.suffix.removeprefix(".").lower() if form is None else form
+    if chosen == "parquet" and output == STDOUT and sys.stdout.isatty():
+        raise ConfigError(["--format: parquet is not for a terminal; name a file with --output"])
+    if chosen in FORMATS:
+        return chosen
+    if form is not None:
+        raise ConfigError([f'--format: "{form}" is not allowed; it takes one of {formats}'])
+    raise ConfigError([f"--output: {output} does not say its format; say --format with one of {formats}"])

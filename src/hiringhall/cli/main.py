@@ -1,13 +1,11 @@
-"""`hall`: open a hall or a device, look into a history, check and print settings."""
+"""`hall`: open a hall or a device, look into a history, move jobs, check and print settings."""
 
 from __future__ import annotations
 
 import functools
 import json
 import logging
-import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,10 +13,13 @@ from rich.console import Console
 from rich.markup import escape
 
 from hiringhall import __version__
+from hiringhall.cli import schedule
 from hiringhall.cli.device import device
-from hiringhall.cli.history import show_history
-from hiringhall.cli.reporting import Parameters, complain, guarded, log_to, say
-from hiringhall.config import loading, template
+from hiringhall.cli.history import history
+from hiringhall.cli.moving import export_jobs, import_jobs
+from hiringhall.cli.reporting import Parameters, guarded, log_to, say
+from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
+from hiringhall.config import template
 from hiringhall.server import DEFAULT_DOORS, DOOR_SETTINGS, Opened, check_shield, run
 
 if TYPE_CHECKING:
@@ -33,16 +34,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-ConfigFlag = Annotated[
-    Path | None,
-    typer.Option(
-        "--config", metavar="FILE", help="Settings; ./hall.toml is read if it is there, or $HALL_CONFIG."
-    ),
-]
-DataFlag = Annotated[
-    str | None,
-    typer.Option("--data", metavar="DIR", help="The folder where jobs are kept (default: hall-data)."),
-]
 StorageFlag = Annotated[
     str | None,
     typer.Option(
@@ -65,13 +56,15 @@ SetFlag = Annotated[
 ]
 
 
-def _command(name: str) -> Callable[[Callable[Parameters, int]], Callable[Parameters, int]]:
-    """A command of `hall` that gives its exit code."""
+def _command(
+    name: str, group: typer.Typer = app
+) -> Callable[[Callable[Parameters, int]], Callable[Parameters, int]]:
+    """A command of `hall`, or of a group of its commands, that gives its exit code."""
 
     def register(command: Callable[Parameters, int]) -> Callable[Parameters, int]:
         checked = guarded(command, "hall")
 
-        @app.command(name)
+        @group.command(name)
         @functools.wraps(command)
         def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
             raise typer.Exit(checked(*args, **kwargs))
@@ -79,21 +72,6 @@ def _command(name: str) -> Callable[[Callable[Parameters, int]], Callable[Parame
         return checked
 
     return register
-
-
-def _load(
-    config: Path | None,
-    data: str | None = None,
-    storage: str | None = None,
-    doors: list[str] | None = None,
-    assignments: list[str] | None = None,
-) -> loading.Loaded:
-    named = {"--data": (("hall", "data"), data), "--storage": (("hall", "storage"), storage)}
-    flags = loading.Flags(config, doors or (), assignments or (), named)
-    loaded = loading.load(flags, os.environ, DOOR_SETTINGS, DEFAULT_DOORS)
-    for warning in loaded.warnings:
-        complain(f"hall: {warning}")
-    return loaded
 
 
 @_command("serve")
@@ -112,7 +90,7 @@ def serve(
     The first Ctrl-C or SIGTERM drains: no new work is handed out, and running jobs may finish. The second
     stops at once. What was acknowledged is on disk either way.
     """
-    settings = _load(config, data, storage, door, assignments).config
+    settings = load_settings(config, data, storage, door, assignments).config
     log_to(logging.StreamHandler(sys.stderr), logging.getLevelNamesMapping()[settings.hall.log_level.upper()])
     return run(settings, _announce_json if as_json else _announce)
 
@@ -157,7 +135,7 @@ def check_config(
     assignments: SetFlag = None,
 ) -> int:
     """Check the settings without opening anything."""
-    loaded = _load(config, data, storage, door, assignments)
+    loaded = load_settings(config, data, storage, door, assignments)
     for index, settings in enumerate(loaded.config.door):
         check_shield(settings, index)
     doors = ", ".join(f"{settings.dialect} on {settings.address}" for settings in loaded.config.door)
@@ -183,32 +161,18 @@ def version() -> int:
     return 0
 
 
-@_command("history")
-def history(
-    config: ConfigFlag = None,
-    data: DataFlag = None,
-    state: Annotated[
-        str | None,
-        typer.Option(metavar="STATE", help="Only done, failed (the dead letters) or cancelled jobs."),
-    ] = None,
-    queue: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only jobs of this queue (function).")
-    ] = None,
-    key: Annotated[str | None, typer.Option(metavar="KEY", help="Only jobs with this key (unique id).")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="At most so many, the newest first.")] = 50,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object a line, with whole results.")
-    ] = False,
-) -> int:
-    """Show durable jobs that have ended. The dead letters: hall history --state failed
-
-    Works beside a running hall and without one.
-    """
-    folder = Path(_load(config, data).config.hall.data)
-    return show_history(folder, state=state, queue=queue, key=key, limit=limit, as_json=as_json)
-
-
+_command("history")(history)
+_command("export")(export_jobs)
+_command("import")(import_jobs)
 _command("device")(device)
+
+schedule_app = typer.Typer(
+    help="Jobs that come at their times: add, list and remove schedules.", no_args_is_help=True
+)
+app.add_typer(schedule_app, name="schedule")
+_command("add", schedule_app)(schedule.add)
+_command("list", schedule_app)(schedule.show)
+_command("remove", schedule_app)(schedule.remove)
 
 
 def main() -> None:

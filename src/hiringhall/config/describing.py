@@ -8,11 +8,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, get_args
 import msgspec
 from msgspec import inspect
 
-from hiringhall.config.schema import DoorSettings, HallSettings, HistorySettings, LimitsSettings, Section
+from hiringhall.config.schedules import ScheduleSettings
+from hiringhall.config.schema import (
+    DoorSettings,
+    HallSettings,
+    HistorySettings,
+    LimitsSettings,
+)
 
 if TYPE_CHECKING:
     from msgspec.structs import FieldInfo
 
+    from hiringhall.config.section import Section
     from hiringhall.config.sources import Key
 
 Dialects = Mapping[str, type[DoorSettings]]
@@ -23,6 +30,8 @@ SECTIONS: Final[Mapping[str, type[Section]]] = {
     "limits": LimitsSettings,
     "history": HistorySettings,
 }
+ARRAYS: Final[frozenset[Key]] = frozenset({("door",), ("schedule",), ("history", "queue")})
+"""Tables of which there may be several, each headed [[...]]."""
 _UNITS: Final = {"s": " of seconds", "us": " of microseconds"}
 
 
@@ -30,9 +39,9 @@ class Setting(NamedTuple):
     """One setting, as it is shown to people."""
 
     key: Key
-    """Without the index of a door: ("door", "tls", "ca")."""
+    """Without the index of a table that there may be several of: ("door", "tls", "ca")."""
     variable: str
-    """Its name in the environment; `<n>` stands for the index of a door."""
+    """Its name in the environment; `<n>` stands for that index."""
     allowed: str
     description: str
     default: object
@@ -43,6 +52,14 @@ def inner_section(field: FieldInfo) -> type[Section] | None:
     """The table that a field holds, if it holds one."""
     info = _bare(inspect.type_info(field.type))
     return cast("type[Section]", info.cls) if isinstance(info, inspect.StructType) else None
+
+
+def array_section(field: FieldInfo) -> type[Section] | None:
+    """The tables that a field holds several of, if it does."""
+    info = _bare(inspect.type_info(field.type))
+    if not isinstance(info, inspect.VarTupleType) or not isinstance(info.item_type, inspect.StructType):
+        return None
+    return cast("type[Section]", info.item_type.cls)
 
 
 def _bare(info: inspect.Type) -> inspect.Type:
@@ -85,7 +102,7 @@ def settings(shape: type[Section], key: Key) -> Iterator[Setting]:
     """Every setting of a table, those of inner tables last."""
     tables: list[tuple[type[Section], Key]] = []
     for field in msgspec.structs.fields(shape):
-        inner = inner_section(field)
+        inner = inner_section(field) or array_section(field)
         if inner is not None:
             tables.append((inner, (*key, field.name)))
             continue
@@ -103,22 +120,23 @@ def settings(shape: type[Section], key: Key) -> Iterator[Setting]:
 
 
 def _variable(key: Key) -> str:
-    steps = key[1:] if key[0] == "hall" else key
-    return "HALL_" + "_".join("DOOR_<n>" if step == "door" else str(step).upper() for step in steps)
+    steps = [f"{step}_<n>" if key[: depth + 1] in ARRAYS else str(step) for depth, step in enumerate(key)]
+    return "HALL_" + "_".join(steps[1:] if key[0] == "hall" else steps).upper().replace("<N>", "<n>")
 
 
 def every_section(dialects: Dialects) -> Iterator[tuple[str, type[Section], Key]]:
-    """All tables with a heading: the hall's own, then one for each dialect."""
+    """All tables with a heading: the hall's own, a schedule's, then one for each dialect."""
     for name, shape in SECTIONS.items():
         yield name, shape, (name,)
+    yield "schedule", ScheduleSettings, ("schedule",)
     for dialect, door in dialects.items():
         yield f"door, dialect {dialect}", door, ("door",)
 
 
 def variables(dialects: Dialects) -> dict[str, Key]:
-    """Names of the environment to keys; doors without their index."""
+    """Names of the environment to keys, `<n>` for an index."""
     return {
-        setting.variable.replace("_<n>", ""): setting.key
+        setting.variable: setting.key
         for _, shape, key in every_section(dialects)
         for setting in settings(shape, key)
     }

@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import msgspec
 
-from hiringhall.config.describing import SECTIONS, allowed, inner_section, variables
+from hiringhall.config.describing import SECTIONS, allowed, array_section, inner_section, variables
 from hiringhall.config.quantities import QUANTITIES
+from hiringhall.config.schedules import ScheduleSettings
 from hiringhall.config.schema import (
     Config,
     DoorSettings,
     HallSettings,
     HistorySettings,
     LimitsSettings,
-    Section,
-    SectionType,
 )
 from hiringhall.config.sources import (
     ConfigError,
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from msgspec.structs import FieldInfo
 
     from hiringhall.config.describing import Dialects
+    from hiringhall.config.section import Section, SectionType
 
 DEFAULT_FILE: Final = "hall.toml"
 
@@ -110,37 +110,50 @@ class _Reader:
 
     def config(self) -> Config:
         for name in _children(self._leaves, ()):
-            if name not in SECTIONS and name != "door":
-                self._unknown((name,), (*SECTIONS, "door"))
+            if name not in (*SECTIONS, "schedule", "door"):
+                self._unknown((name,), (*SECTIONS, "schedule", "door"))
         hall = self._section(HallSettings, ("hall",))
         limits = self._section(LimitsSettings, ("limits",))
         history = self._section(HistorySettings, ("history",))
-        doors = [self._door(("door", index)) for index in self._door_indexes()]
+        schedules = self._sections(ScheduleSettings, ("schedule",))
+        doors = [self._door(key) for key in self._indexed(("door",))]
         if hall is None or limits is None or history is None or None in doors or self._problems:
             raise ConfigError(self._problems)
         config = Config(
-            hall=hall, limits=limits, history=history, door=tuple(cast("list[DoorSettings]", doors))
+            hall=hall,
+            limits=limits,
+            history=history,
+            door=tuple(cast("list[DoorSettings]", doors)),
+            schedule=schedules,
         )
         self._check(config, ())
         if self._problems:
             raise ConfigError(self._problems)
         return config
 
-    def _door_indexes(self) -> list[int]:
-        leaf = self._leaves.get(("door",))
-        if leaf is not None or any(isinstance(step, str) for step in _children(self._leaves, ("door",))):
-            origin = leaf.origin if leaf else self._origin(("door",))
-            self._problems.append(f"{origin}: door: write each door as a table of its own, headed [[door]]")
+    def _sections(self, shape: type[SectionType], key: Key) -> tuple[SectionType, ...]:
+        """All tables of one array; those that are wrong are left out."""
+        built = [self._section(shape, indexed) for indexed in self._indexed(key)]
+        return tuple(section for section in built if section is not None)
+
+    def _indexed(self, key: Key) -> list[Key]:
+        """The keys of the tables of an array, in order."""
+        what, leaf = key[-1], self._leaves.get(key)
+        if leaf is not None or any(isinstance(step, str) for step in _children(self._leaves, key)):
+            origin = leaf.origin if leaf else self._origin(key)
+            self._problems.append(
+                f"{origin}: {show(key)}: write each {what} as a table of its own, headed [[{show(key)}]]"
+            )
             return []
-        indexes = sorted(step for step in _children(self._leaves, ("door",)) if isinstance(step, int))
+        indexes = sorted(step for step in _children(self._leaves, key) if isinstance(step, int))
         for position, index in enumerate(indexes):
             if position != index:
                 self._problems.append(
-                    f"{self._origin(('door', index))}: door[{index}]: no such door; the hall has {position}, "
-                    "counted from 0"
+                    f"{self._origin((*key, index))}: {show((*key, index))}: no such {what}; "
+                    f"the hall has {position}, counted from 0"
                 )
-                return indexes[:position]
-        return indexes
+                return [(*key, index) for index in indexes[:position]]
+        return [(*key, index) for index in indexes]
 
     def _door(self, key: Key) -> DoorSettings | None:
         leaf = self._leaves.get((*key, "dialect"))
@@ -180,11 +193,13 @@ class _Reader:
         return section
 
     def _field(self, field: FieldInfo, key: Key, values: dict[str, object]) -> None:
-        inner = inner_section(field)
+        inner, array = inner_section(field), array_section(field)
         leaf = self._leaves.get(key)
         if inner is not None:
             if leaf is not None or _children(self._leaves, key):
                 values[field.name] = self._section(inner, key)
+        elif array is not None:
+            values[field.name] = self._sections(array, key)
         elif leaf is not None:
             try:
                 values[field.name] = msgspec.convert(

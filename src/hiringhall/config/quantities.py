@@ -66,6 +66,26 @@ class Age(int):
         return f'"{self / _UNIT_US["s"]:g}s"'
 
 
+class Interval(int):
+    """How often something happens, in microseconds."""
+
+    allowed: ClassVar[str] = 'text with a unit such as "90s", "15m", "6h", "1d", from "1s"'
+
+    @classmethod
+    def parse(cls, written: object) -> Self:
+        """A bare number is not taken: some would mean seconds by it and some days."""
+        if not isinstance(written, str) or not written.strip()[-1:].isalpha():
+            raise ValueError(written)
+        interval_us = Age.parse(written)
+        if interval_us < _UNIT_US["s"]:
+            raise ValueError(written)
+        return cls(interval_us)
+
+    @property
+    def text(self) -> str:
+        return Age(self).text
+
+
 class Size(int):
     """A number of bytes, at least one."""
 
@@ -153,5 +173,5 @@ class Words(tuple[str, ...]):
         return "[" + ", ".join(json.dumps(word, ensure_ascii=False) for word in self) + "]"
 
 
-Quantity = Age | Size | Address | Words
-QUANTITIES: Final = (Age, Size, Address, Words)
+Quantity = Age | Interval | Size | Address | Words
+QUANTITIES: Final = (Age, Interval, Size, Address, Words)

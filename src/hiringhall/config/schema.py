@@ -7,13 +7,15 @@ own settings are a subclass of `DoorSettings`, which the composition root names.
 
 import string
 from collections.abc import Iterator
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from hiringhall.config.quantities import Address, Age, Size, Words
+from hiringhall.config.schedules import ScheduleSettings
+from hiringhall.config.section import Section
 from hiringhall.core.limits import Limits
-from hiringhall.storage.contract import Retention
+from hiringhall.storage.contract import QueueRetention, Retention
 
 _LIMITS = Limits()
 _RETENTION = Retention()
@@ -23,14 +25,6 @@ Z85 = frozenset(string.digits + string.ascii_letters + ".-:+=^!/*?&<>()[]{}@%$#"
 
 Storage = Literal["sqlite", "memory"]
 LogLevel = Literal["debug", "info", "warning", "error"]
-
-
-class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A table of settings."""
-
-    def faults(self) -> Iterator[tuple[str, str]]:
-        """Settings that are fine alone and wrong together: (key, what to do)."""
-        yield from ()
 
 
 class HallSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -101,6 +95,22 @@ class LimitsSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=T
         return Limits(**{name: int(getattr(self, name)) for name in self.__struct_fields__})
 
 
+class QueueHistorySettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One queue's history, kept apart from that of all others."""
+
+    name: Annotated[str, Meta(min_length=1, description="The queue (function) that has rules of its own.")]
+    age: Annotated[Age | None, Meta(description="Its age; left out: that of [history].")] = None
+    dead_age: Annotated[Age | None, Meta(description="Its dead_age; left out: that of [history].")] = None
+    rows_max: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="Its lines; left out: as many as [history] has."),
+    ] = None
+    bytes_max: Annotated[
+        Size | None,
+        Meta(description="Results, payloads and keys of its lines; left out: as much as [history] has."),
+    ] = None
+
+
 class HistorySettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long ended durable jobs are remembered on disk."""
 
@@ -116,9 +126,37 @@ class HistorySettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=
     result_bytes_max: Annotated[
         Size, Meta(description="A longer result is cut in the history, never on its way to the client.")
     ] = Size(_RETENTION.result_bytes_max)
+    bytes_max: Annotated[
+        Size, Meta(description="The whole data file; above it the oldest lines go, of whichever queue.")
+    ] = Size(_RETENTION.bytes_max)
+    queue: Annotated[
+        tuple[QueueHistorySettings, ...], Meta(description="Queues that have rules of their own.")
+    ] = ()
+
+    def faults(self) -> Iterator[tuple[str, str]]:
+        seen: dict[str, int] = {}
+        for index, queue in enumerate(self.queue):
+            if queue.name in seen:
+                yield f"queue[{index}].name", f'"{queue.name}" is taken by history.queue[{seen[queue.name]}]'
+            seen.setdefault(queue.name, index)
 
     def retention(self) -> Retention:
-        return Retention(int(self.age), int(self.dead_age), self.rows_max, int(self.result_bytes_max))
+        return Retention(
+            int(self.age),
+            int(self.dead_age),
+            self.rows_max,
+            int(self.result_bytes_max),
+            int(self.bytes_max),
+            {queue.name.encode(): self._apart(queue) for queue in self.queue},
+        )
+
+    def _apart(self, queue: QueueHistorySettings) -> QueueRetention:
+        return QueueRetention(
+            int(queue.age or self.age),
+            int(queue.dead_age or self.dead_age),
+            int(queue.rows_max or self.rows_max),
+            int(queue.bytes_max or self.bytes_max),
+        )
 
 
 class TlsSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -147,6 +185,10 @@ class DoorSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         bool,
         Meta(description="Let other machines in unverified: whoever reaches the door may use it."),
     ] = False
+    log: Annotated[
+        Literal["durable", "all"],
+        Meta(description="Whose ends go to the history: those of durable jobs, or of all that come in here."),
+    ] = "durable"
 
     @property
     def addresses(self) -> tuple[Address, ...]:
@@ -310,8 +352,26 @@ class Config(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limits: LimitsSettings
     history: HistorySettings
     door: tuple[DoorSettings, ...]
+    schedule: tuple[ScheduleSettings, ...] = ()
 
     def faults(self) -> Iterator[tuple[str, str]]:
+        yield from self._door_faults()
+        yield from self._schedule_faults()
+
+    def _schedule_faults(self) -> Iterator[tuple[str, str]]:
+        seen: dict[str, int] = {}
+        limits = self.limits.limits()
+        for index, schedule in enumerate(self.schedule):
+            if schedule.name in seen:
+                yield (
+                    f"schedule[{index}].name",
+                    f'"{schedule.name}" is taken by schedule[{seen[schedule.name]}]',
+                )
+            seen.setdefault(schedule.name, index)
+            for setting, problem in schedule.plan().excesses(limits):
+                yield f"schedule[{index}].{setting}", problem
+
+    def _door_faults(self) -> Iterator[tuple[str, str]]:
         seen: dict[str, int] = {}
         longest = int(self.limits.queue_name_bytes_max)
         for index, door in enumerate(self.door):
@@ -323,6 +383,3 @@ class Config(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 if len(queue.encode()) > longest:
                     text = f"a queue's name has at most {longest} bytes (limits.queue_name_bytes_max)"
                     yield f"door[{index}].{setting}", f'"{queue[:40]}..." is too long: {text}'
-
-
-SectionType = TypeVar("SectionType", bound=Section)

@@ -19,7 +19,7 @@ Key = tuple[str | int, ...]
 FOREIGN_VARIABLES: Final = ("HALL_CONFIG", "HALL_COMPILE")
 """Variables of the project that are not settings: which file to read, and how to build."""
 _STEP: Final = re.compile(r"[^.\[\]]+")
-_DOOR_VARIABLE: Final = re.compile(r"HALL_DOOR_(\d{1,4})_(\w+)")
+_INDEXED: Final = re.compile(r"HALL_(DOOR|SCHEDULE|HISTORY_QUEUE)_(\d{1,4})_(\w+)")
 
 
 class ConfigError(Exception):
@@ -98,7 +98,7 @@ def from_doors(doors: Iterable[str], origin: str) -> Leaves:
 def from_environment(environ: Mapping[str, str], known: Mapping[str, Key]) -> tuple[Leaves, Leaves, list[str]]:
     """The doors of HALL_DOORS, all other HALL_ variables, and those nobody knows.
 
-    `known` maps names to keys; HALL_DOOR_0_LEASE_S is looked up as HALL_DOOR_LEASE_S.
+    `known` maps names to keys; HALL_DOOR_0_LEASE_S is looked up as HALL_DOOR_<n>_LEASE_S.
     """
     leaves: Leaves = {}
     unknown: list[str] = []
@@ -107,13 +107,14 @@ def from_environment(environ: Mapping[str, str], known: Mapping[str, Key]) -> tu
     for name in sorted(environ):
         if not name.startswith("HALL_") or name == "HALL_DOORS" or name in FOREIGN_VARIABLES:
             continue
-        door = _DOOR_VARIABLE.fullmatch(name)
-        key = known.get(f"HALL_DOOR_{door[2]}" if door else name)
-        if key is None or (key[0] == "door") != (door is not None):
+        indexed = _INDEXED.fullmatch(name)
+        key = known.get(f"HALL_{indexed[1]}_<n>_{indexed[3]}" if indexed else name)
+        if key is None:
             unknown.append(name)
             continue
-        if door:
-            key = ("door", int(door[1]), *key[1:])
+        if indexed:
+            depth = indexed[1].count("_") + 1
+            key = (*key[:depth], int(indexed[2]), *key[depth:])
         leaves[key] = Leaf(environ[name], name, is_text=True)
     return doors, leaves, unknown
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hiringhall.config.describing import Dialects, Setting, every_section, settings
+from hiringhall.config.describing import ARRAYS, Dialects, Setting, every_section, settings
 from hiringhall.config.quantities import QUANTITIES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from hiringhall.config.schema import Section
+    from hiringhall.config.section import Section
     from hiringhall.config.sources import Key
 
 _WIDTH = 100
@@ -29,13 +29,19 @@ def annotated(dialects: Dialects, opened: Collection[str]) -> str:
     ]
     for name, shape, key in every_section(dialects):
         dialect = name.rpartition(" ")[2]
-        off = "# " if key == ("door",) and dialect not in opened else ""
+        off = "# " if key in ARRAYS and dialect not in opened else ""
         if off:
-            lines += ["", "# Take away one # of each of these lines for a door of this dialect."]
-        heading = "[[door]]" if key == ("door",) else f"[{name}]"
+            what = "door of this dialect" if key == ("door",) else key[-1]
+            lines += ["", f"# Take away one # of each of these lines for a {what}."]
+        heading = _heading(key)
         lines += ["", *(f"{off}{line}" for line in (*_comment(_purpose(shape)), heading))]
         lines += [f"{off}{line}" for line in _table(shape, key, dialect)]
     return "\n".join(lines) + "\n"
+
+
+def _heading(key: Key) -> str:
+    path = ".".join(str(step) for step in key)
+    return f"[[{path}]]" if key in ARRAYS else f"[{path}]"
 
 
 def _table(shape: type[Section], key: Key, dialect: str) -> Iterator[str]:
@@ -43,10 +49,11 @@ def _table(shape: type[Section], key: Key, dialect: str) -> Iterator[str]:
     for setting in settings(shape, key):
         if setting.key[:-1] != table:
             table = setting.key[:-1]
-            path = ".".join(str(step) for step in table)
-            yield from ("", "# Take away the # of this table to use it.", f"# [{path}]")
+            yield from ("", "# Take away the # of this table to use it.", f"# {_heading(table)}")
         yield from _comment(f"{setting.description} {_takes(setting)}")
-        yield f"{'# ' if table != key else ''}{setting.key[-1]} = {_default(setting, dialect)}"
+        line = f"{setting.key[-1]} = {_default(setting, dialect)}"
+        off = ("# " if table != key else "") + ("# " if setting.default is None else "")
+        yield f"{off}{line.rstrip()}"
 
 
 def rows(dialects: Dialects) -> Iterator[str]:
@@ -54,7 +61,7 @@ def rows(dialects: Dialects) -> Iterator[str]:
     for name, shape, key in every_section(dialects):
         for setting in settings(shape, key):
             path = ".".join(str(step) for step in setting.key[1:])
-            default = "" if setting.default is msgspec.NODEFAULT else f"`{_default(setting, name)}`"
+            default = "" if setting.default in (msgspec.NODEFAULT, None) else f"`{_default(setting, name)}`"
             takes = setting.allowed.replace("|", r"\|")
             yield f"| `{path}` | `{setting.variable}` | {default} | {takes} | {setting.description} |"
 
@@ -75,6 +82,8 @@ def _default(setting: Setting, dialect: str) -> str:
     value = setting.default
     if value is msgspec.NODEFAULT:
         return f'"{dialect}"' if setting.key == ("door", "dialect") else '""'
+    if value is None:
+        return ""
     if isinstance(value, QUANTITIES):
         return value.text
     if isinstance(value, bool):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hiringhall.core.errors import invariant
-from hiringhall.core.jobs import DELAYED, DONE, HELD, LEASED, QUEUED
+from hiringhall.core.jobs import DELAYED, DONE, HELD, LEASED, QUEUED, TRIES_KEPT
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
@@ -64,8 +64,12 @@ def _audit_job(hall: Scheduler, job: Job) -> None:
             invariant(parent.state != DONE, "a parent that succeeded is met")
     for child in (job.children or {}).values():
         invariant(child.parents is not None and child.parents.get(job.id) is job, "an edge has both ends")
-    if job.state == DELAYED:
-        invariant(job.due_us > 0 and 0 < job.armed_us <= job.due_us, "a delayed job has a timer")
+    if job.state == DELAYED or (job.state == QUEUED and job.terms.expire_us):
+        invariant(0 < job.armed_us <= job.due_us, "a delayed job has a timer, and so has one that can expire")
+    elif job.state != HELD:
+        invariant(job.due_us == 0, "who waits for no time has none")
+    begun = job.attempts - (job.state == LEASED)
+    invariant(len(job.tries or ()) <= min(begun, TRIES_KEPT), "a job remembers attempts that it had")
     for peer in job.watchers or ():
         invariant(peer.watching.get(job.id) is job, "a watcher knows what it watches")
     if job.watchers is None and not job.terms.detached:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable  # noqa: TC003 (compiled, a NamedTuple looks its types up)
 from typing import TYPE_CHECKING, NamedTuple
 
-from hiringhall.core.jobs import Terms  # noqa: TC001 (as above)
+from hiringhall.core.jobs import Terms, Try  # noqa: TC001 (as above)
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job, ParentRef
@@ -25,8 +25,8 @@ class JobRow(NamedTuple):
     payload: bytes
     terms: Terms
     state: int
-    """HELD, DELAYED or QUEUED: a leased job is stored as QUEUED, because a lease dies with the hall unless
-    `holder` says whose it is."""
+    """HELD, DELAYED, QUEUED or LEASED. A lease dies with the hall unless `holder` says whose it is; that it was
+    there is kept. A lease of less than a moment is not told to the store."""
     created_us: int
     due_us: int
     attempts: int
@@ -40,6 +40,9 @@ class JobRow(NamedTuple):
     """Start of the latest attempt."""
     holder: bytes = b""
     """The name of the resident worker that has it; empty: nobody whose lease outlives the hall."""
+    worker: bytes = b""
+    """Who had the latest attempt."""
+    tries: tuple[Try, ...] = ()
 
 
 class JobUpdate(NamedTuple):
@@ -57,6 +60,8 @@ class JobUpdate(NamedTuple):
     ready_us: int = 0
     started_us: int = 0
     holder: bytes = b""
+    worker: bytes = b""
+    tries: tuple[Try, ...] = ()
 
 
 class EndRow(NamedTuple):
@@ -80,12 +85,22 @@ class EndRow(NamedTuple):
     """Empty unless FAILED: a dead letter keeps what it takes to run it again."""
     extras: dict[str, bytes] | None
     ready_us: int = 0
+    tries: tuple[Try, ...] = ()
+
+
+class Firing(NamedTuple):
+    """How far a schedule has come."""
+
+    due_us: int
+    """Its latest due time that counts as fired; of a new schedule, when it began."""
+    plan: bytes
+    """A digest of what was planned then: another plan begins anew."""
 
 
 class Batch:
     """One transaction: all of it, or nothing of it."""
 
-    __slots__ = ("deletes", "ended", "ends", "inserted", "inserts", "revived", "updated", "updates")
+    __slots__ = ("deletes", "ended", "ends", "fired", "inserted", "inserts", "revived", "updated", "updates")
 
     def __init__(self) -> None:
         self.inserts: list[JobRow] = []
@@ -96,6 +111,8 @@ class Batch:
         self.revived: list[int] = []
         """Ids to take out of the history: dead letters that run again, each of them in `inserts` too. One that
         has ended again by now comes in `ends` instead: that line takes the place of the earlier one."""
+        self.fired: dict[str, Firing | None] = {}
+        """Schedules by name, with how far they have come; None: it is forgotten."""
         self.inserted: list[Job] = []
         """For the core only: the jobs behind `inserts`."""
         self.updated: list[Job] = []
@@ -105,7 +122,7 @@ class Batch:
 
     @property
     def empty(self) -> bool:
-        return not (self.inserts or self.updates or self.ends)
+        return not (self.inserts or self.updates or self.ends or self.fired)
 
 
 class Loaded(NamedTuple):
@@ -117,3 +134,5 @@ class Loaded(NamedTuple):
     """By id, so that older jobs come first. To be walked once, before anything is committed."""
     ended: Iterable[EndRow]
     """The latest lines of the history, oldest first; so many as were asked for. Results are left out."""
+    fired: dict[str, Firing]
+    """How far each schedule has come."""

@@ -22,6 +22,7 @@ from hiringhall.core.jobs import (
     QUEUED,
     STATE_NAMES,
     SUCCESS,
+    TRIES_KEPT,
     Job,
     Lease,
 )
@@ -31,6 +32,7 @@ from hiringhall.core.queues import Queue
 from hiringhall.core.timers import NEVER, Timers
 
 if TYPE_CHECKING:
+    from hiringhall.core.changes import Firing
     from hiringhall.core.limits import Limits
     from hiringhall.core.peer import Peer
     from hiringhall.core.workers import Worker
@@ -110,6 +112,10 @@ class Floor:
         self._last_worker = 0
         self._swept_us = 0
         self._residents_swept_us = 0
+        self.firings: dict[str, Firing] = {}
+        """How far each schedule has come, by its name."""
+        self._stored_firings: dict[str, Firing] = {}
+        """The same, as the store has it."""
         self._unsettled: list[Queue] = []
         self._doomed: list[Job] = []
         """Jobs that end because a parent failed; a list, so that a long chain is no deep recursion."""
@@ -149,6 +155,11 @@ class Floor:
     def find(self, job_id: int) -> Job | None:
         """A live job, or an ended one that is still kept."""
         return self.jobs.get(job_id) or self.archive.find(job_id)
+
+    def unwritten(self, job_id: int) -> Job | None:
+        """A job that has ended, and whose end is still on its way to the history."""
+        job = self.ledger.find(job_id)
+        return job if job is not None and job.state >= DONE else None
 
     def find_key(self, queue: bytes, key: bytes) -> Job | None:
         """The live job of a key."""
@@ -207,6 +218,8 @@ class Floor:
     def _enqueue(self, job: Job, *, front: bool) -> None:
         queue = job.queue
         queue.put(job, front)
+        if job.terms.expire_us:
+            self.timers.arm(job, self.now_us + job.terms.expire_us)
         if not queue.unsettled:
             queue.unsettled = True
             self._unsettled.append(queue)
@@ -249,6 +262,15 @@ class Floor:
         if lease.due_us != NEVER:
             self.timers.disarm(lease)
 
+    def _remember_try(self, job: Job, code: int, ended_us: int) -> None:
+        """The latest attempt did not end the job."""
+        tries = job.tries
+        if tries is None:
+            tries = job.tries = []
+        elif len(tries) >= TRIES_KEPT:
+            del tries[0]
+        tries.append((job.started_us, ended_us, job.worker_name, code))
+
     def _revoke(self, lease: Lease) -> None:
         lease.worker.peer.revoked(lease)
 
@@ -269,8 +291,8 @@ class Floor:
         if lease is not None:
             self._revoke(lease)
 
-    def _end(self, job: Job, state: int, code: int, result: bytes) -> None:
-        """The one place where a job ends."""
+    def _end(self, job: Job, state: int, code: int, result: bytes, ended_us: int = NEVER) -> None:
+        """The one place where a job ends: now, or when its end is said to have been."""
         before = job.state
         queue = job.queue
         self._move(job, state)
@@ -280,6 +302,7 @@ class Floor:
             self._unlease(lease)
         elif before == QUEUED:
             queue.drop(job)
+            self.timers.disarm(job)
         elif before == DELAYED:
             self.timers.disarm(job)
         else:
@@ -287,7 +310,7 @@ class Floor:
             self.timers.disarm(job)
         job.code = code
         job.result = result
-        job.ended_us = self.now_us
+        job.ended_us = ended_us or self.now_us
         queue.live -= 1
         del self.jobs[job.id]
         if job.key:
@@ -306,12 +329,14 @@ class Floor:
                     del peer.watching[job.id]
                 peer.ended(job)
         # What lives on without a watcher may be asked for, and named as a parent, when it has ended.
-        kept = job.terms.durable or job.children is not None or (job.terms.detached and len(job.key) > 0)
+        terms = job.terms
+        findable = terms.detached and (len(job.key) > 0 or terms.logged)
+        kept = terms.durable or job.children is not None or findable
         if job.children is not None:
             self._tell_children(job)
-        if job.terms.durable:
+        if terms.durable or (terms.logged and not self.store_trouble):
             self.ledger.note(job)
+        elif kept:
+            job.payload = job.result = b""
         if kept:
-            if not job.terms.durable:
-                job.payload = job.result = b""
             self.archive.add(job)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.timers import Timed
+from hiringhall.core.timers import NEVER, Timed
 
 if TYPE_CHECKING:
     from hiringhall.core.peer import Peer
@@ -55,6 +55,10 @@ LOST: Final = 125
 PARENT_FAILED: Final = 126
 WITHDRAWN: Final = 127
 """The code of a job whose store failed before it was acknowledged."""
+GIVEN_BACK: Final = 0
+"""The code of an attempt whose worker gave the job back."""
+CUT_SHORT: Final = 123
+"""The code of an attempt that ended with the hall."""
 
 FAIL_WITH_PARENT: Final = 0
 RUN_ANYWAY: Final = 1
@@ -62,6 +66,11 @@ HOLD: Final = 2
 
 ParentRef = int | tuple[bytes, bytes]
 """A parent by id, or by (queue, key)."""
+
+Try = tuple[int, int, bytes, int]
+"""An attempt that did not end its job: when it started and ended (0: nobody saw it), its worker, its code."""
+TRIES_KEPT: Final = 16
+"""The latest attempts that are remembered of one job; all of them are counted."""
 
 
 class Terms:
@@ -72,8 +81,10 @@ class Terms:
         "backoff_us",
         "detached",
         "durable",
+        "expire_us",
         "failures_max",
         "lease_us",
+        "logged",
         "losses_max",
         "on_parent_failure",
         "priority",
@@ -93,6 +104,8 @@ class Terms:
         lease_us: int = 0,
         run_us: int = 0,
         on_parent_failure: int = FAIL_WITH_PARENT,
+        expire_us: int = 0,
+        logged: bool = False,
     ) -> None:
         self.priority = priority
         self.durable = durable
@@ -111,8 +124,12 @@ class Terms:
         self.run_us = run_us
         """Time after which an attempt has failed, signs of life or not; 0: none."""
         self.on_parent_failure = on_parent_failure
+        self.expire_us = expire_us
+        """A ready job that no worker takes for so long is cancelled; 0: it waits for ever."""
+        self.logged = logged
+        """Its end goes to the history even if it is not durable."""
 
-    def as_tuple(self) -> tuple[int, bool, bool, int, int, int, int, int, int, int]:
+    def as_tuple(self) -> tuple[int, bool, bool, int, int, int, int, int, int, int, int, bool]:
         """All fields in the order of `__init__`, for comparing and for storing."""
         return (
             self.priority,
@@ -125,6 +142,8 @@ class Terms:
             self.lease_us,
             self.run_us,
             self.on_parent_failure,
+            self.expire_us,
+            self.logged,
         )
 
 
@@ -155,11 +174,13 @@ class JobSpec:
         """Not before this time; 0: at once."""
         self.parents = parents
         self.extras = extras
-        """What a dialect wants kept with the job and shown to its worker; the core never looks inside."""
+        """What a dialect wants kept with the job and shown to its worker; the core knows its own mark only."""
 
 
 class Job(Timed):
-    """A job that exists. Its timer is set while it is DELAYED, and stays set if it is HELD after that."""
+    """A job that exists. Its timer is set while it is DELAYED, and stays set if it is HELD after that; while
+    it is QUEUED its timer is for `expire_us`.
+    """
 
     __slots__ = (
         "attempts",
@@ -187,6 +208,7 @@ class Job(Timed):
         "state",
         "stored",
         "terms",
+        "tries",
         "watchers",
         "worker_name",
     )
@@ -235,6 +257,8 @@ class Job(Timed):
         self.children: dict[int, Job] | None = None
         """Live jobs that have this one in `parents`."""
         self.extras: dict[str, bytes] | None = None
+        self.tries: list[Try] | None = None
+        """Attempts before the latest, oldest first."""
 
     @property
     def ended(self) -> bool:
@@ -244,7 +268,7 @@ class Job(Timed):
 class Lease(Timed):
     """One attempt: this job, to this worker. Its timer is set while silence or run time can end it."""
 
-    __slots__ = ("job", "number", "run_until_us", "started_us", "worker")
+    __slots__ = ("expected_us", "job", "number", "run_until_us", "started_us", "worker")
 
     def __init__(self, number: int, job: Job, worker: Worker, started_us: int, run_until_us: int) -> None:
         super().__init__()
@@ -255,3 +279,5 @@ class Lease(Timed):
         self.started_us = started_us
         self.run_until_us = run_until_us
         """The attempt has failed at this time; 0: never."""
+        self.expected_us = NEVER
+        """When its worker expects to be done; 0: it has not said."""

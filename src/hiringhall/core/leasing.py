@@ -6,16 +6,18 @@ three ways to say one thing, credit: this worker will take so many more.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, STALE_LEASE, Refusal
 from hiringhall.core.floor import SWEEP_PAUSE_US, Floor
 from hiringhall.core.jobs import (
     CANCELLED,
+    CUT_SHORT,
     DELAYED,
     DONE,
     FAILED,
     FAILURE,
+    GIVEN_BACK,
     LEASED,
     LOST,
     QUEUED,
@@ -30,6 +32,9 @@ from hiringhall.core.workers import Worker
 
 if TYPE_CHECKING:
     from hiringhall.core.queues import Queue
+
+OUTSIDE: Final = b"outside the hall"
+"""The resident that holds tasks of which the hall is only told. Nobody else is called that."""
 
 
 class Leasing(Floor):
@@ -50,12 +55,16 @@ class Leasing(Floor):
 
         It has no connection that could be lost. What it holds is stored, and is still its own after a restart.
         """
+        if who == OUTSIDE:
+            raise Refusal(BAD_REQUEST, "this name is that of those who are not in the hall")
+        if not who or len(who) > self.limits.key_bytes_max:
+            text = f"a worker's name has 1 to {self.limits.key_bytes_max} bytes (key_bytes_max)"
+            raise Refusal(BAD_REQUEST, text)
+        return self._reside(name, who)
+
+    def _reside(self, name: bytes, who: bytes) -> Worker:
         worker = self.residents.get((name, who))
         if worker is None:
-            if not who or len(who) > self.limits.key_bytes_max:
-                raise Refusal(
-                    BAD_REQUEST, f"a worker's name has 1 to {self.limits.key_bytes_max} bytes (key_bytes_max)"
-                )
             if len(self.residents) >= self.limits.residents_max:
                 self._sweep_residents()
             worker = self._settle_in(self.queue(name), who)
@@ -178,10 +187,12 @@ class Leasing(Floor):
             raise self._stale()
         return lease
 
-    def progress(self, lease: Lease, numerator: int, denominator: int) -> None:
+    def progress(self, lease: Lease, numerator: int, denominator: int, remaining_us: int = 0) -> None:
+        """The work is so far; perhaps its worker knows how long it will still take."""
         self._check_live(lease)
         job = lease.job
         lease.worker.heard_us = self.now_us
+        lease.expected_us = self.now_us + remaining_us if remaining_us > 0 else NEVER
         job.numerator = numerator
         job.denominator = denominator
         if job.watchers is not None:
@@ -211,6 +222,7 @@ class Leasing(Floor):
             self._end(job, FAILED, code, data)
             return
         self.counters.retried += 1
+        self._remember_try(job, code, self.now_us)
         self._unlease(lease)
         pause_us = min(terms.backoff_us << min(job.failures - 1, 40), terms.backoff_max_us)
         self._move(job, DELAYED)
@@ -221,13 +233,14 @@ class Leasing(Floor):
         """Given back, nobody's fault: the job is next again."""
         self._check_live(lease)
         self.counters.released += 1
-        self._give_back(lease)
+        self._give_back(lease, GIVEN_BACK)
 
     def recall(self, lease: Lease) -> None:
         """Taken back because the hall closes: the worker may stop, nobody is blamed."""
         self._check_live(lease)
         self._revoke(lease)
-        self.release(lease)
+        self.counters.released += 1
+        self._give_back(lease, CUT_SHORT)
 
     def leave(self, peer: Peer) -> None:
         """The peer is gone: its leases are lost, and it watches nothing any more."""
@@ -314,8 +327,13 @@ class Leasing(Floor):
         run_us = worker.abilities[queue] or job.terms.run_us
         if job.terms.run_us and job.terms.run_us < run_us:
             run_us = job.terms.run_us
-        if worker.resident is not None and job.terms.durable:
-            self.ledger.note_soon(job)
+        if job.due_us != NEVER:
+            self.timers.disarm(job)
+        if job.terms.durable:
+            if worker.resident is not None:
+                self.ledger.note_soon(job)
+            else:
+                self.ledger.note_start(job)
         return self._attach_lease(job, worker, run_us)
 
     def _attach_lease(self, job: Job, worker: Worker, run_us: int) -> Lease:
@@ -361,13 +379,14 @@ class Leasing(Floor):
         if job.terms.losses_max and job.losses >= job.terms.losses_max:
             self._end(job, FAILED, LOST, b"its workers were lost %d times" % job.losses)
         else:
-            self._give_back(lease)
+            self._give_back(lease, LOST)
 
-    def _give_back(self, lease: Lease) -> None:
+    def _give_back(self, lease: Lease, code: int) -> None:
         job = lease.job
         if self._abandoned(job):
             self._end(job, CANCELLED, SUCCESS, b"nobody waits for it any more")
             return
+        self._remember_try(job, code, self.now_us)
         self._unlease(lease)
         self._move(job, QUEUED)
         self._enqueue(job, front=True)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from hiringhall.core.changes import Batch, EndRow, JobRow, JobUpdate
 from hiringhall.core.graph import name_of
-from hiringhall.core.jobs import DONE, FAILED, LEASED, QUEUED
+from hiringhall.core.jobs import DONE, FAILED, QUEUED
 
 if TYPE_CHECKING:
-    from hiringhall.core.jobs import Job, ParentRef
+    from hiringhall.core.changes import Firing
+    from hiringhall.core.jobs import Job, ParentRef, Try
 
 
 def _parents(job: Job) -> tuple[ParentRef, ...]:
@@ -28,22 +29,32 @@ def _holder(job: Job) -> bytes:
     return lease.worker.name if lease is not None and lease.worker.resident is not None else b""
 
 
-def _state(job: Job) -> int:
-    return QUEUED if job.state == LEASED else job.state
+def _due_us(job: Job) -> int:
+    """Not before this time. The timer of a job that is ready is for something else."""
+    return job.due_us if job.state < QUEUED else 0
+
+
+def _tries(job: Job) -> tuple[Try, ...]:
+    return () if job.tries is None else tuple(job.tries)
 
 
 class Ledger:
-    """The durable jobs that changed."""
+    """The durable jobs that changed, and the schedules that fired."""
 
-    __slots__ = ("_changed", "_soon")
+    __slots__ = ("_changed", "_fired", "_sealed", "_soon", "_started")
 
     def __init__(self) -> None:
         self._changed: dict[int, Job] = {}
+        self._sealed: dict[int, Job] = {}
+        """What the batch under way is made of."""
         self._soon: dict[int, Job] = {}
         """Jobs that a resident was given: noted for good when there is time, unless they have ended by then."""
+        self._started: dict[int, Job] = {}
+        """Jobs that any other worker was given: likewise, and there is no hurry."""
+        self._fired: dict[str, Firing | None] = {}
 
     def __len__(self) -> int:
-        return len(self._changed)
+        return len(self._changed) + len(self._fired)
 
     def note(self, job: Job) -> None:
         """A durable job is not as it was."""
@@ -57,6 +68,31 @@ class Ledger:
     def has_soon(self) -> bool:
         return len(self._soon) > 0
 
+    def note_start(self, job: Job) -> None:
+        """A durable job was given to a worker: the history shall know if it takes a while."""
+        self._started[job.id] = job
+
+    @property
+    def has_started(self) -> bool:
+        return len(self._started) > 0
+
+    def note_started(self) -> None:
+        """Note those of the jobs given to workers that are still there."""
+        for job in self._started.values():
+            if job.lease is not None and job.terms.durable:
+                self._changed[job.id] = job
+        self._started.clear()
+
+    def note_fired(self, name: str, firing: Firing | None) -> None:
+        """A schedule has come this far, or is forgotten."""
+        self._fired[name] = firing
+
+    def unfired(self, batch: Batch) -> list[str]:
+        """The batch is not on disk: the schedules of which that was not true. They are noted no more."""
+        names = list({**batch.fired, **self._fired})
+        self._fired = {}
+        return names
+
     def hurry(self) -> None:
         """Note what was to be noted soon."""
         for job in self._soon.values():
@@ -68,10 +104,17 @@ class Ledger:
         """The job is no business of the store's any more."""
         self._changed.pop(job.id, None)
         self._soon.pop(job.id, None)
+        self._started.pop(job.id, None)
+
+    def find(self, job_id: int) -> Job | None:
+        """A job with changes that are not on disk yet."""
+        return self._changed.get(job_id) or self._sealed.get(job_id)
 
     def newcomers(self) -> list[Job]:
         """Changed jobs that the store has never seen."""
-        return [job for job in self._changed.values() if not job.stored and not job.logged]
+        return [
+            job for job in self._changed.values() if job.terms.durable and not job.stored and not job.logged
+        ]
 
     def seal(self) -> Batch:
         """The net effect of everything noted; the ledger is empty after it."""
@@ -85,8 +128,8 @@ class Ledger:
                     JobUpdate(
                         job.id,
                         job.terms,
-                        _state(job),
-                        job.due_us,
+                        job.state,
+                        _due_us(job),
                         job.attempts,
                         job.failures,
                         job.losses,
@@ -95,11 +138,16 @@ class Ledger:
                         job.ready_us,
                         job.started_us,
                         _holder(job),
+                        job.worker_name,
+                        _tries(job),
                     )
                 )
             else:
                 self._seal_insert(batch, job)
+        self._sealed = self._changed
         self._changed = {}
+        batch.fired = self._fired
+        self._fired = {}
         return batch
 
     def _seal_insert(self, batch: Batch, job: Job) -> None:
@@ -113,9 +161,9 @@ class Ledger:
                 job.key,
                 job.payload,
                 job.terms,
-                _state(job),
+                job.state,
                 job.created_us,
-                job.due_us,
+                _due_us(job),
                 job.attempts,
                 job.failures,
                 job.losses,
@@ -124,6 +172,8 @@ class Ledger:
                 job.ready_us,
                 job.started_us,
                 _holder(job),
+                job.worker_name,
+                _tries(job),
             )
         )
 
@@ -131,7 +181,7 @@ class Ledger:
         batch.ended.append(job)
         if job.stored:
             batch.deletes.append(job.id)
-        failed = job.state == FAILED
+        failed = job.state == FAILED and job.terms.durable
         batch.ends.append(
             EndRow(
                 job.id,
@@ -150,11 +200,13 @@ class Ledger:
                 job.payload if failed else b"",
                 job.extras,
                 job.ready_us,
+                _tries(job),
             )
         )
 
     def committed(self, batch: Batch) -> None:
         """The batch is on disk."""
+        self._sealed = {}
         for job in batch.inserted:
             job.stored = True
             job.logged = False
@@ -165,11 +217,12 @@ class Ledger:
             # A dead letter may have been retried, and ended again, while this batch was under way.
             if job.id not in self._changed:
                 job.result = b""
-                if job.state != FAILED:
+                if job.state != FAILED or not job.terms.durable:
                     job.payload = b""
 
     def reopen(self, batch: Batch) -> list[Job]:
         """The batch is not on disk: note again what the store knew before; the jobs it never saw."""
+        self._sealed = {}
         newcomers = [job for job in batch.inserted if not job.logged]
         for job in batch.inserted:
             if job.logged:
@@ -179,6 +232,9 @@ class Ledger:
         for job in batch.ended:
             if job.stored or job.logged:
                 self.note(job)
-            else:
+            elif job.terms.durable:
                 newcomers.append(job)
+            else:
+                # That a job was done which nobody wanted kept is no reason to hold on to its bytes.
+                job.payload = job.result = b""
         return newcomers

@@ -2,7 +2,8 @@
 
 Verbs return at once or raise a `Refusal`; what happens later reaches a peer as a notice. A verb only notes
 that a queue has something to match; `settle`, at the end of the turn, pairs jobs with credit and wakes
-sleepers, one for one job. The working verbs stand in `leasing`, the moves of a job in `floor`.
+sleepers, one for one job. The submitting verbs stand in `submitting`, the working verbs in `leasing`, the
+moves of a job in `floor`.
 """
 
 from __future__ import annotations
@@ -10,19 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hiringhall.core import audit as auditor
-from hiringhall.core.errors import (
-    BAD_REQUEST,
-    CLOSING,
-    HALL_FULL,
-    QUEUE_FULL,
-    STORE_DOWN,
-    TOO_LARGE,
-    WRONG_STATE,
-    Refusal,
-)
 from hiringhall.core.floor import EPOCH_SHIFT
-from hiringhall.core.graph import name_of
 from hiringhall.core.jobs import (
+    CANCELLED,
+    CUT_SHORT,
     DELAYED,
     DONE,
     FAIL_WITH_PARENT,
@@ -32,217 +24,23 @@ from hiringhall.core.jobs import (
     LEASED,
     PARENT_FAILED,
     QUEUED,
-    RUN_ANYWAY,
-    STATE_NAMES,
     SUCCESS,
     WITHDRAWN,
     Job,
     Lease,
-    Terms,
 )
-from hiringhall.core.leasing import Leasing
 from hiringhall.core.queues import Queue
+from hiringhall.core.submitting import Submitting, terms_with
 from hiringhall.core.timers import NEVER
 from hiringhall.core.workers import Worker
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Batch, Loaded
-    from hiringhall.core.jobs import JobSpec, ParentRef
-    from hiringhall.core.peer import Peer
+    from hiringhall.core.jobs import ParentRef
 
 
-class Scheduler(Leasing):
-    """The submitting verbs, and what the engine calls: time, the end of a turn, and the store's answers."""
-
-    def submit(self, spec: JobSpec, watcher: Peer | None) -> Job:
-        """Take a job in, or join a live one with the same queue and key."""
-        limits = self.limits
-        if watcher is None and not spec.terms.detached:
-            raise Refusal(BAD_REQUEST, "a job that nobody watches must be detached")
-        if len(spec.payload) > limits.payload_bytes_max:
-            raise Refusal(TOO_LARGE, f"a payload may have {limits.payload_bytes_max} bytes (payload_bytes_max)")
-        if spec.terms.durable:
-            if self.store_trouble:
-                raise Refusal(STORE_DOWN, self.store_trouble)
-        elif self.closing:
-            raise Refusal(CLOSING, "the hall is closing; submit to another one, or in the background")
-        queue = self.queues.get(spec.queue)
-        if queue is None:
-            queue = self.queue(spec.queue)
-        key = spec.key
-        if key:
-            if len(key) > limits.key_bytes_max:
-                raise Refusal(TOO_LARGE, f"a key may have {limits.key_bytes_max} bytes (key_bytes_max)")
-            job = self.keys.find(queue, key)
-            if job is not None:
-                self._join(job, spec, watcher)
-                return job
-        if len(self.jobs) >= limits.jobs_max:
-            raise Refusal(HALL_FULL, f"the hall holds {limits.jobs_max} jobs (jobs_max)")
-        maximum = queue.maxima[spec.terms.priority]
-        if 0 <= maximum <= queue.live:
-            raise Refusal(QUEUE_FULL, f"the queue holds {maximum} jobs, as many as maxqueue allows")
-        parents: list[Job | ParentRef] | None = None
-        if spec.parents:
-            name = (queue.name, key) if key else None
-            parents = self._resolve(spec.parents, name, spec.terms)
-            if name is not None:
-                waiting = self.graph.expected.get(name)
-                self.graph.refuse_cycle(waiting, _live(parents), limits.graph_walk_max)
-
-        self._last_id += 1
-        job = Job(self._last_id, queue, key, spec.payload, spec.terms, self.now_us)
-        job.extras = spec.extras
-        self.jobs[job.id] = job
-        queue.live += 1
-        if key:
-            self.keys.add(job)
-        self.counters.submitted += 1
-        if watcher is not None:
-            self.watch(job, watcher)
-        self.graph.adopt(job)
-        if parents is not None:
-            self._hold(job, parents)
-        if job.parents is not None:
-            job.state = HELD
-            job.due_us = spec.due_us
-        elif spec.due_us > self.now_us:
-            job.state = DELAYED
-            self.timers.arm(job, spec.due_us)
-        else:
-            self._enqueue(job, front=False)
-        if spec.terms.durable:
-            self.ledger.note(job)
-        return job
-
-    def _join(self, job: Job, spec: JobSpec, watcher: Peer | None) -> None:
-        if watcher is not None:
-            self.watch(job, watcher)
-        if (spec.terms.durable and not job.terms.durable) or (spec.terms.detached and not job.terms.detached):
-            if not job.terms.durable and spec.terms.durable:
-                job.before = job.terms
-            job.terms = _terms_with(
-                job.terms,
-                durable=job.terms.durable or spec.terms.durable,
-                detached=job.terms.detached or spec.terms.detached,
-            )
-            if job.terms.durable:
-                self.ledger.note(job)
-        self.counters.joined += 1
-
-    def retry(self, job: Job) -> None:
-        """Give a dead letter another life, with its counts at nought."""
-        if job.state != FAILED or not job.terms.durable or self.archive.find(job.id) is not job:
-            raise Refusal(WRONG_STATE, "only a durable job that failed, and is still kept, can be retried")
-        if self.store_trouble:
-            raise Refusal(STORE_DOWN, self.store_trouble)
-        if len(self.jobs) >= self.limits.jobs_max:
-            raise Refusal(HALL_FULL, f"the hall holds {self.limits.jobs_max} jobs (jobs_max)")
-        queue = self.queue(job.queue.name)
-        if job.key and self.keys.find(queue, job.key) is not None:
-            raise Refusal(WRONG_STATE, "another job with its key is live; that one stands for it")
-        self.archive.discard(job)
-        if job.queue is not queue:
-            job.in_lane = False
-        job.failures = job.losses = job.ended_us = 0
-        job.code = SUCCESS
-        job.result = b""
-        if not job.terms.detached:
-            job.terms = _terms_with(job.terms, durable=True, detached=True)
-        self.jobs[job.id] = job
-        job.queue = queue
-        queue.live += 1
-        if job.key:
-            self.keys.add(job)
-        self._move(job, QUEUED)
-        self._enqueue(job, front=False)
-        self.graph.adopt(job)
-        self.ledger.note(job)
-
-    def depend(self, job: Job, parents: tuple[ParentRef, ...]) -> None:
-        """A job that no worker has yet waits for further parents; one that a worker has may be told of parents
-        that are met.
-        """
-        self._wait_for(job, self.check_depend(job, parents))
-
-    def check_depend(self, job: Job, parents: tuple[ParentRef, ...]) -> list[Job | ParentRef]:
-        """What `depend` would have the job wait for. Changes nothing."""
-        further = self.check_parents(job, parents)
-        if job.state >= DONE or (further and job.state == LEASED):
-            raise Refusal(WRONG_STATE, f"it is {STATE_NAMES[job.state]} already, and waits for nothing more")
-        return further
-
-    def defer(self, lease: Lease, parents: tuple[ParentRef, ...]) -> None:
-        """Given back, nobody's fault: the job is ready again once these parents are met."""
-        self._check_live(lease)
-        job = lease.job
-        further = self.check_parents(job, parents)
-        self.release(lease)
-        if job.state == QUEUED:
-            self._wait_for(job, further)
-
-    def check_parents(self, job: Job, parents: tuple[ParentRef, ...]) -> list[Job | ParentRef]:
-        """Which of these parents a job that exists would have to wait for. Changes nothing."""
-        if job.terms.durable and self.store_trouble:
-            raise Refusal(STORE_DOWN, self.store_trouble)
-        name = (job.queue.name, job.key) if job.key else None
-        known = len(job.parents) if job.parents is not None else 0
-        found = self._resolve(parents, name, job.terms, known)
-        self.graph.refuse_cycle({job.id: job}, _live(found), self.limits.graph_walk_max)
-        return found
-
-    def _wait_for(self, job: Job, parents: list[Job | ParentRef]) -> None:
-        self._hold(job, parents)
-        if job.parents is None:
-            return
-        before = job.state
-        if before != HELD:
-            self._move(job, HELD)
-            job.ready_us = 0
-            if before == QUEUED:
-                job.queue.drop(job)
-        self._note(job)
-
-    def _resolve(
-        self, refs: tuple[ParentRef, ...], name: ParentRef | None, terms: Terms, known: int = 0
-    ) -> list[Job | ParentRef]:
-        """The parents still to wait for: jobs that are known, or names. Changes nothing."""
-        limits = self.limits
-        if known + len(refs) > limits.parents_max:
-            raise Refusal(TOO_LARGE, f"a job may have {limits.parents_max} parents (parents_max)")
-        found: list[Job | ParentRef] = []
-        for ref in refs:
-            if isinstance(ref, int):
-                job = self.jobs.get(ref) or self.archive.find(ref)
-                if job is None:
-                    raise Refusal(BAD_REQUEST, f"no job {ref} is known that could be a parent")
-            else:
-                if ref == name:
-                    raise Refusal(BAD_REQUEST, "a job cannot be its own parent")
-                job = self.find_key(ref[0], ref[1]) or self.archive.find_key(ref[0], ref[1])
-            if job is not None and job.state > DONE and terms.on_parent_failure == HOLD and job.key:
-                # It waits for whoever has the failed parent's name.
-                if (job.queue.name, job.key) == name:
-                    raise Refusal(BAD_REQUEST, "a job cannot wait for its own name")
-                job = self.find_key(job.queue.name, job.key) or job
-            if job is None:
-                found.append(ref)
-            elif job.state < DONE or (job.state > DONE and terms.on_parent_failure != RUN_ANYWAY):
-                found.append(job)
-        return found
-
-    def _hold(self, job: Job, parents: list[Job | ParentRef]) -> None:
-        policy = job.terms.on_parent_failure
-        for parent in parents:
-            if not isinstance(parent, Job):
-                self.graph.expect(job, parent)
-            elif parent.state < DONE:
-                self.graph.link(job, parent)
-            elif policy == HOLD:
-                self.graph.expect(job, name_of(parent))
-            elif policy == FAIL_WITH_PARENT:
-                self.graph.link(job, parent)
-                self._doomed.append(job)
+class Scheduler(Submitting):
+    """What the engine calls: time, the end of a turn, and the store's answers."""
 
     def advance(self, now_us: int) -> None:
         """It is `now_us`: act on every deadline that has passed."""
@@ -259,6 +57,8 @@ class Scheduler(Leasing):
                     self._move(thing, QUEUED)
                     self._enqueue(thing, front=False)
                     self._note(thing)
+                elif thing.state == QUEUED:
+                    self._end(thing, CANCELLED, SUCCESS, b"no worker took it in time")
             elif isinstance(thing, Lease):
                 self._lease_due(thing)
             else:
@@ -289,11 +89,18 @@ class Scheduler(Leasing):
     def committed(self, batch: Batch) -> None:
         """The batch is on disk, and the store works."""
         self.ledger.committed(batch)
+        self._settle_firings(batch)
         self.store_trouble = ""
 
     def withdraw(self, batch: Batch, trouble: str) -> dict[int, Job]:
         """The batch is not on disk: what nobody was promised is durable no more, the rest stays noted."""
         self.store_trouble = trouble
+        for name in self.ledger.unfired(batch):
+            before = self._stored_firings.get(name)
+            if before is None:
+                self.firings.pop(name, None)
+            else:
+                self.firings[name] = before
         unstored = self.ledger.reopen(batch) + self.ledger.newcomers()
         withdrawn: dict[int, Job] = {}
         for job in unstored:
@@ -302,11 +109,18 @@ class Scheduler(Leasing):
             withdrawn[job.id] = job
             self.ledger.forget(job)
             self.counters.withdrawn += 1
-            job.terms = job.before or _terms_with(job.terms, durable=False, detached=False)
+            job.terms = job.before or terms_with(job.terms, durable=False, detached=False, logged=False)
             job.before = None
             if job.state >= DONE:
                 self.archive.discard(job)
         return withdrawn
+
+    def _settle_firings(self, batch: Batch) -> None:
+        for name, firing in batch.fired.items():
+            if firing is None:
+                self._stored_firings.pop(name, None)
+            else:
+                self._stored_firings[name] = firing
 
     def drop_withdrawn(self, withdrawn: dict[int, Job]) -> None:
         """Once the submitters are refused: what nobody else waits for goes, the rest lives on in memory."""
@@ -330,6 +144,8 @@ class Scheduler(Leasing):
         """Fill an empty hall with what the store kept."""
         self.epoch = loaded.epoch
         self._last_id = loaded.epoch << EPOCH_SHIFT
+        self.firings.update(loaded.fired)
+        self._stored_firings.update(loaded.fired)
         for end in loaded.ended:
             job = Job(end.id, self._restore_queue(end.queue), end.key, end.payload, end.terms, end.created_us)
             job.state = end.state
@@ -341,6 +157,7 @@ class Scheduler(Leasing):
             job.worker_name = end.worker
             job.extras = end.extras
             job.ready_us = end.ready_us
+            job.tries = list(end.tries) or None
             job.logged = True
             self.archive.add(job)
         held: list[tuple[Job, tuple[ParentRef, ...]]] = []
@@ -354,6 +171,8 @@ class Scheduler(Leasing):
             job.extras = row.extras
             job.ready_us = row.ready_us
             job.started_us = row.started_us
+            job.worker_name = row.worker
+            job.tries = list(row.tries) or None
             job.stored = True
             self.jobs[job.id] = job
             queue.live += 1
@@ -367,6 +186,9 @@ class Scheduler(Leasing):
             elif row.holder:
                 self._restore_lease(job, row.holder)
             else:
+                if row.state == LEASED:
+                    self._remember_try(job, CUT_SHORT, 0)
+                    self._note(job)
                 job.state = QUEUED
                 self._enqueue(job, front=False)
         for job, refs in held:
@@ -389,7 +211,7 @@ class Scheduler(Leasing):
         if worker is None:
             worker = self._settle_in(job.queue, holder)
         job.state = LEASED
-        job.worker_name = holder
+        job.worker_name = job.worker_name or holder
         self._attach_lease(job, worker, job.terms.run_us)
 
     def _restore_edge(self, child: Job, ref: ParentRef) -> None:
@@ -423,23 +245,3 @@ def _has_failed_parent(child: Job) -> bool:
         if parent.state > DONE if parent is not None else isinstance(ref, int):
             return True
     return False
-
-
-def _live(parents: list[Job | ParentRef]) -> list[Job]:
-    return [parent for parent in parents if isinstance(parent, Job)]
-
-
-def _terms_with(terms: Terms, *, durable: bool, detached: bool) -> Terms:
-    """The same terms for a job that another submit made durable, or that the store could not take."""
-    return Terms(
-        priority=terms.priority,
-        durable=durable,
-        detached=detached,
-        failures_max=terms.failures_max,
-        backoff_us=terms.backoff_us,
-        backoff_max_us=terms.backoff_max_us,
-        losses_max=terms.losses_max,
-        lease_us=terms.lease_us,
-        run_us=terms.run_us,
-        on_parent_failure=terms.on_parent_failure,
-    )

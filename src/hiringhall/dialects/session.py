@@ -15,6 +15,7 @@ from hiringhall.core.errors import BrokenLaw
 from hiringhall.core.peer import Peer
 
 if TYPE_CHECKING:
+    from hiringhall.core.changes import EndRow
     from hiringhall.core.errors import Refusal
     from hiringhall.core.jobs import Job
 
@@ -112,6 +113,12 @@ class Session(Peer):
     def recalled(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002
         """What to send in place of the acknowledgement of `job`, because the store failed."""
         raise BrokenLaw("a dialect's session says how it takes back an acknowledgement")
+
+    def looked_up(self, job_id: int, line: EndRow | None, trouble: str) -> None:  # noqa: ARG002
+        """What the history knows of a job that the session asked for; None: nothing. `trouble` says why it
+        could not be asked.
+        """
+        raise BrokenLaw("a dialect's session that looks things up says what it does with them")
 
     @property
     def idle(self) -> bool:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from hiringhall.engine.driver import Driver
     from hiringhall.peers.wmp import Job as TakenJob
 
-_TERMS: Final = Terms()
 _CALLED_OFF: Final = b"its manager called it off"
 _TOO_SLOW: Final = "its manager does not take the data that comes ahead of the result"
 PROGRESS_BYTES: Final = 100
@@ -71,9 +70,16 @@ class Agency:
     """Takes jobs of other managers for some of the hall's queues."""
 
     def __init__(
-        self, driver: Driver, managers: Sequence[str], roles: Sequence[str], slots: int, name: str
+        self,
+        driver: Driver,
+        managers: Sequence[str],
+        roles: Sequence[str],
+        slots: int,
+        name: str,
+        terms: Terms,
     ) -> None:
         self._driver = driver
+        self._terms = terms
         self._worker = Worker(managers, dict.fromkeys(roles, self._do), slots=slots, name=name)
         self._running: asyncio.Task[None] | None = None
 
@@ -113,7 +119,7 @@ class Agency:
         raise JobFailed(errand.result.decode(errors="replace") or "cancelled", max(errand.code, FAILURE))
 
     def _hand_in(self, taken: TakenJob, errand: Errand) -> Job:
-        spec = JobSpec(taken.role.encode(errors="surrogateescape"), taken.payload, taken.key, _TERMS)
+        spec = JobSpec(taken.role.encode(errors="surrogateescape"), taken.payload, taken.key, self._terms)
         self._driver.turn()
         try:
             return self._driver.scheduler.submit(spec, errand)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable  # noqa: TC003 (a NamedTuple looks its types up)
+from collections.abc import Callable, Mapping  # noqa: TC003 (a NamedTuple looks its types up)
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from hiringhall.config.quantities import Address  # noqa: TC001 (as above)
 from hiringhall.config.schema import DoorSettings  # noqa: TC001 (as above)
+from hiringhall.dialects.session import Caller, Session  # noqa: TC001 (as above)
 
 if TYPE_CHECKING:
     from hiringhall.core.scheduler import Scheduler
-    from hiringhall.dialects.session import Caller, Session
     from hiringhall.engine.driver import Driver
 
 
@@ -22,6 +23,8 @@ class Process(NamedTuple):
     """debug, info, warning or error."""
     stop: Callable[[bool], None]
     """True: let running jobs finish first."""
+    look_up: Callable[[Session, int], None]
+    """Ask the history for one job: the session's `looked_up` is called in a later turn."""
 
 
 class Endpoint(NamedTuple):
@@ -33,6 +36,9 @@ class Endpoint(NamedTuple):
     """At ZeroMQ's, what goes before a message back to a peer. None: peers connect by TCP."""
     role: str = ""
     """Which of several endpoints of the door it is."""
+    guests: Mapping[bytes, Callable[[Caller], Session]] = MappingProxyType({})
+    """Other dialects at the same address, each by the bytes that its connections begin with, all of one
+    length."""
 
 
 class Attendant(Protocol):

@@ -70,6 +70,7 @@ class DworkDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unkno
             failures_max=self.retries,
             on_parent_failure=_POLICIES[self.on_predecessor_failure],
             keep_open=self.keep_open,
+            log_all=self.log == "all",
         )
 
 

@@ -11,9 +11,13 @@ from hiringhall.config.quantities import Address, Size
 from hiringhall.config.schema import TcpDoorSettings
 from hiringhall.core.limits import SECOND_US
 from hiringhall.core.scheduler import Scheduler
-from hiringhall.dialects.gearman.door import PREFIX_BYTES_MAX, GearmanDoor, GearmanOptions, House
+from hiringhall.dialects.gearman.door import GearmanDoor, GearmanOptions, House
 from hiringhall.dialects.gearman.schedule import find_zone
 from hiringhall.dialects.gearman.session import GearmanSession
+from hiringhall.dialects.gearman_draft.door import DraftDoor, DraftOptions
+from hiringhall.dialects.gearman_draft.session import DraftSession
+from hiringhall.dialects.gearman_draft.wire import MAGIC
+from hiringhall.dialects.handles import PREFIX_BYTES_MAX
 from hiringhall.doors.dialect import Dialect, Endpoint, Process, reachable_host
 
 GEARMAND_VERSION: Final = "1.1.20"
@@ -50,6 +54,17 @@ class GearmanDoorSettings(TcpDoorSettings, frozen=True, kw_only=True, forbid_unk
     backoff_max_s: Annotated[float, Meta(ge=0, le=_YEAR_S, description="The longest wait before a retry.")] = (
         3600.0
     )
+    expire_s: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=_YEAR_S,
+            description="A background job that no worker takes for so long is cancelled; 0: never.",
+        ),
+    ] = 0.0
+    draft: Annotated[
+        bool, Meta(description="Speak Gearman's first draft as well, to those who begin with its magic.")
+    ] = True
     exceptions: Annotated[
         bool, Meta(description="Forward exceptions to all clients, not only to those that ask for it.")
     ] = False
@@ -103,7 +118,23 @@ class GearmanDoorSettings(TcpDoorSettings, frozen=True, kw_only=True, forbid_unk
             timeout_unit_us=SECOND_US if self.timeout_unit == "s" else SECOND_US // 1000,
             shutdown_allowed=self.shutdown,
             packet_bytes_max=int(self.packet_bytes_max),
+            expire_us=round(self.expire_s * SECOND_US),
+            log_all=self.log == "all",
             timezone=self.timezone,
+        )
+
+    def draft_options(self) -> DraftOptions:
+        return DraftOptions(
+            handle_prefix=self.handle_prefix.encode(),
+            background_durable=self.background == "durable",
+            lease_us=round(self.lease_s * SECOND_US),
+            losses_max=self.losses_max,
+            failures_max=self.retries,
+            backoff_us=round(self.backoff_s * SECOND_US),
+            backoff_max_us=round(self.backoff_max_s * SECOND_US),
+            expire_us=round(self.expire_s * SECOND_US),
+            log_all=self.log == "all",
+            packet_bytes_max=int(self.packet_bytes_max),
         )
 
 
@@ -111,7 +142,9 @@ def _endpoints(scheduler: Scheduler, settings: GearmanDoorSettings, process: Pro
     version = f"{GEARMAND_VERSION}+hiringhall-{__version__}"
     house = House(version, process.pid, process.log_level.upper(), process.stop)
     door = GearmanDoor(scheduler, settings.options(), house)
-    return [Endpoint(settings.address, lambda caller: GearmanSession(caller, door))]
+    draft = DraftDoor(scheduler, settings.draft_options(), process.look_up)
+    guests = {MAGIC: lambda caller: DraftSession(caller, draft)} if settings.draft else {}
+    return [Endpoint(settings.address, lambda caller: GearmanSession(caller, door), guests=guests)]
 
 
 def _first_job(address: Address) -> str:

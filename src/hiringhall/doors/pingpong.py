@@ -65,6 +65,7 @@ class PingPongDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_un
             job_timeout_us=round(self.job_timeout_s * SECOND_US),
             losses_max=self.losses_max,
             durable=self.durable,
+            log_all=self.log == "all",
         )
 
 

@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from hiringhall.config.quantities import Address, Words
 from hiringhall.config.schema import ZmqDoorSettings
+from hiringhall.core.jobs import Terms
 from hiringhall.core.limits import SECOND_US
 from hiringhall.core.scheduler import Scheduler
 from hiringhall.dialects.wmp import wire
@@ -85,7 +86,8 @@ def _endpoints(scheduler: Scheduler, settings: WmpDoorSettings, process: Process
 def _attendant(driver: Driver, settings: WmpDoorSettings) -> Agency | None:
     if not settings.managers:
         return None
-    return Agency(driver, settings.managers, settings.roles, settings.slots, settings.manager)
+    terms = Terms(logged=settings.log == "all")
+    return Agency(driver, settings.managers, settings.roles, settings.slots, settings.manager, terms)
 
 
 WMP: Final = Dialect(WmpDoorSettings, _endpoints, attendant=_attendant)

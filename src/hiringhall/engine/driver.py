@@ -12,13 +12,14 @@ import time
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final
 
+from hiringhall.core.changes import Batch
 from hiringhall.engine.turn import Engine
-from hiringhall.storage.contract import StoreError
+from hiringhall.storage.contract import HistoryQuery, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hiringhall.core.changes import Batch
+    from hiringhall.core.changes import EndRow
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.core.workers import Worker
     from hiringhall.dialects.session import Link, Session
@@ -40,44 +41,69 @@ class Clock:
 
 
 class StoreThread:
-    """The one thread that commits."""
+    """The one thread that uses the store: it commits, and between two commits it looks things up."""
 
-    def __init__(self, store: Store, done: Callable[[str], None], broken: Callable[[Exception], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        done: Callable[[str], None],
+        found: Callable[[Session, int, EndRow | None, str], None],
+        broken: Callable[[Exception], None],
+    ) -> None:
         self._store = store
         self._done = done
+        self._found = found
         self._broken = broken
-        self._batches: SimpleQueue[tuple[Batch, int] | None] = SimpleQueue()
+        self._errands: SimpleQueue[tuple[Batch, int] | tuple[Session, int] | None] = SimpleQueue()
         self._runner = threading.Thread(target=self._run, name="hall-store", daemon=True)
 
     def start(self) -> None:
         self._runner.start()
 
     def write(self, batch: Batch, now_us: int) -> None:
-        self._batches.put((batch, now_us))
+        self._errands.put((batch, now_us))
+
+    def look_up(self, session: Session, job_id: int) -> None:
+        self._errands.put((session, job_id))
 
     def stop(self) -> None:
-        """Wait for the commit under way, and end the thread."""
-        self._batches.put(None)
+        """Wait for the errand under way, and end the thread."""
+        self._errands.put(None)
         self._runner.join()
 
     def _run(self) -> None:
         while True:
-            item = self._batches.get()
-            if item is None:
+            errand = self._errands.get()
+            if errand is None:
                 return
-            batch, now_us = item
-            trouble = ""
+            what, number = errand
             try:
-                if batch.empty:
-                    self._store.probe()
+                if isinstance(what, Batch):
+                    self._done(self._commit(what, number))
                 else:
-                    self._store.commit(batch, now_us)
-            except StoreError as error:
-                trouble = str(error) or "the store failed"
+                    line, trouble = self._find(number)
+                    self._found(what, number, line, trouble)
             except Exception as error:  # noqa: BLE001 (a fault of ours: the loop must hear of it)
                 self._broken(error)
                 return
-            self._done(trouble)
+
+    def _commit(self, batch: Batch, now_us: int) -> str:
+        """The trouble with it, if there is any."""
+        try:
+            if batch.empty:
+                self._store.probe()
+            else:
+                self._store.commit(batch, now_us)
+        except StoreError as error:
+            return str(error) or "the store failed"
+        return ""
+
+    def _find(self, job_id: int) -> tuple[EndRow | None, str]:
+        try:
+            found = self._store.history(HistoryQuery(id=job_id, limit=1))
+        except StoreError as error:
+            return None, str(error) or "the store failed"
+        return (found[0] if found else None), ""
 
 
 class Driver:
@@ -94,7 +120,7 @@ class Driver:
         self.store = store
         self.clock = clock if clock is not None else Clock()
         self._on_trouble = on_trouble
-        self._store_thread = StoreThread(store, self._store_done, self._store_broken)
+        self._store_thread = StoreThread(store, self._store_done, self._store_found, self._store_broken)
         self.engine = Engine(scheduler, self._store_thread)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turning = False
@@ -133,6 +159,10 @@ class Driver:
     def part(self, session: Session) -> None:
         self.turn()
         self.engine.part(session)
+
+    def look_up(self, session: Session, job_id: int) -> None:
+        """Ask the history for one job; see `Session.looked_up`."""
+        self.engine.look_up(session, job_id)
 
     def turn(self) -> None:
         """Be inside a turn: open one unless one is open."""
@@ -248,6 +278,15 @@ class Driver:
         """On the store's thread."""
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self._store_answered, trouble)
+
+    def _store_found(self, session: Session, job_id: int, line: EndRow | None, trouble: str) -> None:
+        """On the store's thread."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._answer_look_up, session, job_id, line, trouble)
+
+    def _answer_look_up(self, session: Session, job_id: int, line: EndRow | None, trouble: str) -> None:
+        self.turn()
+        self.engine.looked_up(session, job_id, line, trouble)
 
     def _store_broken(self, error: Exception) -> None:
         """On the store's thread: a law of ours is broken, and the loop's last handler must say so."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from hiringhall.core.errors import STORE_DOWN, Refusal, invariant
 
 if TYPE_CHECKING:
-    from hiringhall.core.changes import Batch
+    from hiringhall.core.changes import Batch, EndRow
     from hiringhall.core.jobs import Job
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.dialects.session import Link, Pledge, Session
@@ -28,14 +28,20 @@ COMPANY_US: Final = 1_000
 """Those who shared the last commits are given so long to share the next."""
 COMPANY_CHANGES_MAX: Final = 256
 """With more than this to write, a commit waits for nobody."""
+STARTED_US: Final = 250_000
+"""A job that its worker has had for longer than this, or a moment less, is in the store as begun."""
 RETRY_FIRST_US: Final = 250_000
 RETRY_MAX_US: Final = 5_000_000
 
 
 class Writer(Protocol):
-    """Takes a batch to the store, elsewhere; answers inside a later turn by `committed` or `failed`."""
+    """Takes a batch to the store, elsewhere; answers inside a later turn by `committed` or `failed`. What is
+    looked up is answered inside a later turn by the session's `looked_up`.
+    """
 
     def write(self, batch: Batch, now_us: int) -> None: ...
+
+    def look_up(self, session: Session, job_id: int) -> None: ...
 
 
 class Engine:
@@ -57,6 +63,7 @@ class Engine:
         "_retry_us",
         "_sealed",
         "_soon_until_us",
+        "_started_until_us",
         "_writer",
         "outbox",
         "scheduler",
@@ -81,6 +88,8 @@ class Engine:
         """When what residents were given is noted; 0: there is nothing to note."""
         self._hurried = False
         """What was noted then has waited long enough."""
+        self._started_until_us = 0
+        """When what other workers were given, and still have, is noted; 0: there is nothing to note."""
         self._commit_us = 0
         """When the latest commit was begun."""
         self._commits = 0
@@ -105,6 +114,15 @@ class Engine:
         self.scheduler.leave(session)
         session.parted()
 
+    def look_up(self, session: Session, job_id: int) -> None:
+        """Ask the history for one job's line; the session hears of it in a later turn."""
+        self._writer.look_up(session, job_id)
+
+    def looked_up(self, session: Session, job_id: int, line: EndRow | None, trouble: str) -> None:
+        """Inside a turn: what the history knows. Nobody answers who is gone."""
+        if session.link is not None:
+            session.looked_up(job_id, line, trouble)
+
     def begin(self, now_us: int) -> None:
         """A turn starts: it is `now_us` for all of it."""
         self.scheduler.advance(now_us)
@@ -126,6 +144,10 @@ class Engine:
             self._note_soon()
         else:
             self._soon_until_us = 0
+        if scheduler.ledger.has_started:
+            self._note_started()
+        else:
+            self._started_until_us = 0
         outbox = self.outbox
         for session in outbox:
             if session.assured:
@@ -198,6 +220,15 @@ class Engine:
             self._hurried = True
             self.scheduler.ledger.hurry()
 
+    def _note_started(self) -> None:
+        """Most jobs are over in a moment: only what takes longer is worth a row that says that it has begun."""
+        now_us = self.scheduler.now_us
+        if not self._started_until_us:
+            self._started_until_us = now_us + STARTED_US
+        elif now_us >= self._started_until_us:
+            self._started_until_us = 0
+            self.scheduler.ledger.note_started()
+
     def _lingered(self) -> bool:
         """Whether changes that nobody waits for have waited long enough."""
         scheduler = self.scheduler
@@ -245,6 +276,8 @@ class Engine:
             next_us = self._retry_us
         if self._soon_until_us and (not next_us or self._soon_until_us < next_us):
             next_us = self._soon_until_us
+        if self._started_until_us and (not next_us or self._started_until_us < next_us):
+            next_us = self._started_until_us
         company_us = self._company_until_us
         waiting = self._gathering and self._batch is None and company_us > self.scheduler.now_us
         if waiting and (not next_us or company_us < next_us):

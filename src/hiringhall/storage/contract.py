@@ -6,16 +6,31 @@ raises `StoreError` nothing of it counts, and the same or another batch may be t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Mapping  # noqa: TC003 (a NamedTuple looks its types up)
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hiringhall.core.changes import Batch, EndRow, JobRow, Loaded
 
+RULED_QUEUES_MAX: Final = 100
+"""Queues that may have rules of their own for their history."""
+
 
 class StoreError(Exception):
     """The store's trouble, in words for the person who runs the hall: what failed, where, and what to do."""
+
+
+class QueueRetention(NamedTuple):
+    """How much history one queue has, apart from that of all others. The oldest goes first."""
+
+    age_us: int = 7 * 86_400_000_000
+    dead_age_us: int = 90 * 86_400_000_000
+    rows_max: int = 10_000_000
+    bytes_max: int = 16 << 30
+    """Results, payloads, keys and extras of its lines."""
 
 
 class Retention(NamedTuple):
@@ -24,8 +39,13 @@ class Retention(NamedTuple):
     age_us: int = 7 * 86_400_000_000
     dead_age_us: int = 90 * 86_400_000_000
     rows_max: int = 10_000_000
+    """Lines of all queues that have no rules of their own."""
     result_bytes_max: int = 1 << 20
     """A result longer than this is cut in the history, never on its way to the client."""
+    bytes_max: int = 16 << 30
+    """The whole store, live jobs and all: above it the oldest lines of the history go, of whichever queue."""
+    queues: Mapping[bytes, QueueRetention] = MappingProxyType({})
+    """Queues that have rules of their own: at most `RULED_QUEUES_MAX`."""
 
 
 class HistoryQuery(NamedTuple):

@@ -6,21 +6,28 @@ simulated hall can die and open again on what was committed.
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heappush
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.changes import Loaded
 from hiringhall.core.jobs import FAILED
 from hiringhall.storage.contract import Retention, StoreError
-from hiringhall.storage.retention import Expiry
+from hiringhall.storage.retention import LINE_BYTES, Brought, Expiry, Section, Sections
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from hiringhall.core.changes import Batch, EndRow, JobRow
+    from hiringhall.core.changes import Batch, EndRow, Firing, JobRow
     from hiringhall.storage.contract import HistoryQuery
+    from hiringhall.storage.retention import Shelf
+
+GONE_MIN: Final = 1000
+"""Entries for lines that are gone, which a shelf may always have."""
 
 _BY_END = attrgetter("ended_us", "id")
+_Entry = tuple[int, int]
+"""When a line ended, and its id."""
 
 
 class MemoryStore:
@@ -28,48 +35,49 @@ class MemoryStore:
 
     def __init__(self, retention: Retention | None = None) -> None:
         self._retention = Retention() if retention is None else retention
-        self._expiry = Expiry(self._retention)
+        numbers = {queue: 2 * place for place, queue in enumerate(self._retention.queues, 1)}
+        self._shelves = _MemoryShelves(Sections(self._retention, numbers))
+        self._expiry = Expiry(self._shelves.sections, self._retention.bytes_max)
         self._epoch = 0
         self._jobs: dict[int, JobRow] = {}
-        self._ended: dict[int, EndRow] = {}
-        """Lines that are no dead letters, in the order in which they came: the oldest is first."""
-        self._dead: dict[int, EndRow] = {}
-        """Dead letters, likewise."""
+        self._fired: dict[str, Firing] = {}
 
     def load(self, ended_max: int) -> Loaded:
         self._epoch += 1
-        latest = sorted([*self._ended.values(), *self._dead.values()], key=_BY_END)
+        latest = sorted(self._shelves.lines.values(), key=_BY_END)
         ended = [row._replace(result=b"") for row in latest[max(0, len(latest) - ended_max) :]]
-        return Loaded(self._epoch, self.live(), ended)
+        return Loaded(self._epoch, self.live(), ended, dict(self._fired))
 
     def commit(self, batch: Batch, now_us: int) -> None:
         for row in batch.inserts:
             if row.id in self._jobs:
                 raise StoreError(f"job {row.id} is stored already: nothing of the batch was kept")
         for job_id in batch.revived:
-            self._dead.pop(job_id, None)
-            self._ended.pop(job_id, None)
+            self._shelves.take(job_id)
         for end in batch.ends:
             self._write_end(end)
         for row in batch.inserts:
-            self._jobs[row.id] = row._replace(extras=None) if row.extras == {} else row
+            self._put_job(row)
         for update in batch.updates:
-            if update.id in self._jobs:
-                changed = update._replace(extras=update.extras or None)
-                self._jobs[update.id] = self._jobs[update.id]._replace(**changed._asdict())
-        lines = len(self._ended) + len(self._dead)
-        if self._expiry.due(now_us, lines):
-            self._expiry.run(self._drop, now_us, lines, len(batch.ends))
+            before = self._jobs.get(update.id)
+            if before is not None:
+                self._put_job(before._replace(**update._asdict()))
+        for name, firing in batch.fired.items():
+            if firing is None:
+                self._fired.pop(name, None)
+            else:
+                self._fired[name] = firing
+        self._expire(batch, now_us)
 
     def probe(self) -> None:
         """Memory can always take a commit."""
 
     def history(self, query: HistoryQuery) -> list[EndRow]:
+        lines = self._shelves.lines
         if query.id is not None:
-            row = self._ended.get(query.id) or self._dead.get(query.id)
-            rows = [] if row is None else [row]
+            rows = [lines[query.id]] if query.id in lines else []
         else:
-            rows = [*self._ended.values(), *self._dead.values()]
+            rows = list(lines.values())
         found = [row for row in rows if _matches(row, query)]
         found.sort(key=attrgetter("id"), reverse=True)
         return found[: query.limit]
@@ -78,30 +86,114 @@ class MemoryStore:
         return iter([self._jobs[job_id] for job_id in sorted(self._jobs)])
 
     def count(self) -> tuple[int, int]:
-        return len(self._jobs), len(self._ended) + len(self._dead)
+        return len(self._jobs), len(self._shelves.lines)
 
     def close(self) -> None:
         """Nothing to put in order: the rows stay for the next `load`."""
 
+    def _put_job(self, row: JobRow) -> None:
+        self._take_job(row.id)
+        self._jobs[row.id] = row._replace(extras=None) if row.extras == {} else row
+        self._shelves.jobs_bytes += _job_bytes(row)
+
+    def _take_job(self, job_id: int) -> None:
+        row = self._jobs.pop(job_id, None)
+        if row is not None:
+            self._shelves.jobs_bytes -= _job_bytes(row)
+
     def _write_end(self, end: EndRow) -> None:
         """An end takes the job out of the live ones, and the place of an earlier end."""
-        self._jobs.pop(end.id, None)
-        self._ended.pop(end.id, None)
-        self._dead.pop(end.id, None)
+        self._take_job(end.id)
+        self._shelves.take(end.id)
         result = end.result[: self._retention.result_bytes_max]
-        shelf = self._dead if end.state == FAILED else self._ended
-        shelf[end.id] = end._replace(result=result, extras=end.extras or None)
+        self._shelves.put(end._replace(result=result, extras=end.extras or None))
 
-    def _drop(self, dead: bool, before_us: int, lines_max: int) -> int:
-        shelf = self._dead if dead else self._ended
-        going: list[int] = []
-        for row in shelf.values():
-            if len(going) >= lines_max or row.ended_us >= before_us:
+    def _expire(self, batch: Batch, now_us: int) -> None:
+        sections = self._shelves.sections.all
+        content_bytes = sum([len(end.result) + len(end.payload) for end in batch.ends])
+        content_bytes += sum([len(row.payload) for row in batch.inserts])
+        brought = Brought(len(batch.ends), len(batch.inserts) + len(batch.ends), content_bytes)
+        if self._expiry.due(now_us, brought, sections):
+            self._expiry.run(self._shelves, now_us, brought, sections)
+        else:
+            self._expiry.skip(brought)
+
+
+class _MemoryShelves:
+    """The lines of the history, and for each shelf a heap of them by time. A line that was taken leaves its
+    entry behind until that comes up.
+    """
+
+    def __init__(self, sections: Sections) -> None:
+        self.sections = sections
+        self.lines: dict[int, EndRow] = {}
+        self.jobs_bytes = 0
+        self._lines_bytes = 0
+        self._heaps: dict[int, list[_Entry]] = {number: [] for number in sections.shelves}
+
+    def put(self, row: EndRow) -> None:
+        shelf = self._shelf(row)
+        heap = self._heaps[shelf.number]
+        self.lines[row.id] = row
+        heappush(heap, (row.ended_us, row.id))
+        shelf.lines += 1
+        shelf.bytes += _content_bytes(row)
+        self._lines_bytes += _content_bytes(row) + LINE_BYTES
+        if len(heap) > 2 * shelf.lines + GONE_MIN:
+            heap[:] = {entry for entry in heap if self._stands(shelf, entry)}
+            heapify(heap)
+
+    def take(self, job_id: int) -> None:
+        row = self.lines.pop(job_id, None)
+        if row is not None:
+            shelf = self._shelf(row)
+            shelf.lines -= 1
+            shelf.bytes -= _content_bytes(row)
+            self._lines_bytes -= _content_bytes(row) + LINE_BYTES
+
+    def drop(
+        self, shelves: Sequence[Shelf], before_us: int, lines_max: int, bytes_max: int, line_bytes: int
+    ) -> int:
+        dropped = dropped_bytes = 0
+        while dropped < lines_max and dropped_bytes < bytes_max:
+            heads = [(heap[0], heap) for shelf in shelves if (heap := self._standing(shelf))]
+            if not heads or min(heads)[0][0] >= before_us:
                 break
-            going.append(row.id)
-        for job_id in going:
-            del shelf[job_id]
-        return len(going)
+            _, job_id = heappop(min(heads)[1])
+            dropped += 1
+            dropped_bytes += _content_bytes(self.lines[job_id]) + line_bytes
+            self.take(job_id)
+        return dropped
+
+    def used_bytes(self) -> int:
+        return self.jobs_bytes + self._lines_bytes
+
+    def _shelf(self, row: EndRow) -> Shelf:
+        section: Section = self.sections.ruled.get(row.queue, self.sections.common)
+        return section.dead if row.state == FAILED else section.others
+
+    def _standing(self, shelf: Shelf) -> list[_Entry]:
+        """The shelf's heap, with a line that is there at its head."""
+        heap = self._heaps[shelf.number]
+        while heap and not self._stands(shelf, heap[0]):
+            heappop(heap)
+        return heap
+
+    def _stands(self, shelf: Shelf, entry: _Entry) -> bool:
+        row = self.lines.get(entry[1])
+        return row is not None and row.ended_us == entry[0] and self._shelf(row) is shelf
+
+
+def _content_bytes(row: EndRow) -> int:
+    return len(row.key) + len(row.result) + len(row.payload) + _extras_bytes(row.extras)
+
+
+def _job_bytes(row: JobRow) -> int:
+    return len(row.key) + len(row.payload) + _extras_bytes(row.extras) + LINE_BYTES
+
+
+def _extras_bytes(extras: dict[str, bytes] | None) -> int:
+    return sum([len(name) + len(value) for name, value in extras.items()]) if extras else 0
 
 
 def _matches(row: EndRow, query: HistoryQuery) -> bool:

@@ -15,7 +15,7 @@ from hiringhall.dialects.session import Caller, Link
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from hiringhall.dialects.session import Session
     from hiringhall.engine.driver import Driver
@@ -47,9 +47,17 @@ class TcpOptions:
 class TcpDoor:
     """One listening address, and the connections that came in by it."""
 
-    def __init__(self, driver: Driver, make_session: Callable[[Caller], Session], options: TcpOptions) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        make_session: Callable[[Caller], Session],
+        options: TcpOptions,
+        guests: Mapping[bytes, Callable[[Caller], Session]] | None = None,
+    ) -> None:
         self.driver = driver
         self.make_session = make_session
+        self.guests = dict(guests) if guests is not None else {}
+        """Other dialects, by the bytes that their connections begin with."""
         self.options = options
         self.connections: dict[Connection, None] = {}
         self.refused = 0
@@ -100,7 +108,7 @@ class TcpDoor:
 class Connection(Link):
     """One peer's connection: asyncio's protocol on one side, the `Link` of its session on the other."""
 
-    __slots__ = ("_door", "_driver", "_held", "_overfull", "_session", "_transport")
+    __slots__ = ("_door", "_driver", "_held", "_opening", "_overfull", "_session", "_transport")
 
     def __init__(self, door: TcpDoor) -> None:
         super().__init__()
@@ -108,6 +116,8 @@ class Connection(Link):
         self._driver = door.driver
         self._session: Session | None = None
         self._transport: asyncio.Transport | None = None
+        self._opening: bytes | None = b"" if door.guests else None
+        """The first bytes, while they could be those of another dialect; None: that is decided."""
         self._overfull = False
         """The peer does not read fast enough."""
         self._held = False
@@ -137,14 +147,37 @@ class Connection(Link):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, options.keepalive_count)
         peer = transport.get_extra_info("peername")
         address = str(peer[0]) if isinstance(peer, tuple) and peer else ""
-        self._session = door.make_session(Caller(address, sock.fileno() if sock is not None else -1))
-        self._session.out_bytes_max = options.output_hard_bytes
-        self._driver.join(self._session, self)
+        self._join(door.make_session(Caller(address, sock.fileno() if sock is not None else -1)))
 
     def data_received(self, data: bytes) -> None:
+        if self._opening is not None and self._session is not None:
+            data = self._tell_dialect(self._opening + data)
         session = self._session
-        if session is not None and not session.closing:
+        if session is not None and not session.closing and data:
             self._driver.receive(session, data)
+
+    def _tell_dialect(self, opening: bytes) -> bytes:
+        """Find out by its first bytes which dialect a connection speaks; gives the bytes that can be read now.
+        The door's own has a session from the start: its silent connections are connections too.
+        """
+        for magic, make_session in self._door.guests.items():
+            if opening.startswith(magic):
+                own = self._session
+                assert own is not None
+                self._opening = None
+                self._driver.part(own)
+                self._join(make_session(own.caller))
+                return opening
+            if magic.startswith(opening):
+                self._opening = opening
+                return b""
+        self._opening = None
+        return opening
+
+    def _join(self, session: Session) -> None:
+        self._session = session
+        session.out_bytes_max = self._door.options.output_hard_bytes
+        self._driver.join(session, self)
 
     def eof_received(self) -> bool:
         """Keep the way out open: an acknowledgement may still wait for its commit."""

@@ -18,7 +18,7 @@ import msgspec
 from hiringhall.cli.gearmand.options import LEVELS, OPTIONS, Arguments, UsageError
 from hiringhall.config.quantities import Address
 from hiringhall.config.schema import Config, HallSettings, HistorySettings, LimitsSettings, TlsSettings
-from hiringhall.dialects.gearman.door import PREFIX_BYTES_MAX
+from hiringhall.dialects.handles import PREFIX_BYTES_MAX
 from hiringhall.doors.gearman import GearmanDoorSettings
 
 if TYPE_CHECKING:

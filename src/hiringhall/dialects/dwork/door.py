@@ -45,6 +45,8 @@ class DworkOptions:
     on_parent_failure: int = FAIL_WITH_PARENT
     keep_open: bool = False
     """Stealers hear NotFound, and not Exit, when all work is done: more is to come."""
+    log_all: bool = False
+    """The end of every job goes to the history, and not only that of durable ones."""
 
 
 class DworkDoor:
@@ -63,6 +65,7 @@ class DworkDoor:
             losses_max=options.losses_max,
             failures_max=options.failures_max,
             on_parent_failure=options.on_parent_failure,
+            logged=options.log_all,
         )
 
     def counts(self) -> Queue:

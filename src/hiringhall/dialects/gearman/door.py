@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Final
 from hiringhall.core.jobs import HIGH, LOW, NORMAL, Terms
 from hiringhall.dialects.gearman import wire
 from hiringhall.dialects.gearman.schedule import find_zone
+from hiringhall.dialects.handles import Handles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.dialects.gearman.session import GearmanSession
-
-HANDLE_BYTES_MAX: Final = 63
-_ID_DIGITS_MAX: Final = 20
-PREFIX_BYTES_MAX: Final = HANDLE_BYTES_MAX - 1 - _ID_DIGITS_MAX
 
 _PRIORITIES: Final = {
     wire.SUBMIT_JOB: NORMAL,
@@ -40,7 +37,7 @@ class GearmanOptions:
     """How one door treats what comes in by it."""
 
     handle_prefix: bytes = b"H:hall"
-    """Every handle starts with it, a colon follows, then the job's number."""
+    """How every handle starts; see `Handles`."""
     background_durable: bool = True
     """A background job is on disk before JOB_CREATED is sent."""
     lease_us: int = 0
@@ -59,6 +56,10 @@ class GearmanOptions:
     shutdown_allowed: bool = True
     """The text command `shutdown` stops the hall."""
     packet_bytes_max: int = wire.PACKET_BYTES_MAX
+    expire_us: int = 0
+    """A background job that no worker takes for so long is cancelled; 0: never."""
+    log_all: bool = False
+    """The end of every job goes to the history, and not only that of durable ones."""
     timezone: str = "UTC"
     """Where the hours and days of SUBMIT_JOB_SCHED are read."""
 
@@ -75,17 +76,14 @@ class House:
         """Called with True to finish what runs first."""
 
 
-class GearmanDoor:
+class GearmanDoor(Handles):
     """One door."""
 
     def __init__(self, hall: Scheduler, options: GearmanOptions, house: House) -> None:
-        prefix = options.handle_prefix
-        if not 0 < len(prefix) <= PREFIX_BYTES_MAX or b"\0" in prefix or b"\n" in prefix or b" " in prefix:
-            raise ValueError(f"a handle's prefix has 1 to {PREFIX_BYTES_MAX} bytes, no NUL, space or line end")
+        super().__init__(options.handle_prefix)
         self.hall = hall
         self.options = options
         self.house = house
-        self.prefix = prefix + b":"
         self.zone = find_zone(options.timezone)
         self.sessions: dict[GearmanSession, None] = {}
         """Who is here, in the order of coming."""
@@ -95,23 +93,6 @@ class GearmanDoor:
             self.terms[packet_type] = _terms(options, priority, background=False)
         for packet_type, priority in _BACKGROUND_PRIORITIES.items():
             self.terms[packet_type] = _terms(options, priority, background=True)
-
-    def handle(self, job_id: int) -> bytes:
-        """The name of a job on the wire."""
-        return self.prefix + b"%d" % job_id
-
-    def job_id(self, handle: bytes) -> int:
-        """The job a handle names; 0 when it is not one of ours, to the letter."""
-        prefix = self.prefix
-        digits = handle[len(prefix) :]
-        if (
-            not handle.startswith(prefix)
-            or not digits.isdigit()
-            or len(digits) > _ID_DIGITS_MAX
-            or digits.startswith(b"0")
-        ):
-            return 0
-        return int(digits)
 
 
 def _terms(options: GearmanOptions, priority: int, *, background: bool) -> Terms:
@@ -124,4 +105,6 @@ def _terms(options: GearmanOptions, priority: int, *, background: bool) -> Terms
         backoff_max_us=options.backoff_max_us,
         losses_max=options.losses_max,
         lease_us=options.lease_us,
+        expire_us=options.expire_us if background else 0,
+        logged=options.log_all,
     )

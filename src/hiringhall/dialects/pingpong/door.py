@@ -27,6 +27,8 @@ class PingPongOptions:
     losses_max: int = 3
     durable: bool = False
     """Jobs of the frontend are kept on disk, and are done even if their client and the hall go away."""
+    log_all: bool = False
+    """The end of every job goes to the history, and not only that of durable ones."""
 
 
 class PingPongDoor:
@@ -47,6 +49,7 @@ class PingPongDoor:
             detached=options.durable,
             losses_max=options.losses_max,
             lease_us=options.job_timeout_us,
+            logged=options.log_all,
         )
 
     def doubt(self, identity: bytes) -> None:

@@ -12,29 +12,55 @@ from urllib.parse import quote
 from hiringhall.core.jobs import FAILED
 from hiringhall.storage.contract import StoreError
 from hiringhall.storage.sqlite.faults import explained
-from hiringhall.storage.sqlite.rows import END_COLUMNS, JOB_COLUMNS, decode, end_row, job_rows, read_terms
+from hiringhall.storage.sqlite.rows import (
+    END_COLUMNS,
+    JOB_COLUMNS,
+    decode,
+    end_row,
+    job_rows,
+    read_firings,
+    read_terms,
+)
 from hiringhall.storage.sqlite.schema import check_version, migrations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from hiringhall.core.changes import EndRow, JobRow
+    from hiringhall.core.changes import EndRow, Firing, JobRow
     from hiringhall.storage.contract import HistoryQuery
     from hiringhall.storage.sqlite.rows import RawRow
 
 PAGE_ROWS: Final = 512
 """Rows read at a time: between two pages nothing is held open, so others may write."""
 
-_END_SELECT: Final = f"SELECT {END_COLUMNS} FROM history WHERE "  # noqa: S608, our own names
-_NEXT_BLOCK: Final = "SELECT MAX(id) >> 13 FROM history WHERE id < ?"
-"""Blocks are those of the index `history_by_key`."""
-_BLOCK_BITS: Final = 13
-_ENDED_DEAD: Final = (
-    "SELECT id FROM history INDEXED BY history_by_end_dead"
-    " WHERE state = 5 AND ended_us BETWEEN :ended_from_us AND :ended_to_us AND id < :before_id"
+_LINES: Final = f"SELECT {END_COLUMNS} FROM history WHERE id IN ({{ids}}) ORDER BY id DESC"  # noqa: S608, our own names
+_IDS: Final = "SELECT id FROM {source} WHERE {where} ORDER BY id DESC LIMIT :limit"
+"""Ids first, lines after: what is sorted and thrown away has no results."""
+_NEWEST: Final = (
+    "(SELECT id, state, ended_us FROM history WHERE id < :before_id ORDER BY id DESC LIMIT :newest_max)"
 )
-_ENDED_OTHERS: Final = _ENDED_DEAD.replace("_dead", "").replace("=", "<>", 1)
+_NEWEST_MAX: Final = 20_000
+_BLOCKS: Final = """
+WITH RECURSIVE blocks (block) AS (
+    SELECT MAX(id) >> 13 FROM history WHERE id < :before_id
+    UNION ALL
+    SELECT (SELECT MAX(id) >> 13 FROM history WHERE id < block << 13) FROM blocks WHERE block IS NOT NULL
+    LIMIT :blocks_max
+)
+SELECT json_group_array(block), MIN(block) FROM blocks WHERE block IS NOT NULL
+"""
+"""Those of the index `history_by_key` that have lines, newest first."""
+_BLOCK_BITS: Final = 13
+_BLOCKS_MAX: Final = 4096
+_BLOCKS_GROWTH: Final = 4
+_IN_BLOCKS: Final = "id >> 13 IN (SELECT value FROM json_each(:blocks))"
+_BY_TIME: Final = """(
+    SELECT id, {columns} ended_us FROM history INDEXED BY history_by_shelf
+    WHERE shelf IN ({shelves}) AND ended_us BETWEEN :ended_from_us AND :ended_to_us
+    ORDER BY shelf DESC, ended_us DESC LIMIT -1
+)"""
+"""Latest first, though it is ids that count: the larger ids come early then, and few of the rest are sorted."""
 _JOBS_PAGE: Final = f"SELECT {JOB_COLUMNS} FROM jobs WHERE id > ? ORDER BY id LIMIT ?"  # noqa: S608, our own names
 _INTEGER_MAX: Final = (1 << 63) - 1
 
@@ -49,55 +75,74 @@ class Quarantined(NamedTuple):
     set_aside_at: str
 
 
+_Values = dict[str, int | bytes | str]
+
+
 def find_lines(connection: sqlite3.Connection, query: HistoryQuery) -> list[RawRow]:
     """The lines of the history that a query asks for, newest first."""
-    values: dict[str, int | bytes] = {
+    values: _Values = {
         "before_id": _INTEGER_MAX,
         "ended_from_us": -_INTEGER_MAX,
         "ended_to_us": _INTEGER_MAX,
     }
     values |= {name: value for name, value in query._asdict().items() if value is not None}
     values["limit"] = max(0, query.limit)
-    where = ["id < :before_id"]
-    where += [f"{name} = :{name}" for name in ("id", "queue", "key") if name in values]
-    # The plus keeps SQLite from an index that would have it sort all that ever ended.
-    where += ["+state = :state"] if query.state is not None else []
-    where += ["+ended_us BETWEEN :ended_from_us AND :ended_to_us"]
-    if query.id is None and query.queue is not None:
+    where = ["id < :before_id", *[f"{name} = :{name}" for name in ("id", "queue", "key") if name in values]]
+    where += ["state = :state"] if query.state is not None else []
+    timed = query.ended_from_us is not None or query.ended_to_us is not None
+    where += ["ended_us BETWEEN :ended_from_us AND :ended_to_us"] if timed else []
+    if query.id is None and (query.key is not None or query.queue is not None):
         return _walk_blocks(connection, where, values)
-    if query.id is None and (query.ended_from_us is not None or query.state == FAILED):
-        where.append(f"id IN ({_ended_ids(query)})")
-    sql = _END_SELECT + " AND ".join(where) + " ORDER BY id DESC LIMIT :limit"
-    return connection.execute(sql, values).fetchall()
+    if query.id is None and (timed or query.state == FAILED):
+        return _among_newest(connection, where, values) or _from_shelves(connection, where, values)
+    return connection.execute(lines_sql("history NOT INDEXED", where), values).fetchall()
 
 
-def _walk_blocks(
-    connection: sqlite3.Connection, where: list[str], values: dict[str, int | bytes]
-) -> list[RawRow]:
-    sql = _END_SELECT + " AND ".join(["id >> 13 = :block", *where]) + " ORDER BY id DESC LIMIT :limit"
+def lines_sql(source: str, where: list[str]) -> str:
+    ids = _IDS.replace("{source}", source).replace("{where}", " AND ".join(where))
+    return _LINES.replace("{ids}", ids)
+
+
+def _walk_blocks(connection: sqlite3.Connection, where: list[str], values: _Values) -> list[RawRow]:
+    """By key or queue. Few blocks at first, because what is asked for may be everywhere, then more and more."""
+    sql = lines_sql("history INDEXED BY history_by_key", [_IN_BLOCKS, *where])
     found: list[RawRow] = []
-    before_id = values["before_id"]
-    left = query_limit = int(values["limit"])
-    while left > 0:
-        (block,) = connection.execute(_NEXT_BLOCK, (before_id,)).fetchone()
-        if block is None:
+    values = dict(values)
+    limit = int(values["limit"])
+    before_id, blocks_max = values["before_id"], 1
+    while len(found) < limit:
+        bounds = {"before_id": before_id, "blocks_max": blocks_max}
+        blocks, last = connection.execute(_BLOCKS, bounds).fetchone()
+        if last is None:
             break
-        found += connection.execute(sql, {**values, "block": block, "limit": left}).fetchall()
-        left = query_limit - len(found)
-        before_id = block << _BLOCK_BITS
+        values |= {"blocks": blocks.decode(), "limit": limit - len(found)}
+        found += connection.execute(sql, values).fetchall()
+        before_id, blocks_max = last << _BLOCK_BITS, min(blocks_max * _BLOCKS_GROWTH, _BLOCKS_MAX)
     return found
 
 
-def _ended_ids(query: HistoryQuery) -> str:
-    """The ids that a query's times allow, from the indexes by time; only the newest of them where these
-    indexes tell all that the query asks for.
+def _among_newest(connection: sqlite3.Connection, where: list[str], values: _Values) -> list[RawRow]:
+    """All that was asked for, if the newest lines have that many. Who pages through a long time mostly finds
+    them here; the index would have to sort what is left of that time for every page.
     """
-    shelves = [_ENDED_DEAD] if query.state in {None, FAILED} else []
-    shelves += [_ENDED_OTHERS] if query.state != FAILED else []
-    ids = " UNION ALL ".join(shelves)
-    if query.key is None and query.state in {None, FAILED}:
-        ids += " ORDER BY id DESC LIMIT :limit"
-    return ids
+    limit = int(values["limit"])
+    if 2 * limit > _NEWEST_MAX:
+        return []
+    values = {**values, "newest_max": max(2 * limit, 1000)}
+    found = connection.execute(lines_sql(_NEWEST, where), values).fetchall()
+    return found if len(found) >= limit else []
+
+
+def _from_shelves(connection: sqlite3.Connection, where: list[str], values: _Values) -> list[RawRow]:
+    """By time, from the index."""
+    shelves, columns = "SELECT id FROM shelves", "state,"
+    if values.get("state") == FAILED:  # The shelf says that, and the line need not be looked at.
+        shelves, columns = "SELECT id FROM shelves WHERE dead = 1", ""
+        where = [condition for condition in where if condition != "state = :state"]
+    elif "state" not in values:
+        columns = ""
+    source = _BY_TIME.replace("{columns}", columns).replace("{shelves}", shelves)
+    return connection.execute(lines_sql(source, where), values).fetchall()
 
 
 def pages_of_jobs(connection: sqlite3.Connection) -> Iterator[list[RawRow]]:
@@ -161,6 +206,11 @@ class SqliteHistoryReader:
     def count(self) -> tuple[int, int]:
         with explained(self._path):
             return count_rows(self._connection)
+
+    def firings(self) -> dict[str, Firing]:
+        """How far each schedule has come."""
+        with explained(self._path):
+            return read_firings(self._connection, [])
 
     def quarantined(self) -> list[Quarantined]:
         with explained(self._path):

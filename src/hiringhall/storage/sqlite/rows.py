@@ -6,12 +6,13 @@ write it is a `BadRow` and goes to the quarantine.
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from hiringhall.core.changes import EndRow, JobRow
-from hiringhall.core.jobs import CANCELLED, DELAYED, DONE, HELD, HOLD, PRIORITIES, QUEUED, Terms
+from hiringhall.core.changes import EndRow, Firing, JobRow
+from hiringhall.core.jobs import CANCELLED, DELAYED, DONE, HELD, HOLD, LEASED, PRIORITIES, QUEUED, Terms, Try
 
 if TYPE_CHECKING:
     import sqlite3
@@ -21,15 +22,15 @@ if TYPE_CHECKING:
 
 TERMS_COLUMNS: Final = (
     "id, priority, durable, detached, failures_max, backoff_us, backoff_max_us, losses_max, lease_us, run_us,"
-    " on_parent_failure"
+    " on_parent_failure, expire_us, logged"
 )
 JOB_COLUMNS: Final = (
     "id, queue, key, payload, terms, state, created_us, due_us, attempts, failures, losses, parents, extras,"
-    " ready_us, started_us, holder"
+    " ready_us, started_us, holder, worker, tries"
 )
 END_COLUMNS: Final = (
     "id, queue, key, state, code, result, worker, created_us, started_us, ended_us, attempts, losses, terms,"
-    " payload, extras, ready_us"
+    " payload, extras, ready_us, tries"
 )
 END_COLUMNS_NO_RESULT: Final = END_COLUMNS.replace("result", "x'' AS result")
 
@@ -41,17 +42,23 @@ _Row = TypeVar("_Row")
 
 _NONE: Final = type(None)
 _JOB_HEAD: Final = (int, bytes, bytes, bytes, int, int, int, int, int, int, int)
-_JOB_TAIL: Final = (int, int, bytes)
-_JOB_TYPES: Final = (*_JOB_HEAD, bytes, bytes, *_JOB_TAIL)
-_JOB_PLAIN: Final = (*_JOB_HEAD, _NONE, _NONE, *_JOB_TAIL)
-_JOB_SHAPES: Final = frozenset((*_JOB_HEAD, a, b, *_JOB_TAIL) for a in (_NONE, bytes) for b in (_NONE, bytes))
+_JOB_TAIL: Final = (int, int, bytes, bytes)
+_JOB_TYPES: Final = (*_JOB_HEAD, bytes, bytes, *_JOB_TAIL, bytes)
+_JOB_PLAIN: Final = (*_JOB_HEAD, _NONE, _NONE, *_JOB_TAIL, _NONE)
+_JOB_SHAPES: Final = frozenset(
+    (*_JOB_HEAD, parents, extras, *_JOB_TAIL, tries)
+    for parents, extras, tries in product((_NONE, bytes), repeat=3)
+)
 _END_HEAD: Final = (int, bytes, bytes, int, int, bytes, bytes, int, int, int, int, int, int, bytes)
-_END_TYPES: Final = (*_END_HEAD, bytes, int)
-_END_SHAPES: Final = frozenset((*_END_HEAD, a, int) for a in (_NONE, bytes))
-_LIVE_STATES: Final = frozenset((HELD, DELAYED, QUEUED))
-_TERMS_SHAPE: Final = (int,) * 11
+_END_TYPES: Final = (*_END_HEAD, bytes, int, bytes)
+_END_SHAPES: Final = frozenset(
+    (*_END_HEAD, extras, int, tries) for extras, tries in product((_NONE, bytes), repeat=2)
+)
+_LIVE_STATES: Final = frozenset((HELD, DELAYED, QUEUED, LEASED))
+_TERMS_SHAPE: Final = (int,) * 13
 
 _PARENTS: Final = msgspec.msgpack.Decoder(tuple[int | tuple[bytes, bytes], ...])
+_TRIES: Final = msgspec.msgpack.Decoder(tuple[Try, ...])
 _EXTRAS: Final = msgspec.msgpack.Decoder(dict[str, bytes])
 _PACKER: Final = msgspec.msgpack.Encoder()
 
@@ -60,8 +67,8 @@ class BadRow(Exception):
     """A row that is not as we write it, and why."""
 
 
-def pack(value: tuple[ParentRef, ...] | dict[str, bytes] | None) -> bytearray:
-    """Parents or extras; empty when there are none, and the statements make NULL of that."""
+def pack(value: tuple[ParentRef, ...] | tuple[Try, ...] | dict[str, bytes] | None) -> bytearray:
+    """Parents, tries or extras; empty when there are none, and the statements make NULL of that."""
     return bytearray(_PACKER.encode(value)) if value else bytearray()
 
 
@@ -72,7 +79,9 @@ def job_row(raw: RawRow, terms: dict[int, Terms]) -> JobRow:
         raise BadRow(f"state {raw[5]} is not that of a live job")
     parents = () if raw[11] is None else _parents(raw[11])
     extras = None if raw[12] is None else _extras(raw[12])
-    return JobRow._make((*raw[:4], _shared_terms(raw[4], terms), *raw[5:11], parents, extras, *raw[13:]))
+    tries = () if raw[17] is None else _tries(raw[17])
+    shared = _shared_terms(raw[4], terms)
+    return JobRow._make((*raw[:4], shared, *raw[5:11], parents, extras, *raw[13:17], tries))
 
 
 def job_rows(page: list[RawRow], terms: dict[int, Terms], bad: list[BadId]) -> list[JobRow]:
@@ -84,7 +93,7 @@ def job_rows(page: list[RawRow], terms: dict[int, Terms], bad: list[BadId]) -> l
     if not plain or not set(columns[5]) <= _LIVE_STATES or not terms.keys() >= set(columns[4]):
         return decode(page, job_row, terms, bad)
     columns[4] = [terms[terms_id] for terms_id in columns[4]]
-    columns[11] = [()] * len(page)
+    columns[11] = columns[17] = [()] * len(page)
     return list(map(JobRow._make, zip(*columns, strict=True)))
 
 
@@ -94,7 +103,8 @@ def end_row(raw: RawRow, terms: dict[int, Terms]) -> EndRow:
     if not DONE <= raw[3] <= CANCELLED:
         raise BadRow(f"state {raw[3]} is not that of an ended job")
     extras = None if raw[14] is None else _extras(raw[14])
-    return EndRow._make((*raw[:12], _shared_terms(raw[12], terms), raw[13], extras, raw[15]))
+    tries = () if raw[16] is None else _tries(raw[16])
+    return EndRow._make((*raw[:12], _shared_terms(raw[12], terms), raw[13], extras, raw[15], tries))
 
 
 def decode(
@@ -130,7 +140,21 @@ def read_terms(connection: sqlite3.Connection) -> dict[int, Terms]:
             lease_us=raw[8],
             run_us=raw[9],
             on_parent_failure=raw[10],
+            expire_us=raw[11],
+            logged=bool(raw[12]),
         )
+    return found
+
+
+def read_firings(connection: sqlite3.Connection, bad: list[str]) -> dict[str, Firing]:
+    """How far each schedule has come; the name of each that cannot be read goes to `bad`."""
+    found: dict[str, Firing] = {}
+    for name, due_us, plan in connection.execute("SELECT name, due_us, plan FROM schedules"):
+        text = name.decode(errors="replace") if isinstance(name, bytes | bytearray) else str(name)
+        if (type(name), type(due_us), type(plan)) == (bytearray, int, bytes):
+            found[text] = Firing(due_us, plan)
+        else:
+            bad.append(text)
     return found
 
 
@@ -148,6 +172,13 @@ def _parents(packed: bytes) -> tuple[ParentRef, ...]:
         raise BadRow(f"its parents cannot be read: {error}") from error
 
 
+def _tries(packed: bytes) -> tuple[Try, ...]:
+    try:
+        return _TRIES.decode(packed)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadRow(f"its tries cannot be read: {error}") from error
+
+
 def _extras(packed: bytes) -> dict[str, bytes]:
     try:
         return _EXTRAS.decode(packed)
@@ -157,7 +188,7 @@ def _extras(packed: bytes) -> dict[str, bytes]:
 
 def _misfit(raw: RawRow, columns: str, types: tuple[type, ...]) -> str:
     for name, value, wanted in zip(columns.split(", "), raw, types, strict=True):
-        optional = name in {"parents", "extras"} and value is None
+        optional = name in {"parents", "extras", "tries"} and value is None
         if type(value) is not wanted and not optional:
             found = "text" if type(value) is bytearray else "nothing" if value is None else type(value).__name__
             return f"its {name} should be {wanted.__name__} and is {found}"

@@ -25,26 +25,24 @@ Value = int | str | bytearray | None
 
 
 class Statement(NamedTuple):
-    """SQL and its values, and what each row it touches means for the two counts."""
+    """SQL and its values."""
 
     sql: str
     values: list[Value]
-    live: int = 0
-    lines: int = 0
+    content_bytes: int = 0
+    """Payloads and results among the values."""
 
 
 class Bulk:
     """A kind of statement: its SQL with a place for the rows, and how many values a row has."""
 
-    def __init__(self, template: str, width: int, live: int = 0, lines: int = 0) -> None:
+    def __init__(self, template: str, width: int) -> None:
         self._template = template
         self._width = width
-        self._live = live
-        self._lines = lines
         self._texts: dict[int, str] = {}
         self.values_max = width * ROWS_MAX
 
-    def statements(self, values: list[Value], payload_bytes: int) -> Iterator[Statement]:
+    def statements(self, values: list[Value], content_bytes: int) -> Iterator[Statement]:
         """The statement for whole rows laid end to end; it takes the list over. After large values comes
         the same statement without rows.
         """
@@ -52,8 +50,8 @@ class Bulk:
         size = 1 << (rows - 1).bit_length()
         values += [0] * ((size - rows) * self._width)
         text = self._text(size)
-        yield Statement(text, values, self._live, self._lines)
-        if payload_bytes >= CHUNK_BYTES_MAX:
+        yield Statement(text, values, content_bytes)
+        if content_bytes >= CHUNK_BYTES_MAX:
             yield Statement(text, [0] * len(values))
 
     def _text(self, size: int) -> str:

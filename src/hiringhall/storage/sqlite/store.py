@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import contextmanager, suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.changes import Loaded
 from hiringhall.storage.contract import StoreError
-from hiringhall.storage.retention import Expiry
+from hiringhall.storage.retention import Brought, Expiry, Sections
 from hiringhall.storage.sqlite.faults import explain, explained
 from hiringhall.storage.sqlite.lock import FileLock
-from hiringhall.storage.sqlite.reader import PAGE_ROWS, count_rows, find_lines, pages_of_jobs
+from hiringhall.storage.sqlite.reader import PAGE_ROWS, find_lines, pages_of_jobs
 from hiringhall.storage.sqlite.rows import (
     END_COLUMNS,
     END_COLUMNS_NO_RESULT,
@@ -24,9 +25,12 @@ from hiringhall.storage.sqlite.rows import (
     decode,
     end_row,
     job_rows,
+    read_firings,
     read_terms,
 )
 from hiringhall.storage.sqlite.schema import SQLITE_MIN, check_soundness, check_version, migrate, migrations
+from hiringhall.storage.sqlite.shelving import SqliteShelves, arrange
+from hiringhall.storage.sqlite.statements import Statement
 from hiringhall.storage.sqlite.writing import BatchWriter
 
 if TYPE_CHECKING:
@@ -36,7 +40,6 @@ if TYPE_CHECKING:
     from hiringhall.core.changes import Batch, EndRow, JobRow
     from hiringhall.storage.contract import HistoryQuery, Retention
     from hiringhall.storage.sqlite.rows import BadId
-    from hiringhall.storage.sqlite.statements import Statement
 
 CACHE_KIB: Final = 16_384
 WAL_PAGES: Final = 1000
@@ -50,23 +53,10 @@ PROBE_BYTES: Final = 65_536
 TERMS_MAX: Final = 10_000
 """With more terms than this, those that no row uses any more are dropped at the start."""
 
-_LATEST_ENDED: Final = """
-WITH
-    others AS (SELECT id, ended_us FROM history WHERE state <> 5 ORDER BY ended_us DESC, id DESC LIMIT :max),
-    dead AS (SELECT id, ended_us FROM history WHERE state = 5 ORDER BY ended_us DESC, id DESC LIMIT :max),
-    latest AS (SELECT * FROM others UNION ALL SELECT * FROM dead ORDER BY ended_us DESC, id DESC LIMIT :max)
-SELECT id FROM latest ORDER BY ended_us, id
-"""
 _ENDED_PAGE: Final = (
     f"SELECT {END_COLUMNS_NO_RESULT} FROM (SELECT value AS wanted FROM json_each(?))"  # noqa: S608, our own names
     " CROSS JOIN history ON history.id = wanted"
 )
-_DROP: Final = """
-DELETE FROM history WHERE id IN (
-    SELECT id FROM history WHERE state {is} 5 AND ended_us < ? ORDER BY ended_us LIMIT ?
-)
-"""
-_DROP_SQL: Final = {False: _DROP.replace("{is}", "<>"), True: _DROP.replace("{is}", "=")}
 _SWEEP_TERMS: Final = """
 DELETE FROM terms WHERE id NOT IN (SELECT terms FROM jobs WHERE terms IS NOT NULL)
 AND id NOT IN (SELECT terms FROM history WHERE terms IS NOT NULL)
@@ -74,6 +64,7 @@ AND id NOT IN (SELECT terms FROM history WHERE terms IS NOT NULL)
 _SET_ASIDE: Final = """
 INSERT INTO quarantine (source, reason, {columns}) SELECT '{table}', ?, {columns} FROM {table} WHERE id = ?
 """
+_NOTHING: Final = Statement("", [])
 _COLUMNS: Final = {"jobs": JOB_COLUMNS, "history": END_COLUMNS}
 
 
@@ -84,15 +75,14 @@ class SqliteStore:
         self._path = path
         self._retention = retention
         self._on_warning = on_warning
-        self._expiry = Expiry(retention)
         self._lock: FileLock | None = None
         self._connection: sqlite3.Connection | None = None
-        self._writer = BatchWriter({}, 0, retention.result_bytes_max)
         self._live = 0
-        """Rows in `jobs`, and below in `history`: counting them anew would take long."""
-        self._lines = 0
+        """Rows in `jobs`: counting them anew would take long, as it would those of the shelves."""
         self._counted = False
-        """The two counts are right; after a failure that is not sure."""
+        """The counts are right; after a failure that is not sure."""
+        self._doubtful = False
+        """The next batch may be on disk already, from a commit that failed to tell so."""
 
     def load(self, ended_max: int) -> Loaded:
         if self._connection is not None:
@@ -110,46 +100,36 @@ class SqliteStore:
                 self._connection = self._open()
                 terms = read_terms(self._connection)
                 (terms_id_max,) = self._connection.execute("SELECT COALESCE(MAX(id), 0) FROM terms").fetchone()
-                self._writer = BatchWriter(terms, terms_id_max, self._retention.result_bytes_max)
+                with self._transaction() as connection:
+                    sections = Sections(self._retention, arrange(connection, self._retention.queues))
+                self._shelves = SqliteShelves(self._connection, sections)
+                self._expiry = Expiry(sections, self._retention.bytes_max)
+                result_bytes_max = self._retention.result_bytes_max
+                self._writer = BatchWriter(terms, terms_id_max, result_bytes_max, sections)
                 self._recount()
+                unread: list[str] = []
+                fired = read_firings(self._connection, unread)
+                for name in unread:
+                    self._on_warning(f"schedule {name} in {self._path} cannot be read: it begins anew")
                 epoch = self._bump_epoch()
         except BaseException:
             with suppress(StoreError):
                 self.close()
             raise
-        return Loaded(epoch, self.live(), self._latest_ended(ended_max))
+        return Loaded(epoch, self.live(), self._latest_ended(ended_max), fired)
 
     def commit(self, batch: Batch, now_us: int) -> None:
         with explained(self._path):
             if not self._counted:
                 self._recount()
-            taken = 0
             try:
-                statements = self._writer.statements(batch)
-                first = next(statements, None)
-                second = next(statements, None)
-                expire = self._expiry.due(now_us, self._lines + len(batch.ends))
-                if second is None and not expire:
-                    if first is not None:
-                        taken += self._run(first)  # A lone statement is a transaction by itself.
-                else:
-                    with self._transaction():
-                        for statement in (first, second):
-                            if statement is not None:
-                                taken += self._run(statement)
-                        for statement in statements:
-                            taken += self._run(statement)
-                        if expire:
-                            self._lines -= self._expiry.run(self._drop, now_us, self._lines, len(batch.ends))
+                self._write(batch, now_us)
             except BaseException:
                 self._counted = False
                 self._writer.forget()
                 self._expiry.again()
                 raise
             self._writer.kept()
-            self._live -= taken
-            # Triggers take out what the batch says, unless an end took the place of an earlier one.
-            self._counted = taken == len(batch.deletes)
 
     def probe(self) -> None:
         with explained(self._path):
@@ -180,7 +160,7 @@ class SqliteStore:
         with explained(self._path):
             if not self._counted:
                 self._recount()
-        return self._live, self._lines
+        return self._live, self._shelves.sections.lines
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -249,33 +229,67 @@ class SqliteStore:
 
     def _latest_ended(self, ended_max: int) -> Iterator[EndRow]:
         with explained(self._path):
-            found = self._open_connection.execute(_LATEST_ENDED, {"max": max(0, ended_max)}).fetchall()
+            found = self._shelves.latest(ended_max)
         for start in range(0, len(found), PAGE_ROWS):
             bad: list[BadId] = []
-            wanted = ",".join([str(job_id) for (job_id,) in found[start : start + PAGE_ROWS]])
+            wanted = str(found[start : start + PAGE_ROWS])
             with explained(self._path):
-                page = self._open_connection.execute(_ENDED_PAGE, (f"[{wanted}]",)).fetchall()
+                page = self._open_connection.execute(_ENDED_PAGE, (wanted,)).fetchall()
                 rows = decode(page, end_row, self._writer.terms, bad)
                 self._set_aside("history", bad)
             yield from rows
+
+    def _write(self, batch: Batch, now_us: int) -> None:
+        if batch.revived:
+            self._shelves.leave(str(batch.revived))
+        statements = self._writer.statements(batch)
+        first = next(statements, _NOTHING)
+        second = next(statements, _NOTHING)
+        rows, touched = len(batch.inserts) + len(batch.ends), self._writer.touched
+        if second is _NOTHING:
+            brought = Brought(len(batch.ends), rows, first.content_bytes)
+            if not self._expiry.due(now_us, brought, touched):
+                self._expiry.skip(brought)
+                if first is not _NOTHING:
+                    taken = self._run(first)  # By itself it is a transaction.
+                    try:
+                        self._settle(batch, taken)
+                    except sqlite3.Error:  # The batch is on disk all the same.
+                        self._counted = False
+                return
+        with self._transaction():
+            taken = content_bytes = 0
+            for statement in chain((first, second), statements):
+                if statement is not _NOTHING:
+                    taken += self._run(statement)
+                    content_bytes += statement.content_bytes
+            self._settle(batch, taken)
+            brought = Brought(len(batch.ends), rows, content_bytes)
+            if self._expiry.due(now_us, brought, touched):
+                self._expiry.run(self._shelves, now_us, brought, touched)
+            else:
+                self._expiry.skip(brought)
+
+    def _settle(self, batch: Batch, taken: int) -> None:
+        """Count what triggers did. They take out the jobs that the batch says, unless an end took the place of
+        an earlier one.
+        """
+        if taken != len(batch.deletes) or self._doubtful:
+            taken -= self._shelves.settle()
+            self._doubtful = False
+        self._live += len(batch.inserts) - taken
 
     def _run(self, statement: Statement) -> int:
         """Gives the number of rows that triggers changed besides."""
         connection = self._open_connection
         changes = connection.total_changes
         rows = connection.execute(statement.sql, statement.values).rowcount
-        self._live += statement.live * rows
-        self._lines += statement.lines * rows
         return connection.total_changes - changes - rows
 
-    def _drop(self, dead: bool, before_us: int, lines_max: int) -> int:
-        if lines_max <= 0:
-            return 0
-        return self._open_connection.execute(_DROP_SQL[dead], (before_us, lines_max)).rowcount
-
     def _recount(self) -> None:
-        self._live, self._lines = count_rows(self._open_connection)
-        self._counted = True
+        (self._live,) = self._open_connection.execute("SELECT COUNT(*) FROM jobs").fetchone()
+        self._shelves.recount()
+        self._counted = self._doubtful = True
 
     def _set_aside(self, table: str, bad: list[BadId]) -> None:
         """Move rows that cannot be read out of the way."""

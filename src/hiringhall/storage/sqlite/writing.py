@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
+from hiringhall.core.jobs import FAILED
 from hiringhall.storage.sqlite.rows import END_COLUMNS, TERMS_COLUMNS, pack
 from hiringhall.storage.sqlite.statements import CHUNK_BYTES_MAX, Bulk, Statement
 
@@ -18,28 +17,41 @@ if TYPE_CHECKING:
 
     from hiringhall.core.changes import Batch, EndRow, JobRow, JobUpdate
     from hiringhall.core.jobs import Terms
+    from hiringhall.storage.retention import Section, Sections
     from hiringhall.storage.sqlite.statements import Value
 
 # What most rows have. A statement for those has constants for the rest, so that nothing is bound for them:
-# NULL for no parents and no extras, no bytes, or zero.
+# NULL for no parents, no extras and no tries, no bytes, or zero.
 _JOB_PLAIN: Final = "id, queue, key, payload, terms, state, created_us, attempts, started_us"
-_JOB_REST: Final = "due_us, failures, losses, ready_us, holder, parents, extras"
-_UPDATE_PLAIN: Final = "id, terms, state, attempts, ready_us, started_us, holder"
-_UPDATE_REST: Final = "due_us, failures, losses, parents, extras"
+_JOB_REST: Final = "due_us, failures, losses, ready_us, holder, worker, parents, extras, tries"
+_UPDATE_PLAIN: Final = "id, terms, state, attempts, ready_us, started_us, holder, worker"
+_UPDATE_REST: Final = "due_us, failures, losses, parents, extras, tries"
 _END_PLAIN: Final = (
     "id, queue, key, state, result, worker, created_us, ready_us, started_us, ended_us, attempts, terms"
 )
-_END_REST: Final = "code, losses, payload, extras"
-_EMPTY: Final = {"holder": "x''", "payload": "x''", "parents": "NULL", "extras": "NULL"}
+_END_REST: Final = "code, losses, shelf, payload, extras, tries"
+_EMPTY: Final = {
+    "holder": "x''",
+    "worker": "x''",
+    "payload": "x''",
+    "parents": "NULL",
+    "extras": "NULL",
+    "tries": "NULL",
+}
 
 _INSERT: Final = "INSERT INTO {table} ({columns}) SELECT {values} FROM (VALUES {rows}) WHERE column1"
 _UPDATE: Final = "UPDATE jobs SET {changes} FROM (VALUES {rows}) WHERE id = column1"
 _LATEST: Final = " ON CONFLICT (id) DO UPDATE SET " + ", ".join(
-    f"{column} = excluded.{column}" for column in END_COLUMNS.split(", ")
+    f"{column} = excluded.{column}" for column in [*END_COLUMNS.split(", "), "shelf"]
 )
 """The latest end stands. A dead letter may run again and end within one commit; and a commit that failed may
 be on disk all the same, when the fault came between the write and the answer, and its ends come again."""
-_INSERT_TERMS: Final = f"INSERT INTO terms ({TERMS_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608, our own names
+_INSERT_TERMS: Final = f"INSERT INTO terms ({TERMS_COLUMNS}) VALUES ({', '.join('?' * 13)})"  # noqa: S608, our own names
+_MARK: Final = (
+    "INSERT INTO schedules (name, due_us, plan) VALUES (?, ?, ?)"
+    " ON CONFLICT (name) DO UPDATE SET due_us = excluded.due_us, plan = excluded.plan"
+)
+_UNMARK: Final = "DELETE FROM schedules WHERE name = ?"
 _REVIVE: Final = "DELETE FROM history WHERE id IN (SELECT value FROM json_each(?))"
 
 
@@ -70,32 +82,43 @@ def _values(plain: str, rest: str, *, full: bool) -> tuple[dict[str, str], int]:
 class BatchWriter:
     """Turns batches into statements and knows which terms the file has."""
 
-    def __init__(self, terms: dict[int, Terms], terms_id_max: int, result_bytes_max: int) -> None:
+    def __init__(
+        self, terms: dict[int, Terms], terms_id_max: int, result_bytes_max: int, sections: Sections
+    ) -> None:
         self.terms = terms
         self._terms_id_max = terms_id_max
         self._ids = {kept.as_tuple(): terms_id for terms_id, kept in terms.items()}
         self._fresh: list[int] = []
         """Terms that the batch at hand brings, until it is known whether it was kept."""
         self._result_bytes_max = result_bytes_max
+        self._sections = sections
+        """Their shelves count what the statements bring."""
+        self.touched: set[Section] = set()
+        """Sections with rules of their own that the batch at hand adds to."""
         jobs, updates, ends = (_JOB_PLAIN, _JOB_REST), (_UPDATE_PLAIN, _UPDATE_REST), (_END_PLAIN, _END_REST)
-        self._jobs = Bulk(*_insert("jobs", *jobs, full=False), live=1)
-        self._jobs_full = Bulk(*_insert("jobs", *jobs, full=True), live=1)
+        self._jobs = Bulk(*_insert("jobs", *jobs, full=False))
+        self._jobs_full = Bulk(*_insert("jobs", *jobs, full=True))
         self._updates = Bulk(*_update(*updates, full=False))
         self._updates_full = Bulk(*_update(*updates, full=True))
-        self._ends = Bulk(*_insert("history", *ends, full=False, tail=_LATEST), lines=1)
-        self._ends_full = Bulk(*_insert("history", *ends, full=True, tail=_LATEST), lines=1)
+        self._ends = Bulk(*_insert("history", *ends, full=False, tail=_LATEST))
+        self._ends_full = Bulk(*_insert("history", *ends, full=True, tail=_LATEST))
 
     def statements(self, batch: Batch) -> Iterator[Statement]:
         """`batch.deletes` needs none: each of them ends, and a trigger takes the job out with its end."""
+        self.touched.clear()
         if batch.revived:
-            ids = msgspec.json.encode(batch.revived).decode()
-            yield Statement(_REVIVE, [ids], lines=-1)
+            yield Statement(_REVIVE, [str(batch.revived)])
         if batch.ends:
             yield from self._write_ends(batch.ends)
         if batch.inserts:
             yield from self._write_jobs(batch.inserts)
         if batch.updates:
             yield from self._write_updates(batch.updates)
+        for name, firing in batch.fired.items():
+            if firing is None:
+                yield Statement(_UNMARK, [name])
+            else:
+                yield Statement(_MARK, [name, firing.due_us, bytearray(firing.plan)])
 
     def kept(self) -> None:
         """The batch is on disk."""
@@ -118,7 +141,7 @@ class BatchWriter:
         terms_id = 0
         queue_value = bytearray()
         for (job_id, queue, key, payload, terms, state, created_us, due_us, attempts, failures, losses, parents,
-             extras, ready_us, started_us, holder) in rows:  # fmt: skip
+             extras, ready_us, started_us, holder, worker, tries) in rows:  # fmt: skip
             if terms is not terms_before:
                 terms_before = terms
                 yield from self._bring(terms)
@@ -128,10 +151,11 @@ class BatchWriter:
                 queue_value = bytearray(queue)
             line = (job_id, queue_value, bytearray(key), bytearray(payload), terms_id, state, created_us,
                     attempts, started_us)  # fmt: skip
-            if parents or extras or holder or due_us or failures or losses or ready_us:
+            if parents or extras or holder or due_us or failures or losses or ready_us or worker or tries:
                 packed = pack(extras)
                 full += line
-                full += (due_us, failures, losses, ready_us, bytearray(holder), pack(parents), packed)
+                full += (due_us, failures, losses, ready_us, bytearray(holder), bytearray(worker),
+                         pack(parents), packed, pack(tries))  # fmt: skip
                 full_bytes += len(payload) + len(packed)
                 if len(full) >= self._jobs_full.values_max or full_bytes >= CHUNK_BYTES_MAX:
                     yield from self._jobs_full.statements(full, full_bytes)
@@ -154,16 +178,25 @@ class BatchWriter:
         terms_before = None
         terms_id = 0
         for (job_id, terms, state, due_us, attempts, failures, losses, parents, extras, ready_us, started_us,
-             holder) in rows:  # fmt: skip
+             holder, worker, tries) in rows:  # fmt: skip
             if terms is not terms_before:
                 terms_before = terms
                 yield from self._bring(terms)
                 terms_id = self._ids[terms.as_tuple()]
-            line = (job_id, terms_id, state, attempts, ready_us, started_us, bytearray(holder))
-            if parents or extras or due_us or failures or losses:
+            line = (
+                job_id,
+                terms_id,
+                state,
+                attempts,
+                ready_us,
+                started_us,
+                bytearray(holder),
+                bytearray(worker),
+            )
+            if parents or extras or due_us or failures or losses or tries:
                 packed = pack(extras)
                 full += line
-                full += (due_us, failures, losses, pack(parents), packed)
+                full += (due_us, failures, losses, pack(parents), packed, pack(tries))
                 full_bytes += len(packed)
                 if len(full) >= self._updates_full.values_max or full_bytes >= CHUNK_BYTES_MAX:
                     yield from self._updates_full.statements(full, full_bytes)
@@ -183,11 +216,13 @@ class BatchWriter:
         full: list[Value] = []
         plain_bytes = full_bytes = 0
         result_bytes_max = self._result_bytes_max
+        section = common = self._sections.common
+        plain_rows = len(rows)
         terms_before = queue_before = worker_before = None
         terms_id = 0
         queue_value = worker_value = bytearray()
         for (job_id, queue, key, state, code, result, worker, created_us, started_us, ended_us, attempts,
-             losses, terms, payload, extras, ready_us) in rows:  # fmt: skip
+             losses, terms, payload, extras, ready_us, tries) in rows:  # fmt: skip
             if terms is not terms_before:
                 terms_before = terms
                 yield from self._bring(terms)
@@ -195,16 +230,23 @@ class BatchWriter:
             if queue is not queue_before:
                 queue_before = queue
                 queue_value = bytearray(queue)
+                section = self._sections.ruled.get(queue, common)
             if worker is not worker_before:
                 worker_before = worker
                 worker_value = bytearray(worker)
             kept = bytearray(result[:result_bytes_max])
             line = (job_id, queue_value, bytearray(key), state, kept, worker_value, created_us, ready_us,
                     started_us, ended_us, attempts, terms_id)  # fmt: skip
-            if payload or extras or code or losses:
+            if payload or extras or code or losses or tries or state == FAILED or section is not common:
                 packed = pack(extras)
+                plain_rows -= 1
+                shelf = section.dead if state == FAILED else section.others
+                shelf.lines += 1
+                if section is not common:
+                    shelf.bytes += len(key) + len(kept) + len(payload) + len(packed)
+                    self.touched.add(section)
                 full += line
-                full += (code, losses, bytearray(payload), packed)
+                full += (code, losses, shelf.number, bytearray(payload), packed, pack(tries))
                 full_bytes += len(kept) + len(payload) + len(packed)
                 if len(full) >= self._ends_full.values_max or full_bytes >= CHUNK_BYTES_MAX:
                     yield from self._ends_full.statements(full, full_bytes)
@@ -215,6 +257,7 @@ class BatchWriter:
                 if len(plain) >= self._ends.values_max or plain_bytes >= CHUNK_BYTES_MAX:
                     yield from self._ends.statements(plain, plain_bytes)
                     plain, plain_bytes = [], 0
+        common.others.lines += plain_rows
         if plain:
             yield from self._ends.statements(plain, plain_bytes)
         if full:

@@ -1,0 +1,92 @@
+"""Jobs of a file handed in at a Gearman door.
+
+The law: what the protocol cannot carry is told before anything is sent; what was sent is sent in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.core.jobs import HIGH, LOW, NORMAL
+from hiringhall.dialects.gearman.session import data_key
+from hiringhall.peers.gearman import AsyncClient, GearmanError
+from hiringhall.server import HallError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hiringhall.core.jobs import JobSpec
+    from hiringhall.peers.gearman.client import Priority
+    from hiringhall.records.joblines import WrittenJob
+
+UNDER_WAY_MAX: Final = 200
+"""Jobs that were sent and not yet acknowledged."""
+_SECOND_US: Final = 1_000_000
+_PRIORITIES: Final[dict[int, Priority]] = {HIGH: "high", NORMAL: "normal", LOW: "low"}
+
+
+def carry_problems(jobs: Iterable[WrittenJob]) -> list[tuple[int, str]]:
+    """What a submit of Gearman's has no place for, by line."""
+    now_us = time.time_ns() // 1000
+    return [
+        (job.line, f"a Gearman door cannot take {what}; import it into a hall that is not running")
+        for job in jobs
+        for what in _uncarried(job.spec, now_us)
+    ]
+
+
+async def send_jobs(jobs: Iterable[WrittenJob], address: str) -> None:
+    """Submit all; raises HallError at the first that is not taken in."""
+    taken = 0
+    under_way: deque[tuple[int, asyncio.Task[None]]] = deque()
+    try:
+        async with AsyncClient(address) as client:
+            await client.echo(b"")  # From here on there is a connection, and jobs leave in their order.
+            try:
+                for job in jobs:
+                    if len(under_way) >= UNDER_WAY_MAX:
+                        await under_way[0][1]
+                        under_way.popleft()
+                        taken += 1
+                    under_way.append((job.line, asyncio.create_task(_submit(client, job.spec))))
+                while under_way:
+                    await under_way[0][1]
+                    under_way.popleft()
+                    taken += 1
+            except GearmanError:
+                ends = await asyncio.gather(*(task for _, task in under_way), return_exceptions=True)
+                taken += ends.count(None)
+                raise
+    except GearmanError as error:
+        where = f"line {under_way[0][0]}: " if under_way else ""
+        raise HallError(f"{where}{error}; {taken} jobs were taken in before that") from error
+
+
+async def _submit(client: AsyncClient, spec: JobSpec) -> None:
+    unique = b"-" if spec.key and spec.key == data_key(spec.payload) else spec.key
+    if spec.due_us > time.time_ns() // 1000:
+        epoch_s = -(-spec.due_us // _SECOND_US)
+        await client.submit_at(spec.queue, spec.payload, epoch_s=epoch_s, unique=unique)
+    else:
+        priority = _PRIORITIES[spec.terms.priority]
+        await client.submit_background(spec.queue, spec.payload, unique=unique, priority=priority)
+
+
+def _uncarried(spec: JobSpec, now_us: int) -> list[str]:
+    found: list[str] = []
+    if spec.parents:
+        found.append("parents")
+    if spec.extras:
+        found.append("extras")
+    if spec.due_us > now_us and spec.terms.priority != NORMAL:
+        found.append("a priority together with a due time")
+    if b"\0" in spec.queue:
+        found.append("a queue with a NUL in its name")
+    if b"\0" in spec.key and spec.key != data_key(spec.payload):
+        found.append("a key with a NUL in it")
+    if spec.key == b"-":
+        found.append('the key "-", which means another thing there')
+    return found

@@ -1,0 +1,260 @@
+"""`hall export` and `hall import`: the unfinished jobs of one hall, for another.
+
+The law: a file is checked as a whole before any of it is taken in. What was taken in before some trouble
+stays: jobs with a key are joined, not doubled, when the file is imported again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from contextlib import contextmanager
+from operator import itemgetter
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from hiringhall.cli.doorway import carry_problems, send_jobs
+from hiringhall.cli.history import STDOUT, open_folder
+from hiringhall.cli.progress import watched
+from hiringhall.cli.reporting import TROUBLE, complain, say
+from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
+from hiringhall.config.quantities import Address
+from hiringhall.config.sources import ConfigError
+from hiringhall.core.changes import Batch
+from hiringhall.core.errors import Refusal
+from hiringhall.core.jobs import DONE
+from hiringhall.core.leasing import OUTSIDE
+from hiringhall.engine.recovery import open_scheduler
+from hiringhall.records.joblines import read_jobs, write_job
+from hiringhall.records.writing import whole_file
+from hiringhall.server import DATABASE, HallError
+from hiringhall.storage.contract import StoreError
+from hiringhall.storage.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hiringhall.config.schema import Config
+    from hiringhall.core.scheduler import Scheduler
+    from hiringhall.records import History
+    from hiringhall.records.joblines import WrittenJob
+
+PROBLEMS_MAX: Final = 100
+"""Problems of one file that are told; further ones are counted."""
+COMMIT_ROWS_MAX: Final = 5000
+COMMIT_BYTES_MAX: Final = 32 << 20
+"""A commit takes so many jobs, or so many bytes of payload and a job more."""
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Say what was done as one line of JSON, for programs.")]
+
+
+def export_jobs(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE|-", show_default=False, help="Where to; without it, to stdout.")
+    ] = STDOUT,
+    config: ConfigFlag = None,
+    data: DataFlag = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Write the unfinished durable jobs down, one JSON object a line, to a file or to stdout.
+
+    Works beside a running hall and without one, also on what a hall that died has left. Changes nothing.
+    """
+    folder = Path(load_settings(config, data).config.hall.data)
+    with open_folder(folder) as history:
+        if file == STDOUT:
+            count = _write_jobs(history, sys.stdout.buffer)
+        else:
+            with _writing(file) as out:
+                count = _write_jobs(history, out)
+    report = json.dumps({"exported": count}) if as_json else f"{_jobs(count)} exported from {folder}"
+    if file == STDOUT:
+        complain(report)
+    else:
+        say(f"{report}\n")
+    return 0
+
+
+def import_jobs(
+    file: Annotated[Path, typer.Argument(metavar="FILE|-", help="What hall export wrote; - is stdin.")],
+    config: ConfigFlag = None,
+    data: DataFlag = None,
+    door: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Hand them in at this Gearman door of a running hall."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Take in the jobs of a file: into the data folder of a hall that is not running, or at a hall's door.
+
+    Nothing is taken in when anything is wrong with the file. A job whose queue and key a live job has is there
+    already. At a door jobs get that door's terms, and such as wait for parents cannot go in.
+    """
+    if door is not None and data is not None:
+        raise ConfigError(["--door: with it the jobs go to a running hall, and --data is of no use"])
+    address = None if door is None else _address(door)
+    settings = load_settings(config, data).config
+    with _reading(file) as source:
+        jobs, problems = read_jobs(source)
+    if not problems and address is not None:
+        problems = carry_problems(jobs)
+    if problems:
+        return _refuse(file, problems)
+    if address is not None:
+        asyncio.run(send_jobs(watched(jobs, "jobs", len(jobs)), address))
+        say(_told({"sent": len(jobs), "door": address}, f"{_jobs(len(jobs))} sent to {address}", as_json))
+        return 0
+    return _import_offline(file, jobs, settings, as_json=as_json)
+
+
+def _write_jobs(history: History, out: IO[bytes]) -> int:
+    """Gives the number of jobs."""
+    (live, _) = history.count()
+    written: set[int] = set()
+    awaited: dict[int, int] = {}
+    outside = 0
+    for row in watched(history.unfinished(), "jobs", live):
+        if row.holder == OUTSIDE:
+            outside += 1
+            continue
+        out.write(write_job(row))
+        written.add(row.id)
+        awaited.update((parent, row.id) for parent in row.parents if isinstance(parent, int))
+    out.flush()
+    if outside:
+        complain(f"hall: {_jobs(outside)} left out that somebody does outside the hall, and only reports")
+    for parent, child in awaited.items():
+        if parent not in written:
+            complain(f"hall: job {child} waits for job {parent}, which is not among them: it is not durable")
+    return len(written)
+
+
+def _import_offline(file: Path, jobs: list[WrittenJob], settings: Config, *, as_json: bool) -> int:
+    if settings.hall.storage != "sqlite":
+        raise HallError("hall.storage is memory: there is no data folder to import into; use --door")
+    folder = Path(settings.hall.data)
+    now_us = time.time_ns() // 1000
+    store = SqliteStore(
+        folder.absolute() / DATABASE, settings.history.retention(), lambda text: complain(f"hall: {text}")
+    )
+    scheduler = open_scheduler(store, settings.limits.limits(), now_us)
+    try:
+        problems = _submit(jobs, scheduler)
+        if problems:
+            return _refuse(file, problems)
+        scheduler.settle()
+        batch = scheduler.seal()
+        _commit(batch, store, now_us)
+    finally:
+        store.close()
+    new, joined = scheduler.counters.submitted, scheduler.counters.joined
+    failed = len([job for job in batch.ended if job.state > DONE and not job.stored])
+    words = f"{_jobs(new)} imported into {folder}"
+    if joined:
+        words += f", {joined} {'was' if joined == 1 else 'were'} already there"
+    if failed:
+        words += f"; {failed} failed at once with a parent that had failed"
+    facts = {"imported": new, "already_there": joined, "failed": failed, "data": str(folder)}
+    say(_told(facts, words, as_json))
+    return 0
+
+
+def _submit(jobs: list[WrittenJob], scheduler: Scheduler) -> list[tuple[int, str]]:
+    """Have the core take them all, parents first. Nothing of it is on disk yet."""
+    problems: list[tuple[int, str]] = []
+    new_ids: dict[int, int] = {}
+    for job in watched(jobs, "checked", len(jobs)):
+        spec = job.spec
+        numbers = [parent for parent in spec.parents if isinstance(parent, int)]
+        if any(number not in new_ids for number in numbers):
+            continue  # That parent was refused, as is told of its own line.
+        spec.parents = tuple([new_ids[ref] if isinstance(ref, int) else ref for ref in spec.parents])
+        try:
+            taken = scheduler.submit(spec, None)
+        except Refusal as refusal:
+            problems.append((job.line, refusal.text))
+            continue
+        if job.id is not None:
+            new_ids[job.id] = taken.id
+    return problems
+
+
+def _commit(batch: Batch, store: SqliteStore, now_us: int) -> None:
+    stored = 0
+    try:
+        for part in _parts(batch):
+            store.commit(part, now_us)
+            stored += len(part.inserts)
+    except StoreError as error:
+        raise HallError(
+            f"{error}; {stored} of {_jobs(len(batch.inserts))} were imported before that"
+        ) from error
+
+
+def _parts(batch: Batch) -> Iterator[Batch]:
+    """The same changes in several transactions; parents come before their children, as they do in the batch."""
+    part = Batch()
+    part.updates, part.deletes, part.ends = batch.updates, batch.deletes, batch.ends
+    part.revived = batch.revived
+    weight = 0
+    for row in watched(batch.inserts, "stored", len(batch.inserts)):
+        part.inserts.append(row)
+        weight += len(row.payload)
+        if len(part.inserts) >= COMMIT_ROWS_MAX or weight >= COMMIT_BYTES_MAX:
+            yield part
+            part = Batch()
+            weight = 0
+    if not part.empty:
+        yield part
+
+
+def _refuse(file: Path, problems: list[tuple[int, str]]) -> int:
+    for line, text in sorted(problems, key=itemgetter(0))[:PROBLEMS_MAX]:
+        complain(f"hall: {file}: line {line}: {text}")
+    if len(problems) > PROBLEMS_MAX:
+        complain(f"hall: {file}: {len(problems) - PROBLEMS_MAX} problems more")
+    complain(f"hall: {file}: nothing was imported")
+    return TROUBLE
+
+
+def _told(facts: dict[str, object], words: str, as_json: bool) -> str:
+    return (json.dumps(facts) if as_json else words) + "\n"
+
+
+def _jobs(count: int) -> str:
+    return f"{count} job" if count == 1 else f"{count} jobs"
+
+
+def _address(written: str) -> Address:
+    try:
+        address = Address.parse(written)
+    except ValueError:
+        raise ConfigError([f'--door: "{written}" is not allowed; it takes {Address.allowed}']) from None
+    if address.port == 0:
+        raise ConfigError([f'--door: "{written}" has no port; say that of the hall\'s Gearman door'])
+    return address
+
+
+@contextmanager
+def _reading(file: Path) -> Iterator[IO[bytes]]:
+    if file == STDOUT:
+        yield sys.stdin.buffer
+        return
+    try:
+        with file.open("rb") as source:
+            yield source
+    except OSError as error:
+        raise HallError(f"{file} cannot be read: {error.strerror or error}") from error
+
+
+@contextmanager
+def _writing(file: Path) -> Iterator[IO[bytes]]:
+    try:
+        with whole_file(file) as out:
+            yield out
+    except OSError as error:
+        raise HallError(f"{file} cannot be written: {error.strerror or error}") from error

@@ -1,0 +1,31 @@
+"""A bar on stderr for what takes a while, where somebody looks at it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+Item = TypeVar("Item")
+
+STEP: Final = 256
+"""Items between two looks at the bar."""
+
+
+def watched(items: Iterable[Item], words: str, total: int | None = None) -> Iterator[Item]:
+    """The same items, one by one, with a bar that follows them if stderr is a terminal."""
+    if not sys.stderr.isatty():
+        yield from items
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(words, total=total)
+        for count, item in enumerate(items, 1):
+            yield item
+            if count % STEP == 0:
+                bar.update(task, completed=count)

@@ -1,0 +1,330 @@
+"""Taking jobs in: new ones, joined ones, dead letters, tasks that run elsewhere, and what schedules bring.
+
+The law: a verb checks all that it has to refuse before it changes anything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.core.errors import (
+    BAD_REQUEST,
+    CLOSING,
+    HALL_FULL,
+    QUEUE_FULL,
+    STORE_DOWN,
+    TOO_LARGE,
+    WRONG_STATE,
+    Refusal,
+)
+from hiringhall.core.graph import name_of
+from hiringhall.core.jobs import (
+    DELAYED,
+    DONE,
+    FAIL_WITH_PARENT,
+    FAILED,
+    HELD,
+    HOLD,
+    LEASED,
+    PARENT_FAILED,
+    QUEUED,
+    RUN_ANYWAY,
+    STATE_NAMES,
+    SUCCESS,
+    Job,
+    Lease,
+    Terms,
+)
+from hiringhall.core.leasing import OUTSIDE, Leasing
+
+if TYPE_CHECKING:
+    from hiringhall.core.changes import Firing
+    from hiringhall.core.jobs import JobSpec, ParentRef
+    from hiringhall.core.peer import Peer
+    from hiringhall.core.queues import Queue
+
+REPORTED: Final = "reported"
+"""The mark, among a job's extras, of a task of which the hall is only told."""
+
+
+class Submitting(Leasing):
+    """The submitting verbs."""
+
+    def submit(self, spec: JobSpec, watcher: Peer | None) -> Job:
+        """Take a job in, or join a live one with the same queue and key."""
+        limits = self.limits
+        if watcher is None and not spec.terms.detached:
+            raise Refusal(BAD_REQUEST, "a job that nobody watches must be detached")
+        if len(spec.payload) > limits.payload_bytes_max:
+            raise Refusal(TOO_LARGE, f"a payload may have {limits.payload_bytes_max} bytes (payload_bytes_max)")
+        if spec.terms.durable:
+            if self.store_trouble:
+                raise Refusal(STORE_DOWN, self.store_trouble)
+        elif self.closing:
+            raise Refusal(CLOSING, "the hall is closing; submit to another one, or in the background")
+        queue = self.queues.get(spec.queue)
+        if queue is None:
+            queue = self.queue(spec.queue)
+        key = spec.key
+        if key:
+            if len(key) > limits.key_bytes_max:
+                raise Refusal(TOO_LARGE, f"a key may have {limits.key_bytes_max} bytes (key_bytes_max)")
+            job = self.keys.find(queue, key)
+            if job is not None:
+                self._join(job, spec, watcher)
+                return job
+        if len(self.jobs) >= limits.jobs_max:
+            raise Refusal(HALL_FULL, f"the hall holds {limits.jobs_max} jobs (jobs_max)")
+        maximum = queue.maxima[spec.terms.priority]
+        if 0 <= maximum <= queue.live:
+            raise Refusal(QUEUE_FULL, f"the queue holds {maximum} jobs, as many as maxqueue allows")
+        parents: list[Job | ParentRef] | None = None
+        if spec.parents:
+            name = (queue.name, key) if key else None
+            parents = self._resolve(spec.parents, name, spec.terms)
+            if name is not None:
+                waiting = self.graph.expected.get(name)
+                self.graph.refuse_cycle(waiting, _live(parents), limits.graph_walk_max)
+
+        job = self._admit(spec, queue, self.now_us)
+        if watcher is not None:
+            self.watch(job, watcher)
+        self.graph.adopt(job)
+        if parents is not None:
+            self._hold(job, parents)
+        if job.parents is not None:
+            job.state = HELD
+            job.due_us = spec.due_us
+        elif spec.due_us > self.now_us:
+            job.state = DELAYED
+            self.timers.arm(job, spec.due_us)
+        else:
+            self._enqueue(job, front=False)
+        if spec.terms.durable:
+            self.ledger.note(job)
+        return job
+
+    def _admit(self, spec: JobSpec, queue: Queue, created_us: int) -> Job:
+        """A new job, known to the hall under its number and its key, and in no state yet."""
+        self._last_id += 1
+        job = Job(self._last_id, queue, spec.key, spec.payload, spec.terms, created_us)
+        job.extras = spec.extras
+        self.jobs[job.id] = job
+        queue.live += 1
+        if spec.key:
+            self.keys.add(job)
+        self.counters.submitted += 1
+        return job
+
+    def report_start(self, spec: JobSpec, who: bytes, started_us: int) -> Job:
+        """A task has begun outside the hall: a durable job that is with a resident from its first moment."""
+        terms = spec.terms
+        if not spec.key or not terms.durable or terms.lease_us or terms.run_us:
+            raise Refusal(BAD_REQUEST, "a task that is reported has a key, is durable, and has no timeout")
+        if len(spec.key) > self.limits.key_bytes_max:
+            raise Refusal(TOO_LARGE, f"a key may have {self.limits.key_bytes_max} bytes (key_bytes_max)")
+        if self.store_trouble:
+            raise Refusal(STORE_DOWN, self.store_trouble)
+        if len(self.jobs) >= self.limits.jobs_max:
+            raise Refusal(HALL_FULL, f"the hall holds {self.limits.jobs_max} jobs (jobs_max)")
+        queue = self.queue(spec.queue)
+        if self.keys.find(queue, spec.key) is not None:
+            raise Refusal(WRONG_STATE, "a job with this queue and key is under way already")
+        worker = self._reside(spec.queue, OUTSIDE)
+        if not 0 < started_us < self.now_us:
+            started_us = self.now_us
+        job = self._admit(spec, queue, started_us)
+        job.state = LEASED
+        job.attempts = 1
+        job.started_us = started_us
+        job.worker_name = who
+        job.extras = {**(spec.extras or {}), REPORTED: b""}
+        self._attach_lease(job, worker, 0)
+        self.graph.adopt(job)
+        self.ledger.note(job)
+        return job
+
+    def report_end(self, job: Job, ended_us: int, code: int, result: bytes) -> None:
+        """A task whose start was reported has ended, outside the hall."""
+        lease = job.lease
+        if lease is None or lease.worker.resident is None or lease.worker.name != OUTSIDE:
+            raise Refusal(WRONG_STATE, "a worker of the hall has this job, or will have it")
+        if not job.started_us <= ended_us < self.now_us:
+            ended_us = self.now_us
+        self._end(job, DONE if code == SUCCESS else FAILED, code, result, ended_us)
+
+    def fire(self, name: str, firing: Firing, spec: JobSpec) -> Job:
+        """A schedule's time has come: its job, and that it has fired, are stored together or not at all."""
+        job = self.submit(spec, None)
+        self.mark(name, firing)
+        return job
+
+    def mark(self, name: str, firing: Firing | None) -> None:
+        """A schedule has come this far without a job, or is forgotten."""
+        if firing is None:
+            self.firings.pop(name, None)
+        else:
+            self.firings[name] = firing
+        self.ledger.note_fired(name, firing)
+
+    def _join(self, job: Job, spec: JobSpec, watcher: Peer | None) -> None:
+        if watcher is not None:
+            self.watch(job, watcher)
+        terms = spec.terms
+        if (
+            (terms.durable and not job.terms.durable)
+            or (terms.detached and not job.terms.detached)
+            or (terms.logged and not job.terms.logged)
+        ):
+            if not job.terms.durable and terms.durable:
+                job.before = job.terms
+            job.terms = terms_with(
+                job.terms,
+                durable=job.terms.durable or terms.durable,
+                detached=job.terms.detached or terms.detached,
+                logged=job.terms.logged or terms.logged,
+            )
+            if job.terms.durable:
+                self.ledger.note(job)
+        self.counters.joined += 1
+
+    def retry(self, job: Job) -> None:
+        """Give a dead letter another life, with its counts at nought."""
+        if job.state != FAILED or not job.terms.durable or self.archive.find(job.id) is not job:
+            raise Refusal(WRONG_STATE, "only a durable job that failed, and is still kept, can be retried")
+        if job.extras is not None and REPORTED in job.extras:
+            raise Refusal(WRONG_STATE, "the task ran outside the hall, and is run again there")
+        if self.store_trouble:
+            raise Refusal(STORE_DOWN, self.store_trouble)
+        if len(self.jobs) >= self.limits.jobs_max:
+            raise Refusal(HALL_FULL, f"the hall holds {self.limits.jobs_max} jobs (jobs_max)")
+        queue = self.queue(job.queue.name)
+        if job.key and self.keys.find(queue, job.key) is not None:
+            raise Refusal(WRONG_STATE, "another job with its key is live; that one stands for it")
+        self.archive.discard(job)
+        if job.started_us and job.code != PARENT_FAILED:
+            self._remember_try(job, job.code, job.ended_us)
+        if job.queue is not queue:
+            job.in_lane = False
+        job.failures = job.losses = job.ended_us = 0
+        job.code = SUCCESS
+        job.result = b""
+        if not job.terms.detached:
+            job.terms = terms_with(job.terms, durable=True, detached=True, logged=job.terms.logged)
+        self.jobs[job.id] = job
+        job.queue = queue
+        queue.live += 1
+        if job.key:
+            self.keys.add(job)
+        self._move(job, QUEUED)
+        self._enqueue(job, front=False)
+        self.graph.adopt(job)
+        self.ledger.note(job)
+
+    def depend(self, job: Job, parents: tuple[ParentRef, ...]) -> None:
+        """A job that no worker has yet waits for further parents; one that a worker has may be told of parents
+        that are met.
+        """
+        self._wait_for(job, self.check_depend(job, parents))
+
+    def check_depend(self, job: Job, parents: tuple[ParentRef, ...]) -> list[Job | ParentRef]:
+        """What `depend` would have the job wait for. Changes nothing."""
+        further = self.check_parents(job, parents)
+        if job.state >= DONE or (further and job.state == LEASED):
+            raise Refusal(WRONG_STATE, f"it is {STATE_NAMES[job.state]} already, and waits for nothing more")
+        return further
+
+    def defer(self, lease: Lease, parents: tuple[ParentRef, ...]) -> None:
+        """Given back, nobody's fault: the job is ready again once these parents are met."""
+        self._check_live(lease)
+        job = lease.job
+        further = self.check_parents(job, parents)
+        self.release(lease)
+        if job.state == QUEUED:
+            self._wait_for(job, further)
+
+    def check_parents(self, job: Job, parents: tuple[ParentRef, ...]) -> list[Job | ParentRef]:
+        """Which of these parents a job that exists would have to wait for. Changes nothing."""
+        if job.terms.durable and self.store_trouble:
+            raise Refusal(STORE_DOWN, self.store_trouble)
+        name = (job.queue.name, job.key) if job.key else None
+        known = len(job.parents) if job.parents is not None else 0
+        found = self._resolve(parents, name, job.terms, known)
+        self.graph.refuse_cycle({job.id: job}, _live(found), self.limits.graph_walk_max)
+        return found
+
+    def _wait_for(self, job: Job, parents: list[Job | ParentRef]) -> None:
+        self._hold(job, parents)
+        if job.parents is None:
+            return
+        before = job.state
+        if before != HELD:
+            self._move(job, HELD)
+            job.ready_us = 0
+            if before == QUEUED:
+                job.queue.drop(job)
+                self.timers.disarm(job)
+        self._note(job)
+
+    def _resolve(
+        self, refs: tuple[ParentRef, ...], name: ParentRef | None, terms: Terms, known: int = 0
+    ) -> list[Job | ParentRef]:
+        """The parents still to wait for: jobs that are known, or names. Changes nothing."""
+        limits = self.limits
+        if known + len(refs) > limits.parents_max:
+            raise Refusal(TOO_LARGE, f"a job may have {limits.parents_max} parents (parents_max)")
+        found: list[Job | ParentRef] = []
+        for ref in refs:
+            if isinstance(ref, int):
+                job = self.jobs.get(ref) or self.archive.find(ref)
+                if job is None:
+                    raise Refusal(BAD_REQUEST, f"no job {ref} is known that could be a parent")
+            else:
+                if ref == name:
+                    raise Refusal(BAD_REQUEST, "a job cannot be its own parent")
+                job = self.find_key(ref[0], ref[1]) or self.archive.find_key(ref[0], ref[1])
+            if job is not None and job.state > DONE and terms.on_parent_failure == HOLD and job.key:
+                # It waits for whoever has the failed parent's name.
+                if (job.queue.name, job.key) == name:
+                    raise Refusal(BAD_REQUEST, "a job cannot wait for its own name")
+                job = self.find_key(job.queue.name, job.key) or job
+            if job is None:
+                found.append(ref)
+            elif job.state < DONE or (job.state > DONE and terms.on_parent_failure != RUN_ANYWAY):
+                found.append(job)
+        return found
+
+    def _hold(self, job: Job, parents: list[Job | ParentRef]) -> None:
+        policy = job.terms.on_parent_failure
+        for parent in parents:
+            if not isinstance(parent, Job):
+                self.graph.expect(job, parent)
+            elif parent.state < DONE:
+                self.graph.link(job, parent)
+            elif policy == HOLD:
+                self.graph.expect(job, name_of(parent))
+            elif policy == FAIL_WITH_PARENT:
+                self.graph.link(job, parent)
+                self._doomed.append(job)
+
+
+def _live(parents: list[Job | ParentRef]) -> list[Job]:
+    return [parent for parent in parents if isinstance(parent, Job)]
+
+
+def terms_with(terms: Terms, *, durable: bool, detached: bool, logged: bool) -> Terms:
+    """The same terms for a job that another submit made durable, or that the store could not take."""
+    return Terms(
+        priority=terms.priority,
+        durable=durable,
+        detached=detached,
+        failures_max=terms.failures_max,
+        backoff_us=terms.backoff_us,
+        backoff_max_us=terms.backoff_max_us,
+        losses_max=terms.losses_max,
+        lease_us=terms.lease_us,
+        run_us=terms.run_us,
+        on_parent_failure=terms.on_parent_failure,
+        expire_us=terms.expire_us,
+        logged=logged,
+    )

@@ -1,0 +1,110 @@
+"""The server's side of the packets: how a job stands, how it ended, and the one error, as bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.core.errors import (
+    BAD_REQUEST,
+    CLOSING,
+    CYCLE,
+    HALL_FULL,
+    QUEUE_FULL,
+    STALE_LEASE,
+    STORE_DOWN,
+    TOO_LARGE,
+    UNKNOWN_JOB,
+    WRONG_STATE,
+)
+from hiringhall.core.jobs import CANCELLED, DONE, SUCCESS
+from hiringhall.core.limits import SECOND_US
+from hiringhall.core.timers import NEVER
+from hiringhall.dialects.gearman_draft import wire
+
+if TYPE_CHECKING:
+    from hiringhall.core.errors import Refusal
+    from hiringhall.core.jobs import Job
+
+CANCELLED_CODE: Final = 130
+"""The result code of a job that was called off; its data is the reason."""
+CODE_MAX: Final = 255
+INCOMPLETE: Final = wire.pack_job_complete_res(wire.INCOMPLETE, SUCCESS)
+
+_REFUSAL_CODES: Final = {
+    UNKNOWN_JOB: wire.UNKNOWN_HANDLE,
+    STALE_LEASE: wire.NO_TASK,
+    QUEUE_FULL: wire.FULL,
+    HALL_FULL: wire.FULL,
+    STORE_DOWN: wire.STORE_DOWN,
+    TOO_LARGE: wire.TOO_LARGE,
+    BAD_REQUEST: wire.BAD_REQUEST,
+    CYCLE: wire.BAD_REQUEST,
+    WRONG_STATE: wire.BUSY,
+    CLOSING: wire.CLOSING,
+}
+"""The core's words as the error codes of this dialect."""
+
+_BODIES: Final = {
+    wire.JOB_CREATE_REQ: "name NUL key NUL, a byte of flags, a byte for the type, args",
+    wire.JOB_STATUS_ANNOUNCE: "numerator, denominator and seconds left, of 4 bytes each",
+    wire.JOB_COMPLETE_ANNOUNCE: "a byte for the result code, data",
+    wire.TASK_START: "name NUL key NUL, 8 bytes for the time in microseconds",
+    wire.TASK_RESULT: "name NUL key NUL, 8 bytes for the time in microseconds, a byte for the code, data",
+}
+
+
+def refused(refusal: Refusal) -> bytes:
+    """The core's "no"."""
+    return wire.pack_error(_REFUSAL_CODES.get(refusal.reason, wire.BAD_REQUEST), refusal.text)
+
+
+def misshapen(packet_type: int) -> bytes:
+    """The body is not what the packet's type asks for."""
+    body = _BODIES.get(packet_type, "nothing")
+    return wire.pack_error(wire.BAD_BODY, f"the body of {wire.NAMES[packet_type]} is: {body}")
+
+
+def unexpected(packet_type: int) -> bytes:
+    """A type that is none, or that only a server sends."""
+    name = wire.NAMES.get(packet_type)
+    if name is None:
+        return wire.pack_error(wire.UNKNOWN_TYPE, f"there is no packet of type 0x{packet_type:02X}")
+    return wire.pack_error(wire.SERVER_ONLY, f"a server sends {name}, it does not take it")
+
+
+def status(job: Job, now_us: int) -> bytes:
+    """How far a job is, or was; one that is done is complete, whatever its worker said last."""
+    numerator = _word(job.numerator)
+    denominator = _word(job.denominator)
+    if job.state == DONE:
+        numerator = denominator = denominator or 1
+    return wire.pack_job_status_res(numerator, denominator, _remaining_s(job, now_us))
+
+
+def _remaining_s(job: Job, now_us: int) -> int:
+    """What its worker expects, in whole seconds begun; 0: nobody knows (any more)."""
+    lease = job.lease
+    if lease is None or lease.expected_us == NEVER:
+        return 0
+    return _word((lease.expected_us - now_us + SECOND_US - 1) // SECOND_US)
+
+
+def logged_status(state: int) -> bytes:
+    """How far a job of the history got: that it is done is all that is known."""
+    return wire.pack_job_status_res(1, 1) if state == DONE else wire.pack_job_status_res(0, 0)
+
+
+def end(state: int, code: int, created_us: int, ended_us: int) -> bytes:
+    """How a job ended, without its result: the seconds that it took, at least one, and its code."""
+    elapsed_s = min(max((ended_us - created_us) // SECOND_US, 1), wire.WORD_MAX - 1)
+    if state == DONE:
+        code = SUCCESS
+    elif state == CANCELLED:
+        code = CANCELLED_CODE
+    else:
+        code = min(max(code, 1), CODE_MAX)
+    return wire.complete_before(elapsed_s, code)
+
+
+def _word(number: int) -> int:
+    return min(max(number, 0), wire.WORD_MAX)

@@ -1,0 +1,391 @@
+"""One connection of the draft's protocol: an application, a worker, or both at once.
+
+The law: whatever arrives, however it is cut up, `receive` never raises; each request has one answer, in the
+order of the requests, even if an answer has to be looked up; after a mistake the stream goes on unless its
+packets can no longer be told apart.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.core.errors import STALE_LEASE, Refusal
+from hiringhall.core.floor import EPOCH_SHIFT
+from hiringhall.core.jobs import STATE_NAMES, SUCCESS, JobSpec
+from hiringhall.core.limits import SECOND_US
+from hiringhall.dialects.gearman_draft import replies, wire
+from hiringhall.dialects.gearman_draft.door import DraftDoor, DraftOptions
+from hiringhall.dialects.session import Session
+
+if TYPE_CHECKING:
+    from hiringhall.core.changes import EndRow
+    from hiringhall.core.jobs import Job, Lease
+    from hiringhall.core.workers import Worker
+    from hiringhall.dialects.session import Caller
+
+__all__ = ["DraftDoor", "DraftOptions", "DraftSession"]
+
+APART_BYTES_MIN: Final = 16_384
+"""Data at least this long is sent beside its packet's opening, without a copy of its own."""
+HELD_BYTES_MORE: Final = 1 << 20
+"""What may wait behind a look-up, beyond the largest packet; the transport is asked to read no more long
+before."""
+
+
+class DraftSession(Session):
+    """One peer's conversation."""
+
+    def __init__(self, caller: Caller, door: DraftDoor) -> None:
+        super().__init__(caller)
+        self._door = door
+        self._hall = door.hall
+        self._reader = wire.Reader(door.options.packet_bytes_max)
+        self._who = caller.address.encode() or b"draft"
+        """What the history calls this peer as a worker: the draft has no names for them."""
+        self._task = 0
+        """The job handed out last."""
+        self._awaited: Job | None = None
+        """The sync job that the peer waits for: there are no handles to tell two of them apart."""
+        self._held: deque[tuple[int, bytes]] = deque()
+        """Packets that have come and were not taken in: they wait behind a look-up."""
+        self._held_bytes = 0
+        """The length of all that was received and not taken in."""
+        self._asked = 0
+        """The job that is being looked up; 0: none."""
+        self._asked_by = 0
+        """The type of the packet that asks for it."""
+        self._paused = False
+        """The transport was asked to read no more."""
+        self._ending = False
+        """The peer says no more; close when everything is answered."""
+
+    # --- what arrives
+
+    def receive(self, data: bytes) -> None:
+        worker = self.worker
+        if worker is not None:
+            self._hall.beat(worker)
+        self._held_bytes += len(data)
+        self._held.extend(self._reader.feed(data))
+        if not self._asked:
+            self._go_on()
+        elif self._held_bytes > self._door.options.packet_bytes_max + HELD_BYTES_MORE:
+            self._held.clear()
+            self._break_off(wire.FULL, "too much was sent behind a request that is not answered yet")
+            return
+        if self._asked and self._held and self.link is not None:
+            # Again each time: the engine has it read on whenever a commit has returned.
+            self._paused = True
+            self.link.pause()
+
+    def _go_on(self) -> None:
+        """Take in what has come, up to a request whose answer has to be looked up."""
+        held = self._held
+        while held:
+            if self.closing:
+                held.clear()
+                return
+            packet_type, body = held.popleft()
+            self._held_bytes -= wire.HEADER_BYTES + len(body)
+            self._take_in(packet_type, body)
+            if self._asked:
+                return
+        error = self._reader.error
+        if error is not None:
+            self._break_off(error.code, error.text)
+        elif self._ending:
+            super().finish()
+        elif self._paused and self.link is not None:
+            self._paused = False
+            self.link.resume()
+
+    def _break_off(self, code: int, text: str) -> None:
+        self.send(wire.pack_error(code, text))
+        super().finish()
+
+    def finish(self) -> None:
+        """Close once everything that was asked for is answered and sent."""
+        if self._asked and not self.closing:
+            self._ending = True
+        else:
+            super().finish()
+
+    def _take_in(self, packet_type: int, body: bytes) -> None:
+        """The most frequent packets stand first."""
+        if packet_type == wire.JOB_CREATE_REQ:
+            self._create(body)
+        elif packet_type == wire.JOB_ASSIGN_REQ:
+            self._assign(body)
+        elif packet_type == wire.JOB_COMPLETE_ANNOUNCE:
+            self._report_end(body)
+        elif packet_type in (wire.JOB_COMPLETE_REQ, wire.JOB_STATUS_REQ):
+            self._tell(packet_type, body)
+        elif packet_type == wire.WORKER_SLEEP:
+            self._sleep(body)
+        elif packet_type == wire.JOB_STATUS_ANNOUNCE:
+            self._report_progress(body)
+        elif packet_type == wire.WORKER_CONNECT:
+            self._connect(body)
+        elif packet_type == wire.WORKER_DISCONNECT:
+            self._disconnect(body)
+        elif packet_type == wire.TASK_START:
+            self._task_started(body)
+        elif packet_type == wire.TASK_RESULT:
+            self._task_ended(body)
+        elif packet_type != wire.NOOP:
+            self.send(replies.unexpected(packet_type))
+        elif body:
+            self.send(replies.misshapen(packet_type))
+
+    # --- an application's words
+
+    def _create(self, body: bytes) -> None:
+        # resize 00 u7 00 | flags 00 | type 01 | args
+        parsed = wire.parse_job_create_req(body)
+        if parsed is None:
+            self.send(replies.misshapen(wire.JOB_CREATE_REQ))
+            return
+        name, key, flags, job_type, args = parsed
+        if flags >= wire.PRIORITY_FLAGS:
+            text = "the flags are the priority, 0 (normal), 1 (high) or 2 (low), and nothing else"
+            self.send(wire.pack_error(wire.BAD_REQUEST, text))
+            return
+        if job_type >= wire.JOB_TYPES:
+            text = "the type is 0 (sync+wait), 1 (async+handle) or 2 (async+throw-away)"
+            self.send(wire.pack_error(wire.BAD_REQUEST, text))
+            return
+        if job_type == wire.SYNC_WAIT and self._awaited is not None:
+            text = "a connection waits for one sync job at a time, and this one does already"
+            self.send(wire.pack_error(wire.BUSY, text))
+            return
+        spec = JobSpec(name, args, key, self._door.terms(job_type, flags))
+        try:
+            job = self._hall.submit(spec, self if job_type == wire.SYNC_WAIT else None)
+        except Refusal as refusal:
+            self.send(replies.refused(refusal))
+            return
+        if job_type == wire.SYNC_WAIT:
+            self._awaited = job
+            self.send(wire.pack_job_create_res())
+        elif job_type == wire.ASYNC_HANDLE:
+            self.acknowledge(job, wire.pack_job_create_res(self._door.handle(job.id)))
+        else:
+            self.acknowledge(job, wire.pack_job_create_res())
+
+    def _tell(self, packet_type: int, handle: bytes) -> None:
+        """How a job stands, or how it ended: from memory, or from the history."""
+        job_id = self._door.job_id(handle)
+        if not job_id or job_id >> EPOCH_SHIFT > self._hall.epoch:
+            self._deny_handle()
+            return
+        unwritten = self._hall.unwritten(job_id)
+        job = unwritten if unwritten is not None else self._hall.find(job_id)
+        if job is None:
+            self._look_up(packet_type, job_id)
+        elif packet_type == wire.JOB_STATUS_REQ:
+            self.send(replies.status(job, self._hall.now_us))
+        elif unwritten is not None:
+            self._conclude(job)
+        elif not job.ended:
+            self.send(replies.INCOMPLETE)
+        elif job.logged:
+            self._look_up(packet_type, job_id)
+        else:
+            text = f"it is {STATE_NAMES[job.state]}; the result of a job that was only in memory is not kept"
+            self.send(wire.pack_error(wire.NOT_KEPT, text))
+
+    def _look_up(self, packet_type: int, job_id: int) -> None:
+        self._asked = job_id
+        self._asked_by = packet_type
+        self._door.look_up(self, job_id)
+
+    def looked_up(self, job_id: int, line: EndRow | None, trouble: str) -> None:
+        if job_id != self._asked:
+            return
+        self._asked = 0
+        if trouble:
+            self.send(wire.pack_error(wire.STORE_DOWN, trouble))
+        elif line is None:
+            job = self._hall.jobs.get(job_id)
+            if job is None:
+                self._deny_handle()
+            elif self._asked_by == wire.JOB_STATUS_REQ:
+                self.send(replies.status(job, self._hall.now_us))
+            else:
+                # A dead letter that was there when it was asked for, and runs again.
+                self.send(replies.INCOMPLETE)
+        elif self._asked_by == wire.JOB_STATUS_REQ:
+            self.send(replies.logged_status(line.state))
+        else:
+            before = replies.end(line.state, line.code, line.created_us, line.ended_us)
+            self._send_with(wire.JOB_COMPLETE_RES, before, line.result)
+        self._go_on()
+
+    def _deny_handle(self) -> None:
+        text = "no job has this handle: it was never given, or the job ended only in memory, or long ago"
+        self.send(wire.pack_error(wire.UNKNOWN_HANDLE, text))
+
+    # --- a worker's words
+
+    def _as_worker(self) -> Worker:
+        worker = self.worker
+        if worker is None:
+            worker = self._hall.worker(self)
+            worker.name = self._who
+        return worker
+
+    def _connect(self, body: bytes) -> None:
+        # resize 00 thumbgen 00 mail
+        names_max = self._hall.limits.abilities_max
+        names = wire.parse_worker_connect(body, names_max)
+        if names is None:
+            text = f"worker_connect has up to {names_max} names (abilities_max), a NUL between them, none empty"
+            self.send(wire.pack_error(wire.BAD_BODY, text))
+            return
+        worker = self._as_worker()
+        self._hall.cant_do_any(worker)
+        try:
+            for name in names:
+                self._hall.can_do(worker, name)
+        except Refusal as refusal:
+            # All of it or nothing: a worker that can do a part would never hear that the rest is not done.
+            self._hall.cant_do_any(worker)
+            self.send(replies.refused(refusal))
+
+    def _disconnect(self, body: bytes) -> None:
+        worker = self.worker
+        if body:
+            self.send(replies.misshapen(wire.WORKER_DISCONNECT))
+        elif worker is not None:
+            self._hall.retire(worker)
+
+    def _sleep(self, body: bytes) -> None:
+        worker = self._as_worker()
+        if body:
+            self.send(replies.misshapen(wire.WORKER_SLEEP))
+        elif worker.leases:
+            self.send(wire.pack_error(wire.BUSY, "a worker that has a task does not sleep"))
+        else:
+            self._hall.sleep(worker)
+
+    def _assign(self, body: bytes) -> None:
+        worker = self._as_worker()
+        if body:
+            self.send(replies.misshapen(wire.JOB_ASSIGN_REQ))
+            return
+        if worker.leases:
+            self.send(wire.pack_error(wire.BUSY, "a worker has one task at a time, and has it already"))
+            return
+        lease = self._hall.take(worker)
+        if lease is None:
+            self.send(wire.NO_JOB_PACKET)
+            return
+        job = lease.job
+        self._task = job.id
+        self._send_with(wire.JOB_ASSIGN_RES, job.queue.name + b"\0", job.payload)
+
+    def _find_lease(self) -> Lease:
+        worker = self.worker
+        if worker is None:
+            raise Refusal(STALE_LEASE, "this connection is no worker's")
+        return self._hall.find_lease(worker, self._task)
+
+    def _report_progress(self, body: bytes) -> None:
+        # 00 00 00 01 | 00 00 00 64 | 00 00 00 3C: 1/100, a minute to go
+        parsed = wire.parse_job_status(body)
+        if parsed is None:
+            self.send(replies.misshapen(wire.JOB_STATUS_ANNOUNCE))
+            return
+        numerator, denominator, remaining_s = parsed
+        try:
+            self._hall.progress(self._find_lease(), numerator, denominator, remaining_s * SECOND_US)
+        except Refusal as refusal:
+            self.send(replies.refused(refusal))
+
+    def _report_end(self, body: bytes) -> None:
+        # 00 | result
+        parsed = wire.parse_job_complete_announce(body)
+        if parsed is None:
+            self.send(replies.misshapen(wire.JOB_COMPLETE_ANNOUNCE))
+            return
+        code, data = parsed
+        try:
+            lease = self._find_lease()
+            if code == SUCCESS:
+                self._hall.finish(lease, data)
+            else:
+                self._hall.fail(lease, code, data)
+        except Refusal as refusal:
+            self.send(replies.refused(refusal))
+
+    # --- tasks that run outside the hall
+
+    def _task_started(self, body: bytes) -> None:
+        # nightly 00 2026-01-01 00 | 8 bytes: microseconds since 1970
+        parsed = wire.parse_task_start(body)
+        if parsed is None:
+            self.send(replies.misshapen(wire.TASK_START))
+            return
+        name, key, time_us = parsed
+        try:
+            job = self._start_task(name, key, time_us)
+        except Refusal as refusal:
+            self.send(replies.refused(refusal))
+            return
+        self.acknowledge(job, wire.pack_job_create_res(self._door.handle(job.id)))
+
+    def _start_task(self, name: bytes, key: bytes, time_us: int) -> Job:
+        return self._hall.report_start(JobSpec(name, b"", key, self._door.reported), self._who, time_us)
+
+    def _task_ended(self, body: bytes) -> None:
+        # nightly 00 2026-01-01 00 | 8 bytes: microseconds since 1970 | code 00 | result
+        parsed = wire.parse_task_result(body)
+        if parsed is None:
+            self.send(replies.misshapen(wire.TASK_RESULT))
+            return
+        name, key, time_us, code, data = parsed
+        try:
+            job = self._hall.find_key(name, key) or self._start_task(name, key, time_us)
+            self._hall.report_end(job, time_us, code, data)
+        except Refusal as refusal:
+            self.send(replies.refused(refusal))
+            return
+        answer = wire.pack_job_create_res(self._door.handle(job.id))
+        if job.stored:
+            self.pledge(answer)
+        else:
+            self.acknowledge(job, answer)
+
+    # --- notices
+
+    def woken(self) -> None:
+        self.send(wire.NOOP_PACKET)
+
+    def progressed(self, job: Job) -> None:
+        self.send(replies.status(job, self._hall.now_us))
+
+    def ended(self, job: Job) -> None:
+        self._awaited = None
+        self._conclude(job)
+
+    def recalled(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002 (the peer knows no handle yet)
+        return replies.refused(refusal)
+
+    def _conclude(self, job: Job) -> None:
+        before = replies.end(job.state, job.code, job.created_us, job.ended_us)
+        result = job.result
+        opening = wire.opening(wire.JOB_COMPLETE_RES, before, len(result))
+        if len(result) < APART_BYTES_MIN:
+            self.conclude(job, opening + result)
+        else:
+            self.conclude(job, opening)
+            self.send(result)
+
+    def _send_with(self, packet_type: int, before: bytes, data: bytes) -> None:
+        opening = wire.opening(packet_type, before, len(data))
+        if len(data) < APART_BYTES_MIN:
+            self.send(opening + data)
+        else:
+            self.send(opening)
+            self.send(data)

@@ -1,0 +1,41 @@
+"""A job's name on the wire, for the dialects that have one: a prefix and the job's number.
+
+The law: a handle names one job for ever, and only what was written here is read back.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+HANDLE_BYTES_MAX: Final = 63
+_ID_DIGITS_MAX: Final = 20
+ID_MAX: Final = (1 << 63) - 1
+PREFIX_BYTES_MAX: Final = HANDLE_BYTES_MAX - 1 - _ID_DIGITS_MAX
+
+
+class Handles:
+    """The handles of one door: every handle starts with its prefix, a colon follows, then the job's number."""
+
+    __slots__ = ("prefix",)
+
+    def __init__(self, prefix: bytes) -> None:
+        if not 0 < len(prefix) <= PREFIX_BYTES_MAX or b"\0" in prefix or b"\n" in prefix or b" " in prefix:
+            raise ValueError(f"a handle's prefix has 1 to {PREFIX_BYTES_MAX} bytes, no NUL, space or line end")
+        self.prefix = prefix + b":"
+
+    def handle(self, job_id: int) -> bytes:
+        return self.prefix + b"%d" % job_id
+
+    def job_id(self, handle: bytes) -> int:
+        """The job a handle names; 0 when it is not one of ours, to the letter."""
+        prefix = self.prefix
+        digits = handle[len(prefix) :]
+        if (
+            not handle.startswith(prefix)
+            or not digits.isdigit()
+            or len(digits) > _ID_DIGITS_MAX
+            or digits.startswith(b"0")
+        ):
+            return 0
+        number = int(digits)
+        return number if number <= ID_MAX else 0

@@ -1,0 +1,226 @@
+"""A worker's place at one server, for as long as the worker runs, however often the connection is made anew.
+
+              +--- noop ----------------------------------+
+              v                                           |
+    [awake] --job_assign_req--> [asking] --"no, sorry"--> [refused] --worker_sleep--> (until a noop)
+       ^                            |
+       +------ job_assign_res ------+     the task runs; its end is announced
+
+The law: at most one question is open, and a task that was assigned is always answered while its connection
+stands and the server still wants it, stopping or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.dialects.gearman_draft import wire
+from hiringhall.peers.gearman_draft.connection import Connection
+from hiringhall.peers.gearman_draft.conversation import name_of, read_error
+from hiringhall.peers.gearman_draft.errors import ConnectionLost
+
+if TYPE_CHECKING:
+    from hiringhall.peers.gearman_draft.worker import Worker
+
+log = logging.getLogger("hiringhall.peers.gearman_draft")
+
+_RETRY_FIRST_S: Final = 0.1
+
+
+class Task:
+    """A task in the hands of a worker's function. All methods may be called from the function's thread."""
+
+    def __init__(self, station: Station, name: bytes, args: bytes) -> None:
+        self.name = name.decode(errors="surrogateescape")
+        self.args = args
+        self.lost = False
+        """Nobody will take the result: its server is gone, or has taken the task back."""
+        self._station = station
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def server(self) -> str:
+        return self._station.server
+
+    def status(self, numerator: int, denominator: int, remaining_s: float = 0) -> None:
+        """Tell how far it is, and how long it will take from now, if that can be said."""
+        numbers = (numerator, denominator, math.ceil(remaining_s))
+        if not all(0 <= number <= wire.WORD_MAX for number in numbers):
+            raise ValueError(f"each number of a status is 0 to {wire.WORD_MAX}: {numbers}")
+        packet = wire.pack_job_status_announce(*numbers)
+        try:
+            in_loop = asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            in_loop = False
+        if in_loop:
+            self._station.announce(self, packet)
+        else:
+            asyncio.run_coroutine_threadsafe(self._announce_and_drain(packet), self._loop).result()
+
+    async def _announce_and_drain(self, packet: bytes) -> None:
+        self._station.announce(self, packet)
+        await self._station.drain()
+
+
+class Station:
+    """One server, as the worker sees it."""
+
+    def __init__(self, server: str, worker: Worker) -> None:
+        self.server = server
+        self.refused = False
+        """It has said "no, sorry", and no noop since."""
+        self._worker = worker
+        self._connection: Connection | None = None
+        self._heard = False
+        """The server has been of use on this connection: the next may be made without a long pause."""
+        self._question: asyncio.Future[Task | None] | None = None
+        self._task: Task | None = None
+        """The task that the server thinks we have."""
+        self._running: asyncio.Task[tuple[int, bytes]] | None = None
+        self._gone = asyncio.Event()
+        self._leaving = False
+
+    @property
+    def live(self) -> bool:
+        return self._connection is not None and self._connection.live
+
+    async def keep(self) -> None:
+        """Be connected, and connect again after each loss, after pauses that grow."""
+        retry_s = _RETRY_FIRST_S
+        while True:
+            self._gone.clear()
+            self._heard = False
+            try:
+                self._connection = await Connection.open(self.server, self, self._worker.connect_timeout_s)
+            except ConnectionLost as loss:
+                log.warning("%s", loss)
+            else:
+                self.introduce()
+                await self._gone.wait()
+            if self._heard:
+                retry_s = _RETRY_FIRST_S
+            await asyncio.sleep(retry_s)
+            retry_s = min(retry_s * 2, self._worker.retry_max_s)
+
+    def introduce(self) -> None:
+        """Say what the worker can do: at the start, and whenever that has changed."""
+        if self.live:
+            self._send(wire.pack_worker_connect(self._worker.names()))
+            self._rouse()
+
+    async def ask(self, timeout_s: float) -> Task | None:
+        """Ask for a task. None: there is none, or no answer."""
+        self._question = asyncio.get_running_loop().create_future()
+        self._send(wire.JOB_ASSIGN_REQ_PACKET)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._question
+        except TimeoutError:
+            self._abort(f"no answer to job_assign_req within {timeout_s} s")
+            return None
+        finally:
+            self._question = None
+
+    async def attend(self, task: Task, running: asyncio.Task[tuple[int, bytes]]) -> None:
+        """Stay with a task to its end, and announce that."""
+        self._running = running
+        try:
+            await asyncio.wait([running])
+        except asyncio.CancelledError:
+            running.cancel()
+            # The server may give the task to another while ours comes to its end.
+            self._abort("the worker was cancelled")
+            await asyncio.wait([running])
+            raise
+        finally:
+            self._running = None
+        code, data = (1, b"cancelled") if running.cancelled() else running.result()
+        self.announce(task, wire.pack_job_complete_announce(code, data))
+        if self._task is task:
+            self._task = None
+        await self.drain()
+
+    def announce(self, task: Task, packet: bytes) -> None:
+        """Say something of a task, as long as it is this server's."""
+        if not task.lost:
+            self._send(packet)
+
+    async def drain(self) -> None:
+        if self._connection is not None:
+            await self._connection.drain()
+
+    def sleep(self) -> None:
+        """Say that the worker is about to sleep."""
+        if self.live:
+            self._send(wire.WORKER_SLEEP_PACKET)
+
+    async def leave(self) -> None:
+        """Say goodbye, and close."""
+        self._leaving = True
+        if self._connection is not None:
+            self._send(wire.WORKER_DISCONNECT_PACKET)
+            await self._connection.close()
+
+    def _send(self, packet: bytes) -> None:
+        if self._connection is not None:
+            self._connection.send(packet)
+
+    def _abort(self, reason: str) -> None:
+        if self._connection is not None:
+            self._connection.abort(reason)
+
+    def _rouse(self) -> None:
+        self.refused = False
+        self._worker.rouse(self)
+
+    def _answer(self, task: Task | None) -> None:
+        if self._question is not None and not self._question.done():
+            self._question.set_result(task)
+
+    # what the connection tells
+
+    def received(self, packet_type: int, body: bytes) -> None:
+        error = read_error(packet_type, body)
+        if packet_type == wire.NOOP:
+            self._heard = True
+            self._rouse()
+        elif error is not None:
+            self._worker.complain(self.server, error)
+            if error.code == wire.NO_TASK:
+                # It follows what we announced: the task was taken back, or had ended, before that.
+                if self._task is not None:
+                    self._task.lost = True
+            elif self._question is not None:
+                self._abort(f"no job and no refusal, but: {error}")
+        elif packet_type == wire.JOB_ASSIGN_RES and self._question is not None and not self._question.done():
+            self._assigned(body)
+        else:
+            self._abort(f"{name_of(packet_type)}, which nobody asked for")
+
+    def lost(self, reason: ConnectionLost) -> None:
+        if not self._leaving:
+            log.warning("%s", reason)
+        self._connection = None
+        self._gone.set()
+        if self._task is not None:
+            self._task.lost = True
+            self._task = None
+        if self._running is not None:
+            self._running.cancel()
+        self._answer(None)
+
+    def _assigned(self, body: bytes) -> None:
+        self._heard = True
+        if not body:
+            self.refused = True
+            self._answer(None)
+            return
+        fields = wire.parse_job_assign_res(body)
+        if fields is None:
+            self._abort(f"an assignment of a form not known: {body[:80]!r}")
+            return
+        self._task = Task(self, *fields)
+        self._answer(self._task)

@@ -1,0 +1,202 @@
+"""Asking the history, page by page.
+
+The law: between two pages nothing of the file is held open, so a hall that runs on it is never in the way,
+nor is anybody in the hall's; and a page is so many lines as are a few megabytes.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections import deque
+from itertools import islice
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.records.record import (
+    ENDED_STATES,
+    LIVE_STATES,
+    STATES,
+    Record,
+    as_microseconds,
+    ended_record,
+    live_record,
+)
+from hiringhall.storage.contract import HistoryQuery, StoreError
+from hiringhall.storage.sqlite import open_history
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+    from types import TracebackType
+    from typing import Self
+
+    from hiringhall.core.changes import JobRow
+
+DATABASE: Final = "hall.sqlite3"
+PAGE_ROWS_FIRST: Final = 100
+PAGE_ROWS_MAX: Final = 2000
+PAGE_BYTES: Final = 4 << 20
+"""What a page should come to; the next one's length follows from the last one's weight."""
+ID_MAX: Final = (1 << 63) - 1
+
+_HANDLE: Final = re.compile(r"[\x21-\x7e]+:([1-9][0-9]{0,18})")
+_BY_ID: Final = attrgetter("id")
+
+
+class History:
+    """A hall's history and its unfinished jobs. Use it in `with`, or `close` it."""
+
+    def __init__(self, data_folder: Path | str) -> None:
+        """Raises StoreError when there is no history in the folder, or none that this version can read."""
+        path = Path(data_folder) / DATABASE
+        if not path.exists():
+            raise StoreError(f"there is no history in {data_folder}; name the data folder of a hall")
+        self._reader = open_history(path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def count(self) -> tuple[int, int]:
+        """Unfinished jobs, and lines of the history."""
+        return self._reader.count()
+
+    def get(self, *, id: int | None = None, handle: str | bytes | None = None) -> Record | None:  # noqa: A002 (its name)
+        """One job, wherever it stands; None: it is not known, or not any more."""
+        if id is None and handle is None:
+            raise ValueError("name the job by its id or by its handle")
+        return next(self.find(id=id, handle=handle), None)
+
+    def find(
+        self,
+        *,
+        id: int | None = None,  # noqa: A002 (its name)
+        handle: str | bytes | None = None,
+        key: str | bytes | None = None,
+        queue: str | bytes | None = None,
+        state: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        before_id: int | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Record]:
+        """The jobs for which all of this is so, the latest comer first; read as they are asked for.
+
+        Without a state these are the jobs that have ended; asked for by id, handle or key, also those that
+        have not. `since` and `until` are for a record's `latest`, and aware. To page: `before_id` is the id of
+        the last record seen. Raises ValueError for what can be no job's state, id or handle, and StoreError.
+        """
+        if state is not None and state not in STATES:
+            raise ValueError(f'"{state}" is no state; there are {", ".join(STATES)}')
+        if handle is not None:
+            named = job_id_of(handle)
+            if id not in {None, named}:
+                raise ValueError(f"the handle names job {named}, and not {id}")
+            id = named  # noqa: A001 (its name)
+        for number in (id, before_id):
+            if number is not None and not 0 < number <= ID_MAX:
+                raise ValueError(f"{number} is no id; ids are from 1 to {ID_MAX}")
+        for moment in (since, until):
+            if moment is not None and moment.tzinfo is None:
+                raise ValueError(f"{moment} is no aware time: say in which time zone it is")
+        query = HistoryQuery(
+            id=id,
+            queue=_as_bytes(queue),
+            key=_as_bytes(key),
+            state=None if state is None else STATES[state],
+            ended_from_us=None if since is None else as_microseconds(since),
+            ended_to_us=None if until is None else as_microseconds(until),
+            before_id=before_id,
+        )
+        return islice(self._find(query, state, limit), limit)
+
+    def unfinished(self) -> Iterator[JobRow]:
+        """The durable jobs that have not ended, the oldest first, as the store has them."""
+        return self._reader.live()
+
+    def _find(self, query: HistoryQuery, state: str | None, limit: int | None) -> Iterator[Record]:
+        if query.id is not None:
+            return self._one(query, state)
+        if state in LIVE_STATES:
+            return self._live(query, limit)
+        ended = self._ended(query, limit)
+        if query.key is None or state in ENDED_STATES:
+            return ended
+        return _merged(self._live(query, limit), ended)
+
+    def _one(self, query: HistoryQuery, state: str | None) -> Iterator[Record]:
+        """The history is asked once more at the end: the job may have ended while the others were looked at."""
+        for attempt in (self._ended, self._live, self._ended):
+            if state is None or (state in LIVE_STATES) == (attempt == self._live):
+                found = next(attempt(query, 1), None)
+                if found is not None:
+                    yield found
+                    return
+
+    def _ended(self, query: HistoryQuery, limit: int | None) -> Iterator[Record]:
+        rows_max = PAGE_ROWS_FIRST if limit is None else min(limit, PAGE_ROWS_FIRST)
+        while True:
+            page = self._reader.history(query._replace(limit=rows_max))
+            if not page:
+                return
+            weight = sum([len(row.result) + len(row.payload) + 100 for row in page])
+            yield from map(ended_record, page)
+            if query.id is not None:
+                return
+            query = query._replace(before_id=page[-1].id)
+            rows_max = max(1, min(PAGE_ROWS_MAX, len(page) * PAGE_BYTES // weight))
+
+    def _live(self, query: HistoryQuery, limit: int | None) -> Iterator[Record]:
+        """The store has them oldest first: the newest of them are those that remain."""
+        found = (live_record(row) for row in self._reader.live() if _may_match(row, query))
+        yield from reversed(deque((record for record in found if _is_within(record, query)), limit))
+
+
+def job_id_of(handle: str | bytes) -> int:
+    """The job that a handle names: its number stands after the last colon, whatever the door puts before it."""
+    text = handle.decode("ascii", "replace") if isinstance(handle, bytes) else handle
+    match = _HANDLE.fullmatch(text)
+    if match is None or int(match[1]) > ID_MAX:
+        raise ValueError(f'"{text}" is no handle; handles look like H:hall:68719476737')
+    return int(match[1])
+
+
+def _as_bytes(name: str | bytes | None) -> bytes | None:
+    return name.encode(errors="surrogateescape") if isinstance(name, str) else name
+
+
+def _may_match(row: JobRow, query: HistoryQuery) -> bool:
+    return (
+        (query.id is None or row.id == query.id)
+        and (query.queue is None or row.queue == query.queue)
+        and (query.key is None or row.key == query.key)
+        and (query.state is None or row.state == query.state)
+        and (query.before_id is None or row.id < query.before_id)
+    )
+
+
+def _is_within(record: Record, query: HistoryQuery) -> bool:
+    at_us = as_microseconds(record.latest)
+    return (query.ended_from_us is None or at_us >= query.ended_from_us) and (
+        query.ended_to_us is None or at_us <= query.ended_to_us
+    )
+
+
+def _merged(live: Iterator[Record], ended: Iterator[Record]) -> Iterator[Record]:
+    """Both are newest first. A job that ended between the two questions is in both; its end counts."""
+    before: Record | None = None
+    for record in heapq.merge(live, ended, key=_BY_ID, reverse=True):
+        if before is not None and before.id != record.id:
+            yield before
+        before = record
+    if before is not None:
+        yield before

@@ -1,0 +1,249 @@
+"""Unfinished jobs as JSON Lines: how one hall's jobs are written down, and read for another.
+
+    {"id":68719476737,"queue":"mail","key":"welcome-7","payload":"to: ann","terms":{"failures_max":3}}
+
+The law: whatever was written here can be read here, to the byte; whatever else comes is told in words, with
+the line it stands on. Ids are names within one file: a job gets another one where it goes.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from graphlib import CycleError, TopologicalSorter
+from typing import IO, TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
+
+import msgspec
+from msgspec import Meta, Struct
+
+from hiringhall.core.jobs import DEFAULT_TERMS, FAIL_WITH_PARENT, HOLD, RUN_ANYWAY, JobSpec, Terms
+from hiringhall.records.record import (
+    LIVE_STATES,
+    PRIORITIES,
+    PRIORITY_WORDS,
+    as_microseconds,
+    as_moment,
+    parent_as_json,
+    put_bytes,
+    put_extras,
+    written,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hiringhall.core.changes import JobRow
+    from hiringhall.core.jobs import ParentRef
+
+LINE_BYTES_MAX: Final = 1 << 29
+"""The longest payload, escaped in the longest way, fits."""
+
+_POLICIES: Final = {"fail": FAIL_WITH_PARENT, "run": RUN_ANYWAY, "hold": HOLD}
+_POLICY_WORDS: Final = {policy: word for word, policy in _POLICIES.items()}
+_STATE_WORDS: Final = {state: word for word, state in LIVE_STATES.items()}
+_NUMBERS: Final = (
+    "failures_max",
+    "backoff_us",
+    "backoff_max_us",
+    "losses_max",
+    "lease_us",
+    "run_us",
+    "expire_us",
+)
+
+Number = Annotated[int, Meta(ge=0, le=(1 << 62))]
+Moment = Annotated[datetime, Meta(tz=True)]
+
+
+class _TermsLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    priority: Literal["high", "normal", "low"] = "normal"
+    failures_max: Number = DEFAULT_TERMS.failures_max
+    backoff_us: Number = DEFAULT_TERMS.backoff_us
+    backoff_max_us: Number = DEFAULT_TERMS.backoff_max_us
+    losses_max: Number = DEFAULT_TERMS.losses_max
+    lease_us: Number = DEFAULT_TERMS.lease_us
+    run_us: Number = DEFAULT_TERMS.run_us
+    expire_us: Number = DEFAULT_TERMS.expire_us
+    on_parent_failure: Literal["fail", "run", "hold"] = "fail"
+
+
+class _ParentLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: Number | None = None
+    queue: str | None = None
+    queue_base64: bytes | None = None
+    key: str | None = None
+    key_base64: bytes | None = None
+
+
+class _JobLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: Number | None = None
+    state: str = ""
+    created: Moment | None = None
+    queue: str | None = None
+    queue_base64: bytes | None = None
+    key: str | None = None
+    key_base64: bytes | None = None
+    payload: str | None = None
+    payload_base64: bytes | None = None
+    due: Moment | None = None
+    terms: _TermsLine = _TermsLine()
+    parents: list[_ParentLine] = []
+    extras: dict[str, str] = {}
+    extras_base64: dict[str, bytes] = {}
+
+
+_DECODER: Final = msgspec.json.Decoder(_JobLine)
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+class WrittenJob(NamedTuple):
+    """A line that can be read."""
+
+    line: int
+    """Where it stands, from 1."""
+    id: int | None
+    """What other lines call it."""
+    spec: JobSpec
+    """Its parents are ids of this file, or names."""
+
+
+class ReadJobs(NamedTuple):
+    """All that a file has."""
+
+    jobs: list[WrittenJob]
+    """Parents before their children, otherwise as in the file. As good as empty when there are problems."""
+    problems: list[tuple[int, str]]
+    """By line; nothing can be said of the file when there are any."""
+
+
+def write_job(row: JobRow) -> bytes:
+    """One line, with its end."""
+    line: dict[str, object] = {"id": row.id, "state": _STATE_WORDS[row.state]}
+    line["created"] = written(as_moment(row.created_us))
+    put_bytes(line, "queue", row.queue)
+    if row.key:
+        put_bytes(line, "key", row.key)
+    put_bytes(line, "payload", row.payload)
+    due = as_moment(row.due_us)
+    if due is not None:
+        line["due"] = written(due)
+    line["terms"] = {
+        "priority": PRIORITY_WORDS[row.terms.priority],
+        **{name: getattr(row.terms, name) for name in _NUMBERS},
+        "on_parent_failure": _POLICY_WORDS[row.terms.on_parent_failure],
+    }
+    if row.parents:
+        line["parents"] = [parent_as_json(parent) for parent in row.parents]
+    if row.extras:
+        put_extras(line, row.extras)
+    return _ENCODER.encode(line) + b"\n"
+
+
+def read_jobs(file: IO[bytes]) -> ReadJobs:
+    """Read a whole file, and put its jobs in an order in which they can be submitted."""
+    jobs: list[WrittenJob] = []
+    problems: list[tuple[int, str]] = []
+    shared: dict[_TermsLine, Terms] = {}
+    for number, text in _lines(file, problems):
+        try:
+            line = _DECODER.decode(text)
+            jobs.append(WrittenJob(number, line.id, _spec(line, shared)))
+        except (msgspec.MsgspecError, ValueError) as error:
+            problems.append((number, str(error)))
+    if not problems:
+        jobs, problems = _in_order(jobs)
+    return ReadJobs(jobs, problems)
+
+
+def _lines(file: IO[bytes], problems: list[tuple[int, str]]) -> Iterator[tuple[int, bytes]]:
+    number = 0
+    while text := file.readline(LINE_BYTES_MAX + 1):
+        number += 1
+        if len(text) > LINE_BYTES_MAX:
+            problems.append((number, f"it has more than {LINE_BYTES_MAX} bytes; nothing is read after it"))
+            return
+        if text.strip():
+            yield number, text
+
+
+def _spec(line: _JobLine, shared: dict[_TermsLine, Terms]) -> JobSpec:
+    queue = _either("queue", line.queue, line.queue_base64)
+    if not queue:
+        raise ValueError("it has no queue")
+    terms = shared.get(line.terms)
+    if terms is None:
+        terms = shared[line.terms] = _terms(line.terms)
+    extras = {name: text.encode() for name, text in line.extras.items()} | line.extras_base64
+    if len(extras) < len(line.extras) + len(line.extras_base64):
+        raise ValueError("one name stands in extras and in extras_base64; leave one of them out")
+    return JobSpec(
+        queue,
+        _either("payload", line.payload, line.payload_base64),
+        _either("key", line.key, line.key_base64),
+        terms,
+        0 if line.due is None else max(0, as_microseconds(line.due)),
+        tuple(dict.fromkeys(map(_parent, line.parents))),
+        extras or None,
+    )
+
+
+def _parent(line: _ParentLine) -> ParentRef:
+    queue = _either("a parent's queue", line.queue, line.queue_base64)
+    key = _either("a parent's key", line.key, line.key_base64)
+    if line.id is not None and not queue and not key:
+        return line.id
+    if line.id is None and queue and key:
+        return queue, key
+    raise ValueError("a parent has an id, or a queue and a key")
+
+
+def _either(name: str, text: str | None, encoded: bytes | None) -> bytes:
+    if text is not None and encoded is not None:
+        raise ValueError(f"{name} stands there as text and in base64; leave one of them out")
+    return text.encode() if text is not None else encoded or b""
+
+
+def _terms(line: _TermsLine) -> Terms:
+    return Terms(
+        priority=PRIORITIES[line.priority],
+        durable=True,
+        detached=True,
+        failures_max=line.failures_max,
+        backoff_us=line.backoff_us,
+        backoff_max_us=line.backoff_max_us,
+        losses_max=line.losses_max,
+        lease_us=line.lease_us,
+        run_us=line.run_us,
+        on_parent_failure=_POLICIES[line.on_parent_failure],
+        expire_us=line.expire_us,
+    )
+
+
+def _in_order(jobs: list[WrittenJob]) -> tuple[list[WrittenJob], list[tuple[int, str]]]:
+    problems: list[tuple[int, str]] = []
+    known: dict[ParentRef, int] = {}
+    """Where in `jobs` the bearer of a name stands; the first of them, since further ones will join it."""
+    for index, job in enumerate(jobs):
+        if job.id is not None:
+            first = known.setdefault(job.id, index)
+            if first != index:
+                problems.append((job.line, f"its id {job.id} stands on line {jobs[first].line} already"))
+        if job.spec.key:
+            known.setdefault((job.spec.queue, job.spec.key), index)
+    sorter: TopologicalSorter[int] = TopologicalSorter()
+    for index, job in enumerate(jobs):
+        sorter.add(index)
+        for parent in job.spec.parents:
+            if parent in known:
+                sorter.add(index, known[parent])
+            elif isinstance(parent, int):
+                problems.append(
+                    (job.line, f"its parent {parent} is not in the file; take it out of the parents")
+                )
+    if problems:
+        return jobs, problems
+    try:
+        return [jobs[index] for index in sorter.static_order()], []
+    except CycleError as error:
+        lines = sorted({jobs[index].line for index in error.args[1]})
+        text = f"it waits for itself, by way of lines {', '.join(map(str, lines))}"
+        return jobs, [(lines[0], text)]

@@ -1,0 +1,168 @@
+"""Records into files: JSON Lines, CSV, Parquet.
+
+The law: what is written has been forgotten, so that a million records need no more memory than a thousand;
+and a file is there under its name only when all of it is.
+"""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import csv
+import json
+import os
+from contextlib import closing
+from typing import IO, TYPE_CHECKING, Final, Protocol
+
+from hiringhall.records.record import BYTES_FIELDS, Record, written
+from hiringhall.records.tabling import GroupWriter, MissingFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+CSV_COLUMNS: Final = (
+    "id",
+    "state",
+    "code",
+    *BYTES_FIELDS,
+    "created",
+    "due",
+    "started",
+    "ended",
+    "priority",
+    "retries",
+    "attempts",
+    "losses",
+    "tries",
+    "parents",
+    "extras",
+    "base64",
+)
+
+
+class RecordWriter(Protocol):
+    """Takes records one by one; `close` writes what is still to be written, and leaves the file open."""
+
+    def write(self, record: Record) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class JsonLinesWriter:
+    """One object a line, as `Record.as_json` has it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def write(self, record: Record) -> None:
+        self._file.write(json.dumps(record.as_json()).encode() + b"\n")
+
+    def close(self) -> None:
+        """Every line was whole when it was written."""
+
+
+class CsvWriter:
+    """A line of headings, then one line a record. The last column names the columns that are in base64
+    because their bytes are not UTF-8; tries, parents and extras are JSON.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._rows = csv.writer(codecs.getwriter("utf-8")(file), lineterminator="\n")
+        self._rows.writerow(CSV_COLUMNS)
+
+    def write(self, record: Record) -> None:
+        cells: list[str | int] = []
+        encoded: list[str] = []
+        for name in BYTES_FIELDS:
+            data: bytes = getattr(record, name)
+            try:
+                cells.append(data.decode())
+            except UnicodeDecodeError:
+                cells.append(base64.b64encode(data).decode())
+                encoded.append(name)
+        line = record.as_json()
+        self._rows.writerow(
+            [
+                record.id,
+                record.state,
+                record.code,
+                *cells,
+                *(written(at) or "" for at in (record.created, record.due, record.started, record.ended)),
+                record.priority,
+                record.retries,
+                record.attempts,
+                record.losses,
+                *(json.dumps(line[name]) if line[name] else "" for name in ("tries", "parents", "extras")),
+                " ".join(encoded),
+            ]
+        )
+
+    def close(self) -> None:
+        """Likewise."""
+
+
+FORMATS: Final[dict[str, Callable[[IO[bytes]], RecordWriter]]] = {
+    "jsonl": JsonLinesWriter,
+    "csv": CsvWriter,
+    "parquet": GroupWriter,
+}
+"""By the word after the dot of a file's name. Making a writer raises MissingFormat where it lacks a package."""
+
+
+def write_records(records: Iterable[Record], file: IO[bytes], form: str) -> int:
+    """Write records to an open file in one of `FORMATS`, as they come; gives their number."""
+    count = 0
+    with closing(FORMATS[form](file)) as writer:
+        for record in records:
+            writer.write(record)
+            count += 1
+    file.flush()
+    return count
+
+
+def save_records(records: Iterable[Record], path: Path, form: str | None = None) -> int:
+    """Write records to a file of that name, in the format that its suffix says unless another is named; gives
+    their number. An older file of the name stays until the new one is whole.
+    """
+    chosen = path.suffix.removeprefix(".").lower() if form is None else form
+    if chosen not in FORMATS:
+        raise ValueError(f'"{chosen}" is no format; there are {", ".join(FORMATS)}')
+    with whole_file(path) as file:
+        return write_records(records, file, chosen)
+
+
+class whole_file:  # noqa: N801 (it reads as the `open` that it is)
+    """A file to write, that takes its name when it is whole and on disk; after an error there is none."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+
+    def __enter__(self) -> IO[bytes]:
+        self._file: IO[bytes] = self._unfinished.open("wb")
+        return self._file
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            with self._file:
+                if kind is None:
+                    self._file.flush()
+                    os.fsync(self._file.fileno())
+            if kind is None:
+                self._unfinished.replace(self._path)
+        finally:
+            self._unfinished.unlink(missing_ok=True)
+
+
+__all__ = [
+    "CSV_COLUMNS",
+    "FORMATS",
+    "CsvWriter",
+    "JsonLinesWriter",
+    "MissingFormat",
+    "RecordWriter",
+    "save_records",
+    "whole_file",
+    "write_records",
+]

@@ -1,0 +1,118 @@
+"""The book: the schedules that were added by command, in one file of the data folder.
+
+The law: the file is whole at every moment. It is written beside its place, synced, and moved there; who
+writes holds a lock of the folder, who reads needs none. A book that cannot be understood is never written
+over.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from hiringhall.schedules.plan import Plan  # noqa: TC001 (msgspec looks its types up)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FILE: Final = "schedules.json"
+BYTES_MAX: Final = 64 << 20
+PLANS_MAX: Final = 10_000
+
+
+class BookError(Exception):
+    """A book that cannot be read or written, in words for the person who runs the hall."""
+
+
+class _Pages(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What the file holds."""
+
+    version: Literal[1] = 1
+    schedules: list[Plan] = []
+
+
+class Book:
+    """The book of one data folder; the file may not exist yet."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE
+
+    def read(self) -> dict[str, Plan]:
+        """All that is in it, by name. Raises BookError."""
+        try:
+            with self.path.open("rb") as file:
+                data = file.read(BYTES_MAX + 1)
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise BookError(f"{self.path} cannot be read: {error.strerror}") from error
+        if len(data) > BYTES_MAX:
+            raise BookError(f"{self.path} is longer than {BYTES_MAX} bytes")
+        try:
+            schedules = msgspec.json.decode(data, type=_Pages).schedules
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise BookError(f"{self.path} is not as `hall schedule` writes it: {error}") from error
+        plans = {plan.name: plan for plan in schedules}
+        if len(plans) < len(schedules):
+            raise BookError(f"{self.path} has two schedules of one name")
+        for plan in schedules:
+            for field, problem in plan.faults():
+                raise BookError(f'{self.path}: schedule "{plan.name}": {field}: {problem}')
+        return plans
+
+    def add(self, plan: Plan) -> None:
+        """Write one more down. Raises BookError, also for a name that is taken."""
+        with self._open_to_write() as plans:
+            if plan.name in plans:
+                raise BookError(
+                    f'there is a schedule "{plan.name}" already; remove it first, or take another name'
+                )
+            if len(plans) >= PLANS_MAX:
+                raise BookError(f"{self.path} holds {PLANS_MAX} schedules, as many as it may")
+            plans[plan.name] = plan
+
+    def remove(self, name: str) -> bool:
+        """Strike one out; False: there is none of this name. Raises BookError."""
+        with self._open_to_write() as plans:
+            return plans.pop(name, None) is not None
+
+    @contextmanager
+    def _open_to_write(self) -> Iterator[dict[str, Plan]]:
+        """What is in it, to be changed and written back while nobody else does so."""
+        folder = self.path.parent
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise BookError(f"{folder} cannot be used as a data folder: {error.strerror}") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            plans = self.read()
+            before = dict(plans)
+            yield plans
+            if plans != before:
+                self._write(plans, lock)
+        finally:
+            os.close(lock)
+
+    def _write(self, plans: dict[str, Plan], folder: int) -> None:
+        data = msgspec.json.format(msgspec.json.encode(_Pages(schedules=list(plans.values()))))
+        beside = self.path.with_name(f"{FILE}.new")
+        try:
+            with beside.open("wb") as file:
+                owner = os.fstat(folder)
+                if os.geteuid() == 0:  # a book written by root is for the hall to read
+                    os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
+                os.fchmod(file.fileno(), 0o600)
+                file.write(data + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(self.path)
+            os.fsync(folder)
+        except OSError as error:
+            raise BookError(f"{self.path} cannot be written: {error.strerror}") from error

@@ -1,0 +1,411 @@
+"""Unfinished jobs move: out of a hall that was killed, into another one, and are done there."""
+
+from __future__ import annotations
+
+import base64
+import json
+import signal
+import subprocess
+import time
+from queue import SimpleQueue
+from typing import TYPE_CHECKING
+
+import pytest
+from history_stage import run_at_terminal
+from running import DEADLINE_S, ENVIRONMENT, HALL, Running, ask, run
+from typer.testing import CliRunner
+
+from hiringhall.cli.main import app
+from hiringhall.core.jobs import JobSpec, Terms
+from hiringhall.core.limits import Limits
+from hiringhall.dialects.gearman.session import data_key
+from hiringhall.engine.recovery import open_scheduler
+from hiringhall.peers.gearman import Client, Worker
+from hiringhall.records import History
+from hiringhall.server import DATABASE
+from hiringhall.storage.contract import Retention
+from hiringhall.storage.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from hiringhall.peers.gearman import WorkerJob
+    from hiringhall.records import Record
+
+DOOR = ("--door", "gearman=127.0.0.1:0")
+BINARY = b"\xff\x00\xfe"
+
+
+def serve(folder: Path, data: str) -> Running:
+    return Running(HALL, "serve", "--json", "--data", data, *DOOR, cwd=folder)
+
+
+def write(path: Path, *lines: object) -> None:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+
+def read(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def live(data: Path) -> list[Record]:
+    with History(data) as history:
+        found = [record for state in ("held", "delayed", "queued") for record in history.find(state=state)]
+    return sorted(found, key=lambda record: record.id)
+
+
+def done_by_worker(address: str, queues: Iterable[str], count: int) -> list[tuple[bytes, bytes]]:
+    """So many jobs as a Gearman worker sees them, in the order in which it got them: unique and data."""
+    seen: SimpleQueue[tuple[bytes, bytes]] = SimpleQueue()
+
+    def do(job: WorkerJob) -> bytes:
+        seen.put((job.unique, job.data))
+        return b"done"
+
+    worker = Worker(address)
+    for queue in queues:
+        worker.register(queue, do)
+    with worker:
+        return [seen.get(timeout=DEADLINE_S) for _ in range(count)]
+
+
+def test_what_a_killed_hall_left_is_done_in_another(tmp_path: Path) -> None:
+    later_s = int(time.time()) + 3600
+    with serve(tmp_path, "first") as hall:
+        with Client(hall.opened()["doors"][0]["address"], timeout_s=DEADLINE_S) as client:
+            for number in range(20):
+                client.submit_background("mail", b"letter %d" % number, unique=f"to-{number}")
+            client.submit_background("mail", BINARY, priority="high")
+            client.submit_background("mail", b"same", unique="-")
+            client.submit_at("mail", b"not now", epoch_s=later_s, unique="later")
+        hall.signal(signal.SIGKILL)
+        hall.wait()
+
+    exported = run(HALL, "export", "--data", "first", "jobs.jsonl", cwd=tmp_path)
+    assert (exported.returncode, exported.stderr) == (0, "")
+    assert exported.stdout == "23 jobs exported from first\n"
+    lines = read(tmp_path / "jobs.jsonl")
+    assert [line["key"] for line in lines[:20]] == [f"to-{number}" for number in range(20)]
+    assert lines[20]["payload_base64"] == base64.b64encode(BINARY).decode()
+
+    imported = run(HALL, "import", "jobs.jsonl", "--data", "second", cwd=tmp_path)
+    assert (imported.returncode, imported.stdout) == (0, "23 jobs imported into second\n"), imported.stderr
+    again = run(HALL, "import", "jobs.jsonl", "--data", "second", "--json", cwd=tmp_path)
+    assert json.loads(again.stdout) == {
+        "imported": 1,
+        "already_there": 22,
+        "failed": 0,
+        "data": "second",
+    }, "only the one without a key cannot be told from another"
+    (delayed,) = [record for record in live(tmp_path / "second") if record.state == "delayed"]
+    assert delayed.due is not None
+    assert delayed.due.timestamp() == later_s
+
+    with serve(tmp_path, "second") as hall:
+        opened = hall.opened()
+        assert opened["recovered"] == 24
+        seen = done_by_worker(opened["doors"][0]["address"], ["mail"], 23)
+    assert [data for _, data in seen] == [
+        BINARY,
+        BINARY,
+        *(b"letter %d" % number for number in range(20)),
+        b"same",
+    ]
+    assert [unique for unique, _ in seen[2:22]] == [b"to-%d" % number for number in range(20)]
+
+
+def test_an_export_is_taken_beside_a_running_hall_and_changes_nothing(tmp_path: Path) -> None:
+    with serve(tmp_path, "data") as hall:
+        address = hall.opened()["doors"][0]["address"]
+        with Client(address, timeout_s=DEADLINE_S) as client:
+            client.submit_background("mail", b"one", unique="a")
+        said = run(HALL, "export", "--data", "data", cwd=tmp_path)
+        assert said.stderr == "1 job exported from data\n"
+        assert json.loads(said.stdout)["payload"] == "one"
+        assert done_by_worker(address, ["mail"], 1) == [(b"a", b"one")]
+
+
+def test_a_running_hall_keeps_its_folder_to_itself(tmp_path: Path) -> None:
+    write(tmp_path / "jobs.jsonl", {"queue": "mail"})
+    with serve(tmp_path, "data") as hall:
+        hall.opened()
+        failed = run(HALL, "import", "jobs.jsonl", "--data", "data", cwd=tmp_path)
+        assert (failed.returncode, failed.stdout) == (1, "")
+        assert failed.stderr.startswith(f"hall: another hall (process {hall.process.pid}) has ")
+        assert failed.stderr.count("\n") == 1
+
+
+def test_jobs_go_in_at_the_door_of_a_running_hall(tmp_path: Path) -> None:
+    later_s = int(time.time()) + 3600
+    payload = "the data is the key"
+    key = base64.b64encode(data_key(payload.encode())).decode()
+    write(
+        tmp_path / "jobs.jsonl",
+        *({"queue": "mail", "key": f"k{number}", "payload": f"p{number}"} for number in range(500)),
+        {"queue": "mail", "key": "low", "payload": "last", "terms": {"priority": "low"}},
+        {"queue": "mail", "key": "high", "payload": "first", "terms": {"priority": "high"}},
+        {"queue": "mail", "key_base64": key, "payload": payload, "due": "2020-01-01T00:00:00Z"},
+        {
+            "queue": "mail",
+            "key": "later",
+            "due": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(later_s))}.5Z",
+        },
+    )
+    with serve(tmp_path, "data") as hall:
+        address = hall.opened()["doors"][0]["address"]
+        for _ in range(2):
+            sent = run(HALL, "import", "jobs.jsonl", "--door", address, "--json", cwd=tmp_path)
+            assert sent.returncode == 0, sent.stderr
+            assert json.loads(sent.stdout) == {"sent": 504, "door": address}
+        assert ask(address, "status").split() == ["mail", "504", "0", "0"]
+        assert live(tmp_path / "data")[-1].due is not None
+        seen = done_by_worker(address, ["mail"], 503)
+        expected = [b"first", *(b"p%d" % number for number in range(500)), payload.encode(), b"last"]
+        assert [data for _, data in seen] == expected
+        with History(tmp_path / "data") as history:
+            (later,) = history.find(state="delayed")
+        assert later.due is not None
+        assert later.due.timestamp() == later_s + 1, "not before its time"
+
+
+def test_what_a_door_cannot_carry_is_named_and_nothing_is_sent(tmp_path: Path) -> None:
+    write(
+        tmp_path / "jobs.jsonl",
+        {"queue": "fine", "id": 1},
+        {"queue": "a", "parents": [{"id": 1}], "extras": {"reducer": "sum"}},
+        {"queue": "a", "due": "2100-01-01T00:00:00Z", "terms": {"priority": "low"}},
+        {"queue": "a\0", "key": "b\0"},
+        {"queue": "a", "key": "-"},
+    )
+    with serve(tmp_path, "data") as hall:
+        address = hall.opened()["doors"][0]["address"]
+        failed = run(HALL, "import", "jobs.jsonl", "--door", address, cwd=tmp_path)
+        assert ask(address, "status") == "."
+    assert (failed.returncode, failed.stdout) == (1, "")
+    dash = 'the key "-", which means another thing there'
+    remedy = "import it into a hall that is not running"
+    assert failed.stderr.splitlines() == [
+        f"hall: jobs.jsonl: line 2: a Gearman door cannot take parents; {remedy}",
+        f"hall: jobs.jsonl: line 2: a Gearman door cannot take extras; {remedy}",
+        f"hall: jobs.jsonl: line 3: a Gearman door cannot take a priority together with a due time; {remedy}",
+        f"hall: jobs.jsonl: line 4: a Gearman door cannot take a queue with a NUL in its name; {remedy}",
+        f"hall: jobs.jsonl: line 4: a Gearman door cannot take a key with a NUL in it; {remedy}",
+        f"hall: jobs.jsonl: line 5: a Gearman door cannot take {dash}; {remedy}",
+        "hall: jobs.jsonl: nothing was imported",
+    ]
+
+
+def test_a_door_that_refuses_tells_the_line_and_how_far_it_came(tmp_path: Path) -> None:
+    write(tmp_path / "jobs.jsonl", {"queue": "a"}, {"queue": "a", "key": "k" * 600}, {"queue": "a"})
+    with serve(tmp_path, "data") as hall:
+        address = hall.opened()["doors"][0]["address"]
+        failed = run(HALL, "import", "jobs.jsonl", "--door", address, cwd=tmp_path)
+    assert failed.returncode == 1
+    assert failed.stderr.startswith("hall: line 2: ")
+    assert "key_bytes_max" in failed.stderr
+    assert failed.stderr.endswith("; 2 jobs were taken in before that\n")
+    failed = run(HALL, "import", "jobs.jsonl", "--door", address, cwd=tmp_path)
+    assert failed.returncode == 1, "nobody is there any more"
+    assert failed.stderr.count("\n") == 1
+    assert failed.stderr.endswith("; 0 jobs were taken in before that\n")
+
+
+def test_children_wait_for_their_parents_under_new_ids(tmp_path: Path) -> None:
+    write(
+        tmp_path / "jobs.jsonl",
+        {"id": 3, "queue": "work", "key": "roof", "parents": [{"id": 2}, {"queue": "work", "key": "walls"}]},
+        {"id": 2, "queue": "work", "payload": "floor", "parents": [{"id": 1}]},
+        {"id": 1, "queue": "work", "payload": "ground", "extras": {"note": "x"}},
+        {"queue": "work", "key": "walls", "parents": [{"id": 2}]},
+        {
+            "queue": "work",
+            "key": "garden",
+            "parents": [{"queue": "work", "key": "nobody has come under this name"}],
+        },
+    )
+    imported = run(HALL, "import", "jobs.jsonl", "--data", "data", cwd=tmp_path)
+    assert imported.stdout == "5 jobs imported into data\n", imported.stderr
+    by_name = {record.key or record.payload: record for record in live(tmp_path / "data")}
+    assert by_name[b"ground"].extras == {"note": b"x"}
+    assert by_name[b"floor"].parents == (by_name[b"ground"].id,)
+    assert by_name[b"roof"].parents == (by_name[b"floor"].id, (b"work", b"walls"))
+
+    exported = run(HALL, "export", "--data", "data", "again.jsonl", "--json", cwd=tmp_path)
+    assert json.loads(exported.stdout) == {"exported": 5}
+    twice = run(HALL, "import", "again.jsonl", "--data", "other", cwd=tmp_path)
+    assert twice.stdout == "5 jobs imported into other\n", twice.stderr
+
+    with serve(tmp_path, "other") as hall:
+        seen = done_by_worker(hall.opened()["doors"][0]["address"], ["work"], 4)
+        hall.signal(signal.SIGTERM)
+        assert hall.wait() == 0
+    assert [unique or data for unique, data in seen] == [b"ground", b"floor", b"walls", b"roof"]
+    (garden,) = live(tmp_path / "other")
+    assert (garden.key, garden.state) == (b"garden", "held")
+
+
+def test_a_child_of_a_failed_parent_fails_as_it_would_at_a_door(tmp_path: Path) -> None:
+    with serve(tmp_path, "data") as hall:
+        address = hall.opened()["doors"][0]["address"]
+        worker = Worker(address)
+        worker.register("work", lambda job: 1 / 0)  # type: ignore[arg-type,return-value]
+        with worker, Client(address, timeout_s=DEADLINE_S) as client:
+            client.submit_background("work", b"", unique="parent")
+            _until_ended(tmp_path / "data")
+        hall.signal(signal.SIGTERM)
+        assert hall.wait() == 0
+    write(tmp_path / "jobs.jsonl", {"queue": "next", "parents": [{"queue": "work", "key": "parent"}]})
+    imported = run(HALL, "import", "jobs.jsonl", "--data", "data", cwd=tmp_path)
+    assert imported.stdout == "1 job imported into data; 1 failed at once with a parent that had failed\n"
+    with History(tmp_path / "data") as history:
+        (child,) = history.find(queue="next")
+    assert (child.state, child.code) == ("failed", 126)
+
+
+def _until_ended(data: Path) -> None:
+    deadline_s = time.monotonic() + DEADLINE_S
+    with History(data) as history:
+        while next(history.find(limit=1), None) is None:
+            assert time.monotonic() < deadline_s
+
+
+def test_many_jobs_go_in_by_several_commits(tmp_path: Path) -> None:
+    count = 12_000
+    write(tmp_path / "jobs.jsonl", *({"queue": "q", "key": str(number)} for number in range(count)))
+    source = (tmp_path / "jobs.jsonl").read_bytes()
+    command = [*HALL, "import", "-", "--data", "data"]
+    imported = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        input=source,
+        capture_output=True,
+        timeout=DEADLINE_S,
+        check=True,
+    )
+    assert imported.stdout == b"12000 jobs imported into data\n"
+    assert [record.key for record in live(tmp_path / "data")] == [b"%d" % number for number in range(count)]
+
+
+def test_a_bar_shows_how_far_an_import_is(tmp_path: Path) -> None:
+    write(tmp_path / "jobs.jsonl", *({"queue": "q"} for _ in range(3000)))
+    shown = run_at_terminal(
+        "import", "jobs.jsonl", "--data", "data", cwd=tmp_path, environment={"COLUMNS": "90"}
+    )
+    assert (shown.code, shown.stdout) == (0, "3000 jobs imported into data\n")
+    assert "stored" in shown.stderr
+    assert "/3000" in shown.stderr
+
+
+# --- mistakes
+
+
+def test_every_bad_line_is_told_and_nothing_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "jobs.jsonl").write_bytes(b'{"queue":"fine"}\nnonsense\n\n{"queue":""}\n{"queue":"a","x":1}\n')
+    failed = run(HALL, "import", "jobs.jsonl", "--data", "data", cwd=tmp_path)
+    assert (failed.returncode, failed.stdout) == (1, "")
+    said = failed.stderr.splitlines()
+    assert [line.split(": ")[2] for line in said[:3]] == ["line 2", "line 4", "line 5"]
+    assert said[3:] == ["hall: jobs.jsonl: nothing was imported"]
+    assert not (tmp_path / "data").exists()
+
+
+def test_what_the_limits_refuse_is_told_and_nothing_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "hall.toml").write_text(
+        "[limits]\nkey_bytes_max = 4\npayload_bytes_max = 9\n", encoding="utf-8"
+    )
+    write(
+        tmp_path / "jobs.jsonl",
+        {"queue": "a", "key": "good"},
+        {"queue": "a", "key": "too long", "id": 1},
+        {"queue": "a", "payload": "much too long"},
+        {"queue": "a", "parents": [{"id": 1}]},
+    )
+    failed = run(HALL, "import", "jobs.jsonl", cwd=tmp_path)
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert failed.stderr.splitlines() == [
+        "hall: jobs.jsonl: line 2: a key may have 4 bytes (key_bytes_max)",
+        "hall: jobs.jsonl: line 3: a payload may have 9 bytes (payload_bytes_max)",
+        "hall: jobs.jsonl: nothing was imported",
+    ]
+    assert live(tmp_path / "hall-data") == []
+
+
+def test_a_hundred_problems_are_enough(tmp_path: Path) -> None:
+    (tmp_path / "jobs.jsonl").write_text("x\n" * 150, encoding="utf-8")
+    failed = run(HALL, "import", "jobs.jsonl", cwd=tmp_path)
+    said = failed.stderr.splitlines()
+    assert len(said) == 102
+    assert said[-2:] == ["hall: jobs.jsonl: 50 problems more", "hall: jobs.jsonl: nothing was imported"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "complaint"),
+    [
+        (("import", "nowhere.jsonl"), 1, "nowhere.jsonl cannot be read: No such file or directory"),
+        (("import", "."), 1, ". cannot be read: Is a directory"),
+        (
+            ("import", "x.jsonl", "--door", "nonsense"),
+            2,
+            '--door: "nonsense" is not allowed; it takes a host and',
+        ),
+        (
+            ("import", "x.jsonl", "--door", "127.0.0.1:0"),
+            2,
+            '--door: "127.0.0.1:0" has no port; say that of the',
+        ),
+        (
+            ("import", "x.jsonl", "--door", "h:1", "--data", "d"),
+            2,
+            "--door: with it the jobs go to a running hall",
+        ),
+        (
+            ("import", "x.jsonl", "--config", "memory.toml"),
+            1,
+            "hall.storage is memory: there is no data folder",
+        ),
+        (
+            ("export", "--data", "nowhere"),
+            1,
+            "there is no history in nowhere; name the hall's data folder with",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line(
+    tmp_path: Path, words: tuple[str, ...], code: int, complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "x.jsonl", {"queue": "a"})
+    (tmp_path / "memory.toml").write_text('[hall]\nstorage = "memory"\n', encoding="utf-8")
+    failed = CliRunner().invoke(app, list(words))
+    assert (failed.exit_code, failed.stdout) == (code, "")
+    assert failed.stderr.startswith(f"hall: {complaint}")
+    assert failed.stderr.count("\n") == 1
+
+
+def test_an_export_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    write(tmp_path / "jobs.jsonl", {"queue": "a"})
+    assert run(HALL, "import", "jobs.jsonl", cwd=tmp_path).returncode == 0
+    failed = run(HALL, "export", "nowhere/jobs.jsonl", cwd=tmp_path)
+    assert failed.returncode == 1
+    assert failed.stderr == "hall: nowhere/jobs.jsonl cannot be written: No such file or directory\n"
+
+
+def test_what_has_no_place_in_an_export_is_told(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "hall-data" / DATABASE, Retention(), print)
+    hall = open_scheduler(store, Limits(), 1)
+    durable = Terms(durable=True, detached=True)
+    parent = hall.submit(JobSpec(b"q", b"", b"", Terms(detached=True)), None).id
+    child = hall.submit(JobSpec(b"q", b"", b"", durable, 0, (parent,)), None).id
+    hall.report_start(JobSpec(b"q", b"", b"a task", durable), b"cron", 1)
+    store.commit(hall.seal(), 1)
+    store.close()
+    exported = run(HALL, "export", "jobs.jsonl", cwd=tmp_path)
+    assert (exported.returncode, exported.stdout) == (0, "1 job exported from hall-data\n")
+    assert exported.stderr.splitlines() == [
+        "hall: 1 job left out that somebody does outside the hall, and only reports",
+        f"hall: job {child} waits for job {parent}, which is not among them: it is not durable",
+    ]
+    refused = run(HALL, "import", "jobs.jsonl", "--data", "other", cwd=tmp_path)
+    assert f"line 1: its parent {parent} is not in the file; take it out of the parents\n" in refused.stderr

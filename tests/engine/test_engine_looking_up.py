@@ -1,0 +1,243 @@
+"""Looking a job up in the history: asked in one turn, answered in a later one, in order with the commits."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from engine_room import WATCHED, Room
+from engine_stage import PATIENCE_S, SlowStore, Stage, story
+
+from hiringhall.core.errors import BrokenLaw
+from hiringhall.dialects.session import Caller, Session
+from hiringhall.engine.turn import LINGER_US
+from hiringhall.storage.contract import HistoryQuery, StoreError
+
+if TYPE_CHECKING:
+    from hiringhall.core.changes import EndRow
+    from hiringhall.core.jobs import Job
+
+
+@pytest.fixture
+def room() -> Room:
+    return Room()
+
+
+def ended(room: Room, name: str, result: bytes) -> Job:
+    """A durable job whose end is in the history."""
+    ann, _ = room.peer("somebody")
+    bob, _ = room.worker("bob")
+    with room.turn():
+        job = room.submit(ann, name)
+    room.turn_that_commits()
+    with room.turn():
+        room.core.finish(room.take(bob), result)
+    with room.turn(after_us=LINGER_US):
+        pass
+    room.turn_that_commits()
+    return job
+
+
+def test_the_answer_comes_in_a_later_turn(room: Room) -> None:
+    job = ended(room, "a", b"result")
+    assert job.result == b"", "memory has it no more"
+    ann, wire = room.peer("ann")
+    with room.turn():
+        room.engine.look_up(ann, job.id)
+    assert wire.said() == []
+    with room.turn():
+        room.answer()
+    assert wire.said() == ["found result|"]
+
+
+def test_what_nobody_ever_heard_of(room: Room) -> None:
+    ann, wire = room.peer("ann")
+    with room.turn():
+        room.engine.look_up(ann, 7)
+    with room.turn():
+        room.answer()
+    assert wire.said() == ["unknown 7|"]
+
+
+def test_one_who_is_gone_is_not_answered(room: Room) -> None:
+    job = ended(room, "a", b"result")
+    ann, wire = room.peer("ann")
+    with room.turn():
+        room.engine.look_up(ann, job.id)
+    with room.turn():
+        room.engine.part(ann)
+    with room.turn():
+        room.answer()
+    assert wire.said() == []
+    assert ann.out == []
+
+
+def test_trouble_is_said(room: Room) -> None:
+    ann, wire = room.peer("ann")
+    with room.turn():
+        room.engine.look_up(ann, 7)
+    with room.turn():
+        room.answer("the disk is gone")
+    assert wire.said() == ["cannot look up: the disk is gone|"]
+
+
+def test_an_answer_keeps_its_place_behind_a_promise(room: Room) -> None:
+    job = ended(room, "a", b"result")
+    ann, wire = room.peer("ann")
+    with room.turn():
+        room.submit(ann, "b")
+        room.engine.look_up(ann, job.id)
+    with room.turn():
+        room.answer()
+    assert wire.said() == [], "the promise before it is not on disk yet"
+    room.turn_that_commits()
+    assert "".join(wire.said()) == "accepted b|found result|"
+
+
+def test_a_session_that_never_looks_up_is_never_answered(room: Room) -> None:
+    with pytest.raises(BrokenLaw):
+        Session(Caller("", -1)).looked_up(7, None, "")
+    assert room.desk.questions == []
+
+
+# --- with a thread that does it
+
+
+class ReadableStore(SlowStore):
+    """A store whose history answers when the story lets it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unreadable: Exception | None = None
+        self.asked: list[tuple[int, int]] = []
+        """What was looked up, and how many commits there were before."""
+
+    def history(self, query: HistoryQuery) -> list[EndRow]:
+        assert query.id is not None
+        self.asked.append((query.id, self.commits))
+        self.threads.append(threading.current_thread().name)
+        if self.unreadable is not None:
+            raise self.unreadable
+        return super().history(query)
+
+
+async def done(stage: Stage, name: str) -> Job:
+    """A durable job that ended, and whose end is in the history."""
+    bob, _ = stage.worker("bob")
+    ann, wire = stage.peer("somebody")
+    job = stage.submit(ann, name, WATCHED)
+    await wire.hears(f"accepted {name}|")
+    stage.core.finish(stage.take(bob), b"result of " + name.encode())
+    await wire.hears(f"ended {name}|")
+    return job
+
+
+def test_the_thread_of_the_store_looks_up() -> None:
+    async def tell(stage: Stage) -> None:
+        job = await done(stage, "a")
+        ann, wire = stage.peer("ann")
+        stage.driver.look_up(ann, job.id)
+        await wire.hears("found result of a|")
+        stage.driver.look_up(ann, 7)
+        await wire.hears("unknown 7|")
+        assert isinstance(stage.store, ReadableStore)
+        assert {*stage.store.threads} == {"hall-store"}
+
+    story(tell, ReadableStore())
+
+
+def test_a_question_is_answered_after_the_commits_before_it() -> None:
+    async def tell(stage: Stage) -> None:
+        store = stage.store
+        assert isinstance(store, ReadableStore)
+        bob, _ = stage.worker("bob")
+        ann, wire = stage.peer("ann")
+        eve, eve_wire = stage.peer("eve")
+        job = stage.submit(ann, "a", WATCHED)
+        await wire.hears("accepted a|")
+        store.gate.clear()
+        stage.core.finish(stage.take(bob), b"fresh")
+        await asyncio.to_thread(store.tried.wait_for, 2)
+        stage.driver.look_up(eve, job.id)
+        store.gate.set()
+        await eve_wire.hears("found fresh|")
+        assert store.asked == [(job.id, 2)]
+        await wire.hears("ended a|")
+
+    story(tell, ReadableStore())
+
+
+def test_many_questions_are_answered_in_order() -> None:
+    async def tell(stage: Stage) -> None:
+        ann, wire = stage.peer("ann")
+        for number in range(1, 101):
+            stage.driver.look_up(ann, number)
+        await wire.hears("".join(f"unknown {number}|" for number in range(1, 101)))
+
+    story(tell, ReadableStore())
+
+
+def test_a_store_that_cannot_be_read_is_no_reason_to_stop() -> None:
+    async def tell(stage: Stage) -> None:
+        store = stage.store
+        assert isinstance(store, ReadableStore)
+        job = await done(stage, "a")
+        ann, wire = stage.peer("ann")
+        store.unreadable = StoreError("the disk is gone")
+        stage.driver.look_up(ann, job.id)
+        await wire.hears("cannot look up: the disk is gone|")
+        assert stage.troubles == [], "that something could not be read is no trouble with writing"
+        store.unreadable = StoreError("")
+        stage.driver.look_up(ann, job.id)
+        await wire.hears("cannot look up: the store failed|")
+        store.unreadable = None
+        stage.driver.look_up(ann, job.id)
+        await wire.hears("found result of a|")
+        stage.submit(ann, "b")
+        await wire.hears("accepted b|")
+
+    story(tell, ReadableStore())
+
+
+def test_one_who_left_before_the_answer() -> None:
+    async def tell(stage: Stage) -> None:
+        ann, wire = stage.peer("ann")
+        eve, eve_wire = stage.peer("eve")
+        stage.driver.look_up(ann, 7)
+        stage.driver.part(ann)
+        stage.driver.look_up(eve, 8)
+        await eve_wire.hears("unknown 8|")
+        assert wire.text == ""
+
+    story(tell, ReadableStore())
+
+
+def test_questions_are_answered_before_the_store_is_closed() -> None:
+    async def tell(stage: Stage) -> None:
+        ann, wire = stage.peer("ann")
+        stage.driver.look_up(ann, 7)
+        await stage.stop()
+        await wire.hears("unknown 7|")
+
+    story(tell, ReadableStore())
+
+
+def test_a_fault_of_ours_in_looking_up_is_loud() -> None:
+    async def tell() -> None:
+        faults: list[BaseException | None] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: faults.append(context.get("exception")))
+        store = ReadableStore()
+        stage = Stage(store)
+        ann, wire = stage.peer("ann")
+        store.unreadable = ZeroDivisionError("ours")
+        stage.driver.look_up(ann, 7)
+        async with asyncio.timeout(PATIENCE_S):
+            while not faults:  # noqa: ASYNC110 (the loop's handler has no event)
+                await asyncio.sleep(0)
+        assert isinstance(faults[0], ZeroDivisionError)
+        assert wire.text == ""
+
+    asyncio.run(tell())

@@ -1,0 +1,165 @@
+"""Unfinished jobs are written down and read again; what somebody else wrote is checked, line by line."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from records_room import NOW_US, job
+
+from hiringhall.core.changes import JobRow  # noqa: TC001 (hypothesis looks at it)
+from hiringhall.core.jobs import DELAYED, HELD, HOLD, LEASED, LOW, PRIORITIES, QUEUED, Terms
+from hiringhall.records.joblines import ReadJobs, read_jobs, write_job
+
+NAMES = st.binary(min_size=1, max_size=6)
+NUMBERS = st.integers(0, 1 << 62)
+CALENDAR_US = 253_402_300_799_999_999
+PARENTS = st.lists(st.tuples(NAMES, NAMES), max_size=3, unique=True)
+TERMS = st.builds(
+    Terms,
+    priority=st.integers(0, PRIORITIES - 1),
+    durable=st.just(True),
+    detached=st.just(True),
+    failures_max=NUMBERS,
+    backoff_us=NUMBERS,
+    backoff_max_us=NUMBERS,
+    losses_max=NUMBERS,
+    lease_us=NUMBERS,
+    run_us=NUMBERS,
+    on_parent_failure=st.integers(0, HOLD),
+    expire_us=NUMBERS,
+)
+ROWS = st.builds(
+    job,
+    st.integers(1, (1 << 62)),
+    queue=NAMES,
+    key=st.binary(max_size=6),
+    payload=st.binary(max_size=20) | st.text(max_size=20).map(str.encode),
+    terms=TERMS,
+    state=st.sampled_from((HELD, DELAYED, QUEUED, LEASED)),
+    due_us=st.just(0) | st.integers(1, CALENDAR_US),
+    parents=PARENTS.map(tuple),
+    extras=st.none() | st.dictionaries(st.text(max_size=5), st.binary(max_size=5), min_size=1),
+)
+
+
+def read(*lines: bytes | dict[str, object]) -> ReadJobs:
+    return read_jobs(
+        io.BytesIO(
+            b"".join(line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n" for line in lines)
+        )
+    )
+
+
+@given(ROWS)
+def test_a_job_is_the_same_after_the_journey(row: JobRow) -> None:
+    line = write_job(row)
+    assert line.count(b"\n") == 1
+    if (row.queue, row.key) in row.parents:
+        assert read(line).problems == [(1, "it waits for itself, by way of lines 1")]
+        return
+    ((number, old_id, spec),) = read(line).jobs
+    assert (number, old_id) == (1, row.id)
+    assert (spec.queue, spec.key, spec.payload) == (row.queue, row.key, row.payload)
+    assert spec.terms.as_tuple() == row.terms.as_tuple()
+    assert (spec.due_us, spec.parents, spec.extras) == (row.due_us, row.parents, row.extras)
+
+
+def test_text_stays_readable() -> None:
+    row = job(7, queue=b"mail", key=b"k", payload="für Änne".encode(), state=DELAYED, due_us=NOW_US)
+    line = json.loads(write_job(row._replace(terms=Terms(priority=LOW, durable=True, detached=True))))
+    assert line["payload"] == "für Änne"
+    assert line["due"] == "2025-10-09T08:53:20+00:00"
+    assert (line["state"], line["terms"]["priority"]) == ("delayed", "low")
+
+
+def test_the_shortest_line_that_a_person_can_write() -> None:
+    ((number, old_id, spec),) = read(b"\n", b"  \n", {"queue": "mail"}).jobs
+    assert (number, old_id) == (3, None)
+    assert (spec.queue, spec.key, spec.payload, spec.due_us, spec.parents) == (b"mail", b"", b"", 0, ())
+    assert spec.terms.as_tuple() == Terms(durable=True, detached=True).as_tuple()
+
+
+def test_jobs_that_share_their_terms_share_one_object() -> None:
+    jobs = read({"queue": "a", "terms": {"run_us": 5}}, {"queue": "b", "terms": {"run_us": 5}}).jobs
+    assert jobs[0].spec.terms is jobs[1].spec.terms
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        (b"nonsense\n", "JSON is malformed"),
+        (b'{"queue":"mail"\n', "Input data was truncated"),
+        (b"[]\n", "Expected `object`, got `array`"),
+        (b'{"queue":"\xff"}\n', "utf-8"),
+        ({}, "it has no queue"),
+        ({"queue": ""}, "it has no queue"),
+        ({"queue": 7}, "Expected `str | null`, got `int` - at `$.queue`"),
+        ({"queue": "a", "queue_base64": "YQ=="}, "queue stands there as text and in base64"),
+        ({"queue": "a", "payload_base64": "?"}, "Invalid base64 encoded string - at `$.payload_base64`"),
+        ({"queue": "a", "quee": "a"}, "Object contains unknown field `quee`"),
+        ({"queue": "a", "id": -1}, "at `$.id`"),
+        ({"queue": "a", "due": "soon"}, "Invalid RFC3339 encoded datetime - at `$.due`"),
+        ({"queue": "a", "due": "2026-01-01T00:00:00"}, "at `$.due`"),
+        ({"queue": "a", "terms": {"priority": "top"}}, "Invalid enum value 'top' - at `$.terms.priority`"),
+        ({"queue": "a", "terms": {"run_us": -1}}, "at `$.terms.run_us`"),
+        ({"queue": "a", "terms": {"durable": False}}, "unknown field `durable`"),
+        ({"queue": "a", "parents": [{}]}, "a parent has an id, or a queue and a key"),
+        ({"queue": "a", "parents": [{"queue": "a"}]}, "a parent has an id, or a queue and a key"),
+        ({"queue": "a", "parents": [{"id": 1, "key": "a"}]}, "a parent has an id, or a queue and a key"),
+        ({"queue": "a", "parents": [{"id": 1}]}, "its parent 1 is not in the file"),
+        ({"queue": "a", "id": 1, "parents": [{"id": 1}]}, "it waits for itself, by way of lines 1"),
+        ({"queue": "a", "extras": {"x": "1"}, "extras_base64": {"x": "MQ=="}}, "one name stands in extras and"),
+    ],
+)
+def test_a_bad_line_is_told_with_its_number(line: bytes | dict[str, object], complaint: str) -> None:
+    ((number, text),) = read(line).problems
+    assert number == 1
+    assert complaint in text
+
+
+def test_all_problems_are_told_at_once() -> None:
+    _, problems = read({"queue": "a"}, b"{\n", {"queue": "b"}, {"q": "b"}, b"[]\n")
+    assert [number for number, _ in problems] == [2, 4, 5]
+    _, problems = read({"queue": "a", "id": 1}, {"queue": "b", "id": 1}, {"queue": "c", "parents": [{"id": 9}]})
+    assert problems == [
+        (2, "its id 1 stands on line 1 already"),
+        (3, "its parent 9 is not in the file; take it out of the parents"),
+    ]
+
+
+def test_a_line_without_end_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hiringhall.records.joblines.LINE_BYTES_MAX", 100)
+    _, problems = read({"queue": "a"}, b'{"queue":"' + b"a" * 100 + b'"}\n', b"nonsense\n")
+    assert problems == [(2, "it has more than 100 bytes; nothing is read after it")]
+
+
+def test_parents_come_before_their_children() -> None:
+    jobs, problems = read(
+        {"queue": "late", "id": 3, "parents": [{"id": 2}, {"queue": "mail", "key": "first"}]},
+        {"queue": "middle", "id": 2, "parents": [{"queue": "mail", "key": "first"}]},
+        {"queue": "alone"},
+        {"queue": "mail", "key": "first"},
+        {"queue": "later", "parents": [{"queue": "elsewhere", "key": "unknown"}]},
+    )
+    assert problems == []
+    order = [job.spec.queue for job in jobs]
+    assert order.index(b"mail") < order.index(b"middle") < order.index(b"late")
+    assert sorted(order) == [b"alone", b"late", b"later", b"mail", b"middle"]
+
+
+def test_jobs_without_parents_keep_their_order() -> None:
+    jobs, _ = read(*(b'{"queue":"q","key":"%d"}\n' % number for number in range(1000)))
+    assert [job.line for job in jobs] == list(range(1, 1001))
+
+
+def test_jobs_that_wait_for_one_another_are_told() -> None:
+    _, problems = read(
+        {"queue": "a", "key": "1", "parents": [{"id": 2}]},
+        {"queue": "a", "id": 5},
+        {"queue": "a", "id": 2, "parents": [{"queue": "a", "key": "1"}]},
+    )
+    assert problems == [(1, "it waits for itself, by way of lines 1, 3")]

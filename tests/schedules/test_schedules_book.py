@@ -1,0 +1,164 @@
+"""Somebody adds and removes schedules: the book is whole at every moment, and understood or left alone."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hiringhall.core.limits import SECOND_US
+from hiringhall.schedules import book as book_module
+from hiringhall.schedules.book import Book, BookError
+from hiringhall.schedules.plan import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DAILY = Plan(name="daily", queue="q", cron="0 6 * * *", timezone="Europe/Vienna", payload="ü", missed="all")
+OFTEN = Plan(name="often", queue="q", every_us=90 * SECOND_US, priority="low", retries=2, late_us=5)
+
+
+def test_what_was_added_is_read_again_and_what_was_removed_is_not(tmp_path: Path) -> None:
+    book = Book(tmp_path / "data")
+    assert book.read() == {}
+    book.add(DAILY)
+    book.add(OFTEN)
+    assert Book(tmp_path / "data").read() == {"daily": DAILY, "often": OFTEN}
+    assert book.remove("daily")
+    assert not book.remove("daily")
+    assert book.read() == {"often": OFTEN}
+    assert list((tmp_path / "data").iterdir()) == [book.path]
+    assert book.path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_name_is_taken_once(tmp_path: Path) -> None:
+    book = Book(tmp_path)
+    book.add(DAILY)
+    before = book.path.read_bytes()
+    with pytest.raises(BookError, match='there is a schedule "daily" already'):
+        book.add(Plan(name="daily", queue="r", every_us=SECOND_US))
+    assert book.path.read_bytes() == before
+
+
+BROKEN = [
+    (b"", "is not as `hall schedule` writes it"),
+    (b"{", "is not as `hall schedule` writes it"),
+    (b"\xff", "is not as `hall schedule` writes it"),
+    (b"[]", "is not as `hall schedule` writes it"),
+    (b'{"version": 2, "schedules": []}', "version"),
+    (b'{"schedules": [{"name": "x"}]}', "queue"),
+    (b'{"schedules": [{"name": "x", "queue": "q", "every_us": 1000000, "when": 1}]}', "when"),
+    (b'{"schedules": [{"name": "x", "queue": "q", "every_us": 1000000, "missed": "some"}]}', "missed"),
+    (b'{"schedules": [{"name": "x", "queue": "q", "every_us": 1}]}', 'schedule "x": every: takes "1s" or more'),
+    (b'{"schedules": [{"name": "x", "queue": "q", "cron": "x"}]}', 'schedule "x": cron: '),
+    (
+        b'{"schedules": [%s, %s]}' % ((b'{"name": "x", "queue": "q", "every_us": 1000000}',) * 2),
+        "two schedules of one name",
+    ),
+]
+
+
+@pytest.mark.parametrize(("content", "words"), BROKEN)
+def test_a_book_that_is_not_understood_is_named_and_never_written_over(
+    tmp_path: Path, content: bytes, words: str
+) -> None:
+    book = Book(tmp_path)
+    book.path.write_bytes(content)
+    actions: tuple[Callable[[], object], ...] = (book.read, lambda: book.add(DAILY), lambda: book.remove("x"))
+    for action in actions:
+        with pytest.raises(BookError) as caught:
+            action()
+        assert str(book.path) in str(caught.value)
+        assert words in str(caught.value)
+    assert book.path.read_bytes() == content
+
+
+def test_a_book_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    book = Book(tmp_path)
+    book.path.mkdir()
+    with pytest.raises(BookError, match="cannot be read: Is a directory"):
+        book.read()
+    with pytest.raises(BookError, match="cannot be used as a data folder"):
+        Book(Path("/dev/null/nowhere")).add(DAILY)
+
+
+def test_a_write_that_fails_leaves_the_book_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    book = Book(tmp_path)
+    book.add(DAILY)
+    before = book.path.read_bytes()
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(book_module.os, "fsync", full)
+        with pytest.raises(BookError, match="cannot be written: No space left on device"):
+            book.add(OFTEN)
+    assert book.path.read_bytes() == before
+    book.add(OFTEN)
+    assert sorted(book.read()) == ["daily", "often"]
+
+
+def test_the_book_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(book_module, "PLANS_MAX", 1)
+    book = Book(tmp_path)
+    book.add(DAILY)
+    with pytest.raises(BookError, match="holds 1 schedules, as many as it may"):
+        book.add(OFTEN)
+    monkeypatch.setattr(book_module, "BYTES_MAX", 10)
+    with pytest.raises(BookError, match="is longer than 10 bytes"):
+        book.read()
+
+
+def test_many_who_add_at_once_lose_nothing_and_readers_never_see_half_a_book(tmp_path: Path) -> None:
+    names = [[f"{writer}-{count}" for count in range(10)] for writer in range(4)]
+    wrong: list[Exception] = []
+    done = threading.Event()
+
+    def write(mine: list[str]) -> None:
+        for name in mine:
+            Book(tmp_path).add(Plan(name=name, queue="q", every_us=SECOND_US))
+
+    def read() -> None:
+        seen = 0
+        while not done.is_set():
+            try:
+                now = len(Book(tmp_path).read())
+                assert now >= seen
+                seen = now
+            except Exception as error:  # noqa: BLE001 (whatever it is, the test tells it)
+                wrong.append(error)
+                return
+
+    reader = threading.Thread(target=read)
+    writers = [threading.Thread(target=write, args=(mine,)) for mine in names]
+    reader.start()
+    for thread in writers:
+        thread.start()
+    for thread in writers:
+        thread.join()
+    done.set()
+    reader.join()
+    assert wrong == []
+    assert sorted(Book(tmp_path).read()) == sorted(name for mine in names for name in mine)
+
+
+def test_people_can_read_it(tmp_path: Path) -> None:
+    book = Book(tmp_path)
+    book.add(DAILY)
+    assert json.loads(book.path.read_text()) == {
+        "version": 1,
+        "schedules": [
+            {
+                "name": "daily",
+                "queue": "q",
+                "cron": "0 6 * * *",
+                "timezone": "Europe/Vienna",
+                "payload": "ü",
+                "missed": "all",
+            }
+        ],
+    }

@@ -1,0 +1,456 @@
+"""Schedules in a hall: each due time fires once, on time, whatever happens to the hall and to its clocks."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from keeper_stage import MOMENT_US, START_US, Stage
+
+from hiringhall.core.changes import Firing
+from hiringhall.core.jobs import JobSpec, Terms
+from hiringhall.core.limits import SECOND_US, Limits
+from hiringhall.schedules.book import Book, BookError
+from hiringhall.schedules.keeper import CATCH_UP_MAX, LOOK_US, told
+from hiringhall.schedules.plan import Missed, Plan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MINUTE_US = 60 * SECOND_US
+HOUR_US = 60 * MINUTE_US
+DAY_US = 24 * HOUR_US
+
+
+@pytest.fixture(autouse=True)
+def _hear_all(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "hiringhall")
+
+
+def every(
+    interval_us: int, *, name: str = "x", missed: Missed = "latest", late_us: int = MINUTE_US, key: str = ""
+) -> Plan:
+    return Plan(
+        name=name,
+        queue="q",
+        every_us=interval_us,
+        payload="{due:%H:%M:%S}",
+        missed=missed,
+        late_us=late_us,
+        key=key,
+    )
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def seconds(*numbers: int) -> list[str]:
+    return [f"00:{number // 60:02}:{number % 60:02}" for number in numbers]
+
+
+# --- on time
+
+
+def test_a_job_is_on_disk_a_second_ahead_and_starts_on_time() -> None:
+    stage = Stage([every(10 * SECOND_US)])
+    stage.pass_time(9 * SECOND_US - 1)
+    assert stage.fired() == []
+    stage.pass_time(100_000)
+    assert stage.fired() == seconds(10)
+    assert stage.starts() == {"00:00:10": 10 * SECOND_US}
+    assert stage.work() == []
+    stage.pass_time(SECOND_US)
+    assert stage.work() == seconds(10)
+
+
+def test_of_a_close_schedule_a_job_is_handed_in_half_an_interval_ahead() -> None:
+    stage = Stage([every(SECOND_US)])
+    stage.pass_time(400_000)
+    assert stage.fired() == []
+    stage.pass_time(200_000)
+    assert stage.fired() == seconds(1)
+    stage.pass_time(4 * SECOND_US)
+    assert stage.fired() == seconds(1, 2, 3, 4, 5)
+
+
+def test_a_new_schedule_begins_now_and_fires_nothing_of_the_past() -> None:
+    stage = Stage([Plan(name="x", queue="q", cron="0 0 * * *", payload="{due}", missed="all")])
+    stage.pass_time(2 * DAY_US)
+    assert stage.fired() == ["2026-11-17T00:00:00+00:00", "2026-11-18T00:00:00+00:00"]
+
+
+def test_many_schedules_keep_their_own_times() -> None:
+    stage = Stage([every(number * SECOND_US, name=f"n{number}") for number in (8, 12, 15)])
+    stage.pass_time(60 * SECOND_US)
+    expected = [number for step in (8, 12, 15) for number in range(step, 61, step)]
+    assert sorted(stage.fired()) == seconds(*sorted(expected))
+
+
+def test_between_two_firings_the_keeper_sleeps() -> None:
+    stage = Stage([Plan(name="x", queue="q", cron="0 0 * * *")])
+    stage.pass_time(10 * SECOND_US)
+    assert LOOK_US - 10 * SECOND_US <= stage.next_look_us <= LOOK_US
+    assert Stage().next_look_us == LOOK_US
+
+
+def test_a_live_job_of_the_same_key_is_joined_and_that_counts(caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage([every(10 * SECOND_US, key="only-one")])
+    stage.pass_time(30 * SECOND_US)
+    assert stage.fired() == seconds(10)
+    assert stage.scheduler.firings["x"].due_us == START_US + 30 * SECOND_US
+    joined = [record.getMessage() for record in caplog.records if "joined job" in record.getMessage()]
+    assert len(joined) == 2
+    assert joined[0].startswith('schedule "x", due 2026-11-16T00:00:20+00:00, joined job ')
+
+
+def test_a_hall_that_drains_fires_no_more_and_the_next_one_does() -> None:
+    stage = Stage([every(10 * SECOND_US)])
+    stage.pass_time(15 * SECOND_US)
+    stage.keeper.stop_taking()
+    stage.pass_time(20 * SECOND_US)
+    assert stage.fired() == seconds(10)
+    stage.reopen_after(0)
+    assert stage.fired() == seconds(10, 20, 30)
+
+
+# --- the hall dies
+
+
+@pytest.mark.parametrize(
+    "moment_us", [0, 1, 8_999_999, 9_000_000, 9_005_000, 9_020_000, 10_000_000, 19_999_999]
+)
+def test_a_hall_that_dies_at_any_moment_fires_each_due_time_once(moment_us: int) -> None:
+    stage = Stage([every(10 * SECOND_US)])
+    stage.pass_time(100_000)  # the schedule is known to the store
+    for _ in range(6):
+        stage.pass_time(moment_us % (10 * SECOND_US))
+        stage.reopen_after(3 * SECOND_US)
+    stage.pass_time(20 * SECOND_US)
+    count = (stage.now_us + SECOND_US - START_US) // (10 * SECOND_US)
+    assert stage.fired() == seconds(*range(10, 10 * count + 1, 10))
+
+
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(["die", "store fails", "store is slow", "clock is set"]),
+        st.integers(0, 25 * SECOND_US),
+        st.integers(0, 5 * SECOND_US),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(EVENTS, st.integers(1, 12))
+def test_each_due_time_fires_once_whatever_happens(events: list[tuple[str, int, int]], interval_s: int) -> None:
+    interval_us = interval_s * SECOND_US
+    stage = Stage([Plan(name="x", queue="q", every_us=interval_us, payload="{due}", missed="all")])
+    stage.pass_time(MOMENT_US)  # the schedule is known to the store
+    for event, after_us, length_us in events:
+        stage.pass_time(after_us)
+        if event == "die":
+            stage.reopen_after(length_us)
+        elif event == "clock is set":
+            stage.machine_ahead_us += length_us
+        else:
+            stage.store_fails = event == "store fails"
+            stage.store_answers = event != "store is slow"
+            stage.pass_time(length_us)
+            stage.store_fails, stage.store_answers = False, True
+            stage.settle()
+    stage.pass_time(70 * SECOND_US)
+    last_us = stage.store.load(0).fired["x"].due_us
+    assert last_us > stage.now_us + stage.machine_ahead_us - interval_us - MOMENT_US
+    first_us = stage.plans[0].next_due_us(START_US)
+    assert stage.fired() == [told(due_us) for due_us in range(first_us, last_us + 1, interval_us)]
+
+
+def test_a_firing_that_was_not_committed_when_the_hall_died_is_fired_by_the_next_one() -> None:
+    stage = Stage([every(10 * SECOND_US)])
+    stage.pass_time(SECOND_US)
+    stage.store_answers = False
+    stage.pass_time(10 * SECOND_US)
+    assert stage.fired() == []
+    stage.store_answers = True
+    stage.reopen_after(0)
+    assert stage.fired() == seconds(10)
+
+
+@pytest.mark.parametrize(
+    ("missed", "expected"),
+    [
+        # Missed are 10 to 230 s. What was due within the last minute is late, and fires in any case.
+        ("latest", [230, 240, 250, 260, 270, 280, 290]),
+        ("all", list(range(10, 291, 10))),
+        ("skip", [240, 250, 260, 270, 280, 290]),
+    ],
+)
+def test_what_was_missed(missed: Missed, expected: list[int], caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage([every(10 * SECOND_US, missed=missed)])
+    stage.pass_time(SECOND_US)
+    stage.reopen_after(297 * SECOND_US)
+    assert stage.fired() == seconds(*expected)
+    (told,) = warnings(caplog)
+    assert told.startswith(
+        'schedule "x" missed its times from 2026-11-16T00:00:10+00:00 to 2026-11-16T00:03:50+00:00: '
+    )
+    assert told.endswith(
+        {
+            "latest": "fired for 1 of them, from 2026-11-16T00:03:50+00:00 on",
+            "all": "fired for 23 of them, from 2026-11-16T00:00:10+00:00 on",
+            "skip": "skipped",
+        }[missed]
+    )
+    stage.reopen_after(0)
+    assert stage.fired() == seconds(*expected)
+
+
+def test_what_is_late_by_no_more_than_it_may_be_is_not_missed(caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage([every(HOUR_US, missed="skip", late_us=600 * SECOND_US)])
+    stage.pass_time(HOUR_US - 2 * SECOND_US)
+    stage.reopen_after(602 * SECOND_US)
+    assert stage.fired() == ["01:00:00"]
+    assert warnings(caplog) == []
+
+
+def test_of_very_many_missed_times_the_latest_thousand_fire(caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage([every(SECOND_US, missed="all")])
+    stage.pass_time(100_000)
+    stage.reopen_after(DAY_US - 100_000)
+    fired = stage.fired()
+    assert (fired[0], fired[-1]) == ("23:42:20", "00:00:00")
+    assert len(fired) == CATCH_UP_MAX + 61  # those of the last minute are late, not missed
+    assert [
+        f"fired for {CATCH_UP_MAX} of them, from 2026-11-16T23:42:20+00:00 on" in told
+        for told in warnings(caplog)
+    ] == [True]
+
+
+# --- the store and the limits
+
+
+def test_a_firing_whose_commit_fails_is_fired_again_when_the_store_works(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stage = Stage([every(10 * SECOND_US)])
+    stage.pass_time(SECOND_US)
+    stage.store_fails = True
+    stage.pass_time(15 * SECOND_US)
+    assert stage.fired() == []
+    assert stage.scheduler.firings["x"].due_us < START_US + 10 * SECOND_US
+    assert [line for line in warnings(caplog) if "cannot fire" in line] == [
+        'schedule "x" cannot fire, and is tried again: store_down: disk full'
+    ]
+    stage.store_fails = False
+    stage.pass_time(8 * SECOND_US)
+    assert stage.fired() == seconds(10, 20)
+    assert any(record.getMessage() == 'schedule "x" fires again' for record in caplog.records)
+
+
+def test_a_store_that_is_down_for_long_makes_due_times_missed() -> None:
+    stage = Stage([every(10 * SECOND_US, missed="skip")])
+    stage.pass_time(SECOND_US)
+    stage.store_fails = True
+    stage.pass_time(200 * SECOND_US)
+    stage.store_fails = False
+    stage.pass_time(10 * SECOND_US)
+    fired = stage.fired()
+    assert fired[-1] == "00:03:30"
+    assert fired == seconds(*range(210 - 10 * (len(fired) - 1), 211, 10))
+    assert 6 <= len(fired) <= 8
+
+
+def test_a_new_schedule_whose_beginning_is_not_stored_begins_when_it_can_be() -> None:
+    stage = Stage([every(10 * SECOND_US)])
+    stage.store_fails = True
+    stage.reopen_after(0)
+    stage.pass_time(25 * SECOND_US)
+    stage.store_fails = False
+    stage.pass_time(20 * SECOND_US)
+    assert stage.fired()[-1] == "00:00:40"
+    assert stage.store.load(0).fired["x"].due_us == START_US + 40 * SECOND_US
+
+
+def test_a_full_hall_is_asked_again_until_there_is_room(caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage([every(10 * SECOND_US)])
+    stage.limits = Limits(jobs_max=1)
+    stage.open()
+    stage.run_soon(lambda: None)
+    blocker = stage.scheduler.submit(JobSpec(b"other", b"", b"", Terms(durable=True, detached=True)), None)
+    stage.settle()
+    stage.pass_time(12 * SECOND_US)
+    assert stage.fired() == []
+    assert len(warnings(caplog)) == 1
+    assert "hall_full" in warnings(caplog)[0]
+    stage.turn()
+    stage.scheduler.cancel(blocker, b"")
+    stage.settle()
+    stage.pass_time(SECOND_US + MOMENT_US)
+    assert stage.fired() == seconds(10)
+
+
+def test_a_refusal_in_the_middle_of_catching_up_leaves_out_nothing() -> None:
+    stage = Stage([every(10 * SECOND_US, missed="all")])
+    stage.pass_time(SECOND_US)
+    stage.limits = Limits(jobs_max=3)
+    stage.reopen_after(200 * SECOND_US)
+    assert stage.fired() == seconds(10, 20, 30)
+    stage.limits = Limits()
+    stage.reopen_after(0)
+    assert stage.fired() == seconds(*range(10, 201, 10))
+
+
+# --- plans come, change and go
+
+
+def test_a_schedule_that_is_due_at_other_times_begins_anew() -> None:
+    stage = Stage([every(10 * SECOND_US, missed="all")])
+    stage.pass_time(15 * SECOND_US)
+    stage.plans = [every(8 * SECOND_US, missed="all")]
+    stage.reopen_after(100 * SECOND_US)
+    stage.pass_time(6 * SECOND_US)
+    assert stage.fired() == seconds(10, 120)
+
+
+def test_another_payload_does_not_make_a_schedule_begin_anew() -> None:
+    stage = Stage([every(10 * SECOND_US, missed="all")])
+    stage.pass_time(15 * SECOND_US)
+    stage.plans = [Plan(name="x", queue="q", every_us=10 * SECOND_US, payload="new {due:%S}", missed="all")]
+    stage.reopen_after(20 * SECOND_US)
+    assert stage.fired() == ["00:00:10", "new 20", "new 30"]
+
+
+def test_what_was_fired_ahead_is_not_fired_again_by_the_changed_plan() -> None:
+    stage = Stage([Plan(name="x", queue="q", cron="10 0 0 * * *", payload="old")])
+    stage.pass_time(9 * SECOND_US + 500_000)
+    assert stage.fired() == ["old"]
+    stage.plans = [Plan(name="x", queue="q", cron="10,20 0 0 * * *", payload="new")]
+    stage.reopen_after(0)
+    stage.pass_time(5 * SECOND_US)
+    assert stage.fired() == ["old"]
+    stage.pass_time(5 * SECOND_US)
+    assert stage.fired() == ["old", "new"]
+
+
+def test_a_schedule_that_is_gone_is_forgotten_and_comes_back_as_a_new_one() -> None:
+    stage = Stage([every(10 * SECOND_US, missed="all")])
+    stage.pass_time(15 * SECOND_US)
+    stage.plans = []
+    stage.reopen_after(0)
+    stage.pass_time(SECOND_US)
+    assert stage.store.load(0).fired == {}
+    stage.plans = [every(10 * SECOND_US, missed="all")]
+    stage.reopen_after(100 * SECOND_US)
+    stage.pass_time(5 * SECOND_US)
+    assert stage.fired() == seconds(10, 120)
+
+
+def test_the_book_is_read_again_when_the_hall_is_told(tmp_path: Path) -> None:
+    book = Book(tmp_path)
+    stage = Stage([every(10 * SECOND_US, name="file")], book)
+    stage.pass_time(2 * SECOND_US)
+    book.add(every(4 * SECOND_US, name="booked"))
+    stage.pass_time(8 * SECOND_US)
+    assert stage.fired() == seconds(10)
+    stage.run_soon(stage.keeper.reread)
+    stage.settle()
+    stage.pass_time(SECOND_US + MOMENT_US)
+    assert stage.fired() == seconds(10, 12)
+    book.remove("booked")
+    stage.run_soon(stage.keeper.reread)
+    stage.settle()
+    stage.pass_time(9 * SECOND_US)
+    assert stage.fired() == seconds(10, 12, 20)
+    assert list(stage.scheduler.firings) == ["file"]
+
+
+def test_a_broken_book_changes_nothing_and_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    book = Book(tmp_path)
+    book.add(every(10 * SECOND_US, name="booked"))
+    stage = Stage([], book)
+    stage.pass_time(5 * SECOND_US)
+    book.path.write_text("{")
+    stage.run_soon(stage.keeper.reread)
+    stage.settle()
+    stage.pass_time(10 * SECOND_US)
+    assert stage.fired() == seconds(10)
+    (told,) = warnings(caplog)
+    assert told.startswith(f"schedules stay as they are: {book.path} is not as `hall schedule` writes it")
+    with pytest.raises(BookError):
+        stage.reopen_after(0)
+
+
+def test_a_name_in_both_places_means_the_settings(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    book = Book(tmp_path)
+    book.add(every(3 * SECOND_US))
+    stage = Stage([every(10 * SECOND_US)], book)
+    stage.pass_time(12 * SECOND_US)
+    assert stage.fired() == seconds(10)
+    assert warnings(caplog) == ['schedule "x" is in the settings and in the book: the settings count']
+
+
+def test_a_hall_that_drains_takes_no_more_news(tmp_path: Path) -> None:
+    book = Book(tmp_path)
+    stage = Stage([], book)
+    stage.keeper.stop_taking()
+    book.add(every(SECOND_US))
+    stage.run_soon(stage.keeper.reread)
+    stage.settle()
+    stage.pass_time(5 * SECOND_US)
+    assert stage.fired() == []
+
+
+# --- clocks that are set
+
+
+def test_a_machine_that_slept_finds_out_within_a_minute_and_goes_by_what_was_missed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stage = Stage([every(HOUR_US)])
+    stage.pass_time(MINUTE_US)
+    stage.machine_ahead_us = 3 * HOUR_US + 30 * MINUTE_US  # the hall's own clock stood still
+    stage.pass_time(MINUTE_US)
+    assert stage.fired() == ["03:00:00"]
+    assert warnings(caplog)[0] == "the machine's clock was set by +12600.0 s: schedules follow it"
+    assert "missed its times from 2026-11-16T01:00:00+00:00 to 2026-11-16T03:00:00+00:00" in warnings(caplog)[1]
+    stage.pass_time(28 * MINUTE_US - 1)
+    assert stage.fired() == ["03:00:00"]
+    stage.pass_time(MINUTE_US)
+    assert stage.fired() == ["03:00:00", "04:00:00"]
+    assert stage.work() == ["03:00:00", "04:00:00"]
+
+
+def test_a_clock_set_back_fires_nothing_twice(caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage([every(10 * MINUTE_US)])
+    stage.pass_time(35 * MINUTE_US)
+    assert len(stage.fired()) == 3
+    stage.machine_ahead_us = -20 * MINUTE_US
+    stage.pass_time(20 * MINUTE_US)
+    assert len(stage.fired()) == 3
+    assert 'schedule "x" has fired until 2026-11-16T00:30:00+00:00, and waits for the clock to get there' in (
+        warnings(caplog)
+    )
+    stage.pass_time(6 * MINUTE_US)
+    assert stage.fired() == ["00:10:00", "00:20:00", "00:30:00", "00:40:00"]
+
+
+def test_clocks_that_hardly_differ_agree() -> None:
+    stage = Stage([every(10 * SECOND_US)])
+    stage.machine_ahead_us = 50_000
+    stage.pass_time(9 * SECOND_US + 500_000)
+    assert stage.starts() == {"00:00:10": 10 * SECOND_US}
+
+
+# --- what the store holds
+
+
+def test_the_store_knows_how_far_each_schedule_has_come() -> None:
+    stage = Stage([every(10 * SECOND_US)])
+    stage.pass_time(SECOND_US)
+    assert stage.store.load(0).fired == {"x": Firing(START_US, stage.plans[0].digest)}
+    stage.pass_time(9 * SECOND_US)
+    assert stage.store.load(0).fired == {"x": Firing(START_US + 10 * SECOND_US, stage.plans[0].digest)}

@@ -1,0 +1,224 @@
+"""Schedules in a real hall: killed again and again, told of new ones while it runs, and given a broken book.
+
+No job has a key: a due time that fired twice would be two jobs, and is seen.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pytest
+from hall_process import CODE, HallProcess, wait_until
+
+from hiringhall.cli.schedule import find_hall
+from hiringhall.core.jobs import DONE
+from hiringhall.core.limits import SECOND_US
+from hiringhall.peers.gearman import Worker, WorkerJob
+from hiringhall.server import DATABASE
+from hiringhall.storage.contract import HistoryQuery
+from hiringhall.storage.sqlite import open_history
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from hiringhall.core.changes import Firing
+
+KILLS: Final = 20
+INTERVALS_S: Final = {"all": 1, "latest": 1, "skip": 1, "slow": 2}
+"""Schedules by name, which is their policy: those of a name that is none have the default."""
+_MISSED: Final = re.compile(
+    r'schedule "(\w+)" missed its times from (\S+) to (\S+): (skipped|fired for \d+ of them, from (\S+) on)'
+)
+
+
+def us(written: str) -> int:
+    return round(datetime.fromisoformat(written).timestamp()) * SECOND_US
+
+
+def schedules(tables: list[Mapping[str, object]]) -> dict[str, str]:
+    """Schedules as variables of the environment."""
+    return {
+        f"HALL_SCHEDULE_{index}_{name.upper()}": str(value)
+        for index, table in enumerate(tables)
+        for name, value in table.items()
+    }
+
+
+def periodic(name: str, interval_s: int) -> Mapping[str, object]:
+    policy = name if name in {"all", "latest", "skip"} else "all"
+    return {
+        "name": name,
+        "queue": name,
+        "every": f"{interval_s}s",
+        "payload": "{due}",
+        "missed": policy,
+        "late_s": 0 if policy == name else 60,
+    }
+
+
+def firings(hall: HallProcess) -> dict[str, Firing]:
+    """How far each schedule has come, as the store knows it."""
+    reader = open_history(hall.data / DATABASE)
+    try:
+        return reader.firings()
+    finally:
+        reader.close()
+
+
+class Fired(NamedTuple):
+    """The due times of the jobs of one schedule: each as often as there is a job of it."""
+
+    done: Counter[int]
+    live: Counter[int]
+
+
+def fired(hall: HallProcess, queue: str) -> Fired:
+    """What became of a schedule's jobs: their worker answers with the payload, which is the due time."""
+    reader = open_history(hall.data / DATABASE)
+    try:
+        ended = reader.history(HistoryQuery(queue=queue.encode(), limit=100_000))
+        assert {row.state for row in ended} <= {DONE}
+        live = [row.payload for row in reader.live() if row.queue == queue.encode()]
+    finally:
+        reader.close()
+    return Fired(
+        Counter(us(row.result.decode()) for row in ended), Counter(us(payload.decode()) for payload in live)
+    )
+
+
+def told_missed(hall: HallProcess, name: str, interval_us: int) -> set[int]:
+    """The due times of which the log says that they were missed, and did not fire."""
+    missed: set[int] = set()
+    for found in _MISSED.finditer(hall.errors()):
+        if found[1] == name:
+            end_us = us(found[5]) if found[5] else us(found[3]) + 1
+            missed.update(range(us(found[2]), end_us, interval_us))
+    return missed
+
+
+def echo(job: WorkerJob) -> bytes:
+    return job.data
+
+
+@pytest.mark.parametrize("seed", [20261116])
+def test_across_twenty_kills_every_due_time_fires_once_or_is_told_to_be_missed(
+    tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    tables = [periodic(name, interval_s) for name, interval_s in INTERVALS_S.items()]
+    with HallProcess(tmp_path, environment=schedules(tables)) as hall:
+        wait_until(lambda: firings(hall).keys() == INTERVALS_S.keys(), "all schedules have begun")
+        begun = firings(hall)
+        with Worker(hall.address, slots=4) as worker:
+            for name in INTERVALS_S:
+                worker.register(name, echo)
+            for _ in range(KILLS):
+                stop = chance.uniform(0.0, 1.2)
+                with pytest.raises(subprocess.TimeoutExpired):
+                    hall.process.wait(stop)
+                hall.kill()
+                hall.start()
+            target_us = max(firing.due_us for firing in firings(hall).values()) + 3 * SECOND_US
+            wait_until(
+                lambda: min(firing.due_us for firing in firings(hall).values()) >= target_us,
+                "all schedules go on after the last kill",
+            )
+            wait_until(
+                lambda: all(
+                    min(fired(hall, name).live, default=target_us) >= target_us for name in INTERVALS_S
+                ),
+                "what has fired is done",
+            )
+            hall.drain()
+            assert hall.wait() == 0
+        until = firings(hall)
+        missed_somewhere: set[str] = set()
+        for name, interval_s in INTERVALS_S.items():
+            interval_us = interval_s * SECOND_US
+            first_us = (begun[name].due_us // interval_us + 1) * interval_us
+            expected = set(range(first_us, until[name].due_us + 1, interval_us))
+            jobs = sum(fired(hall, name), Counter[int]())
+            assert set(jobs.values()) == {1}, f"{name}: fired twice"
+            missed = told_missed(hall, name, interval_us)
+            if name in {"all", "slow"}:
+                assert set(jobs) == expected
+            else:
+                assert set(jobs) | missed == expected, f"{name}: missed in silence"
+                assert not set(jobs) & missed, f"{name}: told to be missed, and fired all the same"
+            if missed:
+                missed_somewhere.add(name)
+        assert missed_somewhere >= {"skip"}, "no kill made anything missed: the test proves too little"
+
+
+def hall_schedule(hall: HallProcess, *words: str) -> str:
+    """`hall schedule` in the folder of a hall; what it said."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "hiringhall", "schedule", *words, "--data", str(hall.data)],
+        cwd=hall.folder,
+        env={"PYTHONPATH": CODE},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    return ended.stdout
+
+
+def test_a_schedule_added_beside_a_running_hall_fires_without_a_restart_and_stops_when_removed(
+    hall: HallProcess,
+) -> None:
+    with Worker(hall.address) as worker:
+        worker.register("tick", echo)
+        said = hall_schedule(hall, "add", "tick", "--queue", "tick", "--every", "1s", "--payload", "{due}")
+        assert said.endswith(f"the hall (process {hall.pid}) is told\n")
+        wait_until(lambda: len(fired(hall, "tick").done) >= 2, "the new schedule fires")
+        (line,) = map(json.loads, hall_schedule(hall, "list", "--json").splitlines())
+        assert (line["name"], line["hall"], line["behind"]) == ("tick", hall.pid, 0)
+        assert us(line["last"]) >= max(fired(hall, "tick").done)
+        hall_schedule(hall, "remove", "tick")
+        wait_until(lambda: not firings(hall), "the schedule is forgotten")
+        wait_until(lambda: not fired(hall, "tick").live, "what it has fired is done")
+        assert max(fired(hall, "tick").done.values()) == 1
+    assert 'schedule "tick" is gone' in hall.errors()
+
+
+def test_a_broken_book_changes_nothing_and_is_told(hall: HallProcess) -> None:
+    hall_schedule(hall, "add", "tick", "--queue", "tick", "--every", "1s", "--payload", "{due}")
+    wait_until(lambda: "tick" in firings(hall), "the schedule has begun")
+    (hall.data / "schedules.json").write_text('{"version": 1, "schedules": [{')
+    hall.signal(signal.SIGHUP)
+    wait_until(lambda: "schedules stay as they are" in hall.errors(), "the hall complains")
+    before = len(fired(hall, "tick").live)
+    wait_until(lambda: len(fired(hall, "tick").live) > before + 1, "the schedule goes on")
+    hall.drain()
+    assert hall.wait() == 0
+    with pytest.raises(AssertionError, match="is not as `hall schedule` writes it"):
+        hall.start()
+
+
+def test_a_hall_that_is_told_while_it_opens_opens_all_the_same(hall: HallProcess) -> None:
+    hall.kill()
+    opening = threading.Thread(target=hall.start)
+    opening.start()
+    told = 0
+    while opening.is_alive():
+        if (pid := find_hall(hall.data)) is not None:
+            os.kill(pid, signal.SIGHUP)
+            told += 1
+        opening.join(0.001)
+    assert told > 10, "it was open too soon to be told before"
+    assert find_hall(hall.data) == hall.pid
+    hall.drain()
+    assert hall.wait() == 0
+    assert find_hall(hall.data) is None
