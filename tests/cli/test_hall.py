@@ -269,7 +269,9 @@ def test_the_printed_settings_pass_the_check(tmp_path: Path) -> None:
     assert checked.stdout == "hall.toml: fine; gearman on 127.0.0.1:4730; data in hall-data\n"
 
 
-@pytest.mark.parametrize("command", ["serve", "check-config", "config", "history", "version"])
+@pytest.mark.parametrize(
+    "command", ["serve", "check-config", "config", "history", "export", "import", "schedule", "version"]
+)
 def test_every_command_explains_itself(command: str, tmp_path: Path) -> None:
     helped = run(HALL, command, "--help", cwd=tmp_path)
     assert helped.returncode == 0
@@ -310,4 +312,5 @@ def test_a_history_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     assert missing.stderr == "hall: there is no history in nowhere; name the hall's data folder with --data\n"
     wrong = run(HALL, "history", "--state", "lost", cwd=tmp_path)
     assert wrong.returncode == 2
-    assert wrong.stderr == 'hall: --state: "lost" is not allowed; it takes one of done, failed, cancelled\n'
+    known = "done, failed, cancelled, running, queued, delayed, held"
+    assert wrong.stderr == f'hall: --state: "lost" is not allowed; it takes one of {known}\n'

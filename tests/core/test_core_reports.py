@@ -8,8 +8,8 @@ from resident_stories import resident, take
 
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, STORE_DOWN, TOO_LARGE, WRONG_STATE
 from hiringhall.core.jobs import CANCELLED, DONE, FAILED, LEASED, WITHDRAWN, Job, JobSpec, Terms
+from hiringhall.core.leasing import OUTSIDE
 from hiringhall.core.limits import Limits
-from hiringhall.core.submitting import OUTSIDE
 
 WHO = b"mail robot"
 
@@ -289,4 +289,50 @@ def test_a_start_that_could_not_be_stored_is_taken_back(hall: Hall) -> None:
     assert (job.state, job.code) == (CANCELLED, WITHDRAWN)
     hall.commit()
     assert start(hall) is not job
+    hall.turn()
+
+
+def test_a_start_that_could_not_be_stored_but_is_waited_for(hall: Hall) -> None:
+    """The task lives on for the one who waits; its end is a promise to the one who tells of it."""
+    ann = hall.person("ann")
+    job = start(hall)
+    hall.submit("", by=ann, key="k")
+    assert hall.commit_fails() == [""]
+    assert job.state == LEASED
+    with refused(STORE_DOWN):
+        hall.core.report_end(job, START_US, 0, b"too early")
+    hall.commit()
+    hall.core.report_end(job, START_US, 0, b"r")
+    ann.hears("done  r")
+    assert [(end.id, end.result) for end in hall.commit().ends] == [(job.id, b"r")]
+
+
+def test_the_end_of_a_stored_task_is_taken_in_whatever_the_store_does(hall: Hall) -> None:
+    disk = Disk()
+    job = start(hall)
+    disk.apply(hall.commit())
+    hall.submit("a", terms=BACKGROUND)
+    assert hall.commit_fails() == ["a"]
+    hall.core.report_end(job, START_US, 0, b"r")
+    assert hall.commit_fails() == []
+    disk.apply(hall.commit())
+    assert disk.history[job.id].result == b"r"
+
+
+def test_what_failed_outside_is_not_run_again_inside(hall: Hall) -> None:
+    disk = Disk()
+    job = start(hall)
+    hall.core.report_end(job, START_US, 9, b"why")
+    hall = reboot(hall, disk)
+    found = hall.core.find(job.id)
+    assert found is not None
+    with refused(WRONG_STATE):
+        hall.core.retry(found)
+    assert hall.core.jobs == {}
+
+
+def test_nobody_else_has_the_name_under_which_they_are_held(hall: Hall) -> None:
+    start(hall)
+    with refused(BAD_REQUEST):
+        hall.core.resident(b"q", OUTSIDE)
     hall.turn()

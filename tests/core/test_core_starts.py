@@ -21,14 +21,18 @@ def stored(hall: Hall, *names: str) -> list[Job]:
     return jobs
 
 
+def begun_unnoted(hall: Hall) -> bool:
+    return hall.core.ledger.has_started
+
+
 def test_a_job_that_takes_a_while_is_a_row_that_says_who_has_it(hall: Hall) -> None:
     (job,) = stored(hall, "a")
     hall.after(5)
     named(hall, "bob").takes("a")
-    assert hall.core.ledger.has_started
+    assert begun_unnoted(hall)
     assert hall.commit().empty, "there is no hurry"
     hall.core.ledger.note_started()
-    assert not hall.core.ledger.has_started
+    assert not begun_unnoted(hall)
     (update,) = hall.commit().updates
     assert (update.id, update.state, update.worker, update.holder) == (job.id, LEASED, b"bob", b"")
     assert (update.attempts, update.started_us) == (1, START_US + 5)
@@ -73,7 +77,7 @@ def test_jobs_in_memory_are_not_noted(hall: Hall) -> None:
     hall.submit("b", terms=DETACHED)
     bob.takes("a")
     bob.takes("b")
-    assert not hall.core.ledger.has_started
+    assert not begun_unnoted(hall)
     hall.core.ledger.note_started()
     assert hall.commit().empty
 
@@ -82,7 +86,7 @@ def test_a_resident_is_noted_soon_and_not_twice(hall: Hall) -> None:
     stored(hall, "a")
     take(hall, "bob", "a")
     assert hall.core.ledger.has_soon
-    assert not hall.core.ledger.has_started
+    assert not begun_unnoted(hall)
     assert [(update.state, update.holder) for update in hall.commit().updates] == [(LEASED, b"bob")]
     hall.core.ledger.note_started()
     assert hall.commit().empty
@@ -94,7 +98,7 @@ def test_a_job_taken_back_is_not_noted(hall: Hall) -> None:
     bob.takes("a")
     assert hall.commit_fails() == ["a"]
     bob.hears("revoked a")
-    assert not hall.core.ledger.has_started
+    assert not begun_unnoted(hall)
     hall.core.ledger.note_started()
     assert hall.commit().empty
 

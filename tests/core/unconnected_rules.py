@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from hiringhall.core.changes import Firing
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, STORE_DOWN, WRONG_STATE, Refusal
 from hiringhall.core.jobs import DONE, FAILED, LEASED, Job, JobSpec
+from hiringhall.core.leasing import OUTSIDE
 from hiringhall.core.limits import Limits
-from hiringhall.core.submitting import OUTSIDE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,14 +145,22 @@ class UnconnectedRules(RuleBasedStateMachine):
             return
         job = jobs[number % len(jobs)]
         reported, state, now_us = job in self._reported(), job.state, self.core.now_us
-        done, reason = attempt(lambda: self.core.report_end(job, now_us + beside_us, code, b"told") or job)
-        if done is None:
+        reason = self._end_outside(job, now_us + beside_us, code)
+        if reason:
             assert reason == WRONG_STATE
             assert (reported, job.state) == (False, state)
             return
         assert reported
         assert (job.state, job.code) == (FAILED if code else DONE, code)
         assert job.started_us <= job.ended_us <= now_us
+
+    def _end_outside(self, job: Job, ended_us: int, code: int) -> str:
+        """Why it was refused, if it was."""
+        try:
+            self.core.report_end(job, ended_us, code, b"told")
+        except Refusal as refusal:
+            return refusal.reason
+        return ""
 
     def _reported(self) -> list[Job]:
         return [

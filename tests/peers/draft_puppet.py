@@ -50,6 +50,11 @@ class DraftLine:
             heard = await self.hear()
             assert heard == expected, f"expected {expected}, heard {heard}"
 
+    async def begun(self) -> None:
+        """Something is coming. Nothing more can be heard after this."""
+        async with asyncio.timeout(STEP_S):
+            assert await self._reader.read(1)
+
     def say(self, *packets: bytes) -> None:
         self._writer.write(b"".join(packets))
 

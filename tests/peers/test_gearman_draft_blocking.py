@@ -61,7 +61,7 @@ def test_a_blocking_call_that_is_interrupted_is_given_up() -> None:
         """Hear a job for each connection, then interrupt the main thread; never answer."""
         for _ in range(2):
             connection, _ = server.accept()
-            stack.enter_context(connection)
+            connections.append(stack.enter_context(connection))
             connection.recv(1024)
             handed_in.set()
         signal.pthread_kill(main, signal.SIGUSR1)
@@ -72,6 +72,7 @@ def test_a_blocking_call_that_is_interrupted_is_given_up() -> None:
         except CancelledError:
             others.append("cancelled")
 
+    connections: list[socket.socket] = []
     others: list[str] = []
     main = threading.get_ident()
     before = signal.signal(signal.SIGUSR1, interrupt)
@@ -86,6 +87,8 @@ def test_a_blocking_call_that_is_interrupted_is_given_up() -> None:
             assert handed_in.wait(10)
             with pytest.raises(KeyboardInterrupt):
                 client.run("f")
+            connections[1].settimeout(10)
+            assert connections[1].recv(1024) == b"", "its connection is closed"
             client.close()
             for thread in (serving, asking):
                 thread.join(10)

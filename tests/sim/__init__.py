@@ -11,8 +11,9 @@ disk's faults and the people are simulated. One seed, one run, one log.
     actors, clients, workers, hostile: who comes in by a stream
     callers, dworkactors, pingpongactors, wmpactors, wmpmanager: who comes by ZeroMQ
     crowd      all of these, in two of five worlds
-    taps, gearmantap, nativetap, dworktap, pingpongtap, wmptap: what crossed a link, as events
+    draftactors: who speaks Gearman's draft, in one of five worlds
+    taps, gearmantap, drafttap, nativetap, dworktap, pingpongtap, wmptap: what crossed a link, as events
     sights, laws, startlaws, storelaws, turnlaws, wakelaws: what must hold, seen from outside
     scenario   a seed becomes a world; faults first, then everything must drain
-    planted, plantedzmq: bugs that the laws must find
+    planted, plantedzmq, planteddraft: bugs that the laws must find
 """

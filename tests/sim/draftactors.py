@@ -111,7 +111,7 @@ class DraftPoller(DraftClient):
 
 
 class DraftClerk(DraftClient):
-    """Tells of tasks that run elsewhere. In the calm it tells the end of each, until it is told that it is noted."""
+    """Tells of tasks that run elsewhere. In the calm it tells the end of each, until that is noted."""
 
     def __init__(self, town: Town, name: str) -> None:
         super().__init__(town, f"draft clerk {name}")
@@ -119,6 +119,8 @@ class DraftClerk(DraftClient):
         self.running: list[tuple[bytes, bytes]] = []
         """Queue and key of tasks whose start it has told."""
         self._closing: tuple[bytes, bytes] | None = None
+        self._owed = 0
+        """Answers that are still to come on this connection."""
 
     def act(self) -> None:
         random = self.world.random
@@ -131,7 +133,7 @@ class DraftClerk(DraftClient):
             self._tell_end(queue, key)
         else:
             self.running.append((queue, key))
-            self.send(wire.pack_task_start(queue, key, self._time_us()))
+            self._ask(wire.pack_task_start(queue, key, self._time_us()))
 
     def _key(self) -> bytes:
         random = self.world.random
@@ -145,7 +147,11 @@ class DraftClerk(DraftClient):
 
     def _tell_end(self, queue: bytes, key: bytes) -> None:
         code = self.world.random.choice((0, 0, 9))
-        self.send(wire.pack_task_result(queue, key, self._time_us(), code, self.town.result("told")))
+        self._ask(wire.pack_task_result(queue, key, self._time_us(), code, self.town.result("told")))
+
+    def _ask(self, packet: bytes) -> None:
+        self._owed += 1
+        self.send(packet)
 
     def calm(self) -> None:
         """From now on it only brings to an end what it has begun."""
@@ -154,6 +160,7 @@ class DraftClerk(DraftClient):
 
     def arrived(self) -> None:
         super().arrived()
+        self._owed = 0
         if self.town.calm:
             self.calm()
 
@@ -163,9 +170,10 @@ class DraftClerk(DraftClient):
             self._tell_end(*self._closing)
 
     def answered(self, packet_type: int, body: bytes) -> None:
-        if self._closing is None:
-            return
         del packet_type, body
+        self._owed -= 1
+        if self._closing is None or self._owed:
+            return
         # Noted, or refused because a job of the hall has the key: nothing of its own is left either way.
         if self._closing in self.running:
             self.running.remove(self._closing)

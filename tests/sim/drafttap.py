@@ -47,6 +47,7 @@ def draft_options(options: GearmanOptions) -> DraftOptions:
         failures_max=options.failures_max,
         backoff_us=options.backoff_us,
         expire_us=options.expire_us,
+        log_all=options.log_all,
     )
 
 
@@ -76,7 +77,7 @@ class DraftTap(Tap):
         self._task = 0
         """The job that it was given last."""
         self._hasty: list[bytes] = []
-        """Ends that it told after it had asked for the next task: there is no handle to say which one is meant."""
+        """Ends that it told after it had asked for the next task: no handle says which one is meant."""
         laws.nameless = True
 
     @property

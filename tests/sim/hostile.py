@@ -6,6 +6,7 @@ from struct import pack
 from typing import TYPE_CHECKING
 
 from hiringhall.dialects.gearman import wire
+from hiringhall.dialects.gearman_draft import wire as draft
 
 from .actors import Actor
 from .callers import Caller
@@ -50,6 +51,30 @@ class Vandal(Actor):
                 wire.pack_request(wire.CAN_DO, b"q\0q"),
                 b"status\nworkers\nshow jobs\nprioritystatus\nwhat\n",
                 b"\0REQ\0\0\0",
+            )
+        )
+
+
+class DraftVandal(Vandal):
+    """Sends what no peer should, as one who speaks the draft."""
+
+    dialect = "draft"
+
+    def _nonsense(self) -> bytes:
+        random = self.world.random
+        return random.choice(
+            (
+                random.randbytes(random.randrange(1, 40)),
+                draft.MAGIC + b"\x04\xff\xff\xff\xffx",
+                draft.MAGIC[:3],
+                draft.pack(random.choice((0x05, 0x07, 0x0A, 0x0D, 0x10, 0xFF)), b"what"),
+                draft.pack(random.choice(list(draft.NAMES)), random.choice((b"\0", b"\0\0"))),
+                draft.pack_job_create_req(b"q0", b"", 3, draft.ASYNC_HANDLE, b"no such priority"),
+                draft.pack_job_create_req(b"q0", b"", 0, 3, b"no such type"),
+                draft.pack_worker_connect([b"q"] * 70),
+                draft.pack_job_complete_announce(0, b"of nothing"),
+                draft.pack_job_complete_req(b"H:sim:" + b"9" * 20),
+                draft.pack_task_start(b"", b"k0", 0) + draft.pack_task_result(b"q0", b"", 0, 0, b""),
             )
         )
 

@@ -1,4 +1,4 @@
-"""Bugs for the laws to find in Gearman's draft, in what is looked up for it, and in what it asks of the core."""
+"""Bugs for the laws to find in Gearman's draft, in what is looked up, and in what the core does for it."""
 
 from __future__ import annotations
 

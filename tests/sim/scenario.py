@@ -20,7 +20,7 @@ from .draftactors import DraftClerk, DraftPoller, DraftWaiter, DraftWorker
 from .drafttap import DraftTap
 from .gearmantap import HANDLE_PREFIX
 from .hall import Hall
-from .hostile import Vandal
+from .hostile import DraftVandal, Vandal
 from .laws import Laws
 from .network import Weather
 from .workers import KINDS, GearmanWorker, NativeWorker
@@ -60,7 +60,8 @@ class Run:
         )
         self.drafts = seed % 5 == DRAFT_SEED
         if self.drafts:
-            options = replace(options, expire_us=random.choice((0, 0, 100 * MS, SECOND)))
+            expire_us = random.choice((0, 0, 100 * MS, SECOND))
+            options = replace(options, expire_us=expire_us, log_all=world.chance(0.5))
         limits = Limits(
             jobs_max=random.choice((8, 60, 60)),
             queues_max=random.choice((3, QUEUES_ENOUGH, QUEUES_ENOUGH)),
@@ -118,6 +119,8 @@ class Run:
         for number in range(random.choice((1, 2, 3))):
             kind = random.choice(draftactors.KINDS)
             self.passing.append(DraftWorker(town, f"{number}", kind, self.some_queues()))
+        if self.world.chance(0.2):
+            self.passing.append(DraftVandal(town, "of the draft"))
 
     def some_queues(self) -> list[bytes]:
         queues = self.town.queues

@@ -1,7 +1,8 @@
 """A process that commits until it is killed, and tells of each commit that returned.
 
 Usage: commit_forever.py FILE. Each line of its output is "+ID ID ..." for jobs taken in or "-ID ID ..." for
-jobs that ended, written when the commit had returned.
+jobs that ended, written when the commit had returned. A schedule fires with each commit of jobs: it is due at
+the id after theirs.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from store_rows import NOW_US, batch, end, job
 
+from hiringhall.core.changes import Firing
 from hiringhall.storage.contract import Retention
 from hiringhall.storage.sqlite import SqliteStore
 
@@ -26,7 +28,8 @@ def main() -> None:
     while True:
         fresh = range(next_id, next_id + chance.randint(1, 300))
         next_id = fresh.stop
-        store.commit(batch(inserts=[job(i, key=b"%d" % i, payload=b"p" * (i % 5000)) for i in fresh]), NOW_US)
+        jobs = [job(i, key=b"%d" % i, payload=b"p" * (i % 5000)) for i in fresh]
+        store.commit(batch(inserts=jobs, fired={"tick": Firing(next_id, b"plan")}), NOW_US)
         live += fresh
         tell("+", fresh)
         chance.shuffle(live)

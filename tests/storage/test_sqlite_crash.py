@@ -37,10 +37,12 @@ def test_what_was_acknowledged_survives_sigkill(tmp_path: Path) -> None:
         for line in run_and_kill(path, chance.randint(2, 40)):
             (taken if line[0] == "+" else ended).update(map(int, line[1:].split()))
         store = SqliteStore(path, Retention(), pytest.fail)
-        live = {row.id for row in store.load(0).jobs}
+        loaded = store.load(0)
+        live = {row.id for row in loaded.jobs}
         history = {row.id for row in store.history(HistoryQuery(limit=10**9))}
         assert store.count() == (len(live), len(history))
         store.close()
         assert not live & history
         assert taken <= live | history
         assert ended <= history
+        assert loaded.fired["tick"].due_us == max(live | history) + 1

@@ -130,6 +130,22 @@ def test_the_file_stays_within_its_limit(path: Path) -> None:
     assert bytes_max * 3 // 4 < max(sizes) <= bytes_max
 
 
+def test_many_small_lines_make_way_for_each_large_one(path: Path) -> None:
+    """A commit drops more lines when it brings more bytes, or the file would outgrow its limit meanwhile."""
+    bytes_max = 8 << 20
+    store = opened(path, {}, bytes_max)
+    for start in range(1, 40_000, 1000):
+        ends = [end(i, result=b"", ended_us=NOW_US + i) for i in range(start, start + 1000)]
+        store.commit(batch(ends=ends), NOW_US)
+    left = store.count()[1]
+    assert left > 20_000
+    for i in range(50_000, 50_030):
+        store.commit(batch(ends=[end(i, result=b"r" * 400_000, ended_us=NOW_US + i)]), NOW_US)
+    assert store.count()[1] < 30
+    store.close()
+    assert path.stat().st_size <= bytes_max
+
+
 def test_a_limit_that_is_lowered_takes_effect_bit_by_bit(path: Path) -> None:
     store = opened(path, {})
     for start in range(1, 5000, 1000):

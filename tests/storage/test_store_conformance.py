@@ -279,6 +279,18 @@ def test_the_latest_end_stands(house: House) -> None:
     assert house.ids(HistoryQuery(state=FAILED)) == []
 
 
+def test_a_batch_that_was_kept_may_come_again(house: House) -> None:
+    """After a fault nobody knows whether the batch before it reached the disk."""
+    house.store.commit(batch(inserts=[job(1), job(2)]), NOW_US)
+    done = batch(ends=[end(1)], deletes=[1])
+    house.store.commit(done, NOW_US)
+    with pytest.raises(StoreError):
+        house.store.commit(batch(inserts=[job(2)]), NOW_US)
+    house.store.commit(done, NOW_US)
+    assert house.store.count() == (1, 1)
+    assert (len(house.jobs()), house.ids()) == (1, [1])
+
+
 def test_a_dead_letter_is_revived(house: House) -> None:
     house.store.commit(batch(ends=[end(1, state=FAILED, payload=b"hello"), end(2)]), NOW_US)
     house.store.commit(batch(revived=[1], inserts=[job(1)]), NOW_US)

@@ -256,7 +256,6 @@ class TestTheWholeStore:
         assert house.store.count() > (0, 2900)
 
     def test_small_old_lines_make_room_for_large_ones(self, house: House) -> None:
-        """However many that takes: a commit drops more lines when it brings more bytes."""
         ends = [end(i, result=b"", ended_us=NOW_US + i) for i in range(1, 5 * DROP_MIN + 1)]
         house.store.commit(batch(ends=ends), NOW_US)
         for i in range(10_000, 10_100):

