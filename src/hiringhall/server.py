@@ -39,7 +39,7 @@ from hiringhall.schedules.book import Book, BookError
 from hiringhall.schedules.keeper import Keeper
 from hiringhall.storage.contract import StoreError
 from hiringhall.storage.memory import MemoryStore
-from hiringhall.storage.sqlite import SqliteStore
+from hiringhall.storage.sqlite import DATABASE, SqliteStore
 from hiringhall.transports.tcp import TcpDoor, TcpOptions
 from hiringhall.transports.zmq import Curve, ZmqDoor, ZmqOptions
 
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from hiringhall.doors.dialect import Attendant, Endpoint
     from hiringhall.storage.contract import Store
 
-DATABASE: Final = "hall.sqlite3"
 DEFAULT_DOORS: Final = ("gearman=127.0.0.1:4730",)
 
 PATIENCE_S: Final = 86_400.0

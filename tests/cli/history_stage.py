@@ -12,9 +12,8 @@ from running import DEADLINE_S, ENVIRONMENT, HALL
 
 from hiringhall.core.changes import Batch, EndRow, JobRow
 from hiringhall.core.jobs import CANCELLED, DELAYED, DONE, FAILED, HELD, QUEUED, Terms
-from hiringhall.server import DATABASE
 from hiringhall.storage.contract import Retention
-from hiringhall.storage.sqlite import SqliteStore
+from hiringhall.storage.sqlite import DATABASE, SqliteStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -22,9 +22,8 @@ from hiringhall.dialects.gearman.session import data_key
 from hiringhall.engine.recovery import open_scheduler
 from hiringhall.peers.gearman import Client, Worker
 from hiringhall.records import History
-from hiringhall.server import DATABASE
 from hiringhall.storage.contract import Retention
-from hiringhall.storage.sqlite import SqliteStore
+from hiringhall.storage.sqlite import DATABASE, SqliteStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hiringhall.core.jobs import DONE, JobSpec
+from hiringhall.core.jobs import DONE, JobSpec, Terms
 from hiringhall.core.limits import Limits
 from hiringhall.core.scheduler import Scheduler
 from hiringhall.doors.agency import NEWS_BYTES_MAX, Agency, Errand

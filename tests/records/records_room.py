@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.changes import Batch, EndRow, JobRow
 from hiringhall.core.jobs import DONE, QUEUED, Terms
-from hiringhall.records.history import DATABASE
 from hiringhall.storage.contract import Retention
-from hiringhall.storage.sqlite import SqliteStore
+from hiringhall.storage.sqlite import DATABASE, SqliteStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

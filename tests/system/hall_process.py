@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 import hiringhall
 from hiringhall.peers.gearman import Client
-from hiringhall.server import DATABASE
 from hiringhall.storage.contract import HistoryQuery
-from hiringhall.storage.sqlite import open_history
+from hiringhall.storage.sqlite import DATABASE, open_history
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

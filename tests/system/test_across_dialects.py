@@ -17,7 +17,7 @@ from many_doors import ManyDoors, complete, create, steal
 from hiringhall.core.jobs import DONE, FAILED
 from hiringhall.dialects.dwork import wire as dwork
 from hiringhall.peers import gearman, pingpong, wmp
-from hiringhall.server import DATABASE
+from hiringhall.storage.sqlite import DATABASE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator

@@ -25,9 +25,8 @@ from hiringhall.cli.schedule import find_hall
 from hiringhall.core.jobs import DONE
 from hiringhall.core.limits import SECOND_US
 from hiringhall.peers.gearman import Worker, WorkerJob
-from hiringhall.server import DATABASE
 from hiringhall.storage.contract import HistoryQuery
-from hiringhall.storage.sqlite import open_history
+from hiringhall.storage.sqlite import DATABASE, open_history
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

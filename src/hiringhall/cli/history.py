@@ -20,7 +20,8 @@ from hiringhall.config.quantities import Age
 from hiringhall.config.sources import ConfigError
 from hiringhall.records import FORMATS, STATES, History, MissingFormat, save_records, write_records
 from hiringhall.records.history import ID_MAX, job_id_of
-from hiringhall.server import DATABASE, HallError
+from hiringhall.server import HallError
+from hiringhall.storage.sqlite import DATABASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -31,9 +31,9 @@ from hiringhall.core.leasing import OUTSIDE
 from hiringhall.engine.recovery import open_scheduler
 from hiringhall.records.joblines import read_jobs, write_job
 from hiringhall.records.writing import whole_file
-from hiringhall.server import DATABASE, HallError
+from hiringhall.server import HallError
 from hiringhall.storage.contract import StoreError
-from hiringhall.storage.sqlite import SqliteStore
+from hiringhall.storage.sqlite import DATABASE, SqliteStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -27,8 +27,8 @@ from hiringhall.schedules.book import Book, BookError
 from hiringhall.schedules.calendar import find_zone
 from hiringhall.schedules.keeper import CATCH_UP_MAX, machine_us
 from hiringhall.schedules.plan import LATE_US, RETRIES_MAX, Missed, Plan, Priority
-from hiringhall.server import DATABASE, HallError
-from hiringhall.storage.sqlite import open_history
+from hiringhall.server import HallError
+from hiringhall.storage.sqlite import DATABASE, open_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

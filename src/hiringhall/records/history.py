@@ -24,7 +24,7 @@ from hiringhall.records.record import (
     live_record,
 )
 from hiringhall.storage.contract import HistoryQuery, StoreError
-from hiringhall.storage.sqlite import open_history
+from hiringhall.storage.sqlite import DATABASE, open_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from hiringhall.core.changes import JobRow
 
-DATABASE: Final = "hall.sqlite3"
 PAGE_ROWS_FIRST: Final = 100
 PAGE_ROWS_MAX: Final = 2000
 PAGE_BYTES: Final = 4 << 20
