@@ -287,8 +287,8 @@ def test_a_job_that_ends_between_two_looks_is_found_once(tmp_path: Path) -> None
         class Ending:
             """Its job 2 ends once the live ones were looked at."""
 
-            def live(self) -> object:
-                yield from list(real.live())
+            def latest(self, before_id: int | None) -> object:
+                yield from list(real.latest(before_id))
                 fill(folder, [end(2, key=b"k")])
 
             def history(self, query: HistoryQuery) -> list[EndRow]:

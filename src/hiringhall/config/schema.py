@@ -15,7 +15,7 @@ from hiringhall.config.quantities import Address, Age, Size, Words
 from hiringhall.config.schedules import ScheduleSettings
 from hiringhall.config.section import Section
 from hiringhall.core.limits import Limits
-from hiringhall.storage.contract import QueueRetention, Retention
+from hiringhall.storage.contract import RULED_QUEUES_MAX, QueueRetention, Retention
 
 _LIMITS = Limits()
 _RETENTION = Retention()
@@ -135,6 +135,8 @@ class HistorySettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def faults(self) -> Iterator[tuple[str, str]]:
         seen: dict[str, int] = {}
+        if len(self.queue) > RULED_QUEUES_MAX:
+            yield "queue", f"at most {RULED_QUEUES_MAX} queues can have rules of their own"
         for index, queue in enumerate(self.queue):
             if queue.name in seen:
                 yield f"queue[{index}].name", f'"{queue.name}" is taken by history.queue[{seen[queue.name]}]'

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections import deque
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
@@ -155,9 +154,14 @@ class History:
             rows_max = max(1, min(PAGE_ROWS_MAX, len(page) * PAGE_BYTES // weight))
 
     def _live(self, query: HistoryQuery, limit: int | None) -> Iterator[Record]:
-        """The store has them oldest first: the newest of them are those that remain."""
-        found = (live_record(row) for row in self._reader.live() if _may_match(row, query))
-        yield from reversed(deque((record for record in found if _is_within(record, query)), limit))
+        before_id = query.before_id if query.id is None else query.id + 1
+        found = (live_record(row) for row in self._latest(before_id, query) if _may_match(row, query))
+        yield from islice((record for record in found if _is_within(record, query)), limit)
+
+    def _latest(self, before_id: int | None, query: HistoryQuery) -> Iterator[JobRow]:
+        """Newest first; of one that is asked for by its number, no more than that."""
+        rows = self._reader.latest(before_id)
+        return rows if query.id is None else islice(rows, 1)
 
 
 def job_id_of(handle: str | bytes) -> int:

@@ -62,6 +62,7 @@ _BY_TIME: Final = """(
 )"""
 """Latest first, though it is ids that count: the larger ids come early then, and few of the rest are sorted."""
 _JOBS_PAGE: Final = f"SELECT {JOB_COLUMNS} FROM jobs WHERE id > ? ORDER BY id LIMIT ?"  # noqa: S608, our own names
+_LATEST_PAGE: Final = _JOBS_PAGE.replace("id > ?", "id < ?").replace("ORDER BY id", "ORDER BY id DESC")
 _INTEGER_MAX: Final = (1 << 63) - 1
 
 
@@ -156,6 +157,17 @@ def pages_of_jobs(connection: sqlite3.Connection) -> Iterator[list[RawRow]]:
         after_id = page[-1][0]
 
 
+def latest_pages_of_jobs(connection: sqlite3.Connection, before_id: int | None) -> Iterator[list[RawRow]]:
+    """The live jobs, newest first, a page at a time."""
+    below = _INTEGER_MAX if before_id is None else before_id
+    while True:
+        page = connection.execute(_LATEST_PAGE, (below, PAGE_ROWS)).fetchall()
+        if not page:
+            return
+        yield page
+        below = page[-1][0]
+
+
 def count_rows(connection: sqlite3.Connection) -> tuple[int, int]:
     (live,) = connection.execute("SELECT COUNT(*) FROM jobs").fetchone()
     (lines,) = connection.execute("SELECT COUNT(*) FROM history").fetchone()
@@ -194,7 +206,13 @@ class SqliteHistoryReader:
             return decode(rows, end_row, read_terms(self._connection), [])
 
     def live(self) -> Iterator[JobRow]:
-        pages = pages_of_jobs(self._connection)
+        return self._rows(pages_of_jobs(self._connection))
+
+    def latest(self, before_id: int | None = None) -> Iterator[JobRow]:
+        """The live jobs, newest first, from below an id on."""
+        return self._rows(latest_pages_of_jobs(self._connection, before_id))
+
+    def _rows(self, pages: Iterator[list[RawRow]]) -> Iterator[JobRow]:
         while True:
             with explained(self._path):
                 page = next(pages, None)
