@@ -129,7 +129,8 @@ class History:
         ended = self._ended(query, limit)
         if query.key is None or state in ENDED_STATES:
             return ended
-        return _merged(self._live(query, limit), ended)
+        # The live ones first and all at once: what ends meanwhile is found among the ended.
+        return _merged(iter(list(self._live(query, limit))), ended)
 
     def _one(self, query: HistoryQuery, state: str | None) -> Iterator[Record]:
         """The history is asked once more at the end: the job may have ended while the others were looked at."""
