@@ -149,6 +149,12 @@ class Submitting(Leasing):
         lease = job.lease
         if lease is None or lease.worker.resident is None or lease.worker.name != OUTSIDE:
             raise Refusal(WRONG_STATE, "a worker of the hall has this job, or will have it")
+        if not job.terms.durable:
+            # Its start was taken back, and lives on for those who wait: its end is a promise all the same.
+            if self.store_trouble:
+                raise Refusal(STORE_DOWN, self.store_trouble)
+            job.before = job.terms
+            job.terms = terms_with(job.terms, durable=True, detached=True, logged=job.terms.logged)
         if not job.started_us <= ended_us < self.now_us:
             ended_us = self.now_us
         self._end(job, DONE if code == SUCCESS else FAILED, code, result, ended_us)
