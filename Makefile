@@ -6,6 +6,9 @@ SOURCES := $(shell find src -name '*.py' -o -name '*.sql') pyproject.toml setup.
 PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider
 # The package that setup.py installs: compiled where there is a compiler.
 MODE := $(if $(shell command -v $${CC:-cc}),compiled,plain)
+# Of what is compiled, and a hall of each kind whole: the rest runs the same Python either way.
+COMPILED_TESTS := tests/core tests/dialects tests/engine tests/transports tests/sim \
+	$(addprefix tests/system/test_,own_peers.py across_dialects.py drain.py)
 SEED ?= 1
 WORKERS ?= 2
 
@@ -17,9 +20,9 @@ help:            ## show this list
 serve: $(VENV)/installed            ## open the hall on embedded storage, with the Gearman door on 127.0.0.1:4730
 	$(BIN)/hall serve $(ARGS)
 
-test: $(VENV)/tested            ## all tests: on the installed package, compiled, then on the source as plain Python
+test: $(VENV)/tested            ## all tests on the installed package, compiled; then those of what is compiled, as plain Python
 	HALL_TEST_MODE=$(MODE) $(PYTEST) -n $(WORKERS) -m "not soak" tests
-	HALL_TEST_MODE=plain PYTHONPATH=$(CURDIR)/src $(PYTEST) -n $(WORKERS) -m "not soak" tests
+	HALL_TEST_MODE=plain PYTHONPATH=$(CURDIR)/src $(PYTEST) -n $(WORKERS) -m "not soak" $(COMPILED_TESTS)
 
 test-plain: $(VENV)/tested            ## all tests on the source as plain Python: no compiling between an edit and its test
 	PYTHONPATH=$(CURDIR)/src $(PYTEST) -n $(WORKERS) -m "not soak" $(or $(ONLY),tests)
