@@ -12,7 +12,7 @@ COMPILED_TESTS := tests/core tests/dialects tests/engine tests/transports tests/
 SEED ?= 1
 WORKERS ?= 2
 
-.PHONY: serve test test-plain check format sim soak bench livejournal clean clients help
+.PHONY: serve test test-plain check format sim soak bench livejournal village clean clients help
 
 help:            ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -48,6 +48,9 @@ bench: $(VENV)/tested            ## side by side with gearmand; writes bench/RES
 
 livejournal: $(VENV)/tested            ## an example: ten tasks of a small LiveJournal, and what the log says of them
 	$(BIN)/python examples/livejournal/run.py $(ARGS)
+
+village: $(VENV)/tested            ## an example: a village lives on a hall, under each policy; writes village.html
+	$(BIN)/python examples/village/run.py $(ARGS)
 
 clients:            ## the foreign clients and servers that the tests talk to (Debian; needs root)
 	scripts/install-test-clients

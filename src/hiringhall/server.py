@@ -28,9 +28,11 @@ from hiringhall.config.quantities import Address
 from hiringhall.config.schema import TcpDoorSettings, ZmqDoorSettings
 from hiringhall.core.errors import BrokenLaw
 from hiringhall.core.limits import SECOND_US
+from hiringhall.core.ratings import Rating, Ratings
 from hiringhall.doors.dialect import Process
 from hiringhall.doors.dwork import DWORK
 from hiringhall.doors.gearman import GEARMAN
+from hiringhall.doors.hire import HIRE, HIRE_BUS
 from hiringhall.doors.pingpong import PINGPONG
 from hiringhall.doors.wmp import WMP
 from hiringhall.engine.driver import Clock, Driver
@@ -40,12 +42,14 @@ from hiringhall.schedules.keeper import Keeper
 from hiringhall.storage.contract import StoreError
 from hiringhall.storage.memory import MemoryStore
 from hiringhall.storage.sqlite import DATABASE, SqliteStore
+from hiringhall.transports.bus import BusDoor
 from hiringhall.transports.tcp import TcpDoor, TcpOptions
 from hiringhall.transports.zmq import Curve, ZmqDoor, ZmqOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hiringhall.config.needs import WorkerSettings
     from hiringhall.config.schema import Config, CurveSettings, DoorSettings, TlsSettings
     from hiringhall.doors.dialect import Attendant, Endpoint
     from hiringhall.storage.contract import Store
@@ -73,6 +77,8 @@ DIALECTS: Final = {
     "dwork": DWORK,
     "pingpong": PINGPONG,
     "wmp": WMP,
+    "hire": HIRE,
+    "hire-bus": HIRE_BUS,
 }
 """Every dialect the hall can speak. A new one is a line here."""
 
@@ -118,8 +124,12 @@ class Hall:
         except StoreError as error:
             raise HallError(str(error)) from error
         self._recovered = len(scheduler.jobs)
+        for queue in config.queue:
+            scheduler.need(queue.name.encode(), *queue.needs)
+        if config.worker:
+            scheduler.know(Ratings([_rating(worker) for worker in config.worker]))
         self._driver = Driver(scheduler, store, _store_trouble, clock)
-        self._doors: list[TcpDoor | ZmqDoor] = []
+        self._doors: list[TcpDoor | ZmqDoor | BusDoor] = []
         self._attendants: list[Attendant] = []
         self._draining = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -200,16 +210,16 @@ class Hall:
 
     async def _open_doors(self) -> Opened:
         hall = self._config.hall
-        process = Process(os.getpid(), hall.log_level, self._shut_down, self._driver.look_up)
+        process = Process(os.getpid(), hall.log_level, self._shut_down, self._driver.look_up, hall.name)
         doors: list[OpenDoor] = []
         for index, settings in enumerate(self._config.door):
             dialect = DIALECTS[settings.dialect]
             for endpoint in dialect.endpoints(self._driver.scheduler, settings, process):
-                bound = await self._listen(index, settings, endpoint)
-                first_job = ""
-                if dialect.first_job is not None and not settings.shield:
-                    first_job = dialect.first_job(bound)
-                doors.append(OpenDoor(settings.dialect, endpoint.role, bound, settings.shield, first_job))
+                for role, bound in await self._listen(index, settings, endpoint):
+                    first_job = ""
+                    if dialect.first_job is not None and not settings.shield:
+                        first_job = dialect.first_job(bound)
+                    doors.append(OpenDoor(settings.dialect, role, bound, settings.shield, first_job))
             attendant = dialect.attendant(self._driver, settings) if dialect.attendant is not None else None
             if attendant is not None:
                 attendant.start()
@@ -227,7 +237,12 @@ class Hall:
             raise HallError(str(error)) from error
         self._attendants.append(keeper)
 
-    async def _listen(self, index: int, settings: DoorSettings, endpoint: Endpoint) -> Address:
+    async def _listen(
+        self, index: int, settings: DoorSettings, endpoint: Endpoint
+    ) -> list[tuple[str, Address]]:
+        """Open an endpoint: where it listens, and in which role."""
+        if endpoint.outward is not None:
+            return await self._open_bus(index, settings, endpoint, endpoint.outward)
         door: TcpDoor | ZmqDoor
         if isinstance(settings, ZmqDoorSettings):
             assert endpoint.answer_route is not None
@@ -245,6 +260,23 @@ class Hall:
         except OSError as error:
             raise HallError(f"door[{index}]: {_cannot_listen(endpoint.address, error)}") from error
         self._doors.append(door)
+        return [(endpoint.role, bound)]
+
+    async def _open_bus(
+        self, index: int, settings: DoorSettings, endpoint: Endpoint, outward: Address
+    ) -> list[tuple[str, Address]]:
+        assert isinstance(settings, ZmqDoorSettings)
+        bus = BusDoor(self._driver, endpoint.make_session, zmq_options(settings, index))
+        bound: list[tuple[str, Address]] = []
+        try:
+            address = endpoint.address
+            bound.append((endpoint.role, Address.of(*await bus.open_inward(address.host, address.port))))
+            address = outward
+            bound.append(("subscribe", Address.of(*await bus.open_outward(address.host, address.port))))
+        except OSError as error:
+            await bus.close()
+            raise HallError(f"door[{index}]: {_cannot_listen(address, error)}") from error
+        self._doors.append(bus)
         return bound
 
     async def _wait_for_leases(self) -> None:
@@ -354,6 +386,11 @@ def tls_context(tls: TlsSettings, where: str) -> ssl.SSLContext:
     if tls.verify_client:
         context.verify_mode = ssl.CERT_REQUIRED
     return context
+
+
+def _rating(worker: WorkerSettings) -> tuple[bytes, Rating]:
+    skills = {queue.encode(): skill for queue, skill in worker.ratings.items()}
+    return worker.name.encode(), Rating(skills, int(worker.stays or 0))
 
 
 def tcp_options(settings: TcpDoorSettings, index: int) -> TcpOptions:

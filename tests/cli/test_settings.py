@@ -159,7 +159,7 @@ def test_a_variable_nobody_knows_is_a_warning_because_platforms_make_such() -> N
 
 # --- what is wrong
 
-DIALECTS = 'one of "gearman", "dwork", "pingpong", "wmp"'
+DIALECTS = 'one of "gearman", "dwork", "pingpong", "wmp", "hire", "hire-bus"'
 REMEDY = (
     "can be reached from other machines: give the door tls with verify_client, listen on 127.0.0.1 or [::1], "
     "or set insecure = true if everyone who reaches it may use it"

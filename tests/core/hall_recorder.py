@@ -21,6 +21,7 @@ from hiringhall.core.scheduler import Scheduler
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from hiringhall.core.auctions import Engagement
     from hiringhall.core.changes import Batch, EndRow, Firing, JobRow
     from hiringhall.core.jobs import Job, Lease, ParentRef
     from hiringhall.core.workers import Worker
@@ -63,6 +64,18 @@ class Person(Peer):
 
     def revoked(self, lease: Lease) -> None:
         self.heard.append(f"revoked {name_of(lease.job)}")
+
+    def announced(self, job: Job) -> None:
+        self.heard.append(f"announced {name_of(job)}")
+
+    def hired(self, engagement: Engagement) -> None:
+        self.heard.append(f"hired {name_of(engagement.job)}")
+
+    def called(self, engagement: Engagement) -> None:
+        self.heard.append(f"called {name_of(engagement.job)} {engagement.perform_us}")
+
+    def joined(self, engagement: Engagement) -> None:
+        self.heard.append(f"joined {name_of(engagement.job)}")
 
     def lost(self) -> None:
         self.heard.append("lost")
@@ -168,6 +181,7 @@ class Hall:
         self.core.audit()
         check_lanes(self.core)
         check_waits(self.core)
+        check_auctions(self.core)
 
     def after(self, passed_us: int) -> None:
         """So much later."""
@@ -208,13 +222,28 @@ def check_lanes(core: Scheduler) -> None:
     """Nobody, ghosts included, stands in a lane twice; and whoever lives knows whether he stands there."""
     standing: dict[int, Job] = {}
     for queue in core.queues.values():
-        for lane in queue.lanes:
+        for lane in [lane for lanes in queue.all_lanes().values() for lane in lanes]:
             for job in lane._jobs:
                 assert job.id not in standing, f"{name_of(job)} stands in a lane twice"
                 assert job.in_lane, f"{name_of(job)} stands in a lane and does not know"
                 standing[job.id] = job
     for job in core.jobs.values():
         assert job.in_lane == (job.id in standing), f"{name_of(job)} is wrong about its place in a lane"
+
+
+def check_auctions(core: Scheduler) -> None:
+    """An auction is for a job that somebody can still be given; what was promised is promised still."""
+    for queue in core.queues.values():
+        for job_id, auction in queue.resting.items():
+            assert core.auctions.get(job_id) is auction, "what rests is in an auction"
+            assert not auction.open, f"{name_of(auction.job)} rests, and is announced"
+    for auction in core.auctions.values():
+        job = auction.job
+        assert core.jobs.get(job.id) is job, f"{name_of(job)} has ended and is in an auction"
+        assert job.state in (DELAYED, QUEUED), f"{name_of(job)} is in an auction and cannot be given away"
+    for worker in core.workers:
+        booked = worker.booked
+        assert booked is None or booked.job.lease is booked, "what was booked is promised still"
 
 
 def check_waits(core: Scheduler) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hall_recorder import BACKGROUND, SECOND_US, Hall, Person, refused
+from hiring_stories import WINDOW_US, bids, crier
 
 from hiringhall.core.errors import WRONG_STATE, BrokenLaw
 from hiringhall.core.jobs import (
@@ -133,6 +134,16 @@ def a_worker_takes_it(hall: Hall, job: Job) -> None:
     hall.worker("carl").takes("a")
 
 
+def somebody_is_hired_ahead_of_time(hall: Hall, job: Job) -> None:
+    market = crier(hall, ahead_us=SECOND_US)
+    hall.after(1)
+    market.hears("announced a")
+    carl = hall.person("carl")
+    bids(carl, job)
+    hall.after(WINDOW_US)
+    carl.hears("hired a")
+
+
 def its_worker_gives_it_back(hall: Hall, job: Job) -> None:
     assert job.lease is not None
     hall.core.release(job.lease)
@@ -164,6 +175,7 @@ STORIES: dict[tuple[int, int], tuple[Callable[[Hall, Job], None], str]] = {
     (HELD, CANCELLED): (somebody_cancels, "cancelled a"),
     (DELAYED, HELD): (it_has_to_wait_for_one_more, ""),
     (DELAYED, QUEUED): (time_passes, ""),
+    (DELAYED, LEASED): (somebody_is_hired_ahead_of_time, ""),
     (DELAYED, CANCELLED): (somebody_cancels, "cancelled a"),
     (QUEUED, HELD): (it_has_to_wait_for_one_more, ""),
     (QUEUED, LEASED): (a_worker_takes_it, ""),

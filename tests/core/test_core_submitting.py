@@ -103,11 +103,13 @@ def test_a_background_join_makes_a_foreground_job_durable(hall: Hall) -> None:
         run_us=9,
         expire_us=10,
         logged=True,
+        skill=11,
+        takes_us=12,
     )
     job = hall.submit("a", by=ann, key="k", terms=terms)
     assert hall.submit("a", key="k", terms=BACKGROUND) is job
     # Only these two change, and only for this job.
-    assert job.terms.as_tuple() == (HIGH, True, True, 4, 5, 6, 7, 8, 9, 0, 10, True)
+    assert job.terms.as_tuple() == (HIGH, True, True, 4, 5, 6, 7, 8, 9, 0, 10, True, 11, 12)
     assert not terms.durable
     batch = hall.commit()
     assert [row.payload for row in batch.inserts] == [b"a"]

@@ -12,8 +12,9 @@ disk's faults and the people are simulated. One seed, one run, one log.
     callers, dworkactors, pingpongactors, wmpactors, wmpmanager: who comes by ZeroMQ
     crowd      all of these, in two of five worlds
     draftactors: who speaks Gearman's draft, in one of five worlds
-    taps, gearmantap, drafttap, nativetap, dworktap, pingpongtap, wmptap: what crossed a link, as events
+    hirelings, hireactors, hirebus, hiredoors: who bids and who announces, by lines and on a bus, in two others
+    taps, gearmantap, drafttap, nativetap, dworktap, pingpongtap, wmptap, hiretap: what crossed a link
     sights, laws, startlaws, storelaws, turnlaws, wakelaws: what must hold, seen from outside
     scenario   a seed becomes a world; faults first, then everything must drain
-    planted, plantedzmq, planteddraft: bugs that the laws must find
+    planted, plantedzmq, planteddraft, plantedhire: bugs that the laws must find
 """

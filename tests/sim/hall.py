@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from .actors import Actor
     from .disk import Disk
+    from .hiredoors import HireDoors
     from .laws import Laws
     from .network import Weather
     from .router import Router
@@ -71,6 +72,8 @@ class Hall:
         self.doors: ZmqDoors | None = None
         """The ZeroMQ ones; None: there are none."""
         self.routers: dict[str, Router] = {}
+        self.village: HireDoors | None = None
+        """The hire doors; None: there are none."""
         self.connections: dict[int, Connection] = {}
         self._last_connection = 0
         self.turning = False
@@ -94,6 +97,8 @@ class Hall:
         self.world.note(f"hall opens, boot {self.boot}, {len(self.scheduler.jobs)} jobs")
         self.laws.opened(self)
         self.turn()
+        if self.village is not None:
+            self.village.open(self)
         if self.doors is not None:
             self.routers = self.doors.open(self)
             self.doors.post.hall_opened()
@@ -121,13 +126,19 @@ class Hall:
         number = self.next_number()
         caller = Caller("127.0.0.1", number)
         session: Session
-        if actor.dialect == "native":
-            session = NativeSession(caller, self.scheduler)
-        elif actor.dialect == "draft":
-            session = DraftSession(caller, self.draft_door)
+        tap: Tap
+        if actor.dialect == "hire":
+            assert self.village is not None
+            self.turn()
+            session, tap = self.village.connect(caller, number, self.laws)
         else:
-            session = GearmanSession(caller, self.door)
-        tap = TAPS[actor.tap](number, session, self.laws)
+            if actor.dialect == "native":
+                session = NativeSession(caller, self.scheduler)
+            elif actor.dialect == "draft":
+                session = DraftSession(caller, self.draft_door)
+            else:
+                session = GearmanSession(caller, self.door)
+            tap = TAPS[actor.tap](number, session, self.laws)
         connection = Connection(number, self.world, self.weather, self, actor, session, tap)
         self.connections[number] = connection
         session.link = Socket(connection, self)

@@ -73,6 +73,8 @@ class Laws:
         """Reports of this turn on jobs that their sender did not have, as far as was known, with the result."""
         self.cancels_now: dict[int, None] = {}
         """Jobs that somebody asked to end in this turn."""
+        self._unbegun: dict[int, tuple[int, int]] = {}
+        """Jobs that somebody is hired for and has not begun, with losses and attempts as the turn began."""
         self._ids: dict[bytes, int] = {}
         """Jobs by payload: some dialects have no other name for them."""
         self.reported: dict[ParentRef, dict[bytes, int]] = {}
@@ -119,10 +121,19 @@ class Laws:
         self.assigned_now = []
         self._early = []
         self.cancels_now = {}
+        self._unbegun = {}
         for sight in self.sights.values():
             holding = sight.holding
             if holding is not None:
                 holding.lapse(now_us)
+                if holding.done:
+                    sight.succeeded = True
+                if not holding.begun:
+                    self._unbegun[sight.id] = (self._losses(sight), sight.assignments)
+
+    def _losses(self, sight: Sight) -> int:
+        job = self.scheduler.find(sight.id)
+        return job.losses if job is not None else 0
 
     def turn_ended(self, hall: Hall) -> None:
         if hall.doors is not None or self.nameless:
@@ -130,6 +141,12 @@ class Laws:
         if self.audited:
             hall.scheduler.audit()
         turnlaws.check(self, hall)
+        for job_id, (losses, assignments) in self._unbegun.items():
+            sight = self.see(job_id)
+            if self._losses(sight) > losses and sight.assignments == assignments:
+                raise Violation("blame", f"job {job_id} has lost somebody who had not begun")
+        if hall.village is not None:
+            hall.village.check(hall)
 
     def stored(self, batch: Batch, sealed_us: int) -> None:
         self.mirror.apply(batch)
@@ -179,7 +196,7 @@ class Laws:
             holding = sight.holding
             if holding is not None and holding.tap is tap:
                 sight.holding = None
-                sight.losses += holding.lost or not holding.doubtful
+                sight.losses += holding.begun and (holding.lost or not holding.doubtful)
                 sight.returned_us = 0 if holding.doubtful else self.now_us
 
     # --- submitting
@@ -283,12 +300,11 @@ class Laws:
         if holding is not None:
             if not holding.doubtful:
                 raise Violation("lease", f"job {job_id} is with c{holding.tap.number} and with c{tap.number}")
-            self._lapsed(sight, holding)
+            self.let_lapse(sight)
         startlaws.check(self, sight, submit)
         run_us = [limit_us for limit_us in (tap.able[queue], submit.run_us) if limit_us]
         sight.holding = Holding(tap, since_us or self.now_us, min(run_us, default=0), submit.lease_us)
-        taken_back = self.withdrawing and job_id not in self.mirror.live
-        sight.holding.doubtful = taken_back or job_id in self.cancels_now
+        sight.holding.doubtful = self.may_be_taken_back(job_id)
         sight.assignments += 1
         sight.returned_us = 0
         if sight.holding.since_us == self.now_us:
@@ -358,9 +374,15 @@ class Laws:
         late = holding is not None and 0 < holding.until_us < self.now_us
         return sight if ours and not late else None
 
-    def _lapsed(self, sight: Sight, holding: Holding) -> None:
+    def may_be_taken_back(self, job_id: int) -> bool:
+        """What somebody is given in this turn may be gone at its end."""
+        return (self.withdrawing and job_id not in self.mirror.live) or job_id in self.cancels_now
+
+    def let_lapse(self, sight: Sight) -> None:
+        """Whoever had it has it no more."""
+        holding = sight.holding
         sight.holding = None
-        if holding.lost:
+        if holding is not None and holding.lost:
             sight.losses += 1
 
     def _end(self, sight: Sight) -> None:

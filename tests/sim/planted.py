@@ -23,7 +23,7 @@ from hiringhall.dialects.session import Session
 from hiringhall.engine.turn import Engine
 from hiringhall.storage.memory import MemoryStore
 
-from . import planteddraft, plantedzmq
+from . import planteddraft, plantedhire, plantedzmq
 from .scenario import Run
 from .world import Violation
 
@@ -253,6 +253,7 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "recovery forgets parents": (Scheduler, "restore", _restore_parentless),
     **plantedzmq.BUGS,
     **planteddraft.BUGS,
+    **plantedhire.BUGS,
 }
 """What is planted: where, in which method, and what stands there instead."""
 

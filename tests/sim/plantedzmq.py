@@ -110,8 +110,8 @@ def _lease_of_any_attempt(self: WmpDoor, name: bytes) -> Any:
     return job.lease if job is not None else None
 
 
-def _give_for_ever(self: WmpDoor, path: Any, name: bytes, queues: list[Any]) -> Any:
-    lease = _GIVE(self, path, name, queues)
+def _give_for_ever(self: WmpDoor, path: Any, ready: Any, queues: list[Any]) -> Any:
+    lease = _GIVE(self, path, ready, queues)
     if lease is not None:
         self.hall.expect(lease.worker, 0)
     return lease

@@ -20,6 +20,7 @@ from .draftactors import DraftClerk, DraftPoller, DraftWaiter, DraftWorker
 from .drafttap import DraftTap
 from .gearmantap import HANDLE_PREFIX
 from .hall import Hall
+from .hiredoors import Villagers
 from .hostile import DraftVandal, Vandal
 from .laws import Laws
 from .network import Weather
@@ -40,6 +41,8 @@ ZMQ_SEEDS: Final = (1, 3)
 """Which of each five seeds have ZeroMQ doors."""
 DRAFT_SEED: Final = 2
 """Which of each five seeds has those who speak Gearman's draft."""
+HIRE_SEEDS: Final = (0, 4)
+"""Which of each five seeds have hire doors."""
 
 
 class Run:
@@ -85,6 +88,8 @@ class Run:
         """Who tells of tasks that run elsewhere."""
         self.crowd = Crowd(self) if seed % 5 in ZMQ_SEEDS else None
         """Those who come by ZeroMQ, in some of the worlds."""
+        self.villagers = Villagers(self) if seed % 5 in HIRE_SEEDS else None
+        """Those who are hired, in some others."""
         self._people()
 
     def _people(self) -> None:
@@ -104,6 +109,8 @@ class Run:
             self.passing.append(Vandal(town, "0"))
         if self.crowd is not None:
             self.crowd.come()
+        if self.villagers is not None:
+            self.villagers.come()
         if self.drafts:
             self._draft_people()
 
@@ -148,6 +155,8 @@ class Run:
             world.run(world.now_us + 200 * MS)
         if self.crowd is not None:
             self.crowd.part()
+        if self.villagers is not None:
+            self.villagers.part()
         self._finish()
 
     def _calm(self) -> None:
@@ -160,6 +169,8 @@ class Run:
             self.crowd.calm()
         for clerk in self.clerks:
             clerk.calm()
+        if self.villagers is not None:
+            self.villagers.calm()
         queues = self.town.queues + self.town.strays
         for number in range(2):
             GearmanWorker(self.town, f"helper {number}", "honest", queues)

@@ -69,6 +69,10 @@ class Holding:
         self.since_us = since_us
         self.run_us = run_us
         self.lease_us = lease_us
+        self.begun = True
+        """It is at work: to lose it now is a loss."""
+        self.done = False
+        """Its work is done when its time is up, and it is."""
         self.doubtful = False
         """The hall may have taken it away, or not: from outside it cannot be known."""
         self.taken_us = since_us
@@ -133,6 +137,8 @@ class Sight:
         self.tangled: dict[ParentRef, int] = {}
         """Those that somebody asked for, with the order of the latest time: it may wait for them, and its place
         in the queue may be another."""
+        self.hired = False
+        """Somebody was hired for it, and may have given it back: its place in the queue may be another."""
         self.gone = False
         """It was not on disk when the hall died."""
 

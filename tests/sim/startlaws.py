@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from .sights import Sight, Submit
 
 
-def check(laws: Laws, sight: Sight, submit: Submit) -> None:
+def check(laws: Laws, sight: Sight, submit: Submit, *, ahead_us: int = 0) -> None:
+    """Who is hired may be so some time before the job is due."""
     if (sight.ended_order and sight.id not in laws.cancels_now) or sight.gone:
         raise Violation("one end", f"job {sight.id} had ended and is handed out again")
-    if max(0 if sight.retried else submit.due_us, sight.not_before_us) > laws.now_us:
+    if max(0 if sight.retried else submit.due_us, sight.not_before_us) > laws.now_us + ahead_us:
         raise Violation("due", f"job {sight.id} is handed out before its time")
     if submit.losses_max and sight.losses >= submit.losses_max:
         raise Violation("losses", f"job {sight.id} has cost {sight.losses} workers and is handed out")

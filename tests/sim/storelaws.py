@@ -51,6 +51,7 @@ class Mirror:
             if update.id not in self.live:
                 raise Violation("store", f"job {update.id} is updated and is not there")
             self.live[update.id] = self.live[update.id]._replace(**update._asdict())
+            _is_begun(self.live[update.id])
         for end in batch.ends:
             self._end(end)
 
@@ -61,6 +62,7 @@ class Mirror:
             other = self._keys.setdefault((row.queue, row.key), row.id)
             if other != row.id:
                 raise Violation("key", f"{row.id} and {other} have one key and live both")
+        _is_begun(row)
         self.live[row.id] = row
         if row.holder == OUTSIDE:
             self._report(row.id, row.queue, row.key)
@@ -147,3 +149,9 @@ class Mirror:
         if len(durable) != len(self.live):
             missing = [job_id for job_id in self.live if job_id not in scheduler.jobs]
             raise Violation("missing", f"jobs {missing} are live on disk and not in the hall")
+
+
+def _is_begun(row: JobRow) -> None:
+    """On disk nobody has a job who has not begun with it."""
+    if row.state == LEASED and not row.attempts:
+        raise Violation("attempt", f"job {row.id} is with a worker on disk, and nobody has begun")

@@ -121,7 +121,8 @@ def _in_order(laws: Laws, sight: Sight, scheduler: Scheduler) -> None:
     submit = sight.submit
     assert submit is not None
     taken = scheduler.jobs.get(sight.id)
-    if taken is None or taken.attempts > 1 or sight.assignments > 1 or sight.retried or not submit.plain:
+    again = taken is None or taken.attempts > 1 or sight.assignments > 1 or sight.retried or sight.hired
+    if again or not submit.plain:
         return
     for job in scheduler.jobs.values():
         if job.state != QUEUED or job.queue.name != submit.queue:
@@ -142,6 +143,7 @@ def _waited(laws: Laws, job: Job) -> bool:
         and sight.submit.plain
         and not sight.retried
         and not sight.tangled
+        and not sight.hired
         and not sight.assignments
         and not job.attempts
         and job.created_us < laws.now_us
@@ -151,4 +153,6 @@ def _waited(laws: Laws, job: Job) -> bool:
 def _returned(laws: Laws, job: Job) -> bool:
     """The job came back from a worker before this turn."""
     sight = laws.sights.get(job.id)
-    return sight is not None and 0 < sight.returned_us < laws.now_us and not sight.retried and not sight.tangled
+    if sight is None or sight.retried or sight.tangled or sight.hired:
+        return False
+    return 0 < sight.returned_us < laws.now_us

@@ -151,12 +151,15 @@ class HallProcess(Server):
         door: Mapping[str, object] | None = None,
         limits: Mapping[str, object] | None = None,
         environment: Mapping[str, str] | None = None,
+        more: str = "",
     ) -> None:
+        """`more`: further tables, as they stand in the file."""
         super().__init__(folder)
         self.data = folder / "data"
         self._hall = {"data": str(self.data), **(hall or {})}
         self._door = {"dialect": "gearman", **(door or {})}
         self._limits = limits or {}
+        self._more = more
         self._environment = {**os.environ, "PYTHONPATH": CODE, **(environment or {})}
 
     def start(self) -> None:
@@ -165,7 +168,7 @@ class HallProcess(Server):
         config = self.folder / "hall.toml"
         door = {**self._door, "address": self.address}
         tables = (("[hall]", self._hall), ("[limits]", self._limits), ("[[door]]", door))
-        config.write_text("".join(_table(name, values) for name, values in tables))
+        config.write_text("".join(_table(name, values) for name, values in tables) + self._more)
         with self._errors.open("ab") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "hiringhall", "serve", "--json", "--config", str(config)],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, get_args
 import msgspec
 from msgspec import inspect
 
+from hiringhall.config.needs import QueueSettings, WorkerSettings
 from hiringhall.config.schedules import ScheduleSettings
 from hiringhall.config.schema import (
     DoorSettings,
@@ -30,7 +31,15 @@ SECTIONS: Final[Mapping[str, type[Section]]] = {
     "limits": LimitsSettings,
     "history": HistorySettings,
 }
-ARRAYS: Final[frozenset[Key]] = frozenset({("door",), ("schedule",), ("history", "queue")})
+TABLES: Final[Mapping[str, type[Section]]] = {
+    "schedule": ScheduleSettings,
+    "queue": QueueSettings,
+    "worker": WorkerSettings,
+}
+"""Those of which there may be several, besides doors."""
+ARRAYS: Final[frozenset[Key]] = frozenset(
+    {("door",), ("schedule",), ("queue",), ("worker",), ("history", "queue")}
+)
 """Tables of which there may be several, each headed [[...]]."""
 _UNITS: Final = {"s": " of seconds", "us": " of microseconds"}
 
@@ -125,10 +134,11 @@ def _variable(key: Key) -> str:
 
 
 def every_section(dialects: Dialects) -> Iterator[tuple[str, type[Section], Key]]:
-    """All tables with a heading: the hall's own, a schedule's, then one for each dialect."""
+    """All tables with a heading: the hall's own, those there may be several of, then one for each dialect."""
     for name, shape in SECTIONS.items():
         yield name, shape, (name,)
-    yield "schedule", ScheduleSettings, ("schedule",)
+    for name, shape in TABLES.items():
+        yield name, shape, (name,)
     for dialect, door in dialects.items():
         yield f"door, dialect {dialect}", door, ("door",)
 

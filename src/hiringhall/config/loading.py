@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import msgspec
 
-from hiringhall.config.describing import SECTIONS, allowed, array_section, inner_section, variables
+from hiringhall.config.describing import SECTIONS, TABLES, allowed, array_section, inner_section, variables
+from hiringhall.config.needs import QueueSettings, WorkerSettings
 from hiringhall.config.quantities import QUANTITIES
 from hiringhall.config.schedules import ScheduleSettings
 from hiringhall.config.schema import (
@@ -110,12 +111,14 @@ class _Reader:
 
     def config(self) -> Config:
         for name in _children(self._leaves, ()):
-            if name not in (*SECTIONS, "schedule", "door"):
-                self._unknown((name,), (*SECTIONS, "schedule", "door"))
+            if name not in (*SECTIONS, *TABLES, "door"):
+                self._unknown((name,), (*SECTIONS, *TABLES, "door"))
         hall = self._section(HallSettings, ("hall",))
         limits = self._section(LimitsSettings, ("limits",))
         history = self._section(HistorySettings, ("history",))
         schedules = self._sections(ScheduleSettings, ("schedule",))
+        queues = self._sections(QueueSettings, ("queue",))
+        workers = self._sections(WorkerSettings, ("worker",))
         doors = [self._door(key) for key in self._indexed(("door",))]
         if hall is None or limits is None or history is None or None in doors or self._problems:
             raise ConfigError(self._problems)
@@ -125,6 +128,8 @@ class _Reader:
             history=history,
             door=tuple(cast("list[DoorSettings]", doors)),
             schedule=schedules,
+            queue=queues,
+            worker=workers,
         )
         self._check(config, ())
         if self._problems:

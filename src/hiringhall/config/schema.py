@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from hiringhall.config.needs import QueueSettings, WorkerSettings
 from hiringhall.config.quantities import Address, Age, Size, Words
 from hiringhall.config.schedules import ScheduleSettings
 from hiringhall.config.section import Section
@@ -355,10 +356,26 @@ class Config(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     history: HistorySettings
     door: tuple[DoorSettings, ...]
     schedule: tuple[ScheduleSettings, ...] = ()
+    queue: tuple[QueueSettings, ...] = ()
+    worker: tuple[WorkerSettings, ...] = ()
 
     def faults(self) -> Iterator[tuple[str, str]]:
         yield from self._door_faults()
         yield from self._schedule_faults()
+        yield from self._queue_faults()
+
+    def _queue_faults(self) -> Iterator[tuple[str, str]]:
+        seen: dict[str, int] = {}
+        longest = int(self.limits.queue_name_bytes_max)
+        if len(self.queue) > self.limits.queues_max:
+            yield "queue", f"at most {self.limits.queues_max} queues exist at once (limits.queues_max)"
+        for index, queue in enumerate(self.queue):
+            if queue.name in seen:
+                yield f"queue[{index}].name", f'"{queue.name}" is taken by queue[{seen[queue.name]}]'
+            seen.setdefault(queue.name, index)
+            if len(queue.name.encode()) > longest:
+                text = f"a queue's name has at most {longest} bytes (limits.queue_name_bytes_max)"
+                yield f"queue[{index}].name", f'"{queue.name[:40]}..." is too long: {text}'
 
     def _schedule_faults(self) -> Iterator[tuple[str, str]]:
         seen: dict[str, int] = {}

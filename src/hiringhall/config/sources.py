@@ -19,7 +19,7 @@ Key = tuple[str | int, ...]
 FOREIGN_VARIABLES: Final = ("HALL_CONFIG", "HALL_COMPILE")
 """Variables of the project that are not settings: which file to read, and how to build."""
 _STEP: Final = re.compile(r"[^.\[\]]+")
-_INDEXED: Final = re.compile(r"HALL_(DOOR|SCHEDULE|HISTORY_QUEUE)_(\d{1,4})_(\w+)")
+_INDEXED: Final = re.compile(r"HALL_(DOOR|SCHEDULE|QUEUE|WORKER|HISTORY_QUEUE)_(\d{1,4})_(\w+)")
 
 
 class ConfigError(Exception):

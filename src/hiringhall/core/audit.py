@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hiringhall.core.auctions import ARRIVED, PERFORMING, Engagement
 from hiringhall.core.errors import invariant
-from hiringhall.core.jobs import DELAYED, DONE, HELD, LEASED, QUEUED, TRIES_KEPT
+from hiringhall.core.jobs import DELAYED, DONE, HELD, LEASED, PLAIN, QUEUED, TRIES_KEPT
 
 if TYPE_CHECKING:
-    from hiringhall.core.jobs import Job
+    from hiringhall.core.jobs import Job, Lease, Shape
     from hiringhall.core.queues import Queue
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.core.workers import Worker
@@ -32,6 +33,13 @@ def audit(hall: Scheduler) -> None:
         invariant(bool(job.key) and hall.jobs.get(job.id) is job, "a key belongs to a live job")
     for worker in hall.workers:
         _audit_worker(hall, worker)
+    for job_id, auction in hall.auctions.items():
+        job = auction.job
+        invariant(
+            hall.jobs.get(job_id) is job and job.state in (DELAYED, QUEUED), "who bids, bids for a live job"
+        )
+        invariant(0 < auction.armed_us <= auction.due_us, "an auction has an end")
+        invariant(not auction.open or job_id not in job.queue.resting, "what rests is not announced")
     for (name, who), worker in hall.residents.items():
         invariant(worker in hall.workers and worker.name == who, "a resident is here under its name")
         invariant(worker.resident is hall.queues.get(name), "a resident's queue exists")
@@ -68,7 +76,7 @@ def _audit_job(hall: Scheduler, job: Job) -> None:
         invariant(0 < job.armed_us <= job.due_us, "a delayed job has a timer, and so has one that can expire")
     elif job.state != HELD:
         invariant(job.due_us == 0, "who waits for no time has none")
-    begun = job.attempts - (job.state == LEASED)
+    begun = job.attempts - (job.state == LEASED and not _is_promised(job.lease))
     invariant(len(job.tries or ()) <= min(begun, TRIES_KEPT), "a job remembers attempts that it had")
     for peer in job.watchers or ():
         invariant(peer.watching.get(job.id) is job, "a watcher knows what it watches")
@@ -78,23 +86,41 @@ def _audit_job(hall: Scheduler, job: Job) -> None:
 
 def _audit_queue(hall: Scheduler, queue: Queue) -> None:
     ready = 0
-    for priority, lane in enumerate(queue.lanes):
-        waiting = lane.waiting()
-        invariant(len(waiting) == lane.ready, "a lane knows how many it holds")
-        ready += len(waiting)
-        invariant(len({job.id for job in waiting}) == len(waiting), "a job stands in its lane once")
-        for job in waiting:
-            invariant(job.in_lane, "a job in a lane knows it")
-            invariant(hall.jobs.get(job.id) is job, "a ready job is live")
-            invariant(job.queue is queue and job.terms.priority == priority, "a job stands in its own lane")
+    for shape, lanes in queue.all_lanes().items():
+        for priority, lane in enumerate(lanes):
+            waiting = lane.waiting()
+            invariant(len(waiting) == lane.ready, "a lane knows how many it holds")
+            ready += len(waiting)
+            invariant(len({job.id for job in waiting}) == len(waiting), "a job stands in its lane once")
+            for job in waiting:
+                invariant(job.in_lane, "a job in a lane knows it")
+                invariant(hall.jobs.get(job.id) is job, "a ready job is live")
+                own = (
+                    job.queue is queue
+                    and job.terms.priority == priority
+                    and (job.terms.shape or PLAIN) == shape
+                )
+                invariant(own, "a job stands in its own lane")
     invariant(ready == queue.ready, "a queue's lanes hold its ready jobs")
+    for job_id, auction in queue.resting.items():
+        invariant(hall.auctions.get(job_id) is auction, "what rests is in an auction")
     for worker in queue.workers:
         invariant(worker in hall.workers and queue in worker.abilities, "a queue's workers can do it")
     waking = sum(worker.waking is queue for worker in queue.workers)
     invariant(waking == queue.waking, "a queue knows who was woken for it")
+    woken: dict[Shape, int] = {}
+    for worker in queue.workers:
+        if worker.waking is queue and worker.waking_shape != PLAIN:
+            woken[worker.waking_shape] = woken.get(worker.waking_shape, 0) + 1
+    invariant(woken == queue.woken, "and for jobs of which shape")
     if not hall.closing and not queue.unsettled and queue.ready:
-        invariant(not queue.takers, "no offered slot stays empty beside a ready job")
-        invariant(queue.ready <= queue.waking or not queue.sleepers, "nobody sleeps beside a ready job")
+        for worker in queue.takers:
+            idle = not queue.has_work_for(worker, hall.now_us)
+            invariant(idle, "no offered slot stays empty beside a ready job that fits")
+        unclaimed = queue.unclaimed()
+        for worker in queue.sleepers:
+            idle = queue.claim(worker, unclaimed, hall.now_us) is None
+            invariant(idle, "nobody sleeps beside a ready job that fits, and for which nobody was woken")
 
 
 def _audit_worker(hall: Scheduler, worker: Worker) -> None:
@@ -114,7 +140,22 @@ def _audit_worker(hall: Scheduler, worker: Worker) -> None:
     for job_id, lease in worker.leases.items():
         invariant(lease.job.id == job_id and lease.job.lease is lease, "a worker's lease is live")
         invariant(hall.jobs.get(job_id) is lease.job, "a leased job is live")
-        if lease.run_until_us or lease.job.terms.lease_us:
+        if isinstance(lease, Engagement):
+            _audit_engagement(lease)
+        elif lease.run_until_us or lease.job.terms.lease_us:
             invariant(
                 lease.due_us > 0 and 0 < lease.armed_us <= lease.due_us, "a lease that can lapse has a timer"
             )
+
+
+def _is_promised(lease: Lease | None) -> bool:
+    return isinstance(lease, Engagement) and lease.promised
+
+
+def _audit_engagement(engagement: Engagement) -> None:
+    seen = engagement.master is not None and not engagement.patience_us
+    patient = seen and engagement.stage in (ARRIVED, PERFORMING)
+    armed = engagement.due_us > 0 and 0 < engagement.armed_us <= engagement.due_us
+    invariant(armed or patient, "a promise has a deadline, unless a provider sees to it")
+    promised = [lease for lease in engagement.worker.leases.values() if _is_promised(lease)]
+    invariant(len(promised) <= 1, "a worker has one next place")

@@ -19,6 +19,7 @@ from hiringhall.core.jobs import (
     HOLD,
     LEASED,
     MOVES,
+    PLAIN,
     QUEUED,
     STATE_NAMES,
     SUCCESS,
@@ -32,9 +33,12 @@ from hiringhall.core.queues import Queue
 from hiringhall.core.timers import NEVER, Timers
 
 if TYPE_CHECKING:
+    from hiringhall.core.auctions import Auction, Market
     from hiringhall.core.changes import Firing
+    from hiringhall.core.jobs import JobSpec, Shape, Terms
     from hiringhall.core.limits import Limits
     from hiringhall.core.peer import Peer
+    from hiringhall.core.ratings import Ratings
     from hiringhall.core.workers import Worker
 
 SWEEP_PAUSE_US: Final = 1_000_000
@@ -48,10 +52,13 @@ class Counters:
     """What has happened since the hall opened."""
 
     __slots__ = (
+        "announced",
         "cancelled",
+        "dismissed",
         "done",
         "expired",
         "failed",
+        "hired",
         "joined",
         "lost",
         "released",
@@ -82,6 +89,10 @@ class Counters:
         self.stale = 0
         """Reports refused because the lease was not live."""
         self.woken = 0
+        self.announced = 0
+        self.hired = 0
+        self.dismissed = 0
+        """Hired workers that did not come, or did not begin, in time."""
 
 
 class Floor:
@@ -116,6 +127,15 @@ class Floor:
         """How far each schedule has come, by its name."""
         self._stored_firings: dict[str, Firing] = {}
         """The same, as the store has it."""
+        self.markets: list[Market] = []
+        """Where jobs are announced to those who bid."""
+        self.auctions: dict[int, Auction] = {}
+        """Jobs that are announced, or will be again, by id."""
+        self.needs: dict[bytes, Shape] = {}
+        """The skill and the time that jobs of some queues need when they do not say so themselves."""
+        self.ratings: Ratings | None = None
+        """What is known of workers by their names; None: nothing is."""
+        self._needy: dict[tuple[Shape, tuple[object, ...]], Terms] = {}
         self._unsettled: list[Queue] = []
         self._doomed: list[Job] = []
         """Jobs that end because a parent failed; a list, so that a long chain is no deep recursion."""
@@ -135,9 +155,18 @@ class Floor:
             self._sweep_queues()
             if len(self.queues) >= limits.queues_max:
                 raise Refusal(HALL_FULL, f"the hall has {limits.queues_max} queues in use (queues_max)")
+        return self._add_queue(name)
+
+    def _add_queue(self, name: bytes) -> Queue:
         queue = Queue(name)
+        self._place(queue)
         self.queues[name] = queue
         return queue
+
+    def _place(self, queue: Queue) -> None:
+        """Find out where a queue's jobs are announced."""
+        if self.markets:
+            queue.markets = [market for market in self.markets if market.covers(queue.name)] or None
 
     def _sweep_queues(self) -> None:
         """Forget the queues that nothing refers to; not over and over, when there are none."""
@@ -224,11 +253,43 @@ class Floor:
             queue.unsettled = True
             self._unsettled.append(queue)
 
+    def _unlist(self, job: Job) -> None:
+        """Nobody bids for this job any more, if anybody did."""
+        auction = self.auctions.pop(job.id, None)
+        if auction is None:
+            return
+        self.timers.disarm(auction)
+        queue = job.queue
+        queue.resting.pop(job.id, None)
+        if auction.counted:
+            shape = job.terms.shape or PLAIN
+            queue.auctions[shape] -= 1
+            if not queue.auctions[shape]:
+                del queue.auctions[shape]
+            if queue.ready:
+                self._unsettle(queue)
+
+    def _delay(self, job: Job, due_us: int) -> None:
+        """A job that is DELAYED is due then."""
+        self.timers.arm(job, due_us)
+
+    def _admit(self, spec: JobSpec, queue: Queue, created_us: int) -> Job:
+        """A new job, known to the hall under its number and its key, and in no state yet."""
+        self._last_id += 1
+        job = Job(self._last_id, queue, spec.key, spec.payload, spec.terms, created_us)
+        job.extras = spec.extras
+        self.jobs[job.id] = job
+        queue.live += 1
+        if spec.key:
+            self.keys.add(job)
+        self.counters.submitted += 1
+        return job
+
     def _release_child(self, child: Job) -> None:
         child.ready_us = self.now_us
         if child.due_us > self.now_us:
             self._move(child, DELAYED)
-            self.timers.arm(child, child.due_us)
+            self._delay(child, child.due_us)
         else:
             self.timers.disarm(child)
             self._move(child, QUEUED)
@@ -308,6 +369,8 @@ class Floor:
         else:
             self.graph.detach(job)
             self.timers.disarm(job)
+        if self.auctions:
+            self._unlist(job)
         job.code = code
         job.result = result
         job.ended_us = ended_us or self.now_us

@@ -31,7 +31,7 @@ STATE_NAMES: Final = ("held", "delayed", "queued", "leased", "done", "failed", "
 
 MOVES: Final = (
     (HELD, (DELAYED, QUEUED, FAILED, CANCELLED)),
-    (DELAYED, (HELD, QUEUED, CANCELLED)),
+    (DELAYED, (HELD, QUEUED, LEASED, CANCELLED)),
     (QUEUED, (HELD, LEASED, CANCELLED)),
     (LEASED, (QUEUED, DELAYED, DONE, FAILED, CANCELLED)),
     (DONE, ()),
@@ -73,6 +73,12 @@ TRIES_KEPT: Final = 16
 """The latest attempts that are remembered of one job; all of them are counted."""
 
 
+Shape = tuple[int, int]
+"""The skill that jobs need, and the time in us that they take."""
+PLAIN: Final[Shape] = (0, 0)
+"""The shape of jobs that say neither; their terms have none."""
+
+
 class Terms:
     """What holds for a whole kind of jobs; one object is shared by all jobs submitted alike."""
 
@@ -89,6 +95,9 @@ class Terms:
         "on_parent_failure",
         "priority",
         "run_us",
+        "shape",
+        "skill",
+        "takes_us",
     )
 
     def __init__(
@@ -106,6 +115,8 @@ class Terms:
         on_parent_failure: int = FAIL_WITH_PARENT,
         expire_us: int = 0,
         logged: bool = False,
+        skill: int = 0,
+        takes_us: int = 0,
     ) -> None:
         self.priority = priority
         self.durable = durable
@@ -128,8 +139,14 @@ class Terms:
         """A ready job that no worker takes for so long is cancelled; 0: it waits for ever."""
         self.logged = logged
         """Its end goes to the history even if it is not durable."""
+        self.skill = skill
+        """Only workers with at least this skill in its queue are given it; 0: any."""
+        self.takes_us = takes_us
+        """How long it is expected to take: only workers with so much time left are given it; 0: unknown."""
+        self.shape: Shape | None = (skill, _rounded_up(takes_us)) if skill or takes_us else None
+        """Jobs of one shape fit the same workers; None: they fit all."""
 
-    def as_tuple(self) -> tuple[int, bool, bool, int, int, int, int, int, int, int, int, bool]:
+    def as_tuple(self) -> tuple[int, bool, bool, int, int, int, int, int, int, int, int, bool, int, int]:
         """All fields in the order of `__init__`, for comparing and for storing."""
         return (
             self.priority,
@@ -144,7 +161,18 @@ class Terms:
             self.on_parent_failure,
             self.expire_us,
             self.logged,
+            self.skill,
+            self.takes_us,
         )
+
+
+def _rounded_up(takes_us: int) -> int:
+    """To whole seconds, and to a sixteenth of longer times, so that jobs of about one length share a shape. Up:
+    who has that long left can finish all of them.
+    """
+    seconds = -(-takes_us // 1_000_000)
+    step = 1 << max(seconds.bit_length() - 5, 0)
+    return -(-seconds // step) * step * 1_000_000
 
 
 DEFAULT_TERMS: Final = Terms()

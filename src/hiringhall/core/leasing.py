@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, STALE_LEASE, Refusal
-from hiringhall.core.floor import SWEEP_PAUSE_US, Floor
+from hiringhall.core.floor import SWEEP_PAUSE_US
 from hiringhall.core.jobs import (
     CANCELLED,
     CUT_SHORT,
@@ -20,12 +20,14 @@ from hiringhall.core.jobs import (
     GIVEN_BACK,
     LEASED,
     LOST,
+    PLAIN,
     QUEUED,
     SUCCESS,
     TIMED_OUT,
     Job,
     Lease,
 )
+from hiringhall.core.needs import Needs
 from hiringhall.core.peer import Peer
 from hiringhall.core.timers import NEVER
 from hiringhall.core.workers import Worker
@@ -35,9 +37,10 @@ if TYPE_CHECKING:
 
 OUTSIDE: Final = b"outside the hall"
 """The resident that holds tasks of which the hall is only told. Nobody else is called that."""
+OVERRUN: Final = b"it ran longer than its worker may"
 
 
-class Leasing(Floor):
+class Leasing(Needs):
     """The working verbs, matching, and the deadlines of leases and workers."""
 
     def worker(self, peer: Peer) -> Worker:
@@ -48,6 +51,8 @@ class Leasing(Floor):
             worker = Worker(self._last_worker, peer, self.now_us)
             peer.worker = worker
             self.workers[worker] = None
+            if self.ratings is not None:
+                self._rate_by_name(worker)
         return worker
 
     def resident(self, name: bytes, who: bytes) -> Worker:
@@ -83,7 +88,7 @@ class Leasing(Floor):
 
     def _settle_in(self, queue: Queue, who: bytes) -> Worker:
         worker = self.worker(Peer())
-        worker.name = who
+        self.introduce(worker, who)
         worker.resident = queue
         worker.abilities[queue] = 0
         queue.workers[worker] = None
@@ -113,6 +118,8 @@ class Leasing(Floor):
                 queue.sleepers[worker] = None
             if worker.credit:
                 queue.takers[worker] = None
+            if queue.vain:
+                queue.reconsider(worker, self.now_us)
             if queue.ready:
                 self._unsettle(queue)
         worker.abilities[queue] = run_us
@@ -144,7 +151,7 @@ class Leasing(Floor):
             job = self._pick(worker)
         else:
             queue = self.queues.get(name)
-            job = queue.best() if queue is not None and queue in worker.abilities else None
+            job = queue.best(worker, self.now_us) if queue is not None and queue in worker.abilities else None
         return self._lease(job, worker) if job is not None else None
 
     def sleep(self, worker: Worker) -> None:
@@ -154,7 +161,9 @@ class Leasing(Floor):
         worker.asleep = True
         for queue in worker.abilities:
             queue.sleepers[worker] = None
-            if queue.ready > queue.waking:
+            if queue.vain:
+                queue.reconsider(worker, self.now_us)
+            if queue.ready > queue.waking or (queue.ready and queue.shapes is not None):
                 self._unsettle(queue)
 
     def offer(self, worker: Worker, slots: int) -> None:
@@ -165,6 +174,8 @@ class Leasing(Floor):
         for queue in worker.abilities:
             if slots:
                 queue.takers[worker] = None
+                if queue.vain:
+                    queue.reconsider(worker, self.now_us)
                 if queue.ready:
                     self._unsettle(queue)
             else:
@@ -210,6 +221,9 @@ class Leasing(Floor):
     def finish(self, lease: Lease, result: bytes) -> None:
         """The work is done."""
         self._check_live(lease)
+        queue = lease.job.queue
+        took_us = self.now_us - lease.started_us
+        queue.typical_us = (queue.typical_us * 7 + took_us) >> 3 if queue.typical_us else took_us
         self._end(lease.job, DONE, SUCCESS, result)
 
     def fail(self, lease: Lease, code: int = FAILURE, data: bytes = b"") -> None:
@@ -226,7 +240,7 @@ class Leasing(Floor):
         self._unlease(lease)
         pause_us = min(terms.backoff_us << min(job.failures - 1, 40), terms.backoff_max_us)
         self._move(job, DELAYED)
-        self.timers.arm(job, self.now_us + max(pause_us, 1))
+        self._delay(job, self.now_us + max(pause_us, 1))
         self._note(job)
 
     def release(self, lease: Lease) -> None:
@@ -254,13 +268,56 @@ class Leasing(Floor):
         while queue.ready and queue.takers:
             worker = next(iter(queue.takers))
             job = self._pick(worker)
-            assert job is not None
-            self._spend(worker)
-            lease = self._lease(job, worker)
-            worker.peer.assigned(lease)
+            if job is None:
+                self._match_choosily(queue)
+                return
+            self._push(job, worker)
+        if queue.shapes is not None:
+            self._wake_choosily(queue)
+            return
         while queue.ready > queue.waking and queue.sleepers:
             worker, _ = queue.sleepers.popitem()
+            if worker.until_us and worker.until_us <= self.now_us:
+                queue.sleepers[worker] = None
+                self._wake_choosily(queue)
+                return
             self._wake(worker, queue)
+
+    def _push(self, job: Job, worker: Worker) -> None:
+        self._spend(worker)
+        lease = self._lease(job, worker)
+        worker.peer.assigned(lease)
+
+    def _match_choosily(self, queue: Queue) -> None:
+        """Not every worker is good for every job: look at each of them."""
+        for worker in list(queue.takers) if queue.hopes() else ():
+            while queue.ready and worker.credit:
+                job = self._pick(worker)
+                if job is None:
+                    break
+                self._push(job, worker)
+        self._wake_choosily(queue)
+
+    def _wake_choosily(self, queue: Queue) -> None:
+        """Each who is woken stands for one job that is good for it: a job that nobody can be given wakes nobody
+        up, and one that nobody stands for does not wait for those who were woken for others.
+        """
+        hopes = queue.hopes()
+        if not hopes:
+            return
+        for worker in reversed(list(queue.sleepers)):
+            shape = queue.claim(worker, hopes, self.now_us)
+            if shape is None:
+                continue
+            del queue.sleepers[worker]
+            if shape != PLAIN:
+                queue.woken[shape] = queue.woken.get(shape, 0) + 1
+                worker.waking_shape = shape
+            self._wake(worker, queue)
+            hopes = queue.hopes()
+            if not hopes:
+                return
+        queue.vain.update(dict.fromkeys(hopes))
 
     def _spend(self, worker: Worker) -> None:
         """One slot is used; with slots left, the worker goes behind the others."""
@@ -294,7 +351,13 @@ class Leasing(Floor):
         assert queue is not None
         worker.waking = None
         queue.waking -= 1
-        if queue.ready > queue.waking:
+        shape = worker.waking_shape
+        if queue.woken and shape != PLAIN:
+            worker.waking_shape = PLAIN
+            queue.woken[shape] -= 1
+            if not queue.woken[shape]:
+                del queue.woken[shape]
+        if queue.ready > queue.waking or (queue.ready and queue.shapes is not None):
             self._unsettle(queue)
 
     def _pick(self, worker: Worker) -> Job | None:
@@ -302,9 +365,8 @@ class Leasing(Floor):
         for queue in worker.abilities:
             if not queue.ready:
                 continue
-            job = queue.best()
-            assert job is not None
-            if (
+            job = queue.best(worker, self.now_us)
+            if job is not None and (
                 best is None
                 or job.terms.priority < best.terms.priority
                 or (not worker.rotate and job.terms.priority == best.terms.priority and job.id < best.id)
@@ -318,6 +380,8 @@ class Leasing(Floor):
     def _lease(self, job: Job, worker: Worker) -> Lease:
         queue = job.queue
         queue.pop(job)
+        if self.auctions:
+            self._unlist(job)
         self._move(job, LEASED)
         job.attempts += 1
         job.started_us = self.now_us
@@ -363,7 +427,7 @@ class Leasing(Floor):
         if lease.run_until_us != NEVER and lease.run_until_us <= now_us:
             self.counters.expired += 1
             self._revoke(lease)
-            self.fail(lease, TIMED_OUT, b"it ran longer than its worker may")
+            self.fail(lease, TIMED_OUT, OVERRUN)
         elif lease_us and max(lease.started_us, lease.worker.heard_us) + lease_us <= now_us:
             self.counters.expired += 1
             self._revoke(lease)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hiringhall.core.auctions import Engagement
 from hiringhall.core.changes import Batch, EndRow, JobRow, JobUpdate
 from hiringhall.core.graph import name_of
-from hiringhall.core.jobs import DONE, FAILED, QUEUED
+from hiringhall.core.jobs import DELAYED, DONE, FAILED, QUEUED
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Firing
@@ -29,8 +30,19 @@ def _holder(job: Job) -> bytes:
     return lease.worker.name if lease is not None and lease.worker.resident is not None else b""
 
 
+def _state(job: Job) -> int:
+    """A promise dies with the hall, and nobody has begun: the job is as it was before."""
+    lease = job.lease
+    if isinstance(lease, Engagement) and lease.promised:
+        return DELAYED if lease.begin_us > lease.started_us else QUEUED
+    return job.state
+
+
 def _due_us(job: Job) -> int:
     """Not before this time. The timer of a job that is ready is for something else."""
+    lease = job.lease
+    if isinstance(lease, Engagement) and lease.promised:
+        return lease.begin_us if lease.begin_us > lease.started_us else 0
     return job.due_us if job.state < QUEUED else 0
 
 
@@ -128,7 +140,7 @@ class Ledger:
                     JobUpdate(
                         job.id,
                         job.terms,
-                        job.state,
+                        _state(job),
                         _due_us(job),
                         job.attempts,
                         job.failures,
@@ -161,7 +173,7 @@ class Ledger:
                 job.key,
                 job.payload,
                 job.terms,
-                job.state,
+                _state(job),
                 job.created_us,
                 _due_us(job),
                 job.attempts,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mypy_extensions import mypyc_attr
 
 if TYPE_CHECKING:
+    from hiringhall.core.auctions import Engagement
     from hiringhall.core.jobs import Job, Lease
     from hiringhall.core.workers import Worker
 
@@ -31,6 +32,18 @@ class Peer:
 
     def revoked(self, lease: Lease) -> None:
         """Stop: the lease ended without this worker's doing. What it still says of it will be refused."""
+
+    def announced(self, job: Job) -> None:
+        """A market: workers may bid for this job."""
+
+    def hired(self, engagement: Engagement) -> None:
+        """A worker that bid: come, and say when you are there. What ends it without your doing is `revoked`."""
+
+    def called(self, engagement: Engagement) -> None:
+        """A worker that came before its job was due: begin now."""
+
+    def joined(self, engagement: Engagement) -> None:
+        """A provider: a worker of another dialect has begun with its job."""
 
     def lost(self) -> None:
         """The worker was silent for too long: it is a worker no more until it calls a working verb again."""

@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.jobs import PRIORITIES, QUEUED
+from hiringhall.core.jobs import PLAIN, PRIORITIES, QUEUED
 
 if TYPE_CHECKING:
-    from hiringhall.core.jobs import Job
+    from hiringhall.core.auctions import Auction, Market
+    from hiringhall.core.jobs import Job, Shape
     from hiringhall.core.workers import Worker
 
 NO_BOUND: Final = -1
 _SWEEP_MIN: Final = 64
+SHAPES_SWEEP_MIN: Final = 256
+"""With so many shapes, those of which no job is left are forgotten before another is added."""
 
 
 class Lane:
@@ -71,31 +74,66 @@ class Lane:
                 job.in_lane = job.state == QUEUED
             self._jobs = deque([job for job in self._jobs if job.in_lane])
 
+    def clear(self) -> None:
+        """Let go of a lane in which only ghosts are left."""
+        for job in self._jobs:
+            job.in_lane = False
+        self._jobs.clear()
+
     def waiting(self) -> list[Job]:
         """The ready jobs, next one first."""
         return [job for job in self._jobs if job.state == QUEUED]
+
+    def first(self, count: int, known: dict[int, Auction]) -> list[Job]:
+        """The first ready jobs that are not known, at most so many."""
+        self.head()  # Without the ghosts that stand before it.
+        found: list[Job] = []
+        for job in self._jobs:
+            if len(found) >= count:
+                break
+            if job.state == QUEUED and job.id not in known:
+                found.append(job)
+        return found
+
+    @property
+    def entries(self) -> int:
+        """Jobs in the lane, ghosts and all."""
+        return len(self._jobs)
 
 
 class Queue:
     """One kind of work."""
 
     __slots__ = (
+        "auctions",
         "lanes",
         "leased",
         "live",
+        "markets",
         "maxima",
         "name",
         "ready",
+        "resting",
+        "shapes",
+        "shapes_max",
         "sleepers",
         "takers",
+        "typical_us",
         "unsettled",
+        "vain",
         "waking",
+        "woken",
         "workers",
     )
 
     def __init__(self, name: bytes) -> None:
         self.name = name
         self.lanes = [Lane() for _ in range(PRIORITIES)]
+        """For jobs that any worker can be given."""
+        self.shapes: dict[Shape, list[Lane]] | None = None
+        """For jobs that need a skill or a time: a lane for each priority, by shape; None: it had none yet."""
+        self.shapes_max = SHAPES_SWEEP_MIN
+        """With so many shapes those that are not used are forgotten."""
         self.live = 0
         """Jobs that have not ended."""
         self.ready = 0
@@ -109,21 +147,104 @@ class Queue:
         """Who of them has credit."""
         self.waking = 0
         """Workers woken for this queue who have not yet answered: so many jobs are as good as taken."""
+        self.woken: dict[Shape, int] = {}
+        """How many of them stand for a job that needs something, by shape; the rest stand for those that any
+        worker can be given."""
+        self.vain: dict[Shape, None] = {}
+        """Shapes that nobody who waits for work is good for, as was seen: they are not all looked at again for
+        each job that comes. Time makes nobody better; whoever comes or changes is looked at by `reconsider`."""
         self.unsettled = False
         """It is on the scheduler's list to be matched at the end of the turn."""
         self.maxima = [NO_BOUND] * PRIORITIES
         """Live jobs allowed before a submit of each priority is refused."""
+        self.typical_us = 0
+        """How long its jobs take, as far as it was seen; 0: never."""
+        self.markets: list[Market] | None = None
+        """Where its jobs are announced to those who bid; None: nowhere."""
+        self.auctions: dict[Shape, int] = {}
+        """How many of its ready jobs were announced, by shape."""
+        self.resting: dict[int, Auction] = {}
+        """Those that nobody wanted, or that are not due for long, by job: the next to be announced first."""
 
-    def best(self) -> Job | None:
-        """The ready job that goes first: priority, then age."""
-        if self.ready:
-            for lane in self.lanes:
-                if lane.ready:
-                    return lane.head()
-        return None
+    def best(self, worker: Worker, now_us: int) -> Job | None:
+        """The ready job that goes first for this worker: priority, then age."""
+        if not self.ready or (worker.until_us and worker.until_us <= now_us):
+            return None
+        best: Job | None = None
+        for lane in self.lanes:
+            if lane.ready:
+                best = lane.head()
+                break
+        if self.shapes is not None:
+            for shape, lanes in self.shapes.items():
+                if worker.fits(self.name, shape, now_us):
+                    best = _first(best, _head(lanes))
+        return best
+
+    def has_work_for(self, worker: Worker, now_us: int) -> bool:
+        return self.best(worker, now_us) is not None
+
+    def unclaimed(self) -> list[Shape]:
+        """The shapes that have more ready jobs than workers who were woken for them."""
+        woken = self.woken
+        found: list[Shape] = []
+        if _ready(self.lanes) > self.waking - sum(woken.values()):
+            found.append(PLAIN)
+        if self.shapes is not None:
+            for shape, lanes in self.shapes.items():
+                if _ready(lanes) > woken.get(shape, 0):
+                    found.append(shape)
+        return found
+
+    def hopes(self) -> list[Shape]:
+        """The shapes of ready jobs for which somebody who waits may be good."""
+        return [shape for shape in self.unclaimed() if shape not in self.vain]
+
+    def reconsider(self, worker: Worker, now_us: int) -> None:
+        """A worker waits from now on, or something else is known of it."""
+        for shape in [shape for shape in self.vain if worker.fits(self.name, shape, now_us)]:
+            del self.vain[shape]
+
+    def claim(self, worker: Worker, unclaimed: list[Shape], now_us: int) -> Shape | None:
+        """Of which of these shapes the job is that this worker would take; None: it is good for none."""
+        if worker.until_us and worker.until_us <= now_us:
+            return None
+        best: Job | None = None
+        for shape in unclaimed:
+            if shape == PLAIN or worker.fits(self.name, shape, now_us):
+                best = _first(best, _head(self._lanes(shape)))
+        return (best.terms.shape or PLAIN) if best is not None else None
+
+    def _lanes(self, shape: Shape) -> list[Lane]:
+        if shape == PLAIN or self.shapes is None:
+            return self.lanes
+        return self.shapes[shape]
+
+    def _shaped_lane(self, shape: Shape, priority: int) -> Lane:
+        if self.shapes is None:
+            self.shapes = {}
+        lanes = self.shapes.get(shape)
+        if lanes is None:
+            if len(self.shapes) >= self.shapes_max:
+                self._sweep_shapes()
+            lanes = self.shapes[shape] = [Lane() for _ in range(PRIORITIES)]
+        return lanes[priority]
+
+    def _sweep_shapes(self) -> None:
+        """Forget the shapes of which no job is left. Not over and over, when there are none."""
+        assert self.shapes is not None
+        for shape, lanes in list(self.shapes.items()):
+            if not _ready(lanes):
+                for lane in lanes:
+                    lane.clear()
+                del self.shapes[shape]
+                self.vain.pop(shape, None)
+        self.shapes_max = max(SHAPES_SWEEP_MIN, 2 * len(self.shapes))
 
     def put(self, job: Job, front: bool) -> None:
-        lane = self.lanes[job.terms.priority]
+        terms = job.terms
+        shape = terms.shape
+        lane = self.lanes[terms.priority] if shape is None else self._shaped_lane(shape, terms.priority)
         if front:
             lane.push_front(job)
         else:
@@ -132,12 +253,18 @@ class Queue:
 
     def pop(self, job: Job) -> None:
         """Take the job that `best` showed."""
-        self.lanes[job.terms.priority].pop()
+        terms = job.terms
+        shape = terms.shape
+        lane = self.lanes[terms.priority] if shape is None else self._shaped_lane(shape, terms.priority)
+        lane.pop()
         self.ready -= 1
 
     def drop(self, job: Job) -> None:
         """A ready job is ready no more, where it stood."""
-        self.lanes[job.terms.priority].drop()
+        terms = job.terms
+        shape = terms.shape
+        lane = self.lanes[terms.priority] if shape is None else self._shaped_lane(shape, terms.priority)
+        lane.drop()
         self.ready -= 1
 
     @property
@@ -148,3 +275,31 @@ class Queue:
     def counts(self) -> tuple[int, int, int]:
         """Live jobs, leased jobs, capable workers."""
         return self.live, self.leased, len(self.workers)
+
+    def all_lanes(self) -> dict[Shape, list[Lane]]:
+        """For each shape, those of its priorities."""
+        return {PLAIN: self.lanes, **(self.shapes or {})}
+
+
+def _head(lanes: list[Lane]) -> Job | None:
+    """The job that goes first in the lanes of one shape."""
+    for lane in lanes:
+        if lane.ready:
+            return lane.head()
+    return None
+
+
+def _ready(lanes: list[Lane]) -> int:
+    ready = 0
+    for lane in lanes:
+        ready += lane.ready
+    return ready
+
+
+def _first(one: Job | None, other: Job | None) -> Job | None:
+    """Which of two jobs goes first."""
+    if one is None or other is None:
+        return one or other
+    if one.terms.priority != other.terms.priority:
+        return one if one.terms.priority < other.terms.priority else other
+    return one if one.id < other.id else other

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hiringhall.core import audit as auditor
+from hiringhall.core.auctions import Auction, Engagement
 from hiringhall.core.floor import EPOCH_SHIFT
 from hiringhall.core.jobs import (
     CANCELLED,
@@ -29,7 +30,6 @@ from hiringhall.core.jobs import (
     Job,
     Lease,
 )
-from hiringhall.core.queues import Queue
 from hiringhall.core.submitting import Submitting, terms_with
 from hiringhall.core.timers import NEVER
 from hiringhall.core.workers import Worker
@@ -37,6 +37,7 @@ from hiringhall.core.workers import Worker
 if TYPE_CHECKING:
     from hiringhall.core.changes import Batch, Loaded
     from hiringhall.core.jobs import ParentRef
+    from hiringhall.core.queues import Queue
 
 
 class Scheduler(Submitting):
@@ -59,8 +60,12 @@ class Scheduler(Submitting):
                     self._note(thing)
                 elif thing.state == QUEUED:
                     self._end(thing, CANCELLED, SUCCESS, b"no worker took it in time")
+            elif isinstance(thing, Engagement):
+                self._engagement_due(thing)
             elif isinstance(thing, Lease):
                 self._lease_due(thing)
+            elif isinstance(thing, Auction):
+                self._auction_due(thing)
             else:
                 assert isinstance(thing, Worker)
                 self._worker_due(thing)
@@ -182,7 +187,7 @@ class Scheduler(Submitting):
                 job.due_us = row.due_us
                 held.append((job, row.parents))
             elif row.state == DELAYED and row.due_us:
-                self.timers.arm(job, row.due_us)
+                self._delay(job, row.due_us)
             elif row.holder:
                 self._restore_lease(job, row.holder)
             else:
@@ -202,7 +207,7 @@ class Scheduler(Submitting):
         """A queue that was there before, whatever the limits are today."""
         queue = self.queues.get(name)
         if queue is None:
-            queue = self.queues[name] = Queue(name)
+            queue = self._add_queue(name)
         return queue
 
     def _restore_lease(self, job: Job, holder: bytes) -> None:

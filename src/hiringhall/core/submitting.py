@@ -18,6 +18,7 @@ from hiringhall.core.errors import (
     Refusal,
 )
 from hiringhall.core.graph import name_of
+from hiringhall.core.hiring import Hiring
 from hiringhall.core.jobs import (
     DELAYED,
     DONE,
@@ -35,19 +36,21 @@ from hiringhall.core.jobs import (
     Lease,
     Terms,
 )
-from hiringhall.core.leasing import OUTSIDE, Leasing
+from hiringhall.core.leasing import OUTSIDE
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Firing
     from hiringhall.core.jobs import JobSpec, ParentRef
     from hiringhall.core.peer import Peer
-    from hiringhall.core.queues import Queue
+
+NEEDY_MAX: Final = 1000
+"""Terms with a queue's needs that are kept for the next job submitted alike."""
 
 REPORTED: Final = "reported"
 """The mark, among a job's extras, of a task of which the hall is only told."""
 
 
-class Submitting(Leasing):
+class Submitting(Hiring):
     """The submitting verbs."""
 
     def submit(self, spec: JobSpec, watcher: Peer | None) -> Job:
@@ -87,6 +90,8 @@ class Submitting(Leasing):
                 self.graph.refuse_cycle(waiting, _live(parents), limits.graph_walk_max)
 
         job = self._admit(spec, queue, self.now_us)
+        if self.needs and job.terms.shape is None:
+            job.terms = self._with_needs(job.terms, queue.name)
         if watcher is not None:
             self.watch(job, watcher)
         self.graph.adopt(job)
@@ -97,23 +102,11 @@ class Submitting(Leasing):
             job.due_us = spec.due_us
         elif spec.due_us > self.now_us:
             job.state = DELAYED
-            self.timers.arm(job, spec.due_us)
+            self._delay(job, spec.due_us)
         else:
             self._enqueue(job, front=False)
         if spec.terms.durable:
             self.ledger.note(job)
-        return job
-
-    def _admit(self, spec: JobSpec, queue: Queue, created_us: int) -> Job:
-        """A new job, known to the hall under its number and its key, and in no state yet."""
-        self._last_id += 1
-        job = Job(self._last_id, queue, spec.key, spec.payload, spec.terms, created_us)
-        job.extras = spec.extras
-        self.jobs[job.id] = job
-        queue.live += 1
-        if spec.key:
-            self.keys.add(job)
-        self.counters.submitted += 1
         return job
 
     def report_start(self, spec: JobSpec, who: bytes, started_us: int) -> Job:
@@ -194,6 +187,19 @@ class Submitting(Leasing):
                 self.ledger.note(job)
         self.counters.joined += 1
 
+    def _with_needs(self, terms: Terms, name: bytes) -> Terms:
+        """The same terms with what the queue needs; jobs submitted alike share them."""
+        shape = self.needs.get(name)
+        if shape is None:
+            return terms
+        key = (shape, terms.as_tuple())
+        needy = self._needy.get(key)
+        if needy is None:
+            if len(self._needy) >= NEEDY_MAX:
+                self._needy.clear()
+            needy = self._needy[key] = needing(terms, shape[0], shape[1])
+        return needy
+
     def retry(self, job: Job) -> None:
         """Give a dead letter another life, with its counts at nought."""
         if job.state != FAILED or not job.terms.durable or self.archive.find(job.id) is not job:
@@ -266,6 +272,7 @@ class Submitting(Leasing):
         before = job.state
         if before != HELD:
             self._move(job, HELD)
+            self._unlist(job)
             job.ready_us = 0
             if before == QUEUED:
                 job.queue.drop(job)
@@ -333,4 +340,26 @@ def terms_with(terms: Terms, *, durable: bool, detached: bool, logged: bool) -> 
         on_parent_failure=terms.on_parent_failure,
         expire_us=terms.expire_us,
         logged=logged,
+        skill=terms.skill,
+        takes_us=terms.takes_us,
+    )
+
+
+def needing(terms: Terms, skill: int, takes_us: int) -> Terms:
+    """The same terms for a job that needs a skill, or a time."""
+    return Terms(
+        priority=terms.priority,
+        durable=terms.durable,
+        detached=terms.detached,
+        failures_max=terms.failures_max,
+        backoff_us=terms.backoff_us,
+        backoff_max_us=terms.backoff_max_us,
+        losses_max=terms.losses_max,
+        lease_us=terms.lease_us,
+        run_us=terms.run_us,
+        on_parent_failure=terms.on_parent_failure,
+        expire_us=terms.expire_us,
+        logged=terms.logged,
+        skill=skill,
+        takes_us=takes_us,
     )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hiringhall.core.jobs import PLAIN
 from hiringhall.core.timers import Timed
 
 if TYPE_CHECKING:
-    from hiringhall.core.jobs import Lease
+    from hiringhall.core.auctions import Engagement
+    from hiringhall.core.jobs import Lease, Shape
     from hiringhall.core.peer import Peer
     from hiringhall.core.queues import Queue
 
@@ -18,6 +20,9 @@ class Worker(Timed):
     __slots__ = (
         "abilities",
         "asleep",
+        "bids",
+        "bookable",
+        "booked",
         "credit",
         "heard_us",
         "leases",
@@ -28,8 +33,11 @@ class Worker(Timed):
         "resident",
         "rotate",
         "silence_us",
+        "skills",
+        "until_us",
         "wake_until_us",
         "waking",
+        "waking_shape",
     )
 
     def __init__(self, number: int, peer: Peer, now_us: int) -> None:
@@ -46,6 +54,8 @@ class Worker(Timed):
         """Waits for `woken`; it is in `sleepers` of each of its queues exactly while this is set."""
         self.waking: Queue | None = None
         """The queue it was woken for, until it asks for work, sleeps again, or lets `wake_until_us` pass."""
+        self.waking_shape = PLAIN
+        """Of what shape the job is that it was woken for."""
         self.wake_until_us = 0
         self.credit = 0
         """Slots offered and not yet filled; it is in `takers` of each of its queues while this is above 0."""
@@ -57,6 +67,23 @@ class Worker(Timed):
         """Silence after which it counts as lost; 0: only leaving does."""
         self.quiet_at_work = False
         """Its silence does not count while it has a job, and is counted from the end of the last one."""
+        self.bids = False
+        """It is told of jobs by announcement, and hired: it is neither woken nor pushed to."""
+        self.bookable = True
+        """It asks for work when it has none, so that it can be promised something."""
+        self.booked: Engagement | None = None
+        """What a provider promised to a worker that does not bid: it is given this before all else."""
+        self.skills: dict[bytes, int] | None = None
+        """How good it is at some queues, by name; None: it has not said, and gets what needs no skill."""
+        self.until_us = 0
+        """When it has to go: it is given nothing that takes longer; 0: it stays."""
         self.resident: Queue | None = None
         """The one queue of a worker that is known by its name and not by a connection: what it holds is kept
         when the hall closes."""
+
+    def skill(self, name: bytes) -> int:
+        return 0 if self.skills is None else self.skills.get(name, 0)
+
+    def fits(self, name: bytes, shape: Shape, now_us: int) -> bool:
+        """Whether jobs of this queue and shape may be given to it."""
+        return shape[0] <= self.skill(name) and (not self.until_us or now_us + shape[1] <= self.until_us)

@@ -120,6 +120,9 @@ class Session(Peer):
         """
         raise BrokenLaw("a dialect's session that looks things up says what it does with them")
 
+    def attended(self, listeners: int) -> None:
+        """On a bus: so many listen to what is said; 0: nobody does."""
+
     @property
     def idle(self) -> bool:
         """It does no work, waits for nothing and has nothing to be told: nobody misses it."""

@@ -25,6 +25,8 @@ class Process(NamedTuple):
     """True: let running jobs finish first."""
     look_up: Callable[[Session, int], None]
     """Ask the history for one job: the session's `looked_up` is called in a later turn."""
+    name: str = "hall"
+    """What the hall is called."""
 
 
 class Endpoint(NamedTuple):
@@ -39,6 +41,8 @@ class Endpoint(NamedTuple):
     guests: Mapping[bytes, Callable[[Caller], Session]] = MappingProxyType({})
     """Other dialects at the same address, each by the bytes that its connections begin with, all of one
     length."""
+    outward: Address | None = None
+    """Of a ZeroMQ bus, where peers hear what is said; at `address` they say it."""
 
 
 class Attendant(Protocol):

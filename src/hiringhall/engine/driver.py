@@ -193,6 +193,7 @@ class Driver:
         assert self._loop is not None
         self.turn()
         self.scheduler.closing = True
+        self.scheduler.dismiss_promised()
         idle = self._when(lambda: not any(worker.leases for worker in self._passing_workers()))
         try:
             await asyncio.wait_for(idle, grace_us / 1_000_000)

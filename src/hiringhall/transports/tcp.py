@@ -147,6 +147,7 @@ class Connection(Link):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, options.keepalive_count)
         peer = transport.get_extra_info("peername")
         address = str(peer[0]) if isinstance(peer, tuple) and peer else ""
+        self._driver.turn()  # that somebody listens may be all that somebody else waits for
         self._join(door.make_session(Caller(address, sock.fileno() if sock is not None else -1)))
 
     def data_received(self, data: bytes) -> None:
@@ -183,7 +184,7 @@ class Connection(Link):
         """Keep the way out open: an acknowledgement may still wait for its commit."""
         if self._session is not None:
             self._driver.end_input(self._session)
-        return True
+        return self._door.options.tls is None  # TLS knows no connection that is closed by half
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc

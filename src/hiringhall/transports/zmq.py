@@ -13,16 +13,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import socket as stream
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import zmq
-import zmq.asyncio
-from zmq.auth.asyncio import AsyncioAuthenticator
 
 from hiringhall.core.limits import SECOND_US
 from hiringhall.dialects.session import Caller, Link
+from hiringhall.transports.sockets import Curve, SocketRoom, ZmqOptions, listen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +29,8 @@ if TYPE_CHECKING:
 
     AnswerRoute = Callable[[list[bytes]], list[bytes] | None]
     """The frames before each message back to a peer, from those before a message of it; None: ill-formed."""
+
+__all__ = ["Curve", "ZmqDoor", "ZmqLink", "ZmqOptions"]
 
 MESSAGES_MAX: Final = 1000
 """Messages taken in by one turn; the rest waits for the next one, so that other doors have their turn."""
@@ -46,43 +45,6 @@ FULL_PAUSE_US: Final = SECOND_US
 
 _NOW: Final = int(zmq.DONTWAIT)
 _MORE: Final = int(zmq.DONTWAIT) | int(zmq.SNDMORE)
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Encryption, and whose public keys are let in; keys in ZeroMQ's Z85 form."""
-
-    secret_key: bytes
-    clients: frozenset[bytes]
-
-
-@dataclass(frozen=True)
-class ZmqOptions:
-    """How an endpoint treats its peers."""
-
-    peers_max: int = 100_000
-    """Sessions at once; while none of them can be forgotten, messages that come by new ways are dropped."""
-    idle_s: float = 600.0
-    """Silence after which a session that nothing refers to is forgotten."""
-    message_bytes_max: int = 65 << 20
-    """One frame; whoever sends a longer one is disconnected before it is read."""
-    receive_messages_max: int = 200
-    """Messages of one peer that ZeroMQ holds until they are taken."""
-    send_messages_max: int = 200
-    """Messages to one peer that ZeroMQ holds until they are sent; more of them wait here."""
-    unsent_bytes_max: int = 64 << 20
-    """With more than this waiting here, the peer is dropped."""
-    stall_s: float = 10.0
-    """So is one that has taken nothing of it for so long."""
-    backlog: int = 4096
-    handshake_s: float = 10.0
-    heartbeat_s: float = 10.0
-    """How often an idle connection is probed; one that is silent for three times as long is closed."""
-    takeover: bool = False
-    """A peer may take over an identity that another connection still has."""
-    curve: Curve | None = None
-    close_wait_s: float = 2.0
-    """How long the last messages may take when the hall closes."""
 
 
 class ZmqDoor:
@@ -102,8 +64,7 @@ class ZmqDoor:
         self.links: dict[tuple[bytes, ...], ZmqLink] = {}
         self.dropped = 0
         """Messages dropped: ill-formed, or by a new way while the table was full."""
-        self._context: zmq.Context[zmq.Socket[bytes]] | None = None
-        self._authenticator: AsyncioAuthenticator | None = None
+        self._room: SocketRoom | None = None
         self._socket: zmq.Socket[bytes] | None = None
         self._receive: Callable[..., Any] | None = None
         self._send: Callable[..., Any] | None = None
@@ -123,59 +84,23 @@ class ZmqDoor:
         """Listen; the address that was bound."""
         loop = asyncio.get_running_loop()
         self._loop = loop
-        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        context.set(zmq.MAX_SOCKETS, context.get(zmq.SOCKET_LIMIT))
-        self._context = context
-        socket = context.socket(zmq.ROUTER)
+        self._room = SocketRoom(self.options)
+        socket = self._room.socket(zmq.ROUTER)
         self._socket = socket
-        self._configure(socket)
+        socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        socket.setsockopt(zmq.ROUTER_HANDOVER, int(self.options.takeover))
         try:
-            address = await self._resolve(host)
-            if ":" in address:
-                socket.setsockopt(zmq.IPV6, 1)
-                address = f"[{address}]"
-            socket.bind(f"tcp://{address}:{port or '*'}")
-        except (zmq.ZMQError, OSError) as error:
+            bound = await listen(socket, host, port)
+        except OSError:
             await self.close()
-            raise OSError(error.errno, error.strerror) from error
-        endpoint = cast("bytes", socket.getsockopt(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
+            raise
         # Past the conveniences of pyzmq's own class, which cost as much again as sending does.
         self._receive = cast("Any", super(zmq.Socket, socket)).recv
         self._send = cast("Any", super(zmq.Socket, socket)).send
         self._descriptor = cast("int", socket.getsockopt(zmq.FD))
         loop.add_reader(self._descriptor, self._look)
         self._look_soon()
-        address, _, bound = endpoint.removeprefix("tcp://").rpartition(":")
-        return address.strip("[]"), int(bound)
-
-    async def _resolve(self, host: str) -> str:
-        """ZeroMQ listens on addresses, not on names."""
-        assert self._loop is not None
-        found = await self._loop.getaddrinfo(host, None, type=stream.SOCK_STREAM)
-        return str(found[0][4][0])
-
-    def _configure(self, socket: zmq.Socket[bytes]) -> None:
-        options = self.options
-        socket.setsockopt(zmq.LINGER, 0)
-        socket.setsockopt(zmq.MAXMSGSIZE, options.message_bytes_max)
-        socket.setsockopt(zmq.RCVHWM, options.receive_messages_max)
-        socket.setsockopt(zmq.SNDHWM, options.send_messages_max)
-        socket.setsockopt(zmq.BACKLOG, options.backlog)
-        socket.setsockopt(zmq.HANDSHAKE_IVL, round(options.handshake_s * 1000))
-        socket.setsockopt(zmq.HEARTBEAT_IVL, round(options.heartbeat_s * 1000))
-        socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, round(options.heartbeat_s * 3000))
-        socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
-        socket.setsockopt(zmq.ROUTER_HANDOVER, int(options.takeover))
-        curve = options.curve
-        if curve is not None:
-            assert self._context is not None
-            # ZeroMQ asks this one, inside the process, about every peer that wants to come in.
-            shadow: zmq.asyncio.Context = zmq.asyncio.Context(self._context)
-            self._authenticator = AsyncioAuthenticator(shadow)
-            self._authenticator.start()
-            self._authenticator.configure_curve_callback("*", _AllowList(curve.clients))
-            socket.setsockopt(zmq.CURVE_SERVER, 1)
-            socket.setsockopt(zmq.CURVE_SECRETKEY, curve.secret_key)
+        return bound
 
     def close_listener(self) -> None:
         """Nothing to do before `close`: ZeroMQ would end with the listener every connection that came in by it,
@@ -187,7 +112,7 @@ class ZmqDoor:
         if self._socket is None:
             return
         assert self._loop is not None
-        assert self._context is not None
+        assert self._room is not None
         if self._stuck:
             self._unstuck = asyncio.Event()
             with contextlib.suppress(TimeoutError):
@@ -198,11 +123,8 @@ class ZmqDoor:
             self._descriptor = -1
         for link in list(self.links.values()):
             self._forget(link)
-        if self._authenticator is not None:
-            self._authenticator.stop()
-        self._socket.close(round(self.options.close_wait_s * 1000))
         self._socket = None
-        await self._loop.run_in_executor(None, self._context.term)
+        await self._room.close()
 
     # --- coming in
 
@@ -419,17 +341,6 @@ class ZmqLink(Link):
 
     def resume(self) -> None:
         self._door.unhold(self)
-
-
-class _AllowList:
-    """Whom CURVE lets in, in the form that pyzmq asks for it."""
-
-    def __init__(self, clients: frozenset[bytes]) -> None:
-        self._clients = clients
-
-    def callback(self, domain: str, key: bytes) -> bool:
-        del domain
-        return key in self._clients
 
 
 def _address(frame: zmq.Frame) -> str:

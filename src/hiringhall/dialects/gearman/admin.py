@@ -8,11 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import Refusal
+from hiringhall.core.jobs import HIGH, LOW, NORMAL, PRIORITIES
+from hiringhall.core.limits import SECOND_US
+from hiringhall.core.needs import TIME_US_MAX
 from hiringhall.core.queues import NO_BOUND
+from hiringhall.core.reasons import why
 from hiringhall.dialects.session import Session
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
+    from hiringhall.core.workers import Worker
     from hiringhall.dialects.gearman.door import GearmanDoor
 
 LINE_BYTES_MAX: Final = 65_536
@@ -25,6 +30,7 @@ OK: Final = b"OK\r\n"
 DOT: Final = b".\n"
 OVERLONG: Final = b"ERR LINE_TOO_LONG A+line+has+at+most+%d+bytes\r\n" % LINE_BYTES_MAX
 UNKNOWN_JOB: Final = b"ERR UNKNOWN_JOB\r\n"
+UNKNOWN_WORKER: Final = b"ERR UNKNOWN_WORKER\r\n"
 UNKNOWN_ERROR: Final = b"ERR UNKNOWN_ERROR\r\n"
 UNKNOWN_SHOW: Final = b"ERR UNKNOWN_SHOW_ARGUMENTS\r\n"
 IN_USE: Final = b"ERR there are still connected workers or executing clients\r\n"
@@ -34,6 +40,7 @@ NO_SHUTDOWN: Final = b"ERR NOT_ALLOWED shutdown+is+switched+off+at+this+door\r\n
 _PRINTABLE: Final = bytes(byte if byte >= 32 and byte != 127 else ord("?") for byte in range(256))
 _WORD_BYTES_MAX: Final = 64
 _NUMBER_DIGITS_MAX: Final = 10
+_PLACES_MAX: Final = 6
 
 
 class Lines:
@@ -92,6 +99,14 @@ def answer(session: Session, door: GearmanDoor, line: bytes) -> None:
         _cancel(session, door, words)
     elif command == b"maxqueue":
         session.send(_limit(door, words))
+    elif command == b"skill":
+        session.send(_rate(door, words))
+    elif command == b"time-left":
+        session.send(_stay(door, words))
+    elif command == b"needs":
+        session.send(_need(door, words))
+    elif command == b"why":
+        session.send(_why(door, words))
     elif command in (b"create", b"drop"):
         if count != 3 or words[1].lower() != b"function":
             session.send(_incomplete(command))
@@ -134,8 +149,11 @@ def _priority_status(door: GearmanDoor) -> bytes:
     """function, waiting jobs of high, normal and low priority, workers."""
     rows: list[bytes] = []
     for name, queue in door.hall.queues.items():
-        high, normal, low = queue.lanes
-        row = (_printable(name), high.ready, normal.ready, low.ready, len(queue.workers))
+        ready = [0] * PRIORITIES
+        for lanes in queue.all_lanes().values():
+            for priority, lane in enumerate(lanes):
+                ready[priority] += lane.ready
+        row = (_printable(name), ready[HIGH], ready[NORMAL], ready[LOW], len(queue.workers))
         rows.append(b"%s\t%d\t%d\t%d\t%d\n" % row)
     return b"".join(rows) + DOT
 
@@ -221,6 +239,72 @@ def _limit(door: GearmanDoor, words: list[bytes]) -> bytes:
     except Refusal as refusal:
         return _refused(refusal)
     return OK
+
+
+def _rate(door: GearmanDoor, words: list[bytes]) -> bytes:
+    """`skill ID F N`: every worker that calls itself so is that good at a function."""
+    if len(words) != 4 or not words[3].isdigit() or len(words[3]) > _NUMBER_DIGITS_MAX:
+        return _incomplete(b"skill")
+    workers = _called(door, words[1])
+    try:
+        for worker in workers:
+            door.hall.rate(worker, words[2], int(words[3]))
+    except Refusal as refusal:
+        return _refused(refusal)
+    return OK if workers else UNKNOWN_WORKER
+
+
+def _stay(door: GearmanDoor, words: list[bytes]) -> bytes:
+    """`time-left ID S`: every worker that calls itself so has S seconds left, or `none`: it stays for good."""
+    left_us = -1
+    if len(words) == 3 and words[2].lower() != b"none":
+        left_us = _parse_seconds(words[2])
+    if len(words) != 3 or left_us > TIME_US_MAX or (left_us < 0 and words[2].lower() != b"none"):
+        return _incomplete(b"time-left")
+    workers = _called(door, words[1])
+    for worker in workers:
+        door.hall.stay(worker, left_us)
+    return OK if workers else UNKNOWN_WORKER
+
+
+def _need(door: GearmanDoor, words: list[bytes]) -> bytes:
+    """`needs F`: nothing. `needs F N S`: a skill of N, and S seconds."""
+    if len(words) not in (2, 4):
+        return _incomplete(b"needs")
+    skill = takes_us = 0
+    if len(words) == 4:
+        takes_us = _parse_seconds(words[3])
+        if not words[2].isdigit() or len(words[2]) > _NUMBER_DIGITS_MAX or takes_us < 0:
+            return _incomplete(b"needs")
+        skill = int(words[2])
+    try:
+        door.hall.need(words[1], skill, takes_us)
+    except Refusal as refusal:
+        return _refused(refusal)
+    return OK
+
+
+def _why(door: GearmanDoor, words: list[bytes]) -> bytes:
+    """What stands between a job and its worker."""
+    if len(words) != 2:
+        return _incomplete(b"why")
+    job = door.hall.find(door.job_id(words[1]))
+    return b"OK %s\n" % why(door.hall, job).encode() if job is not None else UNKNOWN_JOB
+
+
+def _called(door: GearmanDoor, name: bytes) -> list[Worker]:
+    """The workers of that name, whichever door they came in by."""
+    return [worker for worker in door.hall.workers if worker.name == name]
+
+
+def _parse_seconds(text: bytes) -> int:
+    """Seconds with up to six places after a dot, in microseconds; -1: it is none."""
+    whole, dot, places = text.partition(b".")
+    if not whole.isdigit() or len(whole) > _NUMBER_DIGITS_MAX:
+        return -1
+    if dot and not (places.isdigit() and len(places) <= _PLACES_MAX):
+        return -1
+    return int(whole) * SECOND_US + int(places.ljust(_PLACES_MAX, b"0"))
 
 
 def _create(door: GearmanDoor, name: bytes) -> bytes:

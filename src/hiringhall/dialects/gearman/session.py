@@ -248,7 +248,7 @@ class GearmanSession(Session):
         worker = self.worker
         if worker is None:
             worker = self._hall.worker(self)
-            worker.name = self.client_id
+            self._hall.introduce(worker, self.client_id)
             worker.rotate = self._door.options.round_robin
         return worker
 
@@ -260,7 +260,7 @@ class GearmanSession(Session):
             return
         self.client_id = client_id
         if self.worker is not None:
-            self.worker.name = client_id
+            self._hall.introduce(self.worker, client_id)
 
     def _change_abilities(self, packet_type: int, body: bytes) -> None:
         worker = self._as_worker()

@@ -232,7 +232,7 @@ class DraftSession(Session):
         worker = self.worker
         if worker is None:
             worker = self._hall.worker(self)
-            worker.name = self._who
+            self._hall.introduce(worker, self._who)
         return worker
 
     def _connect(self, body: bytes) -> None:

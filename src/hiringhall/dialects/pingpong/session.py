@@ -48,7 +48,7 @@ class WorkerSession(Session):
         worker = self.worker
         if worker is None:
             worker = hall.worker(self)
-            worker.name = wire.identity_name(self.caller.route[0])
+            hall.introduce(worker, wire.identity_name(self.caller.route[0]))
             hall.expect(worker, self._door.options.expire_us)
             if not self._heard:
                 self._heard = True

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hiringhall.core.jobs import Job, Lease
     from hiringhall.core.queues import Queue
     from hiringhall.core.scheduler import Scheduler
+    from hiringhall.core.workers import Worker
     from hiringhall.dialects.session import Session
 
 
@@ -64,16 +65,16 @@ class WmpDoor:
 
     # --- jobs given away
 
-    def give(self, path: Session, name: bytes, queues: list[Queue]) -> Lease | None:
-        """Put the next job of these queues into the hands of a worker, if there is one."""
-        ready = [queue for queue in queues if queue.ready]
-        if not ready:
+    def give(self, path: Session, ready: Worker, queues: list[Queue]) -> Lease | None:
+        """Put the next job of these queues that is good for a worker into its hands, if there is one."""
+        waiting = [queue for queue in queues if queue.ready]
+        if not waiting:
             return None
         hall = self.hall
         hand = Hand(self, path)
         worker = hall.worker(hand)
-        worker.name = name
-        for queue in ready:
+        worker.name, worker.skills, worker.until_us = ready.name, ready.skills, ready.until_us
+        for queue in waiting:
             hall.can_do(worker, queue.name)
         lease = hall.take(worker)
         # It will take no other: it is not counted among those who can do the queue.

@@ -40,6 +40,10 @@ class WmpSession(Session):
         were never seen."""
         self._said_us = 0
         """The time of that turn."""
+        self._skills: dict[bytes, int] = {}
+        """What the latest READY said of them, by role."""
+        self._leaves = False
+        """It said how long it stays."""
 
     # --- what arrives
 
@@ -65,24 +69,57 @@ class WmpSession(Session):
             self._hall.beat(worker)
 
     def _take_ready(self, message: wire.Message) -> None:
-        # WMP1 READY / role: resize / role: crop / worker: blade-7 / slots: 4
+        # WMP1 READY / role: resize / role: crop / worker: blade-7 / slots: 4 / skill: 9 resize / time-left: 30
         roles = dict.fromkeys(message.every(b"role"))
         name = message.first(b"worker")
         if not 0 < len(roles) <= self._door.options.roles_max or len(name) > wire.NAME_BYTES_MAX:
             raise wire.BadMessage("READY names too many roles, or none, or a name too long")
         for role in roles:
             self._check_role(role)
+        skills = self._parse_skills(message)
+        left = message.first(b"time-left")
+        left_us = wire.parse_seconds(left) if left else -1
         worker = self.worker
         if worker is None:
             worker = self._hall.worker(self)
             self._hall.expect(worker, self._door.options.expire_us)
-        elif worker.waking is not None:
+            self._skills = {}
+            self._leaves = False
+        if name != worker.name or skills != self._skills:
+            self._describe(worker, name, skills)
+        if left or self._leaves:
+            self._leaves = bool(left)
+            self._hall.stay(worker, left_us)
+        if worker.waking is not None:
             # It crossed our WAKE, which the worker will answer, or will not: then its next READY counts.
             return
-        worker.name = name
         self._change_roles(worker, roles)
         if not worker.asleep:
             self._hall.sleep(worker)
+
+    def _parse_skills(self, message: wire.Message) -> dict[bytes, int]:
+        """How good it says it is, by role."""
+        skills: dict[bytes, int] = {}
+        for value in message.every(b"skill"):
+            number, _, role = value.partition(b" ")
+            skill = wire.parse_number(number)
+            self._check_role(role)
+            if skill > wire.SKILL_MAX or len(skills) >= self._door.options.roles_max:
+                raise wire.BadMessage("READY names too many skills, or one that is too high")
+            skills[role] = skill
+        return skills
+
+    def _describe(self, worker: Worker, name: bytes, skills: dict[bytes, int]) -> None:
+        """What is known of it by its name, and over it what it says itself."""
+        self._hall.introduce(worker, name)
+        self._hall.rate_anew(worker)
+        self._skills = skills
+        try:
+            for role, skill in skills.items():
+                self._hall.rate(worker, role, skill)
+        except Refusal:
+            # More than the hall keeps of one worker; for what it has noted the worker is welcome.
+            self._door.dropped += 1
 
     def _change_roles(self, worker: Worker, roles: dict[bytes, None]) -> None:
         for queue in list(worker.abilities):
@@ -110,7 +147,7 @@ class WmpSession(Session):
         # Up, whether it slept or was woken; what it gets is held by a hand and not by the path.
         self._hall.take(worker, NO_QUEUE)
         queues = [queue for queue in worker.abilities if not role or queue.name == role]
-        lease = self._door.give(self, worker.name, queues)
+        lease = self._door.give(self, worker, queues)
         if lease is None:
             self.send(self._door.no(role))
             self._hall.sleep(worker)

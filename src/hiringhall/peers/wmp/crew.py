@@ -40,6 +40,8 @@ class CrewTerms:
     ready_first_us: int = SECOND_US // 2
     ready_max_us: int = 10 * SECOND_US
     beat_us: int = 10 * SECOND_US
+    skills: tuple[tuple[bytes, int], ...] = ()
+    """How good it is at some roles."""
 
 
 class Order:
@@ -106,6 +108,8 @@ class Crew:
         """Messages that made no sense."""
         self.declined = 0
         """Jobs that came when there was no room for them."""
+        self.until_us: int | None = None
+        """When it has to go; None: it stays."""
         self._links = links
         self._costs = dict(costs)
         self._terms = terms
@@ -142,6 +146,12 @@ class Crew:
         self._ready_at_us = None
         for route in list(self.locks):
             self._unlock(route)
+        return self._result()
+
+    def stay(self, left_us: int | None, now_us: int) -> list[Effect]:
+        """It has so much time left, None for no end: all managers are told."""
+        self.until_us = now_us + left_us if left_us is not None else None
+        self._say_ready(now_us)
         return self._result()
 
     def tick(self, now_us: int) -> list[Effect]:
@@ -325,13 +335,17 @@ class Crew:
 
     def _say_ready(self, now_us: int) -> None:
         """Tell all managers what there is room for."""
-        roles = [(b"role", role) for role, cost in self._costs.items() if cost <= self.free]
-        if not roles or not self._here:
+        headers = [(b"role", role) for role, cost in self._costs.items() if cost <= self.free]
+        if not headers or not self._here:
             self._ready_at_us = None
             return
         if self._terms.name:
-            roles.append((b"worker", self._terms.name))
-        body = wire.encode_body(wire.READY, [*roles, (b"slots", b"%d" % self.capacity)])
+            headers.append((b"worker", self._terms.name))
+        headers.append((b"slots", b"%d" % self.capacity))
+        headers += ((b"skill", b"%d %s" % (skill, role)) for role, skill in self._terms.skills)
+        if self.until_us is not None:
+            headers.append((b"time-left", wire.encode_seconds(max(self.until_us - now_us, 0))))
+        body = wire.encode_body(wire.READY, headers)
         self._effects += (Send(link, wire.join_frames([], [], body)) for link in range(self._links))
         self._ready_at_us = now_us + self._ready_wait_us
 

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, Self
 
+from hiringhall.dialects.wmp import wire
 from hiringhall.peers.wmp.crew import SECOND_US, Crew, CrewTerms, Order, Send, Start
 from hiringhall.peers.wmp.errors import JobFailed
 from hiringhall.peers.wmp.links import Links, LinkTerms, Pacer, endpoint
@@ -88,6 +89,9 @@ class Worker:
     on up to `ready_max_s`, while nothing is heard. A running job shows life every `beat_s`, or as often as its
     lease needs. A manager that is not there yet, or not any more, is connected to when it comes.
 
+    `skills` says how good it is at some of its roles, and `time_left_s` how long it stays from its start on: a
+    manager that knows what its jobs need gives it none that it could not do, or not finish. See `stay`.
+
     `identity` gives its sockets a name that stays over reconnects. No two workers may use the same.
     """
 
@@ -103,6 +107,8 @@ class Worker:
         ready_first_s: float = 0.5,
         ready_max_s: float = 10.0,
         beat_s: float = 10.0,
+        skills: Mapping[str, int] | None = None,
+        time_left_s: float | None = None,
         identity: bytes | None = None,
         curve: Curve | None = None,
         links: LinkTerms | None = None,
@@ -114,6 +120,11 @@ class Worker:
         unknown = sorted(set(costs or ()) - set(handlers))
         if unknown:
             raise ValueError(f"costs for roles that have no handler: {', '.join(unknown)}")
+        for role, skill in (skills or {}).items():
+            if role not in handlers or not 0 <= skill <= wire.SKILL_MAX:
+                raise ValueError(f"a skill is from 0 to {wire.SKILL_MAX}, for a role with a handler: {role}")
+        if time_left_s is not None and time_left_s < 0:
+            raise ValueError("the time left is not less than 0")
         if slots < 1 or min(lock_timeout_s, ready_first_s, beat_s) <= 0 or ready_max_s < ready_first_s:
             raise ValueError("slots and times must be more than 0, and ready_max_s at least ready_first_s")
         self._handlers = {as_header(role, "role"): handler for role, handler in handlers.items()}
@@ -124,10 +135,12 @@ class Worker:
             ready_first_us=_us(ready_first_s),
             ready_max_us=_us(ready_max_s),
             beat_us=_us(beat_s),
+            skills=tuple((as_header(role, "role"), skill) for role, skill in (skills or {}).items()),
         )
         costs_by_role = {as_header(role, "role"): (costs or {}).get(role, 1) for role in handlers}
         self.crew = Crew(len(managers), costs_by_role, terms)
         """What it has promised to whom; to look at."""
+        self._left_us = _us(time_left_s) if time_left_s is not None else None
         self._managers = list(managers)
         self._identity = identity
         self._curve = curve
@@ -154,11 +167,21 @@ class Worker:
             try:
                 for number, manager in enumerate(self._managers):
                     self._links.connect(manager, number, self._identity)
+                if self._left_us is not None:
+                    self.crew.until_us = self._pacer.now_us() + self._left_us
                 self._do(self.crew.start(self._pacer.now_us()))
                 await self._links.until(self._stopped())
             finally:
                 await self._give_all_back()
                 self._pacer.clear()
+
+    def stay(self, seconds: float | None) -> None:
+        """So much time is left from now on, None for no end; all managers are told at once."""
+        if seconds is not None and seconds < 0:
+            raise ValueError("the time left is not less than 0")
+        self._left_us = _us(seconds) if seconds is not None else None
+        if self._pacer is not None:
+            self._do(self.crew.stay(self._left_us, self._now_us()))
 
     def stop(self) -> None:
         """Take no more jobs; `run` returns when those under way are done."""

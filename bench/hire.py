@@ -1,0 +1,248 @@
+"""Announce, bid, hire: workers on raw sockets bid for what a client hands in at a Gearman door.
+
+    python bench/hire.py --python .venv/bin/python      200 workers, 1,000 jobs a second, for ten seconds
+
+What counts is how long after its bid a worker is hired: the window of the door, and no more than 20 ms on top.
+Every announcement goes to every worker; of the twenty types each worker knows two, so that about twenty could
+bid for a job, and those do whose next place is free.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import re
+import select
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final, NamedTuple
+
+from servers import Hall, announced_port
+
+from hiringhall.dialects.gearman import wire
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+WINDOW_S: Final = 0.05
+PERFORM_S: Final = 0.02
+LATE_S_MAX: Final = 0.02
+"""What may pass beyond the window between a bid and the hire: 99 of 100 must be within."""
+TYPES: Final = 20
+BATCH_S: Final = 0.01
+WARM_S: Final = 2.0
+CHUNK_BYTES: Final = 1 << 18
+
+_LINE: Final = re.compile(rb"^\S+ (HIRE|PERFORM|DISMISS) (\S+)$", re.MULTILINE)
+
+
+class HireHall(Hall):
+    """`hall serve` with a Gearman door and a hire door."""
+
+    def __init__(self, folder: Path, python: str) -> None:
+        super().__init__(folder, python)
+        self.hire_port = 0
+
+    def _start(self, log: IO[str]) -> None:
+        command = [self.python, "-m", "hiringhall", "serve", "--json", "--data", str(self.folder / "data")]
+        command += ["--door", "gearman=127.0.0.1:0", "--door", "hire=127.0.0.1:0"]
+        command += ["--set", f"door[1].window_s={WINDOW_S}", "--set", f"door[1].perform_s={PERFORM_S}"]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        line = self._process.stdout.readline() if self._process.stdout is not None else ""
+        if not line:
+            announced_port(self._process, self._log())
+        doors = json.loads(line)["doors"]
+        self.port, self.hire_port = (int(door["address"].rpartition(":")[2]) for door in doors)
+
+    def cpu_s(self) -> float:
+        """What it has used so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Seen(NamedTuple):
+    """What the workers saw while it counted."""
+
+    announced: int
+    bids: int
+    hired: int
+    done: int
+    lags_s: list[float]
+    """From each bid that was taken to the word that it was."""
+
+
+class Bidder:
+    """One worker: it bids when its next place is free, and comes when it is done with what it does."""
+
+    def __init__(self, port: int, number: int) -> None:
+        self.me = str(uuid.UUID(int=number + 1)).encode()
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.rest = b""
+        types = rb"%d|%d" % (number % TYPES, (number * 7 + 3) % TYPES)
+        self.wanted = re.compile(rb" ANNOUNCE (\S+):t(?:" + types + rb")$", re.MULTILINE)
+        self.bids: dict[bytes, float] = {}
+        self.next_job = self.job = b""
+
+    def heard(self, counts: list[int], lags_s: list[float]) -> None:
+        data = self.rest + self.socket.recv(CHUNK_BYTES)
+        whole, _, self.rest = data.rpartition(b"\n")
+        now_s = time.perf_counter()
+        said: list[bytes] = []
+        for verb, fields in _LINE.findall(whole):
+            self._told(verb, fields, said, counts, lags_s, now_s)
+        if not self.next_job:
+            for job in self.wanted.findall(whole):
+                self.bids[job] = now_s
+                said.append(b"%s AVAIL %s:0:1\n" % (self.me, job))
+                counts[0] += 1
+        if said:
+            self.socket.sendall(b"".join(said))
+
+    def _told(
+        self,
+        verb: bytes,
+        fields: bytes,
+        said: list[bytes],
+        counts: list[int],
+        lags_s: list[float],
+        now_s: float,
+    ) -> None:
+        if verb == b"PERFORM":
+            said.append(b"%s PERFORMING %s\n" % (self.me, fields.partition(b":")[0]))
+            return
+        job = fields.partition(b":")[2]
+        if verb == b"HIRE":
+            counts[1] += 1
+            lags_s.append(now_s - self.bids[job])
+            self.bids.clear()
+            self.next_job = job
+        elif job == self.job:
+            counts[2] += 1
+            self.job = b""
+        elif job == self.next_job:
+            self.next_job = b""
+        if self.next_job and not self.job:
+            self.job, self.next_job = self.next_job, b""
+            said.append(b"%s START %s\n" % (self.me, self.job))
+
+
+def work(port: int, first: int, workers: int, seconds: float, told: Connection) -> None:
+    """A process of workers. What happens while it warms up does not count."""
+    bidders = {}
+    poll = select.epoll()
+    for number in range(first, first + workers):
+        bidder = Bidder(port, number)
+        bidders[bidder.socket.fileno()] = bidder
+        poll.register(bidder.socket, select.EPOLLIN)
+    ear = next(iter(bidders.values()))
+    told.send(None)
+    counts = [0, 0, 0]
+    announced = 0
+    lags_s: list[float] = []
+    begin_s = time.perf_counter() + WARM_S
+    warm = True
+    while (now_s := time.perf_counter()) < begin_s + seconds:
+        if warm and now_s >= begin_s:
+            warm = False
+            counts, announced, lags_s = [0, 0, 0], 0, []
+        for descriptor, _ in poll.poll(0.1):
+            bidder = bidders[descriptor]
+            if bidder is ear:
+                announced += bidder.socket.recv(CHUNK_BYTES, socket.MSG_PEEK).count(b" ANNOUNCE ")
+            bidder.heard(counts, lags_s)
+    bids, hired, done = counts
+    told.send(Seen(announced, bids, hired, done, lags_s))
+
+
+def hand_in(port: int, jobs_per_s: int, seconds: float) -> int:
+    """A client's foreground jobs, some every 10 ms; how many ended while it counted."""
+    client = socket.create_connection(("127.0.0.1", port))
+    client.setblocking(False)
+    batch = round(jobs_per_s * BATCH_S)
+    ended = sent = 0
+    start_s = time.perf_counter()
+    head = wire.response_head(wire.WORK_COMPLETE)
+    due_s = start_s
+    while due_s < start_s + WARM_S + seconds:
+        packets = [
+            wire.pack_request(wire.SUBMIT_JOB, b"t%d" % ((sent + number) % TYPES), b"", b"x")
+            for number in range(batch)
+        ]
+        client.sendall(b"".join(packets))
+        sent += batch
+        due_s += BATCH_S
+        while (left_s := due_s - time.perf_counter()) > 0:
+            if select.select([client], [], [], left_s)[0]:
+                ended += client.recv(CHUNK_BYTES).count(head) * (time.perf_counter() > start_s + WARM_S)
+    client.close()
+    return ended
+
+
+def run(hall: HireHall, workers: int, jobs_per_s: int, seconds: float, processes: int) -> dict[str, float]:
+    spawn = multiprocessing.get_context("spawn")
+    children = []
+    pipes = []
+    for number in range(processes):
+        pipe, their_pipe = spawn.Pipe()
+        share = workers // processes
+        arguments = (hall.hire_port, number * share, share, seconds, their_pipe)
+        children.append(spawn.Process(target=work, args=arguments))
+        pipes.append(pipe)
+        children[-1].start()
+    for pipe in pipes:
+        pipe.recv()
+    before_s = hall.cpu_s()
+    ended = hand_in(hall.port, jobs_per_s, seconds)
+    cpu_s = (hall.cpu_s() - before_s) * seconds / (seconds + WARM_S)
+    seen: list[Seen] = [pipe.recv() for pipe in pipes]
+    for child in children:
+        child.join()
+    lags_s = sorted(lag_s for one in seen for lag_s in one.lags_s)
+    announced = max(one.announced for one in seen)
+    late_s = statistics.quantiles(lags_s, n=100) if len(lags_s) > 1 else [float("nan")] * 99
+    return {
+        "announcements/s": announced / seconds,
+        "bids/s": sum(one.bids for one in seen) / seconds,
+        "hires/s": sum(one.hired for one in seen) / seconds,
+        "done/s": ended / seconds,
+        "bid to hire beyond the window, p50 ms": 1000 * (late_s[49] - WINDOW_S),
+        "bid to hire beyond the window, p99 ms": 1000 * (late_s[98] - WINDOW_S),
+        "CPU of the hall, us an announcement": 1e6 * cpu_s / max(announced, 1),
+        "CPU of the hall, share of a core": cpu_s / seconds,
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="bench/hire.py", description=__doc__)
+    parser.add_argument("--python", default=sys.executable, help="the interpreter that has the hall")
+    parser.add_argument("--workers", type=int, default=200)
+    parser.add_argument("--jobs", type=int, default=1000, help="jobs handed in a second")
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--processes", type=int, default=1, help="how many share the workers")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="hire-") as folder:
+        hall = HireHall(Path(folder), arguments.python)
+        hall.start()
+        try:
+            figures = run(hall, arguments.workers, arguments.jobs, arguments.seconds, arguments.processes)
+        finally:
+            hall.stop()
+    for name, value in figures.items():
+        sys.stdout.write(f"{name:40} {value:12,.2f}\n")
+    late_ms = figures["bid to hire beyond the window, p99 ms"]
+    met = late_ms <= 1000 * LATE_S_MAX
+    sys.stdout.write(f"{'met' if met else 'NOT met'}: p99 within the window and {1000 * LATE_S_MAX:.0f} ms\n")
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""Whom to hire: small functions, each a policy. Write one's own and name it as `module:function`.
+
+A policy is given the offers of an auction, in the order in which they came, and what the job asks for; it
+gives one of the offers, or None to have the job announced again. Of two that are as good, the first to bid.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hiringhall.core.auctions import Ask, Offer
+
+
+def soonest(offers: list[Offer], ask: Ask) -> Offer | None:  # noqa: ARG001 (a policy has both)
+    """Who can begin first."""
+    best: Offer | None = None
+    for offer in offers:
+        if best is None or offer.arrives_us < best.arrives_us:
+            best = offer
+    return best
+
+
+def best_skill(offers: list[Offer], ask: Ask) -> Offer | None:  # noqa: ARG001 (as above)
+    """Who does it best; of those who are as good, who can begin first."""
+    best: Offer | None = None
+    for offer in offers:
+        if (
+            best is None
+            or offer.skill > best.skill
+            or (offer.skill == best.skill and offer.arrives_us < best.arrives_us)
+        ):
+            best = offer
+    return best
+
+
+def sufficient_skill(offers: list[Offer], ask: Ask) -> Offer | None:
+    """Of those who are good enough, who can begin first."""
+    return soonest([offer for offer in offers if offer.skill >= ask.skill], ask)
+
+
+def least_waiting(offers: list[Offer], ask: Ask) -> Offer | None:
+    """Who comes nearest to the moment when the job is due, so that neither waits for the other."""
+    wanted_us = max(ask.due_us, ask.now_us)
+    best: Offer | None = None
+    for offer in offers:
+        if best is None or abs(offer.arrives_us - wanted_us) < abs(best.arrives_us - wanted_us):
+            best = offer
+    return best
+
+
+POLICIES: Final[dict[str, Callable[[list[Offer], Ask], Offer | None]]] = {
+    "soonest": soonest,
+    "best_skill": best_skill,
+    "sufficient_skill": sufficient_skill,
+    "least_waiting": least_waiting,
+}

@@ -1,0 +1,45 @@
+"""A bus: one session for all who speak on it, told apart by their UUIDs.
+
+The law: everybody hears everybody. The hall says again what it heard, if it was right, and drops what was not:
+there is no word for a mistake, and all would hear it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiringhall.dialects.hire import wire
+from hiringhall.dialects.session import Session
+
+if TYPE_CHECKING:
+    from hiringhall.dialects.hire.door import HireDoor
+    from hiringhall.dialects.session import Caller
+
+
+class BusSession(Session):
+    """All that is said on one bus."""
+
+    def __init__(self, caller: Caller, door: HireDoor) -> None:
+        super().__init__(caller)
+        self._door = door
+        self.prompt = True
+        door.enter(self)
+
+    def receive(self, data: bytes) -> None:
+        if data.startswith(wire.COMMENT):
+            return
+        try:
+            line = wire.read_line(data)
+            village = self._door.village
+            village.hear(village.introduce(line.speaker, self._door, self), line)
+        except wire.BadLine:
+            self._door.dropped += 1
+
+    def attended(self, listeners: int) -> None:
+        self._door.attended(listeners)
+
+    def parted(self) -> None:
+        self._door.depart(self)
+        for villager in list(self._door.village.speakers.values()):
+            if villager.session is self:
+                self._door.village.part(villager)

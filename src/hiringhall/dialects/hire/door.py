@@ -1,0 +1,107 @@
+"""One hire door: its options, who hears what is said there, and the market that it is to the core.
+
+The law: a line is written once for a door, however many hear it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.core.peer import Peer
+from hiringhall.dialects.hire import wire
+from hiringhall.dialects.hire.village import Village
+
+if TYPE_CHECKING:
+    from hiringhall.core.auctions import Rules
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.scheduler import Scheduler
+    from hiringhall.dialects.session import Session
+
+HALL_ID: Final = b"\x5e\x1d\x8c\x30\x0f\x55\x4b\x0e\x9a\x47\x2b\xc1\x68\x11\x7d\x02"
+"""The UUID of a hall that was given none."""
+
+
+@dataclass(frozen=True)
+class HireOptions:
+    """How one door treats what comes in by it."""
+
+    id: bytes = HALL_ID
+    """The UUID that the hall speaks with. Doors of one hall speak with that of the first."""
+    bus: bool = False
+    """Everybody hears everybody, and a line is a message. Otherwise peers connect, and lines end with one."""
+    compact: bool = False
+    """Write lines in their short form."""
+    direct: bool = True
+    """Where peers connect, tell what is for one only to that one."""
+    queues: frozenset[bytes] | None = None
+    """Whose jobs are announced here; None: all."""
+    posting_us: int = 300_000_000
+    """How long a provider's announcement stands; and how long a provider on a bus may be silent."""
+    log_all: bool = False
+    """The ends of providers' jobs go to the history."""
+    speakers_max: int = 100_000
+    """On a bus, UUIDs that are known at once."""
+    idle_us: int = 600_000_000
+    """On a bus, silence after which a UUID that holds nothing is forgotten."""
+
+
+class HireDoor(Peer):
+    """A door. To the core it is a market: it hears what is announced, and tells it on."""
+
+    def __init__(self, hall: Scheduler, options: HireOptions, rules: Rules) -> None:
+        super().__init__()
+        self.hall = hall
+        self.options = options
+        self.rules = rules
+        self.dropped = 0
+        """Lines that were none, or not the speaker's to say."""
+        self.sessions: dict[Session, None] = {}
+        """Who is told what all hear: each connection, or the bus."""
+        self.open_air = options.bus or not options.direct
+        """Whatever is said in the village is heard here by all."""
+        self.village = _village_of(hall) or Village(hall, options.id)
+        self.village.add_door(self)
+        self._end = b"" if options.bus else b"\n"
+        self._market = hall.open_market(self, rules, options.queues)
+
+    def enter(self, session: Session) -> None:
+        """Somebody listens, and may never say a word."""
+        self.sessions[session] = None
+        if not self.options.bus:
+            self.hall.attend(self._market, len(self.sessions))
+
+    def depart(self, session: Session) -> None:
+        self.sessions.pop(session, None)
+        self.hall.attend(self._market, 0 if self.options.bus else len(self.sessions))
+
+    def attended(self, listeners: int) -> None:
+        """On a bus: so many listen."""
+        self.hall.attend(self._market, listeners)
+
+    def announced(self, job: Job) -> None:
+        name = job.queue.name
+        if len(wire.write_type(name)) > wire.TYPE_BYTES_MAX:
+            self.dropped += 1
+            return
+        village = self.village
+        self.spread(wire.Line(village.names.hall, wire.ANNOUNCE, village.names.job(job.id), type=name), None)
+
+    def write(self, line: wire.Line) -> bytes:
+        return wire.write_line(line, compact=self.options.compact) + self._end
+
+    def spread(self, line: wire.Line, speaker: Session | None) -> None:
+        """Tell all, but for the connection that has said it."""
+        text = self.write(line)
+        for session in self.sessions:
+            if session is not speaker or self.options.bus:
+                session.send(text)
+
+
+def _village_of(hall: Scheduler) -> Village | None:
+    """That of the hire doors which are open already: there is one village in a hall."""
+    for market in hall.markets:
+        door = market.peer
+        if isinstance(door, HireDoor):
+            return door.village
+    return None

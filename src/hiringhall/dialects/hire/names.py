@@ -1,0 +1,60 @@
+"""What the hall calls itself, its jobs, and workers that have no UUID of their own: UUIDs that begin alike.
+
+    6fa459ea-ee8a-3ca4-894e-db77e160355e    the hall
+    6fa459ea-ee8a-3ca4-0000-00100000002a    its job number 68719476778: 8 bytes of the hall, 8 of the number
+    6fa459ea-ee8a-3ca4-8000-001000000003    a worker of another dialect, the third since the hall was started
+
+The law: nobody else speaks with such a UUID, or calls a job so.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hiringhall.dialects.hire import wire
+
+_HALF_BYTES: Final = 8
+_HALF_TEXT: Final = 19
+"""The first eight bytes as they are written, with three dashes."""
+_WORKERS: Final = 1 << 63
+_EPOCH_SHIFT: Final = 36
+NOT_OURS: Final = -1
+NUMBERS_MAX: Final = 10_000
+
+
+class Names:
+    """The names that one hall gives."""
+
+    __slots__ = ("_half", "_half_text", "_numbers", "hall")
+
+    def __init__(self, hall: bytes) -> None:
+        self.hall = hall
+        """The UUID that the hall speaks with."""
+        self._half = hall[:_HALF_BYTES]
+        self._half_text = wire.write_uuid(hall)[:_HALF_TEXT]
+        self._numbers: dict[bytes, int] = {}
+        """Of names given of late: what was announced once is spoken of often."""
+
+    def job(self, number: int) -> bytes:
+        name = self._half_text + b"%04x-%012x" % (number >> 48, number & 0xFFFF_FFFF_FFFF)
+        if len(self._numbers) >= NUMBERS_MAX:
+            self._numbers.clear()
+        self._numbers[name] = number
+        return name
+
+    def job_number(self, job: bytes) -> int:
+        """The number of a job of the hall; NOT_OURS: somebody else's."""
+        number = self._numbers.get(job)
+        if number is not None:
+            return number
+        if not job.startswith(self._half_text):
+            return NOT_OURS
+        uuid = wire.read_uuid(job)
+        return NOT_OURS if uuid is None else int.from_bytes(uuid[_HALF_BYTES:], "big")
+
+    def worker(self, epoch: int, number: int) -> bytes:
+        """The UUID of a worker of another dialect; another one after each start of the hall."""
+        return self._half + (_WORKERS | epoch << _EPOCH_SHIFT | number).to_bytes(_HALF_BYTES, "big")
+
+    def owns(self, uuid: bytes) -> bool:
+        return uuid[:_HALF_BYTES] == self._half

@@ -1,0 +1,82 @@
+"""One connection that speaks in lines.
+
+The law: however the bytes are cut, the same things happen. A connection has the UUID of its first line; what is
+wrong with a line is told in a comment, to that connection only, and all but a line without end leaves it open.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiringhall.dialects.hire import wire
+from hiringhall.dialects.hire.door import HireDoor, HireOptions
+from hiringhall.dialects.session import Session
+
+if TYPE_CHECKING:
+    from hiringhall.dialects.hire.village import Villager
+    from hiringhall.dialects.session import Caller
+
+__all__ = ["HireDoor", "HireOptions", "LineSession"]
+
+
+class LineSession(Session):
+    """One peer's conversation."""
+
+    def __init__(self, caller: Caller, door: HireDoor) -> None:
+        super().__init__(caller)
+        self._door = door
+        self._rest = b""
+        """The beginning of a line whose end has not come."""
+        self.villager: Villager | None = None
+        """Who speaks, from the first line on."""
+        self._opening = b""
+        """How its lines begin."""
+        self.prompt = True
+        door.enter(self)
+
+    def receive(self, data: bytes) -> None:
+        lines = (self._rest + data if self._rest else data).split(b"\n")
+        self._rest = lines.pop()
+        for line in lines:
+            text = line[:-1] if line.endswith(b"\r") else line
+            if len(text) > wire.LINE_BYTES_MAX:
+                self._give_up()
+                return
+            self._take(text)
+        # A line may have its full length and a carriage return that waits for the rest of the line's end.
+        over = len(self._rest) - wire.LINE_BYTES_MAX
+        if over > 1 or (over == 1 and not self._rest.endswith(b"\r")):
+            self._give_up()
+
+    def _take(self, text: bytes) -> None:
+        if text.startswith(wire.COMMENT):
+            return
+        try:
+            villager = self.villager
+            if villager is not None and text.startswith(self._opening):
+                self._door.village.hear(villager, wire.read_rest(villager.uuid, text[wire.OPENING_BYTES :]))
+                return
+            line = wire.read_line(text)
+            if villager is None:
+                villager = self._door.village.introduce(line.speaker, self._door, self)
+                self.villager = villager
+                self._opening = wire.write_uuid(line.speaker) + b" "
+            elif line.speaker != villager.uuid:
+                raise wire.BadLine("a connection speaks with the UUID of its first line")
+            self._door.village.hear(villager, line)
+        except wire.BadLine as wrong:
+            self._complain(str(wrong))
+
+    def _give_up(self) -> None:
+        self._rest = b""
+        self._complain(f"a line may have {wire.LINE_BYTES_MAX} bytes; this was longer, and its end is unknown")
+        self.finish()
+
+    def _complain(self, wrong: str) -> None:
+        self._door.dropped += 1
+        self.send(wire.COMMENT + b" " + wrong.encode() + b"\n")
+
+    def parted(self) -> None:
+        self._door.depart(self)
+        if self.villager is not None:
+            self._door.village.part(self.villager)

@@ -1,0 +1,336 @@
+"""Providers of others: their jobs are announced through the hall, and once somebody is hired, jobs of the hall.
+
+The laws: only who announced a job hires, calls and dismisses for it; only who was hired speaks of doing it. A
+worker of another dialect is entered as a bidder, and the hall speaks for it. What ends an engagement without
+the provider's doing reaches the provider as QUIT, in the worker's name.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.core.auctions import ARRIVED, CALLED, HIRED, PERFORMING, Engagement
+from hiringhall.core.errors import Refusal
+from hiringhall.core.hiring import next_place
+from hiringhall.core.jobs import DONE, JobSpec, Terms
+from hiringhall.dialects.hire import wire
+from hiringhall.dialects.hire.wire import BadLine, Line
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.workers import Worker
+    from hiringhall.dialects.hire.village import Village, Villager
+
+POSTINGS_MAX: Final = 100_000
+"""Jobs of providers that are announced at once."""
+BIDS_MAX: Final = 1000
+"""Bids for one of them."""
+OTHERS_MAX: Final = 100
+"""Workers of other dialects that are entered for one of them."""
+LOOKS_MAX: Final = 10_000
+"""Workers of a queue that are looked at to find those."""
+NOTICES: Final = 20
+"""So often in the time that it may be silent a provider's life is noticed, however much it says."""
+
+_MEMORY: Final = Terms()
+_LOGGED: Final = Terms(logged=True)
+
+
+class Posting:
+    """One job of a provider, from its announcement until its dismissal."""
+
+    __slots__ = ("bids", "engagement", "finished", "job", "others", "provider", "type", "until_us")
+
+    def __init__(self, provider: Villager, job: bytes, name: bytes) -> None:
+        self.provider = provider
+        self.job = job
+        """Its id, as the provider calls it."""
+        self.type = name
+        self.until_us = 0
+        """With nobody hired it is forgotten at this time."""
+        self.bids: dict[bytes, int] = {}
+        """Who has bid, and when they can begin."""
+        self.others: dict[bytes, Worker] = {}
+        """Workers of other dialects, by the UUIDs that were made for them."""
+        self.engagement: Engagement | None = None
+        """Who was hired; its job has this posting's id as its key."""
+        self.finished = b""
+        """A worker of another dialect that is done with it and waits for nothing; the provider knows it not."""
+
+
+class Switchboard:
+    """The postings of one village."""
+
+    def __init__(self, village: Village) -> None:
+        self._village = village
+        self._hall = village.hall
+        self.postings: dict[bytes, Posting] = {}
+        """By the id of the job; an id means one thing in the village. The oldest first."""
+
+    def hear(self, who: Villager, line: Line) -> None:
+        posting = self._find(line.job)
+        verb = line.verb
+        if verb == wire.ANNOUNCE:
+            self._take_announce(who, line, posting)
+        elif posting is None:
+            # It may be known to others on a bus, from before the hall was there.
+            self._village.stale += 1
+            self._village.overhear(line)
+        elif verb in (wire.HIRE, wire.PERFORM, wire.DISMISS):
+            if posting.provider is not who:
+                raise BadLine("this job is another provider's, and so is this word about it")
+            if verb == wire.HIRE:
+                self._take_hire(posting, line)
+            elif verb == wire.PERFORM:
+                self._take_perform(posting, line)
+            else:
+                self._take_dismiss(posting, line)
+        elif verb == wire.AVAIL:
+            self._take_avail(who, posting, line)
+        else:
+            self._take_report(who, posting, line)
+
+    def notice(self, provider: Villager) -> None:
+        """A provider on a bus shows life: its workers need not fear that they wait for nobody."""
+        now_us = self._hall.now_us
+        if now_us - provider.noticed_us > provider.door.options.posting_us // NOTICES:
+            provider.noticed_us = now_us
+            for posting in provider.postings.values():
+                if posting.engagement is not None:
+                    self._hall.hear_master(posting.engagement)
+
+    def part(self, provider: Villager) -> None:
+        for posting in list(provider.postings.values()):
+            self._call_off(posting, b"its provider is gone")
+            self._forget(posting)
+
+    # --- a provider's words
+
+    def _take_announce(self, who: Villager, line: Line, posting: Posting | None) -> None:
+        # ... ANNOUNCE 16fd2706-8baf-433b-82eb-8c7fada847da:smithy
+        if len(line.type) > self._hall.limits.queue_name_bytes_max:
+            raise BadLine(f"a type may have {self._hall.limits.queue_name_bytes_max} bytes")
+        if posting is None:
+            if len(self.postings) >= POSTINGS_MAX and not self._forget_oldest():
+                raise BadLine(f"{POSTINGS_MAX} jobs are announced, which is as many as the hall passes on")
+            posting = Posting(who, line.job, line.type)
+            self.postings[line.job] = who.postings[line.job] = posting
+        elif posting.provider is not who:
+            raise BadLine("another provider has announced a job with this id")
+        elif posting.type != line.type:
+            raise BadLine("this job was announced with another type")
+        else:
+            self._call_off(posting, b"announced again by its provider")
+            posting.bids.clear()
+            posting.others.clear()
+            posting.finished = b""
+        posting.until_us = self._hall.now_us + who.door.options.posting_us
+        self._village.announce(line)
+        self._enter_others(posting)
+
+    def _enter_others(self, posting: Posting) -> None:
+        """Bid for workers of other dialects."""
+        hall = self._hall
+        queue = hall.queues.get(posting.type)
+        if queue is None:
+            return
+        needs = hall.needs.get(posting.type, (0, 0))
+        for worker in islice(queue.workers, LOOKS_MAX):
+            if len(posting.others) >= OTHERS_MAX:
+                return
+            if worker.bids or not worker.bookable or worker.resident is not None:
+                continue
+            if next_place(worker) is not None or not worker.fits(posting.type, needs, hall.now_us):
+                continue
+            uuid = self._uuid(worker)
+            posting.others[uuid] = worker
+            skill = min(worker.skill(posting.type), wire.SKILL_MAX)
+            line = Line(uuid, wire.AVAIL, posting.job, time_us=self._free_in_us(worker), skill=skill)
+            self._village.say(line, posting.provider)
+
+    def _free_in_us(self, worker: Worker) -> int:
+        """How long a worker of another dialect still works, as far as anybody knows."""
+        if not worker.leases or worker.asleep or worker.credit:
+            return 0
+        ends_us = [
+            lease.expected_us or lease.started_us + lease.job.queue.typical_us
+            for lease in worker.leases.values()
+        ]
+        return min(max(min(ends_us) - self._hall.now_us, 0), wire.TIME_US_MAX)
+
+    def _take_hire(self, posting: Posting, line: Line) -> None:
+        # ... HIRE 6fa459ea-ee8a-3ca4-894e-db77e160355e:16fd2706-8baf-433b-82eb-8c7fada847da
+        engagement = posting.engagement
+        if engagement is not None or posting.finished:
+            if engagement is None or self._uuid(engagement.worker) != line.worker:
+                raise BadLine("somebody is hired for this job already: dismiss them first")
+            if engagement.stage == HIRED and engagement.worker.bids:
+                self._tell_worker(engagement, line)
+            return
+        now_us = self._hall.now_us
+        other = posting.others.get(line.worker)
+        if other is not None:
+            self._village.overhear(line)
+            if not self._engage(posting, other, now_us + self._free_in_us(other)):
+                self._tell_quit(posting, line.worker)
+            return
+        villager = self._village.speakers.get(line.worker)
+        worker = villager.worker if villager is not None else None
+        available_us = posting.bids.get(line.worker)
+        if worker is None or available_us is None:
+            self._village.stale += 1
+            self._tell_quit(posting, line.worker)
+        elif self._engage(posting, worker, max(available_us, now_us) + posting.provider.door.rules.travel_us):
+            assert posting.engagement is not None
+            self._tell_worker(posting.engagement, line)
+        else:
+            self._tell_quit(posting, line.worker)
+
+    def _engage(self, posting: Posting, worker: Worker, promised_us: int) -> bool:
+        """The posting becomes a job of the hall, promised to the worker, if that can take it."""
+        provider = posting.provider
+        terms = _LOGGED if provider.door.options.log_all else _MEMORY
+        spec = JobSpec(posting.type, b"", posting.job, terms)
+        options = provider.door.options
+        patience_us = options.posting_us if options.bus else 0
+        try:
+            engagement = self._hall.engage(
+                spec, worker, promised_us, provider, provider.door.rules, patience_us
+            )
+        except Refusal:
+            self._village.stale += 1
+            return False
+        posting.engagement = engagement
+        return True
+
+    def _take_perform(self, posting: Posting, line: Line) -> None:
+        # ... PERFORM 16fd2706-8baf-433b-82eb-8c7fada847da:smithy:12.5
+        if line.type != posting.type:
+            raise BadLine("this job was announced with another type")
+        village = self._village
+        engagement = posting.engagement
+        if posting.finished:
+            village.overhear(line)
+            village.say(Line(posting.finished, wire.PERFORMING, posting.job), posting.provider)
+        elif engagement is None:
+            village.stale += 1
+        elif not engagement.worker.bids:
+            if engagement.stage == PERFORMING:
+                engagement.perform_us = line.time_us
+                engagement.expected_us = self._hall.now_us + line.time_us
+                village.overhear(line)
+                village.say(Line(self._uuid(engagement.worker), wire.PERFORMING, posting.job), posting.provider)
+        else:
+            if engagement.stage == ARRIVED:
+                self._hall.call(engagement, line.time_us)
+            if engagement.stage == CALLED:
+                self._tell_worker(engagement, line)
+            else:
+                village.stale += 1
+
+    def _take_dismiss(self, posting: Posting, line: Line) -> None:
+        # ... DISMISS 6fa459ea-ee8a-3ca4-894e-db77e160355e:16fd2706-8baf-433b-82eb-8c7fada847da
+        engagement = posting.engagement
+        if engagement is None:
+            self._village.overhear(line)
+        elif self._uuid(engagement.worker) != line.worker:
+            raise BadLine("another worker is hired for this job")
+        else:
+            if not engagement.worker.bids:
+                self._village.overhear(line)
+            if engagement.stage == PERFORMING:
+                # The provider is satisfied.
+                posting.engagement = None
+                self._hall.finish(engagement, b"")
+                engagement.worker.peer.revoked(engagement)
+            else:
+                self._call_off(posting, b"dismissed by its provider")
+        self._forget(posting)
+
+    # --- a worker's words
+
+    def _take_avail(self, who: Villager, posting: Posting, line: Line) -> None:
+        # ... AVAIL 16fd2706-8baf-433b-82eb-8c7fada847da:2.5:40
+        if posting.provider is who:
+            raise BadLine("a provider does not bid for its own job")
+        worker = self._village.worker(who)
+        if posting.engagement is not None or posting.finished or next_place(worker) is not None:
+            self._village.stale += 1
+            return
+        if len(posting.bids) >= BIDS_MAX and who.uuid not in posting.bids:
+            raise BadLine(f"{BIDS_MAX} others have bid for this job already")
+        posting.bids[who.uuid] = self._hall.now_us + line.time_us
+        self._village.say(line, posting.provider)
+
+    def _take_report(self, who: Villager, posting: Posting, line: Line) -> None:
+        # ... START 16fd2706-8baf-433b-82eb-8c7fada847da, and PERFORMING and QUIT likewise
+        engagement = posting.engagement
+        if engagement is None or engagement.worker is not who.worker:
+            self._village.stale += 1
+        elif line.verb == wire.QUIT:
+            self._hall.quit(engagement)
+        else:
+            if line.verb == wire.START and engagement.stage == HIRED:
+                self._hall.arrive(engagement)
+            elif line.verb == wire.PERFORMING:
+                self._hall.perform(engagement)
+            else:
+                self._village.stale += 1
+                return
+            self._village.say(line, posting.provider)
+
+    # --- what comes of it
+
+    def joined(self, engagement: Engagement) -> None:
+        """A worker of another dialect has begun: it is there, and waits for nothing."""
+        posting = self.postings.get(engagement.job.key)
+        if posting is not None:
+            posting.engagement = engagement
+            self._village.say(Line(self._uuid(engagement.worker), wire.START, posting.job), posting.provider)
+
+    def ended(self, job: Job) -> None:
+        """A provider's job has ended, without the provider's doing if it still stands here."""
+        posting = self.postings.get(job.key)
+        engagement = posting.engagement if posting is not None else None
+        if posting is None or engagement is None or engagement.job is not job:
+            return
+        posting.engagement = None
+        posting.until_us = self._hall.now_us + posting.provider.door.options.posting_us
+        if job.state == DONE:
+            posting.finished = self._uuid(engagement.worker)
+        else:
+            self._tell_quit(posting, self._uuid(engagement.worker))
+
+    def _tell_quit(self, posting: Posting, worker: bytes) -> None:
+        self._village.say(Line(worker, wire.QUIT, posting.job), posting.provider)
+
+    def _tell_worker(self, engagement: Engagement, line: Line) -> None:
+        villager = self._village.speakers[self._uuid(engagement.worker)]
+        self._village.say(line, villager)
+
+    def _call_off(self, posting: Posting, reason: bytes) -> None:
+        engagement = posting.engagement
+        posting.engagement = None
+        if engagement is not None:
+            self._hall.cancel(engagement.job, reason)
+
+    def _find(self, job: bytes) -> Posting | None:
+        posting = self.postings.get(job)
+        if posting is not None and posting.engagement is None and posting.until_us <= self._hall.now_us:
+            self._forget(posting)
+            return None
+        return posting
+
+    def _forget(self, posting: Posting) -> None:
+        del self.postings[posting.job]
+        del posting.provider.postings[posting.job]
+
+    def _forget_oldest(self) -> bool:
+        """Make room where a posting's time is over."""
+        for posting in list(islice(self.postings.values(), OTHERS_MAX)):
+            self._find(posting.job)
+        return len(self.postings) < POSTINGS_MAX
+
+    def _uuid(self, worker: Worker) -> bytes:
+        return self._village.uuid_of(worker)

@@ -1,0 +1,264 @@
+"""All who speak at the hire doors of one hall, and the hall among them as a provider.
+
+The law: a UUID is spoken with by one connection, or on one bus; what is said of a job is passed on and acted
+upon only if it comes from whom that job concerns.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.core.auctions import CALLED, HIRED, Engagement
+from hiringhall.core.errors import STALE_LEASE, WRONG_STATE, Refusal
+from hiringhall.core.peer import Peer
+from hiringhall.dialects.hire import wire
+from hiringhall.dialects.hire.names import Names
+from hiringhall.dialects.hire.switchboard import Switchboard
+from hiringhall.dialects.hire.wire import AVAIL, DISMISS, HIRE, PERFORM, PERFORMING, QUIT, START, BadLine, Line
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job, Lease
+    from hiringhall.core.scheduler import Scheduler
+    from hiringhall.core.workers import Worker
+    from hiringhall.dialects.hire.door import HireDoor
+    from hiringhall.dialects.hire.switchboard import Posting
+    from hiringhall.dialects.session import Session
+
+SWEEP_PAUSE_US: Final = 60_000_000
+FULL_PAUSE_US: Final = 1_000_000
+"""How often a full table is looked through for speakers that can be forgotten."""
+
+
+class Villager(Peer):
+    """Who speaks with one UUID: a worker, a provider, or both."""
+
+    def __init__(self, village: Village, uuid: bytes, door: HireDoor, session: Session) -> None:
+        super().__init__()
+        self.uuid = uuid
+        self.village = village
+        self.door = door
+        self.session = session
+        """Its connection, or the bus."""
+        self.heard_us = 0
+        self.noticed_us = 0
+        """When those who work for it were last told that it is there."""
+        self.postings: dict[bytes, Posting] = {}
+        """Its jobs, as it announced them."""
+
+    @property
+    def idle(self) -> bool:
+        """It holds nothing, and nobody works for it."""
+        return not self.postings and (self.worker is None or not self.worker.leases)
+
+    def hired(self, engagement: Engagement) -> None:
+        village = self.village
+        job = village.names.job(engagement.job.id)
+        village.say(Line(village.names.hall, HIRE, job, worker=self.uuid), self)
+
+    def called(self, engagement: Engagement) -> None:
+        self.village.call(self, engagement)
+
+    def revoked(self, lease: Lease) -> None:
+        assert isinstance(lease, Engagement)
+        village = self.village
+        master = lease.master
+        if isinstance(master, Villager):
+            village.say(Line(master.uuid, DISMISS, lease.job.key, worker=self.uuid), self)
+        else:
+            job = village.names.job(lease.job.id)
+            village.say(Line(village.names.hall, DISMISS, job, worker=self.uuid), self)
+
+    def joined(self, engagement: Engagement) -> None:
+        self.village.switchboard.joined(engagement)
+
+    def ended(self, job: Job) -> None:
+        self.village.switchboard.ended(job)
+
+
+class Village:
+    """One hall's hire doors together."""
+
+    def __init__(self, hall: Scheduler, hall_id: bytes) -> None:
+        self.hall = hall
+        self.names = Names(hall_id)
+        self.speakers: dict[bytes, Villager] = {}
+        """By UUID."""
+        self.stale = 0
+        """Lines about a job that was not, or not any more, the speaker's."""
+        self.switchboard = Switchboard(self)
+        self._doors: list[HireDoor] = []
+        self._open_air = False
+        self._swept_us = 0
+
+    def add_door(self, door: HireDoor) -> None:
+        self._doors.append(door)
+        self._open_air = self._open_air or door.open_air
+
+    # --- who is here
+
+    def introduce(self, uuid: bytes, door: HireDoor, session: Session) -> Villager:
+        """Somebody speaks with this UUID. Raises BadLine if it is not for them to do so."""
+        holder = self.speakers.get(uuid)
+        if holder is not None:
+            if holder.session is session:
+                return holder
+            # On a bus nobody can prove who they are; a connection may have what is not in use there.
+            if door.options.bus or not holder.door.options.bus or not holder.idle:
+                raise BadLine("another connection speaks with this UUID")
+            self.part(holder)
+        if self.names.owns(uuid):
+            raise BadLine("UUIDs that begin as this one does are the hall's")
+        if door.options.bus:
+            self._sweep(door)
+        villager = Villager(self, uuid, door, session)
+        self.speakers[uuid] = villager
+        return villager
+
+    def part(self, villager: Villager) -> None:
+        """It is gone: its jobs are called off, and what it was hired for is announced again."""
+        if self.speakers.get(villager.uuid) is villager:
+            del self.speakers[villager.uuid]
+        self.switchboard.part(villager)
+        self.hall.leave(villager)
+
+    def _sweep(self, door: HireDoor) -> None:
+        """Forget who was only heard, long ago, on a bus: it tells nobody who leaves."""
+        now_us = self.hall.now_us
+        full = len(self.speakers) >= door.options.speakers_max
+        if now_us - self._swept_us >= (FULL_PAUSE_US if full else SWEEP_PAUSE_US):
+            self._swept_us = now_us
+            silent_us = now_us - (0 if full else door.options.idle_us)
+            for villager in list(self.speakers.values()):
+                if villager.door.options.bus and villager.heard_us < silent_us and villager.idle:
+                    self.part(villager)
+        if len(self.speakers) >= door.options.speakers_max:
+            raise BadLine("so many are here that there is no room for another")
+
+    # --- what is said
+
+    def say(self, line: Line, to: Villager) -> None:
+        """Tell the one whom it is for, and all who hear everything."""
+        for door in self._doors:
+            if door.open_air:
+                door.spread(line, self._session_of(line.speaker))
+            elif to.door is door:
+                to.session.send(door.write(line))
+
+    def announce(self, line: Line) -> None:
+        """A provider has a job: everybody is told."""
+        for door in self._doors:
+            door.spread(line, self._session_of(line.speaker))
+
+    def overhear(self, line: Line) -> None:
+        """Tell those who hear everything; whom it is for has heard it."""
+        if self._open_air:
+            for door in self._doors:
+                if door.open_air:
+                    door.spread(line, self._session_of(line.speaker))
+
+    def _session_of(self, speaker: bytes) -> Session | None:
+        villager = self.speakers.get(speaker)
+        return villager.session if villager is not None else None
+
+    # --- what is heard
+
+    def hear(self, who: Villager, line: Line) -> None:
+        """Raises BadLine if it is not for this speaker to say. What merely comes too late is passed over."""
+        who.heard_us = self.hall.now_us
+        if who.postings and who.door.options.bus:
+            self.switchboard.notice(who)
+        number = self.names.job_number(line.job)
+        try:
+            if number < 0:
+                self.switchboard.hear(who, line)
+            elif line.verb == AVAIL:
+                self._take_avail(who, line, number)
+            elif line.verb == START:
+                self._take_start(who, line, number)
+            elif line.verb == PERFORMING:
+                self._take_performing(who, line, number)
+            elif line.verb == QUIT:
+                self._take_quit(who, line, number)
+            else:
+                raise BadLine("this job is the hall's, and so is this word about it")
+        except Refusal as refusal:
+            if refusal.reason not in (STALE_LEASE, WRONG_STATE):
+                raise BadLine(refusal.text) from refusal
+            self.stale += 1
+
+    def worker(self, who: Villager) -> Worker:
+        """The speaker as a worker, from its first bid on."""
+        worker = who.worker
+        if worker is None:
+            worker = self.hall.worker(who)
+            self.hall.introduce(worker, wire.write_uuid(who.uuid))
+            worker.bids = True
+        return worker
+
+    def uuid_of(self, worker: Worker) -> bytes:
+        """Its own, or the one that was made for a worker of another dialect."""
+        peer = worker.peer
+        return peer.uuid if isinstance(peer, Villager) else self.names.worker(self.hall.epoch, worker.number)
+
+    def call(self, who: Villager, engagement: Engagement) -> None:
+        job = engagement.job
+        self.say(
+            Line(
+                self.names.hall,
+                PERFORM,
+                self.names.job(job.id),
+                type=job.queue.name,
+                time_us=min(engagement.perform_us, wire.TIME_US_MAX),
+            ),
+            who,
+        )
+
+    def _take_avail(self, who: Villager, line: Line, number: int) -> None:
+        # ... AVAIL 6fa459ea-ee8a-3ca4-0000-00100000002a:2.5:40
+        if number not in self.hall.auctions:
+            self.stale += 1
+            return
+        self.hall.bid(self.worker(who), number, line.time_us, line.skill)
+        self.overhear(line)
+
+    def _take_start(self, who: Villager, line: Line, number: int) -> None:
+        # ... START 6fa459ea-ee8a-3ca4-0000-00100000002a
+        engagement = self._engagement(who, number)
+        if engagement is None:
+            self._turn_away(who, line)
+        elif engagement.stage == HIRED:
+            self.overhear(line)
+            if self.hall.arrive(engagement):
+                self.call(who, engagement)
+        elif engagement.stage == CALLED:
+            # It has not heard our answer.
+            self.call(who, engagement)
+
+    def _take_performing(self, who: Villager, line: Line, number: int) -> None:
+        # ... PERFORMING 6fa459ea-ee8a-3ca4-0000-00100000002a
+        engagement = self._engagement(who, number)
+        if engagement is None:
+            self._turn_away(who, line)
+        elif engagement.stage <= CALLED:
+            self.hall.perform(engagement)
+            self.overhear(line)
+
+    def _take_quit(self, who: Villager, line: Line, number: int) -> None:
+        # ... QUIT 6fa459ea-ee8a-3ca4-0000-00100000002a
+        engagement = self._engagement(who, number)
+        if engagement is None:
+            self.stale += 1
+            return
+        self.overhear(line)
+        self.hall.quit(engagement)
+
+    def _engagement(self, who: Villager, number: int) -> Engagement | None:
+        """What the hall has hired the speaker for."""
+        worker = who.worker
+        lease = worker.leases.get(number) if worker is not None else None
+        return lease if isinstance(lease, Engagement) and lease.master is None else None
+
+    def _turn_away(self, who: Villager, line: Line) -> None:
+        """It works on a job that is not, or no longer, its own: perhaps the hall was started again."""
+        self.stale += 1
+        self.say(Line(self.names.hall, DISMISS, line.job, worker=who.uuid), who)

@@ -1,0 +1,260 @@
+"""A worker: it bids for what it can do, goes where it is hired, and performs until it is dismissed.
+
+The law: it has one next place, and bids only while that is free; every stage before the performing ends by
+itself, so a provider that falls silent holds nobody; once a job is over nothing of it is remembered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from hiringhall.dialects.hire.wire import (
+    ANNOUNCE,
+    AVAIL,
+    DISMISS,
+    HIRE,
+    PERFORM,
+    PERFORMING,
+    QUIT,
+    SKILL_MAX,
+    START,
+)
+from hiringhall.peers.hire.voice import Voice, decoded, encoded, log
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hiringhall.dialects.hire.wire import Line
+    from hiringhall.peers.hire.links import Security
+
+_BIDS_MAX: Final = 1_000
+"""Bids that are remembered; of older ones a HIRE is answered with QUIT."""
+
+
+class Stage(Enum):
+    """How far a worker has come with a job."""
+
+    HIRED = "hired"
+    """It is the next one: the worker still performs another, or is busy."""
+    GOING = "going"
+    WAITING = "waiting"
+    """It is there, has said START, and waits for PERFORM."""
+    PERFORMING = "performing"
+    DISMISSED = "dismissed"
+    QUIT = "quit"
+    LOST = "lost"
+    """The connection was lost, and the job with it."""
+
+
+class Job:
+    """A job that a worker was hired for."""
+
+    def __init__(self, name: str, kind: str, provider: UUID) -> None:
+        self.id = name
+        self.type = kind
+        self.provider = provider
+        self.stage = Stage.HIRED
+        self.time_s = 0.0
+        """How long it takes, as PERFORM said; for display and for estimates."""
+        self.ends_s = 0.0
+        """When that time is up, on the clock of the event loop."""
+        self.begun = False
+        """The worker has performed it, for however long."""
+        self.called = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id} {self.type} {self.stage.value}>"
+
+
+Perform = Callable[[Job], Awaitable[None]]
+"""Runs while a job is performed, and is cancelled at its end. If it returns, the worker stays until it is
+dismissed; if it raises, the worker quits."""
+Tell = Callable[[Job], None]
+"""Hears of every stage of every job."""
+
+
+class Worker(Voice):
+    """Bids for jobs of its types and does them, one now and one next.
+
+        async with Worker("tcp://127.0.0.1:7430", {"bake": 40}, travel=lambda kind: 2.5):
+            await asyncio.sleep(3600)
+
+    `skills` says how good it is at each type; types that are not in it are passed over. `travel` is the way to
+    the provider of a type, in seconds, from where the worker will be when it is free; it is part of every bid,
+    and waited for before START. Who is not told to PERFORM within `patience_s` of START quits. So does, with
+    `overtime_s`, who is not dismissed so long after PERFORM's time is up: None waits for ever, as the protocol
+    wants it. `willing = False` stops the bidding.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        skills: Mapping[str, int],
+        *,
+        travel: float | Callable[[str], float] = 0.0,
+        perform: Perform | None = None,
+        tell: Tell | None = None,
+        patience_s: float = 30.0,
+        overtime_s: float | None = None,
+        uuid: UUID | None = None,
+        compact: bool = False,
+        security: Security | None = None,
+    ) -> None:
+        super().__init__(address, uuid, compact=compact, security=security)
+        if any(not 0 <= skill <= SKILL_MAX for skill in skills.values()):
+            raise ValueError(f"a skill is a whole number from 0 to {SKILL_MAX}")
+        self.skills = dict(skills)
+        self.willing = True
+        """False: it bids for nothing, and quits what it is still hired for by an earlier bid."""
+        self.busy_until_s = 0.0
+        """On the loop's clock: it goes nowhere before (it eats, it sleeps), and says so in its bids."""
+        self.present: Job | None = None
+        """What it performs."""
+        self.next: Job | None = None
+        """What it is hired for: to come, on its way, or waiting to be told to perform."""
+        self._travel = travel
+        self._handler = perform
+        self._tell = tell
+        self._patience_s = patience_s
+        self._overtime_s = overtime_s
+        self._bids: dict[tuple[bytes, bytes], str] = {}
+        """The type of each job bid for, by provider and job, in the order of bidding."""
+        self._free = asyncio.Event()
+        """It performs nothing now."""
+        self._free.set()
+
+    def travel_s(self, kind: str) -> float:
+        """How long the way to a provider of this type is."""
+        return self._travel(kind) if callable(self._travel) else self._travel
+
+    def available_s(self, kind: str) -> float:
+        """How long until it could begin a job of this type: the rest of what it does now, and the way."""
+        free_s = self.present.ends_s if self.present is not None else 0.0
+        return max(free_s - _now_s(), self.busy_until_s - _now_s(), 0.0) + self.travel_s(kind)
+
+    def quit(self, job: Job | None = None) -> None:
+        """Stop working on a job, at whatever stage; on all of them if none is named."""
+        for each in (self.next, self.present):
+            if each is not None and job in (None, each):
+                self.say(QUIT, each.id)
+                self._over(each, Stage.QUIT)
+
+    # --- what others say
+
+    def heard(self, line: Line) -> None:
+        if line.verb == ANNOUNCE:
+            self._bid(line)
+        elif line.verb == HIRE and line.worker == self._speaker:
+            self._hired(line)
+        elif line.verb == PERFORM:
+            job = self.next
+            if job is not None and _is(job, line) and job.stage is Stage.WAITING:
+                job.time_s = line.time_us / 1_000_000
+                job.called.set()
+        elif line.verb == DISMISS and line.worker == self._speaker:
+            for job in (self.next, self.present):
+                if job is not None and _is(job, line):
+                    self._over(job, Stage.DISMISSED)
+
+    def lost(self) -> None:
+        self._bids.clear()
+        for job in (self.next, self.present):
+            if job is not None:
+                self._over(job, Stage.LOST)
+
+    def leave(self) -> None:
+        self.quit()
+
+    def _bid(self, line: Line) -> None:
+        kind = decoded(line.type)
+        skill = self.skills.get(kind)
+        if skill is None or not self.willing or self.next is not None:
+            return
+        self._bids[line.speaker, line.job] = kind
+        if len(self._bids) > _BIDS_MAX:
+            del self._bids[next(iter(self._bids))]
+        self.say(AVAIL, decoded(line.job), time_s=self.available_s(kind), skill=skill)
+
+    def _hired(self, line: Line) -> None:
+        kind = self._bids.pop((line.speaker, line.job), None)
+        if any(job is not None and _is(job, line) for job in (self.next, self.present)):
+            return  # said twice
+        if kind is None or not self.willing or self.next is not None:
+            # Two providers have chosen it, or it has thought better of it: the sooner they know the better.
+            self.say(QUIT, decoded(line.job))
+            return
+        job = Job(decoded(line.job), kind, UUID(bytes=line.speaker))
+        self.next = job
+        job.task = asyncio.create_task(self._serve(job))
+        job.task.add_done_callback(partial(self._served, job))
+        self._reached(job, Stage.HIRED)
+
+    # --- a job from HIRE to its end
+
+    async def _serve(self, job: Job) -> None:
+        await self._free.wait()
+        await asyncio.sleep(self.busy_until_s - _now_s())
+        self._reached(job, Stage.GOING)
+        await asyncio.sleep(self.travel_s(job.type))
+        # First the stage, then the word: PERFORM may be quick.
+        self._reached(job, Stage.WAITING)
+        self.say(START, job.id)
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await job.called.wait()
+        except TimeoutError:
+            self.quit(job)
+            return
+        self.next, self.present = None, job
+        self._free.clear()
+        job.begun = True
+        job.ends_s = _now_s() + job.time_s
+        self.say(PERFORMING, job.id)
+        self._reached(job, Stage.PERFORMING)
+        await self._perform(job)
+
+    async def _perform(self, job: Job) -> None:
+        limit_s = None if self._overtime_s is None else job.time_s + self._overtime_s
+        try:
+            async with asyncio.timeout(limit_s):
+                if self._handler is not None:
+                    await self._handler(job)
+                await asyncio.Event().wait()  # until it is dismissed, or quits
+        except TimeoutError:
+            self.quit(job)
+
+    def _reached(self, job: Job, stage: Stage) -> None:
+        job.stage = stage
+        if self._tell is not None:
+            self._tell(job)
+
+    def _over(self, job: Job, stage: Stage) -> None:
+        """Drop every reference to it."""
+        if job is self.next:
+            self.next = None
+        else:
+            self.present = None
+            self._free.set()
+        if job.task is not None and job.task is not asyncio.current_task():
+            job.task.cancel()
+        self._reached(job, stage)
+
+    def _served(self, job: Job, task: asyncio.Task[None]) -> None:
+        """A handler that raised does not do the job any more."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.warning("%r: the worker quits", job, exc_info=error)
+            self.quit(job)
+
+
+def _is(job: Job, line: Line) -> bool:
+    return encoded(job.id) == line.job and job.provider.bytes == line.speaker
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()

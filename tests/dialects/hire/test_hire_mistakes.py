@@ -1,0 +1,360 @@
+"""What is wrong, forged, late or another's: answered in a comment or passed over, and nobody else notices."""
+
+from __future__ import annotations
+
+from hire_room import Bus, Guest, Room, line
+from hire_script import UUIDS
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hiringhall.core.auctions import Rules
+from hiringhall.core.jobs import LEASED, QUEUED, Terms
+from hiringhall.core.limits import Limits
+from hiringhall.core.policies import soonest
+from hiringhall.dialects.hire import wire
+from hiringhall.dialects.hire.door import HireDoor, HireOptions
+
+JOB = "5e1d8c30-0f55-4b0e-0000-001000000001"
+HALL = "5e1d8c30-0f55-4b0e-9a47-2bc168117d02"
+
+
+def hire(room: Room, smith: Guest) -> None:
+    """A job, and smith on the way to it."""
+    room.submits(b"bake", Terms(detached=True))
+    assert smith.hears() == [f"{HALL} ANNOUNCE {JOB}:bake"]
+    smith.says(line("smith", "AVAIL", "job1", "0", "40"))
+    room.wait(0.1)
+    assert smith.hears() == [f"{HALL} HIRE {UUIDS['smith']}:{JOB}"]
+
+
+def test_what_is_wrong_with_a_line_is_told_to_who_said_it_and_the_next_line_counts(room: Room) -> None:
+    door = room.door()
+    smith, baker = room.guest(door), room.guest(door)
+    hire(room, smith)
+    assert baker.reads() != b""
+    smith.says("", "hello there", line("smith", "SING", "job1"), line("smith", "START", "job1"))
+    said = smith.hears()
+    assert [text[:2] for text in said[:3]] == ["# "] * 3
+    assert said[3:] == [f"{HALL} PERFORM {JOB}:bake:10"]
+    assert baker.reads() == b""
+    assert door.dropped == 3
+
+
+def test_comments_are_skipped(room: Room) -> None:
+    smith = room.guest(room.door())
+    assert smith.says("# good morning", "#").reads() == b""
+
+
+def test_lines_may_end_as_a_terminal_ends_them(room: Room) -> None:
+    smith = room.guest(room.door())
+    room.submits(b"bake", Terms(detached=True))
+    smith.reads()
+    smith.says_bytes(line("smith", "AVAIL", "job1", "0", "1").encode() + b"\r\n")
+    room.wait(0.1)
+    assert smith.hears() == [f"{HALL} HIRE {UUIDS['smith']}:{JOB}"]
+
+
+def test_a_line_of_the_full_length_is_one_and_a_longer_one_ends_the_connection(room: Room) -> None:
+    door = room.door()
+    full = b"# " + b"x" * (wire.LINE_BYTES_MAX - 2)
+    smith = room.guest(door)
+    for end in (b"\n", b"\r\n"):
+        for at in (1, 2000, 4095, 4096, 4097):
+            smith.says_bytes((full + end)[:at]).says_bytes((full + end)[at:])
+    assert smith.reads() == b""
+    assert not smith.session.closing
+    for data in (full + b"x\n", full + b"x", full + b"\rx", b"\0" * (1 << 20)):
+        smith = room.guest(door)
+        smith.says_bytes(data)
+        assert smith.session.closing
+        assert smith.reads().startswith(b"# a line may have 4096 bytes")
+
+
+def test_nobody_speaks_with_the_uuid_of_another_connection(room: Room) -> None:
+    door = room.door()
+    smith, thief = room.guest(door), room.guest(door)
+    hire(room, smith)
+    thief.reads()
+    thief.says(line("smith", "QUIT", "job1"), line("smith", "START", "job1"))
+    assert thief.hears() == ["# another connection speaks with this UUID"] * 2
+    thief.says(line("baker", "QUIT", "job1"), line("smith", "QUIT", "job1"))
+    assert thief.hears() == ["# a connection speaks with the UUID of its first line"]
+    job = room.job(1)
+    assert job is not None
+    assert job.state == LEASED
+    smith.says(line("smith", "START", "job1"))
+    assert smith.hears() == [f"{HALL} PERFORM {JOB}:bake:10"]
+
+
+def test_a_uuid_is_free_again_when_its_connection_is_gone(room: Room) -> None:
+    door = room.door()
+    smith = room.guest(door)
+    hire(room, smith)
+    smith.goes()
+    again = room.guest(door)
+    assert again.hears() == [f"{HALL} ANNOUNCE {JOB}:bake"]
+    again.says(line("smith", "AVAIL", "job1", "0", "40"))
+    room.wait(0.1)
+    assert again.hears() == [f"{HALL} HIRE {UUIDS['smith']}:{JOB}"]
+
+
+def test_nobody_speaks_as_the_hall_or_calls_a_job_as_the_hall_does(room: Room) -> None:
+    door = room.door()
+    thief, tower = room.guest(door), room.guest(door)
+    for name in ("hall", "miller"):
+        assert thief.says(line(name, "QUIT", "task")).hears() == [
+            "# UUIDs that begin as this one does are the hall's"
+        ]
+    tower.says(
+        line("tower", "ANNOUNCE", "job1", "bake"),
+        line("tower", "HIRE", "smith", "job1"),
+        line("tower", "PERFORM", "job1", "bake", "1"),
+        line("tower", "DISMISS", "smith", "job1"),
+    )
+    assert tower.hears() == ["# this job is the hall's, and so is this word about it"] * 4
+    assert thief.reads() == b""
+
+
+def test_another_s_words_about_a_job_do_nothing(room: Room) -> None:
+    door = room.door()
+    smith, baker = room.guest(door), room.guest(door)
+    hire(room, smith)
+    baker.reads()
+    baker.says(line("baker", "QUIT", "job1"), line("baker", "AVAIL", "job1", "0", "99"))
+    assert baker.reads() == b""
+    assert door.village.stale == 2
+    job = room.job(1)
+    assert job is not None
+    assert job.lease is not None
+    assert job.lease.worker is smith.session.villager.worker  # type: ignore[union-attr]
+
+
+def test_words_out_of_turn_do_nothing(room: Room) -> None:
+    door = room.door()
+    smith = room.guest(door)
+    hire(room, smith)
+    smith.says(line("smith", "PERFORMING", "job1"))
+    assert smith.reads() == b""
+    assert room.hall.counters.stale == 1
+    smith.says(line("smith", "START", "job1"))
+    smith.says(
+        line("smith", "PERFORMING", "job1"), line("smith", "PERFORMING", "job1"), line("smith", "START", "job1")
+    )
+    assert smith.hears() == [f"{HALL} PERFORM {JOB}:bake:10"]
+    room.wait(10)
+    assert smith.hears() == [f"{HALL} DISMISS {UUIDS['smith']}:{JOB}"]
+    assert room.hall.counters.done == 1
+
+
+def test_only_its_provider_speaks_for_a_posting(room: Room) -> None:
+    door = room.door()
+    tower, castle, smith = room.guest(door), room.guest(door), room.guest(door)
+    tower.says(line("tower", "ANNOUNCE", "task", "guard"))
+    smith.says(line("smith", "AVAIL", "task", "0", "1"))
+    for guest in (castle, smith, tower):
+        guest.reads()
+    castle.says(
+        line("castle", "ANNOUNCE", "task", "guard"),
+        line("castle", "HIRE", "smith", "task"),
+        line("castle", "PERFORM", "task", "guard", "1"),
+        line("castle", "DISMISS", "smith", "task"),
+    )
+    assert (
+        castle.hears()
+        == ["# another provider has announced a job with this id"]
+        + ["# this job is another provider's, and so is this word about it"] * 3
+    )
+    tower.says(
+        line("tower", "AVAIL", "task", "0", "1"),
+        line("tower", "ANNOUNCE", "task", "cook"),
+        line("tower", "PERFORM", "task", "cook", "1"),
+    )
+    assert [text[:14] for text in tower.hears()] == ["# a provider d", "# this job was", "# this job was"]
+    tower.says(line("tower", "HIRE", "smith", "task"), line("tower", "HIRE", "baker", "task"))
+    assert tower.hears() == ["# somebody is hired for this job already: dismiss them first"]
+    assert smith.hears() == [line("tower", "HIRE", "smith", "task")]
+    tower.says(line("tower", "DISMISS", "baker", "task"))
+    assert tower.hears() == ["# another worker is hired for this job"]
+    castle.says(line("castle", "START", "task"), line("castle", "QUIT", "task"))
+    assert castle.reads() == tower.reads() == b""
+
+
+def test_who_was_not_there_to_bid_is_not_hired(room: Room) -> None:
+    door = room.door()
+    tower, smith = room.guest(door), room.guest(door)
+    tower.says(line("tower", "ANNOUNCE", "task", "guard"))
+    smith.reads()
+    tower.says(line("tower", "HIRE", "smith", "task"))
+    assert tower.hears() == [line("smith", "QUIT", "task")]
+    assert smith.reads() == b""
+
+
+def test_words_about_a_job_that_nobody_announced_reach_nobody_on_connections(room: Room) -> None:
+    door = room.door()
+    smith, tower = room.guest(door), room.guest(door)
+    for verb in ("START", "PERFORMING", "QUIT"):
+        smith.says(line("smith", verb, "task"))
+    smith.says(line("smith", "AVAIL", "task", "0", "1"), line("smith", "HIRE", "baker", "task"))
+    assert smith.reads() == tower.reads() == b""
+    assert door.village.stale == 5
+
+
+def test_an_announcement_is_forgotten_after_its_time_unless_it_is_made_again(room: Room) -> None:
+    door = room.door(HireOptions(posting_us=1_000_000))
+    tower, castle, smith = room.guest(door), room.guest(door), room.guest(door)
+    tower.says(line("tower", "ANNOUNCE", "task", "guard"))
+    room.wait(0.9)
+    tower.says(line("tower", "ANNOUNCE", "task", "guard"))
+    room.wait(0.9)
+    smith.says(line("smith", "AVAIL", "task", "0", "1"))
+    assert tower.hears() == [line("smith", "AVAIL", "task", "0", "1")]
+    room.wait(0.1)
+    tower.says(line("tower", "HIRE", "smith", "task"))
+    assert tower.reads() == b""
+    assert castle.reads()
+    castle.says(line("castle", "ANNOUNCE", "task", "guard"))
+    assert castle.reads() == b""
+    assert tower.hears() == [line("castle", "ANNOUNCE", "task", "guard")]
+
+
+def test_a_type_longer_than_a_queue_s_name_may_be_is_refused() -> None:
+    room = Room(Limits(queue_name_bytes_max=8))
+    tower = room.guest(room.door())
+    tower.says(line("tower", "ANNOUNCE", "task", "guarding!"))
+    assert tower.hears() == ["# a type may have 8 bytes"]
+
+
+def test_a_queue_whose_name_is_too_long_for_a_line_is_not_announced() -> None:
+    room = Room(Limits(queue_name_bytes_max=4096))
+    door = room.door()
+    smith = room.guest(door)
+    room.submits(b":" * 513, Terms(detached=True))
+    assert smith.reads() == b""
+    assert door.dropped == 1
+
+
+# --- on a bus there is no word for a mistake
+
+
+def bus_room(**options: int) -> tuple[Room, HireDoor, Bus]:
+    room = Room()
+    door = room.door(HireOptions(bus=True, **options), Rules(soonest))  # type: ignore[arg-type]
+    return room, door, Bus(room, door)
+
+
+def test_on_a_bus_what_is_no_line_is_dropped_and_counted() -> None:
+    _, door, bus = bus_room()
+    bus.says("", "hello", line("smith", "SING", "task"), line("hall", "QUIT", "task"), b"\xff" * 5000, "# hm")
+    assert bus.hears() == []
+    assert door.dropped == 5
+
+
+def test_on_a_bus_words_about_a_job_unknown_to_the_hall_are_heard_by_all() -> None:
+    _, _, bus = bus_room()
+    bus.says(line("smith", "START", "task"))
+    assert bus.hears() == [line("smith", "START", "task")]
+
+
+def test_on_a_bus_nobody_speaks_with_the_uuid_of_a_connection(room: Room) -> None:
+    door = room.door()
+    bus = Bus(room, room.door(HireOptions(bus=True)))
+    smith = room.guest(door)
+    hire(room, smith)
+    bus.hears()
+    bus.says(line("smith", "QUIT", "job1"))
+    assert bus.hears() == []
+    job = room.job(1)
+    assert job is not None
+    assert job.state == LEASED
+
+
+def test_a_connection_takes_the_uuid_of_a_bus_only_if_it_holds_nothing_there(room: Room) -> None:
+    door = room.door()
+    bus = Bus(room, room.door(HireOptions(bus=True)))
+    room.submits(b"bake", Terms(detached=True))
+    bus.hears()
+    bus.says(line("smith", "AVAIL", "job1", "0", "40"), line("baker", "AVAIL", "job1", "1", "40"))
+    room.wait(0.1)
+    assert bus.hears()[-1] == line("hall", "HIRE", "smith", "job1")
+    smith, baker = room.guest(door), room.guest(door)
+    assert smith.says(line("smith", "QUIT", "job1")).hears() == ["# another connection speaks with this UUID"]
+    assert baker.says(line("baker", "QUIT", "job1")).hears() == []
+    bus.says(line("baker", "QUIT", "task"))
+    assert bus.hears() == []
+
+
+def test_who_is_silent_on_a_bus_and_holds_nothing_is_forgotten() -> None:
+    room, door, bus = bus_room(idle_us=70_000_000)
+    room.submits(b"bake", Terms(detached=True))
+    bus.hears()
+    bus.says(line("smith", "AVAIL", "job1", "600", "40"), line("tower", "ANNOUNCE", "task", "guard"))
+    room.wait(0.1)
+    bus.says(line("baker", "QUIT", "task"))
+    room.wait(71)
+    bus.says(line("castle", "QUIT", "task"))
+    assert [UUIDS["smith"], UUIDS["tower"], UUIDS["castle"]] == [
+        wire.write_uuid(uuid).decode() for uuid in door.village.speakers
+    ]
+
+
+def test_a_bus_knows_so_many_and_no_more() -> None:
+    room, door, bus = bus_room(speakers_max=2)
+    bus.says(line("tower", "ANNOUNCE", "task", "guard"), line("castle", "ANNOUNCE", "roof-7", "guard"))
+    bus.hears()
+    room.wait(2)
+    bus.says(line("smith", "QUIT", "task"))
+    assert bus.hears() == []
+    assert door.dropped == 1
+    bus.says(line("castle", "DISMISS", "smith", "roof-7"))
+    room.wait(2)
+    bus.says(line("smith", "AVAIL", "task", "0", "1"))
+    assert bus.hears()[-1] == line("smith", "AVAIL", "task", "0", "1")
+
+
+# --- however the bytes are cut
+
+TALK = b"".join(
+    text.encode() + b"\n"
+    for text in (
+        line("tower", "ANNOUNCE", "task", "guard"),
+        "nonsense",
+        "# a comment",
+        line("tower", "SING", "task"),
+        line("smith", "AVAIL", "task", "0", "1"),
+        line("tower", "HIRE", "smith", "task"),
+        line("tower", "ANNOUNCE", "roof-7", "guard") + "\r",
+        "\u00e4" * 30,
+    )
+)
+
+
+@given(st.lists(st.integers(0, len(TALK)), max_size=12))
+def test_the_same_is_heard_however_the_bytes_are_cut(cuts: list[int]) -> None:
+    room = Room()
+    door = room.door()
+    tower, other = room.guest(door), room.guest(door)
+    whole_room = Room()
+    whole_door = whole_room.door()
+    whole_tower, whole_other = whole_room.guest(whole_door), whole_room.guest(whole_door)
+    whole_tower.says_bytes(TALK)
+    before = 0
+    for cut in [*sorted(cuts), len(TALK)]:
+        tower.says_bytes(TALK[before:cut])
+        before = cut
+    assert tower.reads() == whole_tower.reads() != b""
+    assert other.reads() == whole_other.reads() != b""
+
+
+@given(st.lists(st.binary(max_size=300), max_size=20))
+def test_garbage_disturbs_nobody(pieces: list[bytes]) -> None:
+    room = Room()
+    door = room.door()
+    smith, vandal = room.guest(door), room.guest(door)
+    hire(room, smith)
+    for piece in pieces:
+        vandal.says_bytes(piece)
+    smith.says(line("smith", "QUIT", "job1"))
+    assert smith.hears() == [f"{HALL} ANNOUNCE {JOB}:bake"]
+    job = room.job(1)
+    assert job is not None
+    assert job.state == QUEUED

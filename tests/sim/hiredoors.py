@@ -1,0 +1,140 @@
+"""The hire doors of one run, who comes there, and what must hold in a village at the end of each turn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiringhall.core.auctions import Engagement, Rules
+from hiringhall.core.hiring import next_place
+from hiringhall.core.policies import POLICIES
+from hiringhall.dialects.hire.bus import BusSession
+from hiringhall.dialects.hire.door import HireDoor, HireOptions
+from hiringhall.dialects.hire.session import LineSession
+from hiringhall.dialects.hire.village import Villager
+
+from .hireactors import BusProvider, BusWorker, LineProvider, LineWorker
+from .hirebus import Bus
+from .hirelings import PROVIDERS, WORKERS
+from .hiretap import BusTap, LineTap, Notary, Promise
+from .world import MS, SECOND, Violation
+
+if TYPE_CHECKING:
+    from hiringhall.dialects.session import Caller
+
+    from .actors import Actor
+    from .hall import Hall
+    from .hireactors import BusActor
+    from .laws import Laws
+    from .scenario import Run
+    from .world import World
+
+
+class HireDoors:
+    """A door for lines, one for the bus, or both: one village."""
+
+    def __init__(self, world: World, bus: Bus) -> None:
+        random = world.random
+        self.bus = bus
+        self.kinds = random.choice((("lines",), ("lines",), ("bus",), ("lines", "bus")))
+        self.rules = Rules(
+            POLICIES[random.choice(list(POLICIES))],
+            window_us=random.choice((1, 20 * MS, 60 * MS)),
+            travel_us=random.choice((0, 10 * MS)),
+            buffer_us=random.choice((20 * MS, 150 * MS)),
+            answer_us=120 * MS,
+            ahead_us=random.choice((0, 200 * MS)),
+            perform_us=random.choice((5 * MS, 80 * MS)),
+            pause_us=random.choice((10 * MS, 100 * MS)),
+            pause_max_us=300 * MS,
+            auctions_max=random.choice((1, 3, 1000)),
+        )
+        direct = world.chance(0.7)
+        compact = world.chance(0.3)
+        posting_us = random.choice((300 * MS, 2 * SECOND))
+        self.lines = HireOptions(direct=direct, compact=compact, posting_us=posting_us)
+        self.air = HireOptions(bus=True, compact=world.chance(0.3), posting_us=posting_us)
+        self.id = self.lines.id
+
+    def open(self, hall: Hall) -> None:
+        """A boot: nobody is known."""
+        hall.turn()
+        if "lines" in self.kinds:
+            self._door = HireDoor(hall.scheduler, self.lines, self.rules)
+            self._notary = Notary(hall.laws, self.rules, self._door.village.names)
+            self.village = self._door.village
+        if "bus" in self.kinds:
+            door = HireDoor(hall.scheduler, self.air, self.rules)
+            notary = Notary(hall.laws, self.rules, door.village.names)
+            self.village = door.village
+            self.bus.open(
+                lambda caller: BusSession(caller, door),
+                lambda number, session: BusTap(number, session, hall.laws, notary),
+            )
+
+    def connect(self, caller: Caller, number: int, laws: Laws) -> tuple[LineSession, LineTap]:
+        session = LineSession(caller, self._door)
+        return session, LineTap(number, session, laws, self._notary, direct=self.lines.direct)
+
+    def check(self, hall: Hall) -> None:
+        """Nobody works for a provider who is gone; nobody has two next places."""
+        speakers = self.village.speakers
+        for worker in hall.scheduler.workers:
+            promised = 0
+            for lease in worker.leases.values():
+                if not isinstance(lease, Engagement):
+                    continue
+                promised += lease.promised
+                sight = hall.laws.sights.get(lease.job.id)
+                known = sight.holding if sight is not None else None
+                unasked = isinstance(known, Promise) and not known.begun and not known.doubtful
+                if unasked and not lease.promised:
+                    raise Violation("stage", f"job {lease.job.id} is performed, and nobody was told to")
+                master = lease.master
+                if isinstance(master, Villager) and speakers.get(master.uuid) is not master:
+                    raise Violation("orphan", f"job {lease.job.id} is done for somebody who is gone")
+            if promised > 1:
+                raise Violation("next place", f"worker {worker.number} is to do {promised} jobs next")
+
+
+class Villagers:
+    """All who come to the hire doors."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.world = run.world
+        self.bus = Bus(run.world, run.weather, run.hall)
+        self.doors = HireDoors(run.world, self.bus)
+        run.hall.village = self.doors
+        self._actors: list[Actor | BusActor] = []
+
+    def come(self) -> None:
+        random = self.world.random
+        town = self.run.town
+        bus = self.bus
+        lines, air = ("lines" in self.doors.kinds, "bus" in self.doors.kinds)
+        for number in range(random.choice((1, 2, 3))):
+            kind, queues, name = random.choice(WORKERS), self.run.some_queues(), f"hireling {number}"
+            if lines and (not air or self.world.chance(0.5)):
+                self._actors.append(LineWorker(town, name, kind, queues))
+            else:
+                self._actors.append(BusWorker(town, bus, name, kind, queues))
+        for number in range(random.choice((0, 1, 1))):
+            kind, name = random.choice(PROVIDERS), f"founder {number}"
+            if lines and (not air or self.world.chance(0.5)):
+                self._actors.append(LineProvider(town, name, kind, self.doors.id))
+            else:
+                self._actors.append(BusProvider(town, bus, name, kind, self.doors.id))
+
+    def calm(self) -> None:
+        self.bus.calm()
+        for actor in self._actors:
+            actor.retire()
+
+    def part(self) -> None:
+        """All is done: nobody is reserved for anything, and nothing is announced."""
+        scheduler = self.run.hall.scheduler
+        for worker in scheduler.workers:
+            if next_place(worker) is not None:
+                raise Violation("reserved", f"worker {worker.number} is still to do something")
+        for auction in scheduler.auctions.values():
+            raise Violation("auction", f"job {auction.job.id} has ended and is announced")

@@ -1,0 +1,267 @@
+"""The taps of the hire doors, and what is known from outside of who was hired.
+
+A hired worker holds its job from HIRE on: nobody else may have it. Each stage has its deadline, and until it
+has said PERFORMING, which it may only after PERFORM, the job has cost nobody.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiringhall.core.auctions import Engagement
+from hiringhall.dialects.hire import wire
+from hiringhall.dialects.hire.village import Villager
+
+from . import startlaws
+from .sights import Holding
+from .taps import Holder, Tap
+from .world import Violation
+
+if TYPE_CHECKING:
+    from hiringhall.core.auctions import Rules
+    from hiringhall.core.jobs import Lease
+    from hiringhall.dialects.hire.names import Names
+    from hiringhall.dialects.session import Session
+
+    from .laws import Laws
+    from .sights import Sight
+
+
+def told(line: wire.Line) -> str:
+    """A line for the log: the beginnings of ids, in the long form."""
+    text = wire.write_line(line._replace(speaker=bytes(16), worker=bytes(16))).decode().split(" ", 1)[1]
+    names = f"{line.speaker[:3].hex()} {text}"
+    return names.replace("00000000-0000-0000-0000-000000000000", line.worker[:3].hex())
+
+
+class Promise(Holding):
+    """A worker was hired; perhaps it came, and was told to perform, and does."""
+
+    def __init__(self, tap: Holder, now_us: int) -> None:
+        super().__init__(tap, now_us, 0, 0)
+        self.begun = False
+        self.earliest_us = self.deadline_us = 0
+        """When its stage ends without another word: not earlier, and no later."""
+        self.perform_us = -1
+        """How long it was told to perform; less than nothing: it was not."""
+
+    def ends(self, earliest_us: int, latest_us: int) -> None:
+        self.earliest_us = earliest_us
+        self.deadline_us = latest_us
+
+    def lapse(self, now_us: int) -> None:
+        if self.earliest_us <= now_us:
+            self.done = self.begun
+            self.taken_us = self.taken_us if self.doubtful else now_us
+            self.doubtful = True
+        if self.deadline_us <= now_us and not self.until_us:
+            self.until_us = self.deadline_us
+
+
+class VillagerHolder(Holder):
+    """Who speaks with one UUID."""
+
+    def __init__(self, number: int, laws: Laws, uuid: bytes = b"") -> None:
+        super().__init__(number, laws)
+        self.uuid = uuid
+        self.bids: dict[int, list[tuple[int, int]]] = {}
+        """For jobs of the hall: when it bid, and when it can begin, as it said."""
+
+    def has(self, lease: Lease) -> bool:
+        peer = lease.worker.peer
+        return isinstance(lease, Engagement) and isinstance(peer, Villager) and peer.uuid == self.uuid
+
+
+class Notary:
+    """The account of promises, for both kinds of doors."""
+
+    def __init__(self, laws: Laws, rules: Rules, names: Names) -> None:
+        self._laws = laws
+        self._rules = rules
+        self._names = names
+
+    def holder(self, line: wire.Line) -> Holder | None:
+        """Who is hired for the job of a line, as far as is known."""
+        sight = self._laws.sights.get(self._names.job_number(line.job))
+        return sight.holding.tap if sight is not None and sight.holding is not None else None
+
+    def heard(self, who: VillagerHolder, line: wire.Line) -> None:
+        """A worker speaks of a job of the hall's."""
+        number = self._names.job_number(line.job)
+        if number < 0:
+            return
+        laws = self._laws
+        if line.verb == wire.AVAIL:
+            available_us = laws.now_us + line.time_us + self._rules.travel_us
+            who.bids.setdefault(number, []).append((laws.now_us, available_us))
+            return
+        sight = laws.sights.get(number)
+        promise = sight.holding if sight is not None else None
+        if sight is None or not isinstance(promise, Promise) or promise.tap is not who or promise.until_us:
+            return
+        if line.verb == wire.QUIT:
+            self._quits(sight, promise)
+        elif line.verb == wire.START and not promise.begun and promise.perform_us < 0:
+            self._ends_after(promise, sight, laws.now_us, self._rules.answer_us)
+        elif line.verb == wire.PERFORMING and not promise.begun and promise.perform_us >= 0:
+            promise.begun = True
+            promise.since_us = laws.now_us
+            promise.ends(laws.now_us + promise.perform_us, laws.now_us + promise.perform_us)
+            sight.assignments += 1
+            sight.results[b""] = None
+
+    def said(self, who: VillagerHolder, line: wire.Line) -> None:
+        """The hall speaks to a worker of a job of its own."""
+        number = self._names.job_number(line.job)
+        if number < 0 or line.speaker != self._names.hall:
+            return
+        sight = self._laws.see(number)
+        if line.verb == wire.HIRE:
+            self._hires(who, sight)
+        elif line.verb == wire.PERFORM:
+            self._calls(who, sight, line)
+        elif line.verb == wire.DISMISS:
+            self._dismisses(who, sight)
+
+    def _hires(self, who: VillagerHolder, sight: Sight) -> None:
+        laws = self._laws
+        job = laws.scheduler.jobs.get(sight.id)
+        submit = laws.submits.get(job.payload) if job is not None else None
+        if submit is None:
+            raise Violation("identity", f"c{who.number} is hired for {sight.id}, which nobody submitted")
+        sight.made_by(submit)
+        # The choice was made as the turn began: what was said in it came too late for that.
+        bids = [bid for bid in who.bids.get(sight.id, ()) if bid[0] < laws.now_us]
+        if not bids:
+            raise Violation("hire", f"c{who.number} is hired for {sight.id}, and has not bid for it")
+        available_us = bids[-1][1]
+        sight.hired = True
+        for other in laws.sights.values():
+            place = other.holding
+            if isinstance(place, Promise) and place.tap is who and not place.begun and not place.doubtful:
+                raise Violation("next place", f"c{who.number} is hired for {other.id} and for {sight.id}")
+        holding = sight.holding
+        if holding is not None and not holding.doubtful:
+            raise Violation("lease", f"job {sight.id} is with c{holding.tap.number} and with c{who.number}")
+        laws.let_lapse(sight)
+        startlaws.check(laws, sight, submit, ahead_us=self._rules.ahead_us)
+        promise = sight.holding = Promise(who, laws.now_us)
+        self._ends_after(promise, sight, max(available_us, laws.now_us), self._rules.buffer_us)
+        promise.doubtful = laws.may_be_taken_back(sight.id)
+        sight.returned_us = 0
+
+    def _calls(self, who: VillagerHolder, sight: Sight, line: wire.Line) -> None:
+        promise = sight.holding
+        if not isinstance(promise, Promise) or promise.tap is not who:
+            raise Violation("lease", f"c{who.number} is to perform {sight.id}, and is not hired for it")
+        if self._due_us(sight) > self._laws.now_us:
+            raise Violation("due", f"c{who.number} is to perform {sight.id} before its time")
+        if promise.perform_us < 0:
+            promise.perform_us = line.time_us
+            answer_us = self._laws.now_us + self._rules.answer_us
+            promise.ends(answer_us, answer_us)
+
+    def _dismisses(self, who: VillagerHolder, sight: Sight) -> None:
+        promise = sight.holding
+        if not isinstance(promise, Promise) or promise.tap is not who:
+            return  # it came for what was not its own
+        if not promise.doubtful:
+            raise Violation("dismiss", f"c{who.number} is to leave {sight.id} before its time")
+        self._laws.disturbed = True
+        if promise.until_us and not promise.begun:
+            sight.holding = None
+
+    def _quits(self, sight: Sight, promise: Promise) -> None:
+        laws = self._laws
+        laws.disturbed = True
+        if promise.begun and not promise.doubtful:
+            sight.losses += 1
+        sight.returned_us = 0 if promise.doubtful else laws.now_us
+        sight.holding = None
+
+    def _due_us(self, sight: Sight) -> int:
+        """It is begun no earlier."""
+        submit = sight.submit
+        return max(0 if sight.retried or submit is None else submit.due_us, sight.not_before_us)
+
+    def _ends_after(self, promise: Promise, sight: Sight, from_us: int, patience_us: int) -> None:
+        """A stage that may last until the job is due, and so much longer."""
+        submit = sight.submit
+        assert submit is not None
+        # A retry may have been refused; the pause after a failure doubles, and some may not have been seen.
+        due_us = max(submit.due_us, sight.not_before_us, promise.since_us)
+        backoff_us = submit.backoff_us << submit.failures_max if submit.failures_max else 0
+        earliest_us = max(from_us, self._due_us(sight)) + patience_us
+        promise.ends(earliest_us, max(from_us, due_us + backoff_us) + patience_us)
+
+
+class LineTap(Tap, VillagerHolder):
+    """A connection of lines: one villager."""
+
+    def __init__(self, number: int, session: Session, laws: Laws, notary: Notary, *, direct: bool) -> None:
+        super().__init__(number, session, laws)
+        self._direct = direct
+        self._notary = notary
+        self._inward = self._outward = b""
+
+    def has(self, lease: Lease) -> bool:
+        return VillagerHolder.has(self, lease)
+
+    def heard(self, data: bytes) -> None:
+        super().heard(data)
+        *lines, self._inward = (self._inward + data).split(b"\n")
+        for text in lines:
+            line = wire.read_line(text)
+            self.note(f"-> {told(line)}")
+            if not self.uuid and self._is_its_own(line.speaker):
+                self.uuid = line.speaker
+                self.able[b""] = 0
+            if line.speaker == self.uuid:
+                self._notary.heard(self, line)
+
+    def _is_its_own(self, uuid: bytes) -> bool:
+        """No other connection speaks with it, as far as the hall knows."""
+        others = [tap for tap in self.laws.taps.values() if isinstance(tap, LineTap) and tap is not self]
+        return all(tap.uuid != uuid for tap in others)
+
+    def said(self, data: bytes) -> None:
+        *lines, self._outward = (self._outward + data).split(b"\n")
+        for text in lines:
+            if text.startswith(wire.COMMENT):
+                self.note(f"<- {text!r}")
+                continue
+            line = wire.read_line(text)
+            self.note(f"<- {told(line)}")
+            overheard = not self._direct and self._notary.holder(line) is not self
+            if line.worker == self.uuid if line.worker else not overheard:
+                self._notary.said(self, line)
+
+
+class BusTap(Tap):
+    """All who speak on the bus."""
+
+    def __init__(self, number: int, session: Session, laws: Laws, notary: Notary) -> None:
+        super().__init__(number, session, laws)
+        self._notary = notary
+        self._villagers: dict[bytes, VillagerHolder] = {}
+
+    def heard(self, data: bytes) -> None:
+        super().heard(data)
+        line = wire.read_line(data)
+        self.note(f"-> {told(line)}")
+        who = self._villagers.get(line.speaker)
+        if who is None:
+            who = self._villagers[line.speaker] = VillagerHolder(self.number, self.laws, line.speaker)
+        self._notary.heard(who, line)
+
+    def said(self, data: bytes) -> None:
+        line = wire.read_line(data)
+        self.note(f"<- {told(line)}")
+        if line.worker:
+            who = self._villagers.get(line.worker)
+            if who is not None:
+                self._notary.said(who, line)
+        elif line.verb == wire.PERFORM:
+            hired = self._notary.holder(line)
+            if isinstance(hired, VillagerHolder) and not isinstance(hired, LineTap):
+                self._notary.said(hired, line)

@@ -1,0 +1,208 @@
+"""Our own worker and provider of the hire protocol, against the hall, over TCP and on its bus."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import pytest
+import zmq
+import zmq.auth
+from hall_process import HallProcess, wait_until
+
+from hiringhall.core.jobs import DONE
+from hiringhall.peers.gearman import AsyncClient, AsyncWorker, WorkerJob
+from hiringhall.peers.hire import Curve, Job, Provider, Stage, Worker, best_skill
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterator
+    from pathlib import Path
+
+STORY_S: Final = 30.0
+MORE: Final = """
+[[door]]
+dialect = "hire"
+address = "127.0.0.1:0"
+policy = "best_skill"
+window_s = 0.3
+perform_s = 0.05
+
+[[door]]
+dialect = "hire-bus"
+address = "127.0.0.1:0"
+subscribe = "127.0.0.1:0"
+policy = "best_skill"
+window_s = 0.3
+perform_s = 0.05
+"""
+
+
+class HireHall(HallProcess):
+    """`hall serve` with a Gearman door and both hire doors."""
+
+    def __init__(self, folder: Path, more: str = MORE) -> None:
+        super().__init__(folder, more=more)
+        self.addresses: dict[str, str] = {}
+        """Of the hire doors, as peers write them."""
+
+    def stay(self) -> None:
+        """Open the first hire door where it was."""
+        self._more = MORE.replace("127.0.0.1:0", self.addresses["tcp"].removeprefix("tcp://"), 1)
+
+    def _first_line(self) -> bytes:
+        line = super()._first_line()
+        _, lines, publish, subscribe = (door["address"] for door in json.loads(line)["doors"])
+        self.addresses = {"tcp": f"tcp://{lines}", "bus": f"bus://{publish},{subscribe}"}
+        return line
+
+
+@pytest.fixture
+def hall(tmp_path: Path) -> Iterator[HireHall]:
+    with HireHall(tmp_path) as hall:
+        yield hall
+
+
+def act(story: Coroutine[object, object, None]) -> None:
+    async def stage() -> None:
+        async with asyncio.timeout(STORY_S):
+            await story
+
+    asyncio.run(stage())
+
+
+@pytest.mark.parametrize("way", ["tcp", "bus"])
+def test_the_best_of_two_does_a_job_that_came_by_another_door(hall: HireHall, way: str) -> None:
+    async def story() -> None:
+        address = hall.addresses[way]
+        did: list[tuple[str, Stage]] = []
+        over = asyncio.Event()
+
+        def note(who: str, job: Job) -> None:
+            if job.type == "grind":
+                did.append((who, job.stage))
+                if job.stage is Stage.DISMISSED:
+                    over.set()
+
+        async with (
+            Worker(address, {"grind": 3, "try ann": 1}, tell=partial(note, "ann")),
+            Worker(address, {"grind": 8, "try ben": 1}, tell=partial(note, "ben")),
+            Provider(address, window_s=0.1, pause_s=0.01, pause_max_s=0.1) as provider,
+            AsyncClient(hall.address) as client,
+        ):
+            for trial in ("try ann", "try ben"):  # who has done it has joined the bus
+                await provider.employ(trial, 0.01)
+            assert await client.run("grind", b"rye") == b""
+            await over.wait()
+        stages = (Stage.HIRED, Stage.GOING, Stage.WAITING, Stage.PERFORMING, Stage.DISMISSED)
+        assert did == [("ben", stage) for stage in stages]
+
+    act(story())
+
+
+@pytest.mark.parametrize("way", ["tcp", "bus"])
+def test_the_hall_is_a_switchboard_for_other_providers(hall: HireHall, way: str) -> None:
+    async def story() -> None:
+        address = hall.addresses[way]
+        async with (
+            Worker(hall.addresses["tcp"], {"serve": 3}) as ann,
+            Worker(hall.addresses["bus"], {"serve": 9}) as ben,
+            Provider(address, policy=best_skill, window_s=0.2, pause_s=0.01, pause_max_s=0.1) as inn,
+        ):
+            while (await inn.employ("serve", 0.01)).worker != ben.uuid:
+                pass  # it has only just joined the bus
+            ben.willing = False
+            assert (await inn.employ("serve", 0.01)).worker == ann.uuid
+
+    act(story())
+
+
+def test_a_gearman_worker_does_what_a_building_announces(hall: HireHall) -> None:
+    async def story() -> None:
+        called = asyncio.Event()
+
+        worker = AsyncWorker(hall.address)
+
+        @worker.function("serve")
+        async def serve(job: WorkerJob) -> bytes:
+            called.set()
+            return b"served"
+
+        async with Provider(hall.addresses["tcp"], window_s=0.1, pause_s=0.01) as inn:
+            working = asyncio.create_task(worker.run())
+            performance = await inn.employ("serve", 60.0, satisfied=called)
+            assert performance.skill == 0
+            worker.stop()
+            await working
+
+    act(story())
+
+
+def test_who_quits_at_work_is_replaced_and_the_hall_counts_a_loss(hall: HireHall) -> None:
+    async def story() -> None:
+        async def perform(job: Job) -> None:
+            ann.willing = False
+            ann.quit(job)
+
+        async with (
+            Worker(hall.addresses["tcp"], {"grind": 8}, perform=perform) as ann,
+            Worker(hall.addresses["tcp"], {"grind": 1}),
+            AsyncClient(hall.address) as client,
+        ):
+            await client.submit_background("grind")
+            await asyncio.to_thread(wait_until, hall.history, "the job is done")
+            assert not ann.willing
+
+    act(story())
+    (row,) = hall.history()
+    assert (row.state, row.attempts, row.losses) == (DONE, 2, 1)
+
+
+def test_a_bus_with_curve_is_for_those_whose_keys_it_knows(tmp_path: Path) -> None:
+    public_file, secret_file = zmq.auth.create_certificates(tmp_path, "hall")
+    hall_key, _ = zmq.auth.load_certificate(public_file)
+    friend = Curve(hall_key, *zmq.curve_keypair())
+    stranger = Curve(hall_key, *zmq.curve_keypair())
+    more = f'{MORE}curve = {{ certificate = "{secret_file}", clients = ["{friend.public.decode()}"] }}\n'
+
+    async def story(address: str) -> None:
+        async with (
+            Worker(address, {"serve": 9}, security=stranger),
+            Worker(address, {"serve": 3}, security=friend) as ann,
+            Provider(address, policy=best_skill, security=friend, pause_s=0.01, pause_max_s=0.1) as inn,
+        ):
+            for _ in range(5):  # the stranger has time to knock
+                assert (await inn.employ("serve", 0.1)).worker == ann.uuid
+
+    with HireHall(tmp_path, more) as hall:
+        act(story(hall.addresses["bus"]))
+
+
+def test_a_hall_that_is_started_again_finds_its_worker_again(hall: HireHall) -> None:
+    async def story() -> None:
+        performing = asyncio.Event()
+
+        async def perform(job: Job) -> None:
+            performing.set()
+
+        lost = asyncio.Event()
+
+        def tell(job: Job) -> None:
+            if job.stage is Stage.LOST:
+                lost.set()
+
+        async with (
+            Provider(hall.addresses["tcp"], window_s=0.1, pause_s=0.01, pause_max_s=0.1) as inn,
+            Worker(hall.addresses["tcp"], {"serve": 1}, perform=perform, tell=tell) as ann,
+        ):
+            working = asyncio.create_task(inn.employ("serve", 0.5))
+            await performing.wait()
+            hall.kill()
+            await lost.wait()
+            hall.stay()
+            await asyncio.to_thread(hall.start)
+            performance = await working
+            assert (performance.worker, performance.announced > 1) == (ann.uuid, True)
+
+    act(story())
