@@ -8,8 +8,8 @@ from resident_stories import resident, take
 
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, STORE_DOWN, TOO_LARGE, WRONG_STATE
 from hiringhall.core.jobs import CANCELLED, DONE, FAILED, LEASED, WITHDRAWN, Job, JobSpec, Terms
-from hiringhall.core.leasing import OUTSIDE
 from hiringhall.core.limits import Limits
+from hiringhall.core.residents import OUTSIDE
 
 WHO = b"mail robot"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.jobs import DONE
-from hiringhall.core.leasing import OUTSIDE
+from hiringhall.core.residents import OUTSIDE
 
 from . import startlaws, turnlaws
 from .dworktap import LocationHolder

@@ -30,6 +30,8 @@ from .world import Violation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hiringhall.core.workers import Worker
+
 SEEDS_MAX: Final = 500
 
 
@@ -176,7 +178,8 @@ def _push_in_front(self: Lane, job: Any) -> None:
     self.push_front(job)
 
 
-def _best_of_the_last(self: Queue) -> Any:
+def _best_of_the_last(self: Queue, worker: Worker, now_us: int) -> Any:
+    del worker, now_us
     for lane in reversed(self.lanes):
         if lane.ready:
             return lane.head()

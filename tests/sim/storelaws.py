@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hiringhall.core.jobs import DONE, FAILED, LEASED, LOST, TRIES_KEPT
-from hiringhall.core.leasing import OUTSIDE
+from hiringhall.core.residents import OUTSIDE
 from hiringhall.engine.turn import LINGER_US, STARTED_US
 from hiringhall.storage.contract import HistoryQuery
 

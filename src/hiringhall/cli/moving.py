@@ -27,7 +27,7 @@ from hiringhall.config.sources import ConfigError
 from hiringhall.core.changes import Batch
 from hiringhall.core.errors import Refusal
 from hiringhall.core.jobs import DONE
-from hiringhall.core.leasing import OUTSIDE
+from hiringhall.core.residents import OUTSIDE
 from hiringhall.engine.recovery import open_scheduler
 from hiringhall.records.joblines import read_jobs, write_job
 from hiringhall.records.writing import whole_file

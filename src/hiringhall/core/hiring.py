@@ -42,8 +42,9 @@ from hiringhall.core.jobs import (
     Job,
     Lease,
 )
-from hiringhall.core.leasing import OVERRUN, Leasing
+from hiringhall.core.leasing import OVERRUN
 from hiringhall.core.limits import SECOND_US
+from hiringhall.core.residents import Residents
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import JobSpec
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from hiringhall.core.workers import Worker
 
 
-class Hiring(Leasing):
+class Hiring(Residents):
     """The verbs of bidding workers, and the deadlines of auctions and engagements."""
 
     def open_market(self, peer: Peer, rules: Rules, queues: frozenset[bytes] | None) -> Market:

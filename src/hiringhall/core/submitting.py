@@ -36,7 +36,7 @@ from hiringhall.core.jobs import (
     Lease,
     Terms,
 )
-from hiringhall.core.leasing import OUTSIDE
+from hiringhall.core.residents import OUTSIDE
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Firing
