@@ -50,7 +50,7 @@ livejournal: $(VENV)/tested            ## an example: ten tasks of a small LiveJ
 	$(BIN)/python examples/livejournal/run.py $(ARGS)
 
 village: $(VENV)/tested            ## an example: a village lives on a hall, under each policy; writes village.html
-	$(BIN)/python examples/village/run.py $(ARGS)
+	$(BIN)/python examples/village/run.py --html village.html $(ARGS)
 
 clients:            ## the foreign clients and servers that the tests talk to (Debian; needs root)
 	scripts/install-test-clients
