@@ -74,7 +74,7 @@ class Rules:
         pause_us: int = 250_000,
         pause_max_us: int = 5_000_000,
         promise_max_us: int = 3_600_000_000,
-        auctions_max: int = 1000,
+        auctions_max: int = 200,
     ) -> None:
         self.policy = policy
         self.window_us = window_us
