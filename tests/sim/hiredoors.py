@@ -44,8 +44,8 @@ class HireDoors:
             answer_us=120 * MS,
             ahead_us=random.choice((0, 200 * MS)),
             perform_us=random.choice((5 * MS, 80 * MS)),
-            pause_us=random.choice((10 * MS, 100 * MS)),
-            pause_max_us=300 * MS,
+            pause_us=random.choice((50 * MS, 150 * MS)),
+            pause_max_us=600 * MS,
             auctions_max=random.choice((1, 3, 1000)),
         )
         direct = world.chance(0.7)
@@ -90,6 +90,8 @@ class HireDoors:
                 if unasked and not lease.promised:
                     raise Violation("stage", f"job {lease.job.id} is performed, and nobody was told to")
                 master = lease.master
+                if master is not None:
+                    hall.laws.foreign[lease.job.id] = None
                 if isinstance(master, Villager) and speakers.get(master.uuid) is not master:
                     raise Violation("orphan", f"job {lease.job.id} is done for somebody who is gone")
             if promised > 1:
@@ -112,7 +114,7 @@ class Villagers:
         town = self.run.town
         bus = self.bus
         lines, air = ("lines" in self.doors.kinds, "bus" in self.doors.kinds)
-        for number in range(random.choice((1, 2, 3))):
+        for number in range(random.choice((1, 2, 2))):
             kind, queues, name = random.choice(WORKERS), self.run.some_queues(), f"hireling {number}"
             if lines and (not air or self.world.chance(0.5)):
                 self._actors.append(LineWorker(town, name, kind, queues))

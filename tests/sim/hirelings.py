@@ -72,7 +72,7 @@ class Hireling:
 
     def _announced(self, line: Line) -> None:
         taken = self.next_job and self.kind != "greedy"
-        if line.type not in self.queues or taken or self.world.chance(0.2):
+        if line.type not in self.queues or taken or self.world.chance(0.35):
             return
         random = self.world.random
         time_us = random.choice((0, 0, 5 * MS, 60 * MS))
@@ -189,7 +189,7 @@ class Founder:
         if not self.job or line.job != self.job:
             return
         random = self.world.random
-        if line.verb == wire.AVAIL and line.speaker[:8] != self._hall[:8]:
+        if line.verb == wire.AVAIL and (line.speaker[:8] != self._hall[:8] or self.world.chance(0.3)):
             if not self.worker or (self.kind == "fickle" and self.world.chance(0.3)):
                 self.worker = line.speaker
                 self._say(wire.HIRE, worker=line.speaker)

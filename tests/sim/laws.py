@@ -55,6 +55,8 @@ class Laws:
         self.named: dict[tuple[bytes, bytes], list[Submit]] = {}
         """By queue and key."""
         self.taps: dict[int, Tap] = {}
+        self.foreign: dict[int, None] = {}
+        """Jobs of providers, who are told by themselves how they go."""
         self.hands: dict[bytes, HandHolder] = {}
         """Who has what was given to a WMP worker, by its name on the wire."""
         self.locations: dict[tuple[bytes, bytes], LocationHolder] = {}
@@ -252,7 +254,7 @@ class Laws:
 
     def check_result(self, sight: Sight, result: bytes) -> None:
         """It came from somebody who had the job, and was made for this job where it says for which."""
-        if result in self.reported.get((sight.queue, sight.key), ()):
+        if sight.id in self.foreign or result in self.reported.get((sight.queue, sight.key), ()):
             return
         if result not in sight.results:
             raise Violation("lease", f"job {sight.id} has a result that no holder sent")
@@ -287,6 +289,10 @@ class Laws:
 
     def assigned(self, tap: Holder, job_id: int, queue: bytes, payload: bytes, since_us: int = 0) -> None:
         """A worker is told that it has a job, since this turn or an earlier one."""
+        if not payload:
+            # A provider's own, which has none: the hall does not know what it is about.
+            self.foreign[job_id] = None
+            return
         sight = self.see(job_id)
         submit = self.submits.get(payload)
         if submit is None or submit.queue != queue:

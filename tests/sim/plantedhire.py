@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from hiringhall.core import hiring, ledger
-from hiringhall.core.auctions import CALLED, PERFORMING
+from hiringhall.core.auctions import PERFORMING
 from hiringhall.core.hiring import Hiring
 from hiringhall.core.leasing import Leasing
 from hiringhall.dialects.hire.switchboard import Switchboard
@@ -24,11 +24,6 @@ def _arrive_early(self: Hiring, engagement: Any) -> bool:
 def _perform_for_ever(self: Hiring, engagement: Any) -> None:
     _PERFORM(self, engagement)
     self.timers.disarm(engagement)
-
-
-def _perform_unasked(self: Hiring, engagement: Any) -> None:
-    engagement.stage = CALLED
-    _PERFORM(self, engagement)
 
 
 def _hire_and_leave_it_ready(self: Hiring, job: Any, worker: Any, promised_us: int, rules: Any) -> Any:

@@ -39,7 +39,8 @@ def _parent_met(laws: Laws, sight: Sight, submit: Submit, ref: ParentRef) -> Non
         # A parent that failed for a child that holds on, or died with the hall: its name will do.
         parents = _parents(laws, (parents[0].queue, parents[0].key))
     names: list[ParentRef] = [(parent.queue, parent.key) for parent in parents]
-    if any(parent.succeeded for parent in parents) or _told_done(laws, ref, *names):
+    met = any(parent.succeeded or parent.id in laws.foreign for parent in parents)
+    if met or _told_done(laws, ref, *names):
         return
     if submit.on_parent_failure != RUN_ANYWAY:
         raise Violation("parents", f"job {sight.id} is handed out before its parent {ref} has succeeded")

@@ -1,4 +1,4 @@
-"""Many jobs that nobody takes: so many are announced at once, and none waits behind what nobody can do."""
+"""So many jobs are announced at once, and no more; those that nobody can do leave room for others."""
 
 from __future__ import annotations
 
