@@ -21,8 +21,8 @@ serve: $(VENV)/installed            ## open the hall on embedded storage, with t
 	$(BIN)/hall serve $(ARGS)
 
 test: $(VENV)/tested            ## all tests on the installed package, compiled; then those of what is compiled, as plain Python
-	HALL_TEST_MODE=$(MODE) $(PYTEST) -n $(WORKERS) -m "not soak" tests
-	HALL_TEST_MODE=plain PYTHONPATH=$(CURDIR)/src $(PYTEST) -n $(WORKERS) -m "not soak" $(COMPILED_TESTS)
+	TEST_MODE=$(MODE) $(PYTEST) -n $(WORKERS) -m "not soak" tests
+	TEST_MODE=plain PYTHONPATH=$(CURDIR)/src $(PYTEST) -n $(WORKERS) -m "not soak" $(COMPILED_TESTS)
 
 test-plain: $(VENV)/tested            ## all tests on the source as plain Python: no compiling between an edit and its test
 	PYTHONPATH=$(CURDIR)/src $(PYTEST) -n $(WORKERS) -m "not soak" $(or $(ONLY),tests)

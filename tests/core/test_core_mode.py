@@ -20,4 +20,4 @@ HOT = (
 def test_the_hot_packages_are_what_this_run_is_about() -> None:
     modes = {"plain" if str(module.__file__).endswith(".py") else "compiled" for module in HOT}
     assert len(modes) == 1, "some of the hot packages are compiled and some are not"
-    assert modes == {os.environ.get("HALL_TEST_MODE", *modes)}, "make test runs each mode under its own name"
+    assert modes == {os.environ.get("TEST_MODE", *modes)}, "make test runs each mode under its own name"

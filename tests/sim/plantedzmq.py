@@ -7,6 +7,7 @@ from typing import Any, Final
 from hiringhall.core import ledger
 from hiringhall.core.jobs import QUEUED
 from hiringhall.core.leasing import Leasing
+from hiringhall.core.residents import Residents
 from hiringhall.core.scheduler import Scheduler
 from hiringhall.dialects.dwork import wire as dwork_wire
 from hiringhall.dialects.dwork.door import DworkDoor
@@ -137,7 +138,7 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "Create that joins makes nothing lasting": (DworkDoor, "create", _join_another_doors),
     "Complete by another location": (DworkSession, "_lease", _lease_of_any_location),
     "Transfer that is NotFound changes something": (DworkSession, "_transfer", _transfer_one_by_one),
-    "Exit keeps a task": (Leasing, "retire", _retire_but_for_one),
+    "Exit keeps a task": (Residents, "retire", _retire_but_for_one),
     "further parents ignored": (Scheduler, "depend", _nothing),
     "PING is a second credit": (WorkerSession, "receive", _receive_ping_as_credit),
     "READY gives nothing back": (WorkerSession, "receive", _receive_ready_as_ping),

@@ -118,7 +118,8 @@ class Mirror:
             if holding is None or holding.doubtful:
                 continue
             row = self.live.get(sight.id)
-            if row is not None and row.state != LEASED and holding.since_us + STARTED_US <= sealed_us:
+            noted = row is None or row.state == LEASED or not holding.begun
+            if not noted and holding.since_us + STARTED_US <= sealed_us:
                 raise Violation("begun", f"{sight.id} has been with c{holding.tap.number} for long, unnoted")
             if not isinstance(holding.tap, LocationHolder):
                 continue
