@@ -40,7 +40,7 @@ from hiringhall.core.residents import OUTSIDE
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Firing
-    from hiringhall.core.jobs import JobSpec, ParentRef
+    from hiringhall.core.jobs import JobSpec, ParentRef, Shape
     from hiringhall.core.peer import Peer
 
 NEEDY_MAX: Final = 1000
@@ -197,7 +197,9 @@ class Submitting(Hiring):
         if needy is None:
             if len(self._needy) >= NEEDY_MAX:
                 self._needy.clear()
-            needy = self._needy[key] = needing(terms, shape[0], shape[1])
+            needy = self._needy[key] = terms_with(
+                terms, durable=terms.durable, detached=terms.detached, logged=terms.logged, needs=shape
+            )
         return needy
 
     def retry(self, job: Job) -> None:
@@ -325,8 +327,13 @@ def _live(parents: list[Job | ParentRef]) -> list[Job]:
     return [parent for parent in parents if isinstance(parent, Job)]
 
 
-def terms_with(terms: Terms, *, durable: bool, detached: bool, logged: bool) -> Terms:
-    """The same terms for a job that another submit made durable, or that the store could not take."""
+def terms_with(
+    terms: Terms, *, durable: bool, detached: bool, logged: bool, needs: Shape | None = None
+) -> Terms:
+    """The same terms for a job that another submit made durable, that the store could not take, or that needs
+    what its queue does.
+    """
+    skill, takes_us = needs or (terms.skill, terms.takes_us)
     return Terms(
         priority=terms.priority,
         durable=durable,
@@ -340,26 +347,6 @@ def terms_with(terms: Terms, *, durable: bool, detached: bool, logged: bool) -> 
         on_parent_failure=terms.on_parent_failure,
         expire_us=terms.expire_us,
         logged=logged,
-        skill=terms.skill,
-        takes_us=terms.takes_us,
-    )
-
-
-def needing(terms: Terms, skill: int, takes_us: int) -> Terms:
-    """The same terms for a job that needs a skill, or a time."""
-    return Terms(
-        priority=terms.priority,
-        durable=terms.durable,
-        detached=terms.detached,
-        failures_max=terms.failures_max,
-        backoff_us=terms.backoff_us,
-        backoff_max_us=terms.backoff_max_us,
-        losses_max=terms.losses_max,
-        lease_us=terms.lease_us,
-        run_us=terms.run_us,
-        on_parent_failure=terms.on_parent_failure,
-        expire_us=terms.expire_us,
-        logged=terms.logged,
         skill=skill,
         takes_us=takes_us,
     )
