@@ -7,10 +7,12 @@ PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider
 # The package that setup.py installs: compiled where there is a compiler.
 MODE := $(if $(shell command -v $${CC:-cc}),compiled,plain)
 # Of what is compiled, and a hall of each kind whole: the rest runs the same Python either way.
-COMPILED_TESTS := tests/core tests/dialects tests/engine tests/transports tests/sim \
+COMPILED_TESTS := tests/core tests/dialects tests/engine tests/transports tests/sim/test_sim.py \
 	$(addprefix tests/system/test_,own_peers.py across_dialects.py drain.py)
 SEED ?= 1
 WORKERS ?= 2
+# Tests of a second and of a minute: who has nothing left takes from the other.
+SHARED := -n $(WORKERS) --dist worksteal
 
 .PHONY: serve test test-plain check format sim soak bench livejournal village clean clients help
 
@@ -21,11 +23,11 @@ serve: $(VENV)/installed            ## open the hall on embedded storage, with t
 	$(BIN)/hall serve $(ARGS)
 
 test: $(VENV)/tested            ## all tests on the installed package, compiled; then those of what is compiled, as plain Python
-	TEST_MODE=$(MODE) $(PYTEST) -n $(WORKERS) -m "not soak" tests
-	TEST_MODE=plain PYTHONPATH=$(CURDIR)/src $(PYTEST) -n $(WORKERS) -m "not soak" $(COMPILED_TESTS)
+	TEST_MODE=$(MODE) $(PYTEST) $(SHARED) -m "not soak" tests
+	TEST_MODE=plain PYTHONPATH=$(CURDIR)/src $(PYTEST) $(SHARED) -m "not soak" $(COMPILED_TESTS)
 
 test-plain: $(VENV)/tested            ## all tests on the source as plain Python: no compiling between an edit and its test
-	PYTHONPATH=$(CURDIR)/src $(PYTEST) -n $(WORKERS) -m "not soak" $(or $(ONLY),tests)
+	PYTHONPATH=$(CURDIR)/src $(PYTEST) $(SHARED) -m "not soak" $(or $(ONLY),tests)
 
 check: $(VENV)/checked            ## lint, types and tidy rules; under a minute
 	$(BIN)/ruff check .
