@@ -2,74 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
-import threading
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hiringhall.peers.gearman.client import AsyncClient
 from hiringhall.peers.gearman.worker import AsyncWorker, Grab, Handler
+from hiringhall.peers.threads import Face, Runner, blocking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
-    from types import TracebackType
 
     from hiringhall.peers.gearman.client import Priority
     from hiringhall.peers.gearman.errors import ServerError
     from hiringhall.peers.gearman.jobs import AsyncJob, Progress, Receipt, Status, Update
 
 Answer = TypeVar("Answer")
-Args = ParamSpec("Args")
-
-
-class _LoopThread:
-    """An event loop in a thread of its own."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="gearman-client", daemon=True)
-        self._thread.start()
-
-    def wait(self, call: Coroutine[Any, Any, Answer], timeout_s: float | None) -> Answer:
-        """The call's answer; raises TimeoutError after `timeout_s`, and then gives the call up."""
-        answer = asyncio.run_coroutine_threadsafe(_within(call, timeout_s), self._loop)
-        try:
-            return answer.result()
-        finally:
-            # Nobody waits for it after a KeyboardInterrupt.
-            answer.cancel()
-
-    def close(self) -> None:
-        if self._thread.is_alive():
-            asyncio.run_coroutine_threadsafe(_end_others(), self._loop).result()
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
-
-
-async def _end_others() -> None:
-    """What is still under way on this loop is given up."""
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-
-
-async def _within(call: Coroutine[Any, Any, Answer], timeout_s: float | None) -> Answer:
-    async with asyncio.timeout(timeout_s):
-        return await call
-
-
-def _blocking(
-    method: Callable[Concatenate[AsyncClient, Args], Coroutine[Any, Any, Answer]],
-) -> Callable[Concatenate[Client, Args], Answer]:
-    """The same method, same arguments, same words of explanation; it waits."""
-
-    def call(client: Client, /, *args: Args.args, **kwargs: Args.kwargs) -> Answer:
-        return client.wait(method(client.asynchronous, *args, **kwargs))
-
-    functools.update_wrapper(call, method)
-    return call
 
 
 class Job:
@@ -128,7 +75,7 @@ async def _next(updates: Any) -> Any:
         raise _Exhausted from None
 
 
-class Client:
+class Client(Face[AsyncClient]):
     """Submits jobs and asks about them; see AsyncClient, whose methods these are.
 
     >>> with Client(server, timeout_s=30) as client:
@@ -145,18 +92,17 @@ class Client:
         connect_timeout_s: float = 5.0,
         timeout_s: float | None = None,
     ) -> None:
-        self.asynchronous = AsyncClient(*servers, exceptions=exceptions, connect_timeout_s=connect_timeout_s)
-        self.timeout_s = timeout_s
-        self._loop = _LoopThread()
+        client = AsyncClient(*servers, exceptions=exceptions, connect_timeout_s=connect_timeout_s)
+        super().__init__(client, "gearman-client", timeout_s)
 
-    run = _blocking(AsyncClient.run)
-    submit_background = _blocking(AsyncClient.submit_background)
-    submit_at = _blocking(AsyncClient.submit_at)
-    submit_schedule = _blocking(AsyncClient.submit_schedule)
-    status_unique = _blocking(AsyncClient.status_unique)
-    echo = _blocking(AsyncClient.echo)
-    set_option = _blocking(AsyncClient.set_option)
-    admin = _blocking(AsyncClient.admin)
+    run = blocking(AsyncClient.run)
+    submit_background = blocking(AsyncClient.submit_background)
+    submit_at = blocking(AsyncClient.submit_at)
+    submit_schedule = blocking(AsyncClient.submit_schedule)
+    status_unique = blocking(AsyncClient.status_unique)
+    echo = blocking(AsyncClient.echo)
+    set_option = blocking(AsyncClient.set_option)
+    admin = blocking(AsyncClient.admin)
 
     def submit(
         self,
@@ -177,23 +123,10 @@ class Client:
 
     def wait(self, call: Coroutine[Any, Any, Answer], timeout_s: float | None = None) -> Answer:
         """The answer of any call of the asynchronous client."""
-        return self._loop.wait(call, self.timeout_s if timeout_s is None else timeout_s)
-
-    def close(self) -> None:
-        """Leave all servers."""
-        self._loop.wait(self.asynchronous.close(), None)
-        self._loop.close()
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        return self.wait_for(call, timeout_s)
 
 
-class Worker:
+class Worker(Runner[AsyncWorker]):
     """Does jobs until it is stopped; see AsyncWorker for what its arguments mean.
 
     >>> worker = Worker(server, client_id="one-of-many")
@@ -219,7 +152,7 @@ class Worker:
         retry_max_s: float = 10.0,
         on_error: Callable[[ServerError], None] | None = None,
     ) -> None:
-        self.asynchronous = AsyncWorker(
+        worker = AsyncWorker(
             *servers,
             client_id=client_id,
             slots=slots,
@@ -229,10 +162,7 @@ class Worker:
             retry_max_s=retry_max_s,
             on_error=on_error,
         )
-        self._loop: asyncio.AbstractEventLoop | None = None
-        """Set while it works."""
-        self._stop_asked = False
-        self._thread: threading.Thread | None = None
+        super().__init__(worker, "gearman-worker")
 
     def register(self, function: str | bytes, handler: Handler, timeout_s: int = 0) -> None:
         """Be able to do a function. The server fails a job that runs longer than `timeout_s`."""
@@ -253,38 +183,4 @@ class Worker:
 
     def work(self) -> None:
         """Work until `stop` is called, from another thread or a signal handler."""
-        asyncio.run(self._run())
-
-    def stop(self) -> None:
-        """Take no more jobs; `work` returns when those under way are done."""
-        self._stop_asked = True
-        self._tell(self.asynchronous.stop)
-
-    def __enter__(self) -> Worker:
-        self._thread = threading.Thread(target=self.work, name="gearman-worker", daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-        assert self._thread is not None
-        self._thread.join()
-
-    async def _run(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        if self._stop_asked:
-            self.asynchronous.stop()
-        try:
-            await self.asynchronous.run()
-        finally:
-            self._loop = None
-
-    def _tell(self, call: Callable[[], None]) -> None:
-        """Have something done on the loop, or at once when there is none."""
-        loop = self._loop
-        if loop is None:
-            call()
-        else:
-            loop.call_soon_threadsafe(call)
+        self._run_here()

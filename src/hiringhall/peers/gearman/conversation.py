@@ -71,7 +71,7 @@ class Conversation:
 
     @property
     def live(self) -> bool:
-        return self._connection is not None and self._connection.open_still
+        return self._connection is not None and self._connection.live
 
     async def ask(self, packet_type: int, answer_type: int, *args: bytes) -> bytes:
         """Send a packet and wait for the body of its answer."""
@@ -89,10 +89,10 @@ class Conversation:
 
     async def _ask(self, packet_type: int, question: _Question, args: tuple[bytes, ...]) -> bytes:
         connection = self._connection
-        if connection is None or not connection.open_still:
+        if connection is None or not connection.live:
             raise ConnectionLost(f"{self.server}: the connection is closed")
         self._questions.append(question)
-        connection.send(packet_type, *args)
+        connection.send(wire.pack_request(packet_type, *args))
         await connection.drain()
         return await question.answer
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from hiringhall.dialects.gearman import wire
 from hiringhall.peers.gearman.connection import Connection
 from hiringhall.peers.gearman.errors import ConnectionLost, ServerError
+from hiringhall.peers.threads import is_running
 
 if TYPE_CHECKING:
     from hiringhall.peers.gearman.worker import AsyncWorker
@@ -71,11 +72,7 @@ class WorkerJob:
 
     def send(self, packet_type: int, *args: bytes) -> None:
         """Send a packet about this job; in a thread, wait until there is room for it."""
-        try:
-            in_loop = asyncio.get_running_loop() is self._loop
-        except RuntimeError:
-            in_loop = False
-        if in_loop:
+        if is_running(self._loop):
             self.station.send(packet_type, self.handle, *args)
         else:
             asyncio.run_coroutine_threadsafe(self._send_and_drain(packet_type, args), self._loop).result()
@@ -102,7 +99,7 @@ class Station:
 
     @property
     def live(self) -> bool:
-        return self._connection is not None and self._connection.open_still
+        return self._connection is not None and self._connection.live
 
     async def serve(self, connect_timeout_s: float) -> None:
         """Open, work, and return when the worker stops; raises ConnectionLost."""
@@ -127,7 +124,7 @@ class Station:
 
     def send(self, packet_type: int, *args: bytes) -> None:
         if self._connection is not None:
-            self._connection.send(packet_type, *args)
+            self._connection.send(wire.pack_request(packet_type, *args))
 
     async def drain(self) -> None:
         if self._connection is not None:

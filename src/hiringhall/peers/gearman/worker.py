@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,7 @@ from hiringhall.dialects.gearman import wire
 from hiringhall.peers.gearman.connection import DEFAULT_SERVER, as_bytes, parse_address
 from hiringhall.peers.gearman.errors import ConnectionLost, JobFailed, ServerError
 from hiringhall.peers.gearman.station import Station, WorkerJob, log
+from hiringhall.peers.threads import returned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -204,16 +204,7 @@ class AsyncWorker:
         function = self._functions.get(as_bytes(job.function))
         if function is None:
             raise JobFailed(b"this worker no longer does that")
-        if inspect.iscoroutinefunction(function.handler):
-            return _as_result(await function.handler(job))
-        call = asyncio.get_running_loop().run_in_executor(self._threads, function.handler, job)
-        try:
-            result = await asyncio.shield(call)
-        except asyncio.CancelledError:
-            # A thread cannot be cancelled: its slot is free when it returns.
-            await asyncio.wait([call])
-            raise
-        return _as_result(await result if inspect.isawaitable(result) else result)
+        return _as_result(await returned(function.handler, job, self._threads))
 
 
 def _as_result(value: object) -> bytes:

@@ -21,6 +21,7 @@ from hiringhall.dialects.gearman_draft import wire
 from hiringhall.peers.gearman_draft.connection import Connection
 from hiringhall.peers.gearman_draft.conversation import name_of, read_error
 from hiringhall.peers.gearman_draft.errors import ConnectionLost
+from hiringhall.peers.threads import is_running
 
 if TYPE_CHECKING:
     from hiringhall.peers.gearman_draft.worker import Worker
@@ -51,11 +52,7 @@ class Task:
         if not all(0 <= number <= wire.WORD_MAX for number in numbers):
             raise ValueError(f"each number of a status is 0 to {wire.WORD_MAX}: {numbers}")
         packet = wire.pack_job_status_announce(*numbers)
-        try:
-            in_loop = asyncio.get_running_loop() is self._loop
-        except RuntimeError:
-            in_loop = False
-        if in_loop:
+        if is_running(self._loop):
             self._station.announce(self, packet)
         else:
             asyncio.run_coroutine_threadsafe(self._announce_and_drain(packet), self._loop).result()

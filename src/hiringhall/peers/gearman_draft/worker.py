@@ -6,7 +6,6 @@ The law: one task at a time, over all servers.
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
@@ -15,6 +14,7 @@ from hiringhall.peers.gearman_draft.connection import parse_servers
 from hiringhall.peers.gearman_draft.errors import ServerError, TaskError
 from hiringhall.peers.gearman_draft.jobs import as_bytes
 from hiringhall.peers.gearman_draft.station import Station, Task, log
+from hiringhall.peers.threads import returned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -189,16 +189,7 @@ class Worker:
         function = self._functions.get(as_bytes(task.name))
         if function is None:
             raise TaskError(_FAILED, b"this worker does not do that")
-        if inspect.iscoroutinefunction(function):
-            return _as_result(await function(task))
-        call = asyncio.get_running_loop().run_in_executor(self._threads, function, task)
-        try:
-            result = await asyncio.shield(call)
-        except asyncio.CancelledError:
-            # A thread cannot be cancelled: the worker is free when it returns.
-            await asyncio.wait([call])
-            raise
-        return _as_result(await result if inspect.isawaitable(result) else result)
+        return _as_result(await returned(function, task, self._threads))
 
 
 def _as_result(value: object) -> bytes:

@@ -1,0 +1,146 @@
+"""A stream of packets to one server and back, for the peers that speak over TCP.
+
+The law: what is sent within one turn of the loop leaves as one write, and the listener hears of the end once,
+after everything that came before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Loss = TypeVar("Loss", bound=Exception)
+Loss_contra = TypeVar("Loss_contra", bound=Exception, contravariant=True)
+
+
+class Listener(Protocol[Loss_contra]):
+    """Whoever talks over a stream."""
+
+    def received(self, packet_type: int, body: bytes) -> None:
+        """A packet came."""
+
+    def lost(self, reason: Loss_contra) -> None:
+        """The connection is gone; nothing more comes. Called exactly once."""
+
+
+class Fault(Protocol):
+    """Why the bytes cannot be read any further."""
+
+    @property
+    def text(self) -> str: ...
+
+
+class Reader(Protocol):
+    """Cuts bytes into packets, as the dialect has them."""
+
+    @property
+    def error(self) -> Fault | None: ...
+
+    def feed(self, data: bytes, /) -> Iterable[tuple[int, bytes]]: ...
+
+
+def split_address(address: str, default_port: int) -> tuple[str, int]:
+    """Host and port of "host:port", "host", "[::1]:port" or "::1"."""
+    if address.startswith("["):
+        host, _, rest = address[1:].partition("]")
+        port = rest.removeprefix(":")
+    elif address.count(":") == 1:
+        host, _, port = address.partition(":")
+    else:
+        host, port = address, ""
+    if not host or (port and not port.isdecimal()):
+        raise ValueError(f"not an address of the form host:port: {address!r}")
+    return host, int(port) if port else default_port
+
+
+class Stream(asyncio.Protocol, Generic[Loss]):
+    """`loss` is the exception that tells of its end, and of an opening that failed."""
+
+    def __init__(self, server: str, reader: Reader, listener: Listener[Loss], loss: type[Loss]) -> None:
+        self.server = server
+        self._reader = reader
+        self._listener = listener
+        self._loss = loss
+        self._transport: asyncio.Transport | None = None
+        self._out: list[bytes] = []
+        self._room = asyncio.Event()
+        self._room.set()
+        self._gone = asyncio.Event()
+        self._reason = ""
+        """Why we gave the connection up, when it was us."""
+
+    async def connect(self, host: str, port: int, timeout_s: float) -> Self:
+        """Connect, once, or raise the loss."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await loop.create_connection(lambda: self, host, port)
+        except TimeoutError:
+            raise self._loss(f"{self.server}: no connection within {timeout_s} s") from None
+        except OSError as error:
+            raise self._loss(f"{self.server}: {error}") from error
+        return self
+
+    @property
+    def live(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    def send(self, packet: bytes) -> None:
+        """Put a packet on its way; it is dropped in silence when the connection is gone, as `lost` tells."""
+        if not self._out:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._out.append(packet)
+
+    async def drain(self) -> None:
+        """Wait until there is room for more."""
+        await self._room.wait()
+
+    async def close(self) -> None:
+        """Send what was said, then close."""
+        self._flush()
+        if self._transport is not None:
+            self._transport.close()
+        await self._gone.wait()
+
+    def abort(self, reason: str) -> None:
+        """Give the connection up: nothing sensible can come of it."""
+        if self._transport is not None and not self._reason:
+            self._reason = reason
+            self._transport.abort()
+
+    def _flush(self) -> None:
+        if self._out and self._transport is not None:
+            self._transport.write(b"".join(self._out))
+        self._out.clear()
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        sock = transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+    def data_received(self, data: bytes) -> None:
+        for packet_type, body in self._reader.feed(data):
+            if self._reason:
+                return
+            self._listener.received(packet_type, body)
+        if self._reader.error is not None:
+            self.abort(self._reader.error.text)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._gone.set()
+        self._room.set()
+        reason = self._reason or (str(exc) if exc is not None else "the connection was closed")
+        self._listener.lost(self._loss(f"{self.server}: {reason}"))
+
+    def pause_writing(self) -> None:
+        self._room.clear()
+
+    def resume_writing(self) -> None:
+        self._room.set()
