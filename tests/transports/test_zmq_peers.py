@@ -306,7 +306,8 @@ def test_those_who_take_nothing_keep_nobody_busy() -> None:
         before_s = time.process_time()
         await asyncio.sleep(1)
         used_s = time.process_time() - before_s
-        assert used_s < 0.1, f"{used_s:.2f} s of CPU in a second of waiting"
+        # Whoever looks over and over uses all of a core that it can get; on a busy machine that is half of one.
+        assert used_s < 0.4, f"{used_s:.2f} s of CPU in a second of waiting"
         assert len(house.door.links) == len(crowd)
 
     story(tell, ZmqOptions(send_messages_max=1, stall_s=60.0, close_wait_s=0.0))
