@@ -10,8 +10,8 @@ MODE := $(if $(shell command -v $${CC:-cc}),compiled,plain)
 COMPILED_TESTS := tests/core tests/dialects tests/engine tests/transports tests/sim/test_sim.py \
 	$(addprefix tests/system/test_,own_peers.py across_dialects.py drain.py)
 SEED ?= 1
-WORKERS ?= 2
-# Tests of a second and of a minute: who has nothing left takes from the other.
+WORKERS ?= 3
+# One more than two cores: many tests wait more than they compute. Who has nothing left takes from the others.
 SHARED := -n $(WORKERS) --dist worksteal
 
 .PHONY: serve test test-plain check format sim soak bench livejournal village clean clients help

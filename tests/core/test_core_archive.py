@@ -146,6 +146,15 @@ def test_the_latest_are_kept_and_the_oldest_go_first() -> None:
     hall.turn()
 
 
+def test_of_many_some_go_at_once_and_still_the_oldest_first() -> None:
+    hall = Hall(Limits(ended_max=640))
+    jobs = ended(hall, 2000)
+    kept = len(hall.core.archive)
+    assert 630 <= kept <= 640
+    assert [hall.core.find(job.id) is job for job in jobs] == [False] * (2000 - kept) + [True] * kept
+    hall.turn()
+
+
 def test_payloads_are_bounded_in_bytes() -> None:
     hall = Hall(Limits(ended_bytes_max=1000))
     jobs = failed(hall, 25, size=100)

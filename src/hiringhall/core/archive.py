@@ -5,8 +5,7 @@ The law: bounded in number and in bytes; the oldest goes first. The long memory 
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.jobs import FAILED
 
@@ -14,46 +13,63 @@ if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
     from hiringhall.core.limits import Limits
 
+SPARE_SHIFT: Final = 6
+"""Those that go at once are one in 64 of those kept."""
+
 
 class Archive:
     """Ended jobs, the one that ended last at the end."""
 
-    __slots__ = ("_by_key", "_bytes", "_bytes_max", "_count_max", "_kept")
+    __slots__ = ("_by_key", "_bytes", "_bytes_max", "_count_max", "_kept", "_sizes")
 
     def __init__(self, limits: Limits) -> None:
         self._count_max = limits.ended_max
         self._bytes_max = limits.ended_bytes_max
-        self._kept: OrderedDict[int, tuple[Job, int]] = OrderedDict()
-        """By id, with the bytes that each was counted with."""
+        self._kept: dict[int, Job] = {}
         self._by_key: dict[tuple[bytes, bytes], Job] = {}
+        self._sizes: dict[int, int] = {}
+        """The bytes that each was counted with, where there are any."""
         self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def add(self, job: Job) -> None:
-        """Keep a job, and let the oldest go while there are too many."""
-        size = len(job.payload) if job.state == FAILED else 0
-        self._kept[job.id] = (job, size)
-        self._bytes += size
+        """Keep a job, and let the oldest go when there are too many."""
+        self._kept[job.id] = job
+        if job.state == FAILED and job.payload:
+            self._sizes[job.id] = len(job.payload)
+            self._bytes += len(job.payload)
         if job.key:
             self._by_key[job.queue.name, job.key] = job
-        while len(self._kept) > self._count_max or self._bytes > self._bytes_max:
-            _, (oldest, _) = next(iter(self._kept.items()))
-            self.discard(oldest)
+        if len(self._kept) > self._count_max or self._bytes > self._bytes_max:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Let the oldest go, and some more: a dict comes to its oldest by passing over all that went before."""
+        count = len(self._kept)
+        count_wanted = min(self._count_max, count - (count >> SPARE_SHIFT))
+        size = self._bytes
+        oldest: list[Job] = []
+        for job in self._kept.values():
+            if count <= count_wanted and size <= self._bytes_max:
+                break
+            oldest.append(job)
+            count -= 1
+            size -= self._sizes.get(job.id, 0)
+        for job in oldest:
+            self.discard(job)
 
     def discard(self, job: Job) -> None:
         """Forget a job, because it runs again, was taken back or is too old."""
-        kept = self._kept.pop(job.id, None)
-        if kept is None:
+        if self._kept.pop(job.id, None) is None:
             return
-        self._bytes -= kept[1]
+        self._bytes -= self._sizes.pop(job.id, 0)
         if job.key and self._by_key.get((job.queue.name, job.key)) is job:
             del self._by_key[job.queue.name, job.key]
 
     def find(self, job_id: int) -> Job | None:
-        kept = self._kept.get(job_id)
-        return kept[0] if kept is not None else None
+        return self._kept.get(job_id)
 
     def find_key(self, queue: bytes, key: bytes) -> Job | None:
         return self._by_key.get((queue, key))
