@@ -7,21 +7,22 @@ tell more of ZeroMQ's way to the other thread and back than of a hub.
 from __future__ import annotations
 
 import shutil
-import statistics
 import subprocess
 import sys
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
-from servers import HERE, Server, announced_port
+from figures import AT_MOST, Figures, Ratio, Section
+from servers import HERE, Hall, Server, announced_port
 from slap import RUN_S_MAX, SlapError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from figures import Row
     from scenarios import Stage
 
-FLAT_RATIO_MAX = 1.5
+IN_MEMORY = "hall, in memory"
 BARE_RATIO_MAX = 2.0
 
 
@@ -37,7 +38,7 @@ class DworkHall(Hub):
 
     def __init__(self, folder: Path, python: str, tasks: str) -> None:
         super().__init__(folder)
-        self.name = "hall" if tasks == "durable" else "hall, in memory"
+        self.name = Hall.name if tasks == "durable" else IN_MEMORY
         self._command = [python, "-m", "hiringhall", "serve", "--json", "--data", str(folder / "data")]
         self._command += ["--door", "dwork=127.0.0.1:0", "--set", f"door[0].tasks={tasks}"]
 
@@ -70,25 +71,7 @@ class BareRouterInC(BareRouter):
         self._command = [str(binary), str(tasks)]
 
 
-@dataclass
-class DworkRow:
-    """One figure of each server: the median of its rounds."""
-
-    figure: str
-    unit: str
-    rounds: int
-    values: dict[str, float]
-    ratio_max: float = 0.0
-    """What the hall may take of the bare router's figure; 0: nothing is asked."""
-
-    def ratio(self, server: str) -> float | None:
-        theirs = self.values.get(BareRouter.name)
-        return self.values[server] / theirs if theirs and server in self.values else None
-
-    @property
-    def passed(self) -> bool | None:
-        ratio = self.ratio("hall")
-        return None if not self.ratio_max or ratio is None else ratio <= self.ratio_max
+TO_BARE = Ratio(Hall.name, BareRouter.name)
 
 
 class DwSlap:
@@ -131,7 +114,7 @@ class DworkLoad:
     creating: bool = False
     """Also tell what it costs to create them."""
 
-    def run(self, stage: Stage) -> list[DworkRow]:
+    def run(self, stage: Stage) -> list[Row]:
         slap = DwSlap(stage.folder.parent)
         servers: list[Server] = [
             BareRouterInC(stage.folder / "c", self.batch, slap.router),
@@ -139,24 +122,24 @@ class DworkLoad:
             DworkHall(stage.folder / "hall", stage.python, "durable"),
             DworkHall(stage.folder / "memory", stage.python, "memory"),
         ]
-        seen: dict[str, list[dict[str, float]]] = {server.name: [] for server in servers}
+        figures = Figures(self.name)
         for number in range(stage.rounds + 1):
             for server in servers:
                 stage.say(f"round {number}: {server.name}")
                 server.start()
                 try:
-                    figures = slap.run(server, stage.jobs(self.tasks), self.workers, self.batch, chains=False)
+                    seen = slap.run(server, stage.jobs(self.tasks), self.workers, self.batch, chains=False)
                 finally:
                     server.stop()
                 if number:  # the first one warms the machine
-                    seen[server.name].append(figures)
+                    figures.add_all(server.name, seen)
         title = f"{self.workers} workers, {self.batch} a steal"
-        rows = [median(f"{title}: CPU of a task", "us", seen, "hub_cpu_us_per_task", BARE_RATIO_MAX)]
-        rows.append(median(f"{title}: tasks", "tasks/s", seen, "tasks_per_s"))
+        cpu = figures.row("hub_cpu_us_per_task", "us", title=f"{title}: CPU of a task")
+        rows = [cpu.must(AT_MOST, BARE_RATIO_MAX, TO_BARE)]
+        rows.append(figures.row("tasks_per_s", "tasks/s", title=f"{title}: tasks"))
         if self.creating:
-            rows.append(
-                median("16 a Create: CPU of a task", "us", seen, "hub_cpu_us_per_create", BARE_RATIO_MAX)
-            )
+            create = figures.row("hub_cpu_us_per_create", "us", title="16 a Create: CPU of a task")
+            rows.append(create.must(AT_MOST, BARE_RATIO_MAX, TO_BARE))
         return rows
 
 
@@ -167,35 +150,33 @@ class DworkChains:
     name: str = "dwork-chains"
     counts: tuple[int, ...] = (10_000, 100_000, 1_000_000)
 
-    def run(self, stage: Stage) -> list[DworkRow]:
+    def run(self, stage: Stage) -> list[Row]:
         slap = DwSlap(stage.folder.parent)
-        rows: list[DworkRow] = []
+        rows: list[Row] = []
         for tasks in self.counts:
             wanted = stage.jobs(tasks)
+            figures = Figures(self.name)
             server = DworkHall(stage.folder / f"chains-{tasks}", stage.python, "durable")
             stage.say(f"{wanted:,} tasks")
             server.start()
             try:
-                seen = {server.name: [slap.run(server, wanted, 8, 16, chains=True)]}
+                figures.add_all(server.name, slap.run(server, wanted, 8, 16, chains=True))
             finally:
                 server.stop()
-            rows.append(median(f"{wanted:,} in chains of ten: time of a task", "us", seen, "us_per_task"))
-            rows.append(
-                median(f"{wanted:,} in chains of ten: CPU of a task", "us", seen, "hub_cpu_us_per_task")
-            )
+            title = f"{wanted:,} in chains of ten"
+            rows.append(figures.row("us_per_task", "us", title=f"{title}: time of a task"))
+            rows.append(figures.row("hub_cpu_us_per_task", "us", title=f"{title}: CPU of a task"))
         return rows
 
 
-def median(
-    figure: str, unit: str, seen: dict[str, list[dict[str, float]]], name: str, ratio_max: float = 0.0
-) -> DworkRow:
-    values = {server: statistics.median(one[name] for one in rounds) for server, rounds in seen.items()}
-    return DworkRow(figure, unit, min(len(rounds) for rounds in seen.values()), values, ratio_max)
-
-
-DWORK_SCENARIOS = (
-    DworkLoad("dwork-8", 8, 1, 30_000),
-    DworkLoad("dwork-32", 32, 1, 60_000),
-    DworkLoad("dwork-8x16", 8, 16, 160_000, creating=True),
-    DworkChains(),
+BESIDE_ROUTERS = Section(
+    "dwork beside bare routers",
+    (
+        DworkLoad("dwork-8", 8, 1, 30_000),
+        DworkLoad("dwork-32", 32, 1, 60_000),
+        DworkLoad("dwork-8x16", 8, 16, 160_000, creating=True),
+        DworkChains(),
+    ),
+    (BareRouterInC.name, BareRouter.name, Hall.name, IN_MEMORY),
+    (TO_BARE, Ratio(IN_MEMORY, BareRouter.name)),
 )

@@ -9,16 +9,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from figures import Ratio
 from rich.table import Table
-from servers import BareLoop, Gearmand, Hall
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dwork import DworkRow
-    from scenarios import Row
+    from figures import Row, Section
 
-SERVERS = (Gearmand.name, Hall.name, BareLoop.name)
 MARKS = {True: "pass", False: "FAIL", None: ""}
 
 
@@ -34,70 +32,35 @@ def number(value: float | None) -> str:
 def required(row: Row) -> str:
     if not row.bound:
         return ""
-    return f"{row.bound} {number(row.required)}" + (" x" if row.of_ratio else f" {row.unit}")
+    return f"{row.bound} {number(row.required)}" + (
+        " x" if isinstance(row.judged_by, Ratio) else f" {row.unit}"
+    )
 
 
-def cells(row: Row) -> list[str]:
-    """One line of the table: the columns of HEADINGS."""
-    values = [number(row.values.get(server)) for server in SERVERS]
-    ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
-    cpu = [number(row.cpu_us.get(server)) for server in (Gearmand.name, Hall.name)]
+def headings(section: Section) -> list[str]:
+    ratios = [ratio.title for ratio in section.ratios]
+    cpu = [f"{server} CPU us/job" for server in section.cpu_of]
+    return ["measure", *section.servers, *ratios, *cpu, "rounds", "required", ""]
+
+
+def cells(row: Row, section: Section) -> list[str]:
+    """One line of the table, under its headings."""
+    values = [number(row.values.get(server)) for server in section.servers]
+    ratios = ["" if (ratio := row.ratio(one)) is None else f"{ratio:.2f}" for one in section.ratios]
+    cpu = [number(row.cpu_us.get(server)) for server in section.cpu_of]
     figure = f"{row.figure} ({row.unit})"
-    return [figure, *values, ratio, required(row), MARKS[row.passed], *cpu, str(row.rounds)]
+    return [figure, *values, *ratios, *cpu, str(row.rounds), required(row), MARKS[row.passed]]
 
 
-HEADINGS = (
-    "measure",
-    "gearmand",
-    "hall",
-    "bare loop",
-    "hall : gearmand",
-    "required",
-    "",
-    "gearmand CPU us/job",
-    "hall CPU us/job",
-    "rounds",
-)
-
-
-def table(rows: Iterable[Row]) -> Table:
-    shown = Table(title="hall beside gearmand", title_justify="left")
-    for index, heading in enumerate(HEADINGS):
-        shown.add_column(heading, justify="left" if index in {0, 5, 6} else "right")
+def table(section: Section, rows: Iterable[Row]) -> Table:
+    shown = Table(title=section.title, title_justify="left")
+    columns = headings(section)
+    for index, heading in enumerate(columns):
+        shown.add_column(heading, justify="right" if 0 < index < len(columns) - 2 else "left")
     colours = {True: "green", False: "bold red", None: ""}
     for row in rows:
-        line = cells(row)
-        if line[6]:
-            line[6] = f"[{colours[row.passed]}]{line[6]}[/]"
-        shown.add_row(*line)
-    return shown
-
-
-DWORK_SERVERS = ("bare router in C", "bare router", "hall", "hall, in memory")
-DWORK_HEADINGS = (
-    "measure",
-    *DWORK_SERVERS,
-    "hall : bare router",
-    "in memory : bare router",
-    "required",
-    "",
-    "rounds",
-)
-
-
-def dwork_cells(row: DworkRow) -> list[str]:
-    values = [number(row.values.get(server)) for server in DWORK_SERVERS]
-    ratios = ["" if (ratio := row.ratio(name)) is None else f"{ratio:.2f}" for name in DWORK_SERVERS[2:]]
-    wanted = f"at most {number(row.ratio_max)} x" if row.ratio_max else ""
-    return [f"{row.figure} ({row.unit})", *values, *ratios, wanted, MARKS[row.passed], str(row.rounds)]
-
-
-def dwork_table(rows: Iterable[DworkRow]) -> Table:
-    shown = Table(title="dwork: hall beside bare routers", title_justify="left")
-    for index, heading in enumerate(DWORK_HEADINGS):
-        shown.add_column(heading, justify="left" if index in {0, 7, 8} else "right")
-    for row in rows:
-        shown.add_row(*dwork_cells(row))
+        *line, mark = cells(row, section)
+        shown.add_row(*line, f"[{colours[row.passed]}]{mark}[/]" if mark else "")
     return shown
 
 
@@ -117,31 +80,33 @@ def circumstances(versions: dict[str, str], folder: Path, rounds: int, scale: fl
     }
 
 
-def markdown(rows: Iterable[Row], dwork_rows: Iterable[DworkRow], facts: dict[str, str]) -> str:
+def markdown(measured: Iterable[tuple[Section, list[Row]]], facts: dict[str, str]) -> str:
     lines = [
-        "# hall beside gearmand",
+        "# Results",
         "",
         "Written by `make bench`; docs/benchmarks.md says what each line means. Medians over the rounds;",
-        "the ratio is the hall's figure divided by gearmand's.",
+        "a ratio is one server's figure divided by another's.",
         "",
         *(f"- {name}: {value}" for name, value in facts.items()),
-        "",
-        "| " + " | ".join(HEADINGS) + " |",
-        "|---|" + "---:|" * 4 + "---|---|" + "---:|" * 3,
     ]
-    lines += ["| " + " | ".join(cells(row)) + " |" for row in rows]
-    lines += ["", "## dwork beside bare routers", "", "| " + " | ".join(DWORK_HEADINGS) + " |"]
-    lines += ["|---|" + "---:|" * 6 + "---|---|---:|"]
-    lines += ["| " + " | ".join(dwork_cells(row)) + " |" for row in dwork_rows]
+    for section, rows in measured:
+        columns = headings(section)
+        lines += ["", f"## {section.title}", "", "| " + " | ".join(columns) + " |"]
+        lines.append("|---|" + "---:|" * (len(columns) - 3) + "---|---|")
+        lines += ["| " + " | ".join(cells(row, section)) + " |" for row in rows]
     return "\n".join(lines) + "\n"
 
 
-def as_json(rows: Iterable[Row], dwork_rows: Iterable[DworkRow], facts: dict[str, str]) -> dict[str, Any]:
+def as_json(measured: Iterable[tuple[Section, list[Row]]], facts: dict[str, str]) -> dict[str, Any]:
     return {
         "circumstances": facts,
-        "dwork": [{**dataclasses.asdict(row), "passed": row.passed} for row in dwork_rows],
-        "rows": [{**dataclasses.asdict(row), "ratio": row.ratio, "passed": row.passed} for row in rows],
+        "sections": {section.title: [_row_as_json(row, section) for row in rows] for section, rows in measured},
     }
+
+
+def _row_as_json(row: Row, section: Section) -> dict[str, Any]:
+    ratios = {ratio.title: row.ratio(ratio) for ratio in section.ratios}
+    return {**dataclasses.asdict(row), "ratios": ratios, "passed": row.passed}
 
 
 def processor() -> str:

@@ -1,4 +1,4 @@
-"""`make bench`: the hall and gearmand side by side, in one run, on one machine.
+"""`make bench`: the hall and its peers side by side, in one run, on one machine.
 
     python bench/run.py                      all of it: the table, and bench/RESULTS.md
     python bench/run.py --quick              two rounds and fewer jobs; writes no RESULTS.md
@@ -15,12 +15,15 @@ import json
 import sys
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from dwork import DWORK_SCENARIOS, DworkChains, DworkLoad, DworkRow
-from report import as_json, circumstances, dwork_table, filesystem, markdown, table
+from dwork import BESIDE_ROUTERS
+from hire import BIDDING
+from history import HISTORY
+from report import as_json, circumstances, filesystem, markdown, table
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
-from scenarios import SCENARIOS, Row, Scenario, Stage
+from scenarios import BESIDE_GEARMAND, Stage
 from servers import (
     HERE,
     ServerError,
@@ -31,6 +34,10 @@ from servers import (
 )
 from slap import Slap, SlapError
 
+if TYPE_CHECKING:
+    from figures import Row, Scenario, Section
+
+SECTIONS = (BESIDE_GEARMAND, BESIDE_ROUTERS, BIDDING, HISTORY)
 BUILD = HERE.parent / "build" / "bench"
 RESULTS = HERE / "RESULTS.md"
 ROUNDS = 5
@@ -40,9 +47,9 @@ NOT_A_DISK = ("tmpfs", "ramfs")
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="The hall beside gearmand, in one run.")
+    parser = argparse.ArgumentParser(description="The hall beside its peers, in one run.")
     parser.add_argument("--quick", action="store_true", help="two rounds, a tenth of the jobs; no RESULTS.md")
-    names = [scenario.name for scenario in (*SCENARIOS, *DWORK_SCENARIOS)]
+    names = [scenario.name for section in SECTIONS for scenario in section.scenarios]
     parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--rounds", type=int, help=f"turns of each server (default {ROUNDS})")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here; - is stdout")
@@ -53,11 +60,9 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def measure(
-    scenarios: list[Scenario | DworkLoad | DworkChains], stage: Stage, console: Console
-) -> tuple[list[Row | DworkRow], bool]:
+def measure(scenarios: list[Scenario], stage: Stage, console: Console) -> tuple[list[Row], bool]:
     """The rows of all scenarios, and whether all of them could be measured."""
-    rows: list[Row | DworkRow] = []
+    rows: list[Row] = []
     whole = True
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
@@ -94,33 +99,34 @@ def main() -> int:
         versions |= {"gearmand": version_of_gearmand(), "system sqlite": version_of_system_sqlite()}
         slap = Slap(options.folder)
         stage = Stage(slap, options.folder / "data", options.python, rounds, scale, console.print)
-        every = (*SCENARIOS, *DWORK_SCENARIOS)
-        chosen = [scenario for scenario in every if not options.only or scenario.name in options.only]
-        measured, whole = measure(chosen, stage, console)
+        measured: list[tuple[Section, list[Row]]] = []
+        whole = True
+        for section in SECTIONS:
+            chosen = [one for one in section.scenarios if not options.only or one.name in options.only]
+            rows, all_of_it = measure(chosen, stage, console)
+            whole = whole and all_of_it
+            if rows:
+                measured.append((section, rows))
     except (ServerError, SlapError) as error:
         console.print(str(error), markup=False)
         return 2
     facts = circumstances(versions, options.folder, rounds, scale)
-    rows = [row for row in measured if isinstance(row, Row)]
-    dwork_rows = [row for row in measured if isinstance(row, DworkRow)]
     out = Console(width=None if sys.stdout.isatty() else 180)
-    if rows:
-        out.print(table(rows))
-    if dwork_rows:
-        out.print(dwork_table(dwork_rows))
+    for section, rows in measured:
+        out.print(table(section, rows))
     if options.json is not None:
-        text = json.dumps(as_json(rows, dwork_rows, facts), indent=2) + "\n"
+        text = json.dumps(as_json(measured, facts), indent=2) + "\n"
         if str(options.json) == "-":
             print(text, end="")
         else:
             options.json.write_text(text)
     full = whole and not options.quick and not options.only
     if full:
-        RESULTS.write_text(markdown(rows, dwork_rows, facts))
+        RESULTS.write_text(markdown(measured, facts))
         console.print(f"written to {RESULTS}")
     if not whole:
         return 2
-    return int(full and any(row.passed is False for row in measured))
+    return int(full and any(row.passed is False for _, rows in measured for row in rows))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What is measured, on which server, and what the hall must reach.
+"""The hall beside gearmand: what is measured, and what the hall must reach.
 
 A scenario starts its servers, lets them take turns (A B A B ...), and gives one `Row` for each figure: the
 median for each server, and the ratio of the hall to gearmand. Servers stay up between their turns; an idle
@@ -8,12 +8,12 @@ one costs nothing.
 from __future__ import annotations
 
 import shutil
-import statistics
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from crowd import Crowd
+from figures import AT_LEAST, AT_MOST, Figures, Ratio, Section
 from servers import BareLoop, Gearmand, Hall, Server
 from slap import FUNCTION, Load, SlapError
 
@@ -21,49 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from figures import Row
     from slap import Slap
 
-AT_LEAST = "at least"
-AT_MOST = "at most"
+TO_GEARMAND = Ratio(Hall.name, Gearmand.name)
 MODES = {"submit": "durable submit", "drain": "durable drain", "bg": "durable submit and drain at once"}
 """gearslap's ways with background jobs."""
-
-
-@dataclass
-class Row:
-    """One figure, side by side."""
-
-    scenario: str
-    figure: str
-    unit: str
-    rounds: int
-    values: dict[str, float] = field(default_factory=dict)
-    """The median by server; a server without the figure is left out."""
-    bound: str = ""
-    """AT_LEAST or AT_MOST; empty: shown, not judged."""
-    required: float = 0.0
-    of_ratio: bool = True
-    """The bound is on the ratio, else on the hall's own value."""
-    cpu_us: dict[str, float] = field(default_factory=dict)
-    """The server's CPU time for each job, where it was measured."""
-    spread: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """The lowest and the highest round."""
-
-    @property
-    def ratio(self) -> float | None:
-        ours, theirs = self.values.get(Hall.name), self.values.get(Gearmand.name)
-        return ours / theirs if ours is not None and theirs else None
-
-    @property
-    def judged(self) -> float | None:
-        return self.ratio if self.of_ratio else self.values.get(Hall.name)
-
-    @property
-    def passed(self) -> bool | None:
-        """None: there is nothing to reach."""
-        if not self.bound or self.judged is None:
-            return None
-        return self.judged >= self.required if self.bound == AT_LEAST else self.judged <= self.required
 
 
 @dataclass
@@ -105,34 +68,6 @@ class Stage:
         return Hall(self.folder / "hall", self.python)
 
 
-class Figures:
-    """Rounds of named figures by server, and the rows they come to."""
-
-    def __init__(self, scenario: str) -> None:
-        self._scenario = scenario
-        self._rounds: dict[str, dict[str, list[float]]] = {}
-
-    def add(self, server: Server, name: str, value: float) -> None:
-        self._rounds.setdefault(name, {}).setdefault(server.name, []).append(value)
-
-    def row(self, name: str, unit: str, *, title: str = "", cpu: str = "") -> Row:
-        rounds = self._rounds[name]
-        row = Row(self._scenario, title or name, unit, min(len(values) for values in rounds.values()))
-        row.values = {server: statistics.median(values) for server, values in rounds.items()}
-        row.spread = {server: (min(values), max(values)) for server, values in rounds.items()}
-        if cpu:
-            row.cpu_us = {server: statistics.median(values) for server, values in self._rounds[cpu].items()}
-        return row
-
-    def row_at(
-        self, name: str, unit: str, bound: str, required: float, *, title: str = "", cpu: str = ""
-    ) -> Row:
-        """A row whose ratio is judged."""
-        row = self.row(name, unit, title=title, cpu=cpu)
-        row.bound, row.required = bound, required
-        return row
-
-
 @dataclass(frozen=True)
 class Foreground:
     """Clients keep `depth` foreground jobs in flight each; workers do nothing but answer."""
@@ -160,10 +95,11 @@ class Foreground:
                 for server in servers:
                     stage.say(f"round {number + 1}: {server.name}")
                     seen = stage.measure(server, "fg", jobs, load)
-                    figures.add(server, "jobs_per_s", seen["jobs_per_s"])
-                    figures.add(server, "cpu_us", seen["server_cpu_us_per_job"])
+                    figures.add(server.name, "jobs_per_s", seen["jobs_per_s"])
+                    figures.add(server.name, "cpu_us", seen["server_cpu_us_per_job"])
         title = f"{self.clients} clients x {self.depth} deep, {self.workers:,} workers"
-        return [figures.row_at("jobs_per_s", "jobs/s", AT_LEAST, self.required, title=title, cpu="cpu_us")]
+        row = figures.row("jobs_per_s", "jobs/s", title=title, cpu="cpu_us")
+        return [row.must(AT_LEAST, self.required, TO_GEARMAND)]
 
 
 @dataclass(frozen=True)
@@ -186,12 +122,14 @@ class RoundTrip:
                 for server in servers:
                     stage.say(f"round {number + 1}: {server.name}")
                     seen = stage.measure(server, "fg", jobs, alone)
-                    figures.add(server, "p50_us", seen["p50_us"])
-                    figures.add(server, "p99_us", seen["p99_us"])
-                    figures.add(server, "whole_us", seen["seconds"] / jobs * 1e6)
-                    figures.add(server, "cpu_us", seen["server_cpu_us_per_job"])
+                    figures.add(server.name, "p50_us", seen["p50_us"])
+                    figures.add(server.name, "p99_us", seen["p99_us"])
+                    figures.add(server.name, "whole_us", seen["seconds"] / jobs * 1e6)
+                    figures.add(server.name, "cpu_us", seen["server_cpu_us_per_job"])
         return [
-            figures.row_at("p50_us", "us", AT_MOST, self.required, title="depth 1, p50", cpu="cpu_us"),
+            figures.row("p50_us", "us", title="depth 1, p50", cpu="cpu_us").must(
+                AT_MOST, self.required, TO_GEARMAND
+            ),
             figures.row("p99_us", "us", title="depth 1, p99"),
             figures.row("whole_us", "us", title="depth 1, mean from submit to result"),
         ]
@@ -226,15 +164,17 @@ class Durable:
                     for mode in MODES:
                         stage.say(f"round {number + 1}: {server.name}, {mode}")
                         seen = stage.measure(server, mode, jobs, Load(depth=256, unique=True))
-                        figures.add(server, f"{mode} jobs_per_s", seen["jobs_per_s"])
-                        figures.add(server, f"{mode} cpu_us", seen["server_cpu_us_per_job"])
+                        figures.add(server.name, f"{mode} jobs_per_s", seen["jobs_per_s"])
+                        figures.add(server.name, f"{mode} cpu_us", seen["server_cpu_us_per_job"])
         submit, drain, both = (
             figures.row(f"{mode} jobs_per_s", "jobs/s", title=title, cpu=f"{mode} cpu_us")
             for mode, title in MODES.items()
         )
-        submit.bound, submit.required = AT_LEAST, self.submit_required
-        drain.bound, drain.required = AT_LEAST, self.drain_required
-        return [submit, drain, both]
+        return [
+            submit.must(AT_LEAST, self.submit_required, TO_GEARMAND),
+            drain.must(AT_LEAST, self.drain_required, TO_GEARMAND),
+            both,
+        ]
 
 
 @dataclass(frozen=True)
@@ -262,41 +202,31 @@ class Million:
                     server.kill()
                     started = time.monotonic()
                     server.start()
-                    figures.add(server, "recovery_s", time.monotonic() - started)
-                    figures.add(server, "found", server.queued(FUNCTION))
+                    figures.add(server.name, "recovery_s", time.monotonic() - started)
+                    figures.add(server.name, "found", server.queued(FUNCTION))
                 stage.say(f"{server.name}: draining")
                 drained = stage.measure(server, "drain", jobs, Load(workers=8))
-                figures.add(server, "drain", drained["jobs_per_s"])
-                figures.add(server, "drain cpu_us", drained["server_cpu_us_per_job"])
-                figures.add(server, "left", server.queued(FUNCTION))
-        memory = figures.row_at(
-            "memory", "bytes/job", AT_MOST, self.memory_bytes_max, title="memory a queued job"
-        )
-        memory.of_ratio = False
-        recovery = figures.row_at(
-            "recovery_s", "s", AT_MOST, self.recovery_s_max, title="kill -9 until serving"
-        )
-        recovery.of_ratio = False
-        found = figures.row_at("found", "jobs", AT_LEAST, jobs, title="jobs found after kill -9")
-        found.of_ratio = False
-        left = figures.row_at("left", "jobs", AT_MOST, 0, title="jobs left after the drain")
-        left.of_ratio = False
+                figures.add(server.name, "drain", drained["jobs_per_s"])
+                figures.add(server.name, "drain cpu_us", drained["server_cpu_us_per_job"])
+                figures.add(server.name, "left", server.queued(FUNCTION))
+        memory = figures.row("memory", "bytes/job", title="memory a queued job")
+        recovery = figures.row("recovery_s", "s", title="kill -9 until serving")
         return [
             figures.row("submit", "jobs/s", title=f"{jobs:,} taken in", cpu="submit cpu_us"),
-            memory,
-            recovery,
-            found,
+            memory.must(AT_MOST, self.memory_bytes_max),
+            recovery.must(AT_MOST, self.recovery_s_max),
+            figures.row("found", "jobs", title="jobs found after kill -9").must(AT_LEAST, jobs),
             figures.row("drain", "jobs/s", title=f"{jobs:,} drained", cpu="drain cpu_us"),
-            left,
+            figures.row("left", "jobs", title="jobs left after the drain").must(AT_MOST, 0),
         ]
 
     def _fill(self, stage: Stage, server: Server, jobs: int, figures: Figures) -> None:
         stage.say(f"{server.name}: taking in {jobs:,}")
         before_bytes = server.memory_bytes()
         taken = stage.measure(server, "submit", jobs, Load(depth=256, unique=True))
-        figures.add(server, "submit", taken["jobs_per_s"])
-        figures.add(server, "submit cpu_us", taken["server_cpu_us_per_job"])
-        figures.add(server, "memory", (server.memory_bytes() - before_bytes) / jobs)
+        figures.add(server.name, "submit", taken["jobs_per_s"])
+        figures.add(server.name, "submit cpu_us", taken["server_cpu_us_per_job"])
+        figures.add(server.name, "memory", (server.memory_bytes() - before_bytes) / jobs)
 
 
 @dataclass(frozen=True)
@@ -316,12 +246,11 @@ class IdleWorkers:
                 crowd.ask_all()
                 before_bytes = server.memory_bytes()
                 crowd.grow(wanted)
-                figures.add(server, "memory", (server.memory_bytes() - before_bytes) / wanted)
-                figures.add(server, "woken", crowd.woken_by_one_job())
-        woken = figures.row_at("woken", "workers", AT_MOST, 1, title="workers woken by one job")
-        woken.of_ratio = False
+                figures.add(server.name, "memory", (server.memory_bytes() - before_bytes) / wanted)
+                figures.add(server.name, "woken", crowd.woken_by_one_job())
         title = f"{wanted:,} idle workers: memory each"
-        return [figures.row("memory", "bytes", title=title), woken]
+        woken = figures.row("woken", "workers", title="workers woken by one job")
+        return [figures.row("memory", "bytes", title=title), woken.must(AT_MOST, 1)]
 
 
 class Running:
@@ -346,15 +275,19 @@ class Running:
             server.stop()
 
 
-Scenario = Foreground | RoundTrip | Durable | Million | IdleWorkers
-
-SCENARIOS: tuple[Scenario, ...] = (
-    Foreground("fg-4x64x4", 4, 64, 4, 200_000, 1.5, bare=True),
-    Foreground("fg-8x256x8", 8, 256, 8, 200_000, 1.3),
-    Foreground("fg-100-workers", 4, 64, 100, 100_000, 0.7),
-    Foreground("fg-1000-workers", 4, 64, 1000, 20_000, 1.2),
-    RoundTrip(),
-    Durable(),
-    Million(),
-    IdleWorkers(),
+BESIDE_GEARMAND = Section(
+    "hall beside gearmand",
+    (
+        Foreground("fg-4x64x4", 4, 64, 4, 200_000, 1.5, bare=True),
+        Foreground("fg-8x256x8", 8, 256, 8, 200_000, 1.3),
+        Foreground("fg-100-workers", 4, 64, 100, 100_000, 0.7),
+        Foreground("fg-1000-workers", 4, 64, 1000, 20_000, 1.2),
+        RoundTrip(),
+        Durable(),
+        Million(),
+        IdleWorkers(),
+    ),
+    (Gearmand.name, Hall.name, BareLoop.name),
+    (TO_GEARMAND,),
+    (Gearmand.name, Hall.name),
 )

@@ -61,6 +61,12 @@ class Server:
             process.wait()
         self._release(process)
 
+    def restart_empty(self) -> None:
+        """Forget everything, and start again."""
+        self.stop()
+        shutil.rmtree(self.folder)
+        self.start()
+
     def kill(self) -> None:
         """Signal 9, in the middle of whatever it does."""
         process = self._process
@@ -143,12 +149,6 @@ class Gearmand(Server):
         if os.geteuid() == 0:
             command += ["-u", "root"]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log, text=True)
-
-    def restart_empty(self) -> None:
-        """Forget everything, and start again."""
-        self.stop()
-        shutil.rmtree(self.folder)
-        self.start()
 
 
 class Hall(Server):
