@@ -60,6 +60,8 @@ class LongHistory:
                 empty.restart_empty()
                 for hall in (empty, long):
                     for mode in ("submit", "drain"):
+                        stage.measure(hall, mode, jobs // 10, Load(unique=True))  # warm
+                    for mode in ("submit", "drain"):
                         stage.say(f"round {number + 1}: {hall.name}, {mode}")
                         seen = stage.measure(hall, mode, jobs, Load(unique=True))
                         figures.add(hall.name, mode, seen["jobs_per_s"])
