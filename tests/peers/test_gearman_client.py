@@ -52,6 +52,19 @@ def play(story: Story) -> None:
     asyncio.run(stage())
 
 
+def test_a_server_that_reads_nothing_can_be_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hiringhall.peers.stream.CLOSE_S", 0.05)
+
+    async def story(client: AsyncClient, _: Line) -> None:
+        said = asyncio.create_task(client.submit_background("f", bytes(16 << 20)))
+        await asyncio.sleep(0)
+        said.cancel()
+        await asyncio.wait([said])
+        assert said.cancelled()
+
+    play(story)
+
+
 @pytest.mark.parametrize("address", ["", ":4730", "host:", "host:port", "host:-1", "[::1]:x"])
 def test_what_is_no_address(address: str) -> None:
     if address == "host:":

@@ -284,7 +284,7 @@ def test_waiting_has_an_end() -> None:
 
 def test_a_server_that_reads_nothing_can_be_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """What does not fit into the network's buffers is not waited for any longer than it takes to be sure."""
-    monkeypatch.setattr("hiringhall.peers.gearman_draft.connection._CLOSE_S", 0.05)
+    monkeypatch.setattr("hiringhall.peers.stream.CLOSE_S", 0.05)
 
     async def story(client: Client, puppets: list[DraftPuppet]) -> None:
         run = asyncio.create_task(client.run("f", bytes(16 << 20)))

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Generic, Protocol, Self, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+CLOSE_S: Final = 2.0
+"""How long a server may take nothing of what was said last."""
 
 Loss = TypeVar("Loss", bound=Exception)
 Loss_contra = TypeVar("Loss_contra", bound=Exception, contravariant=True)
@@ -100,11 +103,20 @@ class Stream(asyncio.Protocol, Generic[Loss]):
         await self._room.wait()
 
     async def close(self) -> None:
-        """Send what was said, then close."""
+        """Send what was said, then close; a server that takes nothing more of it is not waited for."""
         self._flush()
-        if self._transport is not None:
-            self._transport.close()
-        await self._gone.wait()
+        transport = self._transport
+        if transport is None:
+            return
+        transport.close()
+        while not self._gone.is_set():
+            left = transport.get_write_buffer_size()
+            try:
+                async with asyncio.timeout(CLOSE_S):
+                    await self._gone.wait()
+            except TimeoutError:
+                if transport.get_write_buffer_size() >= left:
+                    self.abort("it did not take the last words")
 
     def abort(self, reason: str) -> None:
         """Give the connection up: nothing sensible can come of it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.dialects.gearman_draft import wire
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     from hiringhall.peers.stream import Listener
 
 DEFAULT_PORT: Final = 4730
-_CLOSE_S: Final = 2.0
-"""How long a server may take to read what was said last."""
 
 
 def parse_address(address: str) -> tuple[str, int]:
@@ -39,19 +36,10 @@ def parse_servers(servers: str | Sequence[str]) -> tuple[str, ...]:
 
 
 class Connection(Stream[ConnectionLost]):
-    """A stream that does not wait for ever for its last words to be read."""
+    """A stream of the packets that servers send."""
 
     @classmethod
     async def open(cls, server: str, listener: Listener[ConnectionLost], timeout_s: float) -> Connection:
         """Connect, or raise ConnectionLost."""
         connection = cls(server, wire.Reader(), listener, ConnectionLost)
         return await connection.connect(*parse_address(server), timeout_s)
-
-    async def close(self) -> None:
-        """Send what was said, then close."""
-        try:
-            async with asyncio.timeout(_CLOSE_S):
-                await super().close()
-        except TimeoutError:
-            self.abort("it did not take the last words")
-            await self._gone.wait()
