@@ -126,6 +126,8 @@ class Notary:
     def _hires(self, who: VillagerHolder, sight: Sight) -> None:
         laws = self._laws
         job = laws.scheduler.jobs.get(sight.id)
+        if job is None and sight.id in laws.cancels_now:
+            return  # it was chosen as the turn began, and cancelled in it: it hears DISMISS next
         submit = laws.submits.get(job.payload) if job is not None else None
         if submit is None:
             raise Violation("identity", f"c{who.number} is hired for {sight.id}, which nobody submitted")

@@ -80,9 +80,14 @@ def met_since(laws: Laws, ref: ParentRef, order: int) -> bool:
 
 
 def _abandoned(laws: Laws, sight: Sight, submit: Submit) -> bool:
-    """Everybody who asked for it was known to be gone before this turn, and it was to go with them."""
+    """Everybody who asked for it was known to be gone before it was chosen, and it was to go with them.
+
+    An answer that waited for the disk tells of a choice that was made before.
+    """
     asked = [submit, *laws.named.get((submit.queue, submit.key), ())]
     if any(other.durable or other.detached for other in asked):
         return False
     taps = [other.tap for other in asked] + sight.watchers
-    return all(not tap.open and tap.parted_us < laws.now_us for tap in taps)
+    job = laws.scheduler.jobs.get(sight.id)
+    chosen_us = job.lease.started_us if job is not None and job.lease is not None else laws.now_us
+    return all(not tap.open and tap.parted_us < chosen_us for tap in taps)
