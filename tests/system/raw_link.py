@@ -88,8 +88,11 @@ class RawLink:
         return packets
 
     def half_close(self) -> None:
-        """Say that nothing more will come."""
-        self._writer.write_eof()
+        """Say that nothing more will come; raises Closed when the server has hung up already."""
+        try:
+            self._writer.write_eof()
+        except OSError as error:
+            raise Closed(str(error)) from error
 
     def abort(self) -> None:
         """Gone without a word, as in a crash."""
