@@ -234,16 +234,17 @@ def check_lanes(core: Scheduler) -> None:
 def check_auctions(core: Scheduler) -> None:
     """An auction is for a job that somebody can still be given; what was promised is promised still."""
     for queue in core.queues.values():
-        for job_id, auction in queue.resting.items():
-            assert core.auctions.get(job_id) is auction, "what rests is in an auction"
-            assert not auction.open, f"{name_of(auction.job)} rests, and is announced"
+        for resting in queue.resting.values():
+            for job_id, auction in resting.items():
+                assert core.auctions.get(job_id) is auction, "what rests is in an auction"
+                assert not auction.open, f"{name_of(auction.job)} rests, and is announced"
     for auction in core.auctions.values():
         job = auction.job
         assert core.jobs.get(job.id) is job, f"{name_of(job)} has ended and is in an auction"
         assert job.state in (DELAYED, QUEUED), f"{name_of(job)} is in an auction and cannot be given away"
     for worker in core.workers:
-        booked = worker.booked
-        assert booked is None or booked.job.lease is booked, "what was booked is promised still"
+        promise = worker.promise
+        assert promise is None or promise.job.lease is promise, "what was promised is promised still"
 
 
 def check_waits(core: Scheduler) -> None:

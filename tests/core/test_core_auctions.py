@@ -262,6 +262,7 @@ def test_two_who_come_at_once_have_two_jobs_announced(hall: Hall) -> None:
     hall.after(WINDOW_US)
     market.attended_by(2)
     market.attended_by(3)
+    hall.after(MS)
     hall.after(1)
     market.hears("announced a", "announced b")
 

@@ -7,7 +7,6 @@ from hiring_stories import BUFFER_US, PAUSE_US, PERFORM_US, WINDOW_US, bids, cri
 
 from hiringhall.core.auctions import ARRIVED, CALLED
 from hiringhall.core.errors import WRONG_STATE
-from hiringhall.core.hiring import next_place
 from hiringhall.core.jobs import DELAYED, LEASED, QUEUED, Terms
 from hiringhall.core.policies import least_waiting
 
@@ -74,10 +73,8 @@ def test_nobody_wants_it_until_it_is_due(hall: Hall) -> None:
     market.hears("announced a")
     hall.after(AHEAD_US - 1)
     assert job.state == QUEUED
-    bob = hall.person("bob")
-    bids(bob, job)  # late, but in time
-    hall.after(1)
-    bob.hears("hired a")
+    market.hears("announced a")
+    hire(hall, hall.person("bob"), job)
 
 
 def test_due_during_its_auction(hall: Hall) -> None:
@@ -279,7 +276,7 @@ def test_a_worker_hired_ahead_has_no_other_place(hall: Hall) -> None:
     hall.turn()
     with refused(WRONG_STATE):
         bids(bob, now)
-    assert next_place(bob.me) is engagement
+    assert bob.me.promise is engagement
     hall.after(WINDOW_US)
     hall.after(PAUSE_US)
     market.hears("announced ahead", "announced now", "announced now")

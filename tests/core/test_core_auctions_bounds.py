@@ -42,11 +42,14 @@ def test_jobs_that_nobody_can_do_leave_room_for_others(hall: Hall) -> None:
 
 def test_the_urgent_first(hall: Hall) -> None:
     market = crier(hall, auctions_max=2)
-    hall.submit("low", terms=Terms(detached=True, priority=LOW))
-    hall.submit("normal")
-    hall.submit("high", terms=Terms(detached=True, priority=HIGH))
+    for number in range(3):
+        hall.submit(f"low {number}", terms=Terms(detached=True, priority=LOW))
     hall.turn()
-    market.hears("announced high", "announced normal")
+    market.hears("announced low 0", "announced low 1")
+    for number in range(3):
+        hall.submit(f"high {number}", terms=Terms(detached=True, priority=HIGH))
+    hall.turn()
+    market.hears("announced high 0", "announced high 1")
 
 
 def test_many_hired_jobs_do_not_slow_the_rest_down(hall: Hall) -> None:

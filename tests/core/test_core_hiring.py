@@ -26,7 +26,6 @@ from hiring_stories import (
 
 from hiringhall.core.auctions import ARRIVED, CALLED, HIRED, PERFORMING, Engagement
 from hiringhall.core.errors import STALE_LEASE, WRONG_STATE
-from hiringhall.core.hiring import next_place
 from hiringhall.core.jobs import DONE, FAILED, LEASED, LOST, QUEUED, Job, Terms
 
 if TYPE_CHECKING:
@@ -144,7 +143,7 @@ def test_every_stage_ends_by_itself(hall: Hall, stage: int) -> None:
     while job.lease is engagement:
         hall.after(hall.core.next_deadline() - hall.core.now_us)
         assert hall.core.now_us <= until_us
-    assert next_place(bob.me) is None
+    assert bob.me.promise is None
     assert bob.heard[-1] == "revoked a"
     bob.heard.clear()
     assert job.state == (DONE if stage == PERFORMING else QUEUED)
@@ -247,7 +246,7 @@ def test_cancelled(hall: Hall, stage: int) -> None:
     ann.hears("cancelled a no more")
     bob.hears("revoked a")
     assert job.worker_name == (bob.me.name if stage == PERFORMING else b"")
-    assert next_place(bob.me) is None
+    assert bob.me.promise is None
     hall.after(HOUR_US)
 
 
@@ -307,11 +306,11 @@ def test_hired_while_performing(hall: Hall) -> None:
     market.hears("announced b", "announced c")
     bids(bob, third, 10 * SECOND_US)
     following = hire(hall, bob, second, 10 * SECOND_US)
-    assert bob.me.leases == {first.id: engagement, second.id: following}
-    assert next_place(bob.me) is following
+    assert bob.me.leases == {first.id: engagement}
+    assert bob.me.promise is following
     assert third.state == QUEUED
     hall.core.quit(engagement)
-    assert next_place(bob.me) is following, "who stops working keeps what it is to do next"
+    assert bob.me.promise is following, "who stops working keeps what it is to do next"
     assert second.state == LEASED
 
 

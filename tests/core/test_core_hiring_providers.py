@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hall_recorder import FOREGROUND, HOUR_US, SECOND_US, Hall, Person, refused
+from hall_recorder import BACKGROUND, FOREGROUND, HOUR_US, SECOND_US, Hall, Person, refused
 from hiring_stories import ANSWER_US, BUFFER_US, STAGE_NAMES, STAGES, some_rules
 
 from hiringhall.core.auctions import ARRIVED, CALLED, HIRED, PERFORMING
 from hiringhall.core.errors import CLOSING, HALL_FULL, STALE_LEASE, TOO_LARGE, WRONG_STATE
-from hiringhall.core.hiring import next_place
 from hiringhall.core.jobs import CANCELLED, DONE, HELD, LEASED, QUEUED, JobSpec, Terms
 from hiringhall.core.limits import Limits
 
@@ -79,7 +78,7 @@ def test_dismissed_or_gone_at_every_stage(hall: Hall, stage: int) -> None:
     hall.core.cancel(engagement.job, b"its provider is gone")
     smith.hears("cancelled forge its provider is gone")
     bob.hears("revoked forge")
-    assert next_place(bob.me) is None
+    assert bob.me.promise is None
     hall.turn()
     engage(hall, bob, smith)
 
@@ -140,7 +139,7 @@ def test_a_provider_that_cannot_be_seen_is_silent(hall: Hall, stage: int) -> Non
     hall.after(1)
     smith.hears("cancelled forge its provider is silent")
     bob.hears("revoked forge")
-    assert next_place(bob.me) is None
+    assert bob.me.promise is None
 
 
 @pytest.mark.parametrize("stage", [ARRIVED, PERFORMING], ids=["arrived", "performing"])
@@ -162,7 +161,7 @@ def test_a_worker_has_one_next_place(hall: Hall) -> None:
         engage(hall, bob, miller, key="mill-1")
     bring_to(hall, first, PERFORMING)
     second = engage(hall, bob, miller, key="mill-1")
-    assert next_place(bob.me) is second
+    assert bob.me.promise is second
 
 
 def test_a_worker_that_left(hall: Hall) -> None:
@@ -173,12 +172,33 @@ def test_a_worker_that_left(hall: Hall) -> None:
         hall.core.engage(JobSpec(b"q", b"forge"), worker, 0, smith, RULES)
 
 
-def test_an_id_that_is_in_use(hall: Hall) -> None:
-    smith, bob, carl = hall.person("smith"), bidder(hall), bidder(hall, "carl")
-    engage(hall, bob, smith)
-    with refused(WRONG_STATE):
-        engage(hall, carl, smith)
-    assert not carl.me.leases
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_client_that_uses_its_id_as_a_key_has_a_job_of_its_own(hall: Hall, stage: int) -> None:
+    smith, bob = hall.person("smith"), bidder(hall)
+    engagement = engage(hall, bob, smith)
+    job = hall.submit("precious", key="forge-1", terms=BACKGROUND)
+    assert job is not engagement.job
+    if stage > HIRED:
+        hall.core.arrive(engagement)
+    if stage > ARRIVED:
+        hall.core.call(engagement, SECOND_US)
+    if stage > CALLED:
+        hall.core.perform(engagement)
+    smith.leaves()
+    hall.turn()
+    bob.heard.clear()
+    assert (job.state, job.payload, hall.core.find_key(b"q", b"forge-1")) == (QUEUED, b"precious", job)
+
+
+def test_a_job_of_a_client_with_the_same_key_is_in_nobodys_way(hall: Hall) -> None:
+    job = hall.submit("precious", key="forge-1", terms=BACKGROUND)
+    smith, bob = hall.person("smith"), bidder(hall)
+    engagement = engage(hall, bob, smith)
+    assert engagement.job is not job
+    hall.core.cancel(engagement.job)
+    smith.hears("cancelled forge")
+    bob.hears("revoked forge")
+    assert hall.core.find_key(b"q", b"forge-1") is job
 
 
 def test_bounds(hall: Hall) -> None:
@@ -194,20 +214,15 @@ def test_bounds(hall: Hall) -> None:
         engage(hall, bidder(hall), hall.person("smith"))
 
 
-# --- others wait for it
-
-
-def test_a_child_that_waits_for_its_name(hall: Hall) -> None:
+def test_a_child_that_waits_for_such_a_name_waits_for_a_client(hall: Hall) -> None:
     child = hall.submit("child", parents=((b"q", b"forge-1"),))
     smith, bob = hall.person("smith"), bidder(hall)
     engagement = engage(hall, bob, smith)
-    hall.turn()
-    assert child.state == HELD
     bring_to(hall, engagement, PERFORMING)
     hall.core.finish(engagement, b"")
     hall.turn()
     smith.hears("done forge")
-    assert child.state == QUEUED
+    assert child.state == HELD
 
 
 # --- workers of other dialects
@@ -218,6 +233,7 @@ def test_a_sleeper_is_woken_for_what_it_was_promised(hall: Hall) -> None:
     carl.sleeps()
     hall.turn()
     engagement = engage(hall, carl, smith)
+    hall.turn()
     carl.hears("woken")
     assert carl.takes("forge") is engagement
     smith.hears("joined forge")
@@ -231,6 +247,7 @@ def test_one_with_a_free_slot_is_given_it_at_once(hall: Hall) -> None:
     smith, carl = hall.person("smith"), hall.worker("carl")
     carl.offers(2)
     engagement = engage(hall, carl, smith)
+    hall.turn()
     carl.hears("assigned forge")
     smith.hears("joined forge")
     hall.turn()

@@ -18,7 +18,6 @@ from hiring_stories import (
 )
 
 from hiringhall.core.auctions import ARRIVED, PERFORMING
-from hiringhall.core.hiring import next_place
 from hiringhall.core.jobs import CUT_SHORT, DONE, LEASED, QUEUED, Job, Terms
 
 EACH_STAGE = pytest.mark.parametrize("stage", STAGES, ids=STAGE_NAMES)
@@ -112,7 +111,7 @@ def test_the_store_fails_while_somebody_is_engaged(hall: Hall, stage: int) -> No
     bring_to(hall, engagement, stage)
     assert hall.commit_fails() == ["a"]
     bob.hears("revoked a")
-    assert next_place(bob.me) is None
+    assert bob.me.promise is None
     assert not hall.core.jobs
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hiringhall.core.auctions import Engagement, Rules
-from hiringhall.core.hiring import next_place
 from hiringhall.core.policies import POLICIES
 from hiringhall.dialects.hire.bus import BusSession
 from hiringhall.dialects.hire.door import HireDoor, HireOptions
@@ -76,14 +75,16 @@ class HireDoors:
         return session, LineTap(number, session, laws, self._notary, direct=self.lines.direct)
 
     def check(self, hall: Hall) -> None:
-        """Nobody works for a provider who is gone; nobody has two next places."""
+        """Nobody works for a provider who is gone; nobody begins unasked."""
         speakers = self.village.speakers
         for worker in hall.scheduler.workers:
-            promised = 0
-            for lease in worker.leases.values():
+            if worker.promise is not None and (worker.asleep or worker.credit):
+                raise Violation(
+                    "promise", f"worker {worker.number} waits, and is not given what it was promised"
+                )
+            for lease in (worker.promise, *worker.leases.values()):
                 if not isinstance(lease, Engagement):
                     continue
-                promised += lease.promised
                 sight = hall.laws.sights.get(lease.job.id)
                 known = sight.holding if sight is not None else None
                 unasked = isinstance(known, Promise) and not known.begun and not known.doubtful
@@ -94,8 +95,6 @@ class HireDoors:
                     hall.laws.foreign[lease.job.id] = None
                 if isinstance(master, Villager) and speakers.get(master.uuid) is not master:
                     raise Violation("orphan", f"job {lease.job.id} is done for somebody who is gone")
-            if promised > 1:
-                raise Violation("next place", f"worker {worker.number} is to do {promised} jobs next")
 
 
 class Villagers:
@@ -136,7 +135,10 @@ class Villagers:
         """All is done: nobody is reserved for anything, and nothing is announced."""
         scheduler = self.run.hall.scheduler
         for worker in scheduler.workers:
-            if next_place(worker) is not None:
+            if worker.promise is not None:
                 raise Violation("reserved", f"worker {worker.number} is still to do something")
         for auction in scheduler.auctions.values():
             raise Violation("auction", f"job {auction.job.id} has ended and is announced")
+        for queue in scheduler.queues.values():
+            if queue.auctions or queue.resting:
+                raise Violation("auction", f"{queue.name!r} takes some for announced, and none are left")

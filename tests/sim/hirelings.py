@@ -176,6 +176,8 @@ class Founder:
         if not self.job:
             self._last += 1
             self.job = b"%s-%d" % (self._name, self._last)
+            if self.world.chance(0.3):  # as clients call theirs
+                self.job = self.world.random.choice(self.town.keys)
             self.type = self.world.random.choice(self.town.queues)
         self.worker = b""
         self._say(wire.ANNOUNCE, type_=self.type)

@@ -44,7 +44,7 @@ def _one_place(scheduler: Scheduler) -> None:
         for lane in queue.lanes:
             places += len(lane.waiting())
     for worker in scheduler.workers:
-        places += len(worker.leases)
+        places += len(worker.leases) + (worker.promise is not None)
     for job in scheduler.jobs.values():
         places += job.state in (HELD, DELAYED)
     if places != len(scheduler.jobs):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hiringhall.core.jobs import Job, Lease
+from hiringhall.core.jobs import Job, Lease, Shape
 from hiringhall.core.timers import Timed
 from hiringhall.core.workers import Worker  # noqa: TC001 (compiled, a NamedTuple looks its types up)
 
@@ -23,6 +23,14 @@ ARRIVED: Final = 1
 CALLED: Final = 2
 """It was told to perform, and has not yet said that it does."""
 PERFORMING: Final = 3
+
+
+Group = tuple[int, Shape]
+"""The auctions of a queue that stand for each other: their jobs have one priority and one shape."""
+AHEAD: Final = -1
+"""Takes the place of the priority for jobs that are announced before they are due."""
+BIDS_MAX: Final = 1000
+"""Bids for one job."""
 
 
 class Offer(NamedTuple):
@@ -95,15 +103,18 @@ class Rules:
         self.promise_max_us = promise_max_us
         """A worker that comes later than this is not waited for."""
         self.auctions_max = auctions_max
-        """Jobs of one queue, and of one shape, that are announced or rest at once."""
+        """Jobs of one group that are announced, or rest, at once."""
 
 
-class Market:
-    """A place where jobs are announced: a door whose peers bid."""
+class Market(Timed):
+    """A place where jobs are announced: a door whose peers bid. Its timer is set while newcomers have to wait
+    until they are called out to.
+    """
 
-    __slots__ = ("audience", "peer", "queues", "rules")
+    __slots__ = ("audience", "called_us", "newcomers", "peer", "queues", "rules")
 
     def __init__(self, peer: Peer, rules: Rules, queues: frozenset[bytes] | None) -> None:
+        super().__init__()
         self.peer = peer
         """Hears `announced`, and tells it on."""
         self.rules = rules
@@ -111,6 +122,10 @@ class Market:
         """Whose jobs are announced here; None: all."""
         self.audience = 0
         """Who would hear an announcement; with nobody there is none."""
+        self.newcomers = 0
+        """Who has come since `called_us`."""
+        self.called_us = 0
+        """When those who had come last had jobs announced to them that nobody had wanted."""
 
     def covers(self, name: bytes) -> bool:
         return self.queues is None or name in self.queues
@@ -121,7 +136,7 @@ class Auction(Timed):
     for the first time.
     """
 
-    __slots__ = ("bids", "counted", "heard", "job", "open", "pause_us", "rules")
+    __slots__ = ("bids", "group", "heard", "job", "open", "pause_us", "rules")
 
     def __init__(self, job: Job, rules: Rules) -> None:
         super().__init__()
@@ -133,8 +148,8 @@ class Auction(Timed):
         """Announced, and its window is not over; otherwise it waits to be announced."""
         self.heard = False
         """It was announced at least once."""
-        self.counted = False
-        """It is one of those of which a queue has a limited number; one that is not due yet is not."""
+        self.group: Group | None = None
+        """With which of its queue it is counted, from its announcement on."""
         self.pause_us = rules.pause_us
 
 
@@ -145,7 +160,6 @@ class Engagement(Lease):
 
     __slots__ = (
         "begin_us",
-        "booked",
         "master",
         "patience_us",
         "perform_us",
@@ -164,12 +178,15 @@ class Engagement(Lease):
         """When the job is due: it is not begun earlier."""
         self.perform_us = 0
         """How long it takes, as the worker was told."""
-        self.booked = False
-        """Its worker does not bid, and has not heard of it yet: it is given it when it asks for work."""
         self.master: Peer | None = None
         """The provider whose job it is, and who says when; None: the hall."""
         self.patience_us = 0
         """How long a provider whose going cannot be seen may be silent; 0: it can be seen."""
+
+    @property
+    def booked(self) -> bool:
+        """Its worker does not bid, and has not heard of it: it is given it when it asks for work."""
+        return self.stage == HIRED and not self.worker.bids
 
     @property
     def promised(self) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.core.auctions import ARRIVED, PERFORMING, Engagement
+from hiringhall.core.auctions import AHEAD, ARRIVED, PERFORMING, Engagement
 from hiringhall.core.errors import invariant
 from hiringhall.core.jobs import DELAYED, DONE, HELD, LEASED, PLAIN, QUEUED, TRIES_KEPT
 
 if TYPE_CHECKING:
+    from hiringhall.core.auctions import Group
     from hiringhall.core.jobs import Job, Lease, Shape
     from hiringhall.core.queues import Queue
     from hiringhall.core.scheduler import Scheduler
@@ -39,7 +40,13 @@ def audit(hall: Scheduler) -> None:
             hall.jobs.get(job_id) is job and job.state in (DELAYED, QUEUED), "who bids, bids for a live job"
         )
         invariant(0 < auction.armed_us <= auction.due_us, "an auction has an end")
-        invariant(not auction.open or job_id not in job.queue.resting, "what rests is not announced")
+        group = auction.group
+        resting = job.queue.resting.get(group, {}) if group is not None else {}
+        invariant(not auction.open or job_id not in resting, "what rests is not announced")
+        rank = AHEAD if job.state == DELAYED else job.terms.priority
+        invariant(group in (None, (rank, job.terms.shape or PLAIN)), "an auction is counted with its like")
+        invariant(group is not None or job.state == DELAYED, "so is each of a ready job")
+    _audit_groups(hall)
     for (name, who), worker in hall.residents.items():
         invariant(worker in hall.workers and worker.name == who, "a resident is here under its name")
         invariant(worker.resident is hall.queues.get(name), "a resident's queue exists")
@@ -52,15 +59,29 @@ def audit(hall: Scheduler) -> None:
             )
 
 
+def _audit_groups(hall: Scheduler) -> None:
+    counts: dict[tuple[bytes, Group], int] = {}
+    for auction in hall.auctions.values():
+        if auction.group is not None:
+            key = (auction.job.queue.name, auction.group)
+            counts[key] = counts.get(key, 0) + 1
+    known = {(q.name, group): count for q in hall.queues.values() for group, count in q.auctions.items()}
+    invariant(counts == known, "a queue knows how many of its jobs are announced")
+
+
 def _audit_job(hall: Scheduler, job: Job) -> None:
     invariant(job.state < DONE, "a live job has not ended")
-    invariant(not job.key or hall.keys.find(job.queue, job.key) is job, "a live job holds its key")
+    lease = job.lease
+    if isinstance(lease, Engagement) and lease.master is not None:
+        invariant(not job.terms.durable, "a provider's job is nobody else's")
+    else:
+        invariant(not job.key or hall.keys.find(job.queue, job.key) is job, "a live job holds its key")
     invariant((job.lease is not None) == (job.state == LEASED), "a job has a lease exactly while it is LEASED")
-    if job.lease is not None:
-        lease = job.lease
+    if lease is not None:
         invariant(lease.job is job, "a lease is for the job that has it")
         invariant(lease.worker in hall.workers, "a lease is with a worker who is here")
-        invariant(lease.worker.leases.get(job.id) is lease, "a worker knows its leases")
+        held = lease.worker.promise if _is_promised(lease) else lease.worker.leases.get(job.id)
+        invariant(held is lease, "a worker knows its leases, and what it was promised")
     invariant((job.parents is not None) == (job.state == HELD), "a job waits for parents exactly while HELD")
     for ref, parent in (job.parents or {}).items():
         if parent is None:
@@ -102,8 +123,10 @@ def _audit_queue(hall: Scheduler, queue: Queue) -> None:
                 )
                 invariant(own, "a job stands in its own lane")
     invariant(ready == queue.ready, "a queue's lanes hold its ready jobs")
-    for job_id, auction in queue.resting.items():
-        invariant(hall.auctions.get(job_id) is auction, "what rests is in an auction")
+    for group, resting in queue.resting.items():
+        for job_id, auction in resting.items():
+            invariant(hall.auctions.get(job_id) is auction, "what rests is in an auction")
+            invariant(auction.group == group and auction.job.state == QUEUED, "and is one of its group")
     for worker in queue.workers:
         invariant(worker in hall.workers and queue in worker.abilities, "a queue's workers can do it")
     waking = sum(worker.waking is queue for worker in queue.workers)
@@ -137,10 +160,17 @@ def _audit_worker(hall: Scheduler, worker: Worker) -> None:
     if worker.waking is not None:
         invariant(worker.waking in worker.abilities, "a worker is woken for what it can do")
         invariant(0 < worker.armed_us <= worker.wake_until_us, "a wake-up is guarded by a timer")
+    if worker.bids or worker.promise is not None:
+        invariant(not worker.asleep and not worker.credit, "who is hired waits for nothing else")
+    if worker.promise is not None:
+        invariant(worker.promise.job.lease is worker.promise, "what was promised is promised still")
+        invariant(worker.promise.promised, "what has begun is promised no more")
+        _audit_engagement(worker.promise)
     for job_id, lease in worker.leases.items():
         invariant(lease.job.id == job_id and lease.job.lease is lease, "a worker's lease is live")
         invariant(hall.jobs.get(job_id) is lease.job, "a leased job is live")
         if isinstance(lease, Engagement):
+            invariant(not lease.promised, "what is only promised is not worked on")
             _audit_engagement(lease)
         elif lease.run_until_us or lease.job.terms.lease_us:
             invariant(
@@ -157,5 +187,3 @@ def _audit_engagement(engagement: Engagement) -> None:
     patient = seen and engagement.stage in (ARRIVED, PERFORMING)
     armed = engagement.due_us > 0 and 0 < engagement.armed_us <= engagement.due_us
     invariant(armed or patient, "a promise has a deadline, unless a provider sees to it")
-    promised = [lease for lease in engagement.worker.leases.values() if _is_promised(lease)]
-    invariant(len(promised) <= 1, "a worker has one next place")

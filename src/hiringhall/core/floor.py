@@ -19,7 +19,6 @@ from hiringhall.core.jobs import (
     HOLD,
     LEASED,
     MOVES,
-    PLAIN,
     QUEUED,
     STATE_NAMES,
     SUCCESS,
@@ -137,6 +136,8 @@ class Floor:
         """What is known of workers by their names; None: nothing is."""
         self._needy: dict[tuple[Shape, tuple[object, ...]], Terms] = {}
         self._unsettled: list[Queue] = []
+        self._expectant: list[Worker] = []
+        """Workers that wait, or may do so, and to whom something was promised."""
         self._doomed: list[Job] = []
         """Jobs that end because a parent failed; a list, so that a long chain is no deep recursion."""
 
@@ -260,12 +261,8 @@ class Floor:
             return
         self.timers.disarm(auction)
         queue = job.queue
-        queue.resting.pop(job.id, None)
-        if auction.counted:
-            shape = job.terms.shape or PLAIN
-            queue.auctions[shape] -= 1
-            if not queue.auctions[shape]:
-                del queue.auctions[shape]
+        if auction.group is not None:
+            queue.uncount(auction)
             if queue.ready:
                 self._unsettle(queue)
 
@@ -316,7 +313,10 @@ class Floor:
         job = lease.job
         job.lease = None
         worker = lease.worker
-        del worker.leases[job.id]
+        if worker.promise is lease:
+            worker.promise = None
+        else:
+            del worker.leases[job.id]
         if worker.quiet_at_work and not worker.leases:
             worker.heard_us = self.now_us
         job.queue.leased -= 1

@@ -49,14 +49,14 @@ class Keys:
             entry[job.queue] = job
 
     def remove(self, job: Job) -> None:
-        """The job has ended: its key is free again."""
-        entry = self._jobs[job.key]
-        if isinstance(entry, Job):
+        """The job has ended: its key is free again, if it was this job's."""
+        entry = self._jobs.get(job.key)
+        if entry is job:
             del self._jobs[job.key]
-            return
-        del entry[job.queue]
-        if len(entry) == 1:
-            self._jobs[job.key] = next(iter(entry.values()))
+        elif isinstance(entry, dict) and entry.get(job.queue) is job:
+            del entry[job.queue]
+            if len(entry) == 1:
+                self._jobs[job.key] = next(iter(entry.values()))
 
     def all(self) -> list[Job]:
         """Every job that has a key."""

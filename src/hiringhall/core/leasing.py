@@ -185,6 +185,7 @@ class Leasing(Needs):
         self.counters.retried += 1
         self._remember_try(job, code, self.now_us)
         self._unlease(lease)
+        job.numerator = job.denominator = 0
         pause_us = min(terms.backoff_us << min(job.failures - 1, 40), terms.backoff_max_us)
         self._move(job, DELAYED)
         self._delay(job, self.now_us + max(pause_us, 1))
@@ -399,6 +400,7 @@ class Leasing(Needs):
             return
         self._remember_try(job, code, self.now_us)
         self._unlease(lease)
+        job.numerator = job.denominator = 0
         self._move(job, QUEUED)
         self._enqueue(job, front=True)
         self._note(job)
@@ -428,6 +430,8 @@ class Leasing(Needs):
         if worker.silence_us and worker.heard_us + worker.silence_us <= now_us and not at_work:
             for lease in list(worker.leases.values()):
                 self._revoke(lease)
+            if worker.promise is not None:
+                self._revoke(worker.promise)
             self._drop_worker(worker)
             worker.peer.lost()
             return
@@ -440,6 +444,8 @@ class Leasing(Needs):
         worker.asleep = False
         worker.credit = 0
         # The last one first: each goes to the front of its queue, and the oldest shall stand before the others.
+        if worker.promise is not None:
+            self._lose(worker.promise)
         for lease in reversed(list(worker.leases.values())):
             self._lose(lease)
         self.timers.disarm(worker)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from hiringhall.core.jobs import PLAIN, PRIORITIES, QUEUED
 
 if TYPE_CHECKING:
-    from hiringhall.core.auctions import Auction, Market
+    from hiringhall.core.auctions import Auction, Group, Market
     from hiringhall.core.jobs import Job, Shape
     from hiringhall.core.workers import Worker
 
@@ -106,6 +106,7 @@ class Queue:
 
     __slots__ = (
         "auctions",
+        "invited",
         "lanes",
         "leased",
         "live",
@@ -161,10 +162,13 @@ class Queue:
         """How long its jobs take, as far as it was seen; 0: never."""
         self.markets: list[Market] | None = None
         """Where its jobs are announced to those who bid; None: nowhere."""
-        self.auctions: dict[Shape, int] = {}
-        """How many of its ready jobs were announced, by shape."""
-        self.resting: dict[int, Auction] = {}
-        """Those that nobody wanted, or that are not due for long, by job: the next to be announced first."""
+        self.auctions: dict[Group, int] = {}
+        """How many of its jobs were announced, and can still be bid for, by group."""
+        self.resting: dict[Group, dict[int, Auction]] = {}
+        """The ready ones of them that nobody wanted, by group and job: the next to be announced first."""
+        self.invited: dict[Group, None] = {}
+        """Groups that somebody who has become free may want, while all of them are announced already: the first
+        that nobody wants is announced once more, at once."""
 
     def best(self, worker: Worker, now_us: int) -> Job | None:
         """The ready job that goes first for this worker: priority, then age."""
@@ -266,6 +270,33 @@ class Queue:
         lane = self.lanes[terms.priority] if shape is None else self._shaped_lane(shape, terms.priority)
         lane.drop()
         self.ready -= 1
+
+    def count(self, auction: Auction, group: Group) -> None:
+        """An auction belongs to this group from now on."""
+        auction.group = group
+        self.auctions[group] = self.auctions.get(group, 0) + 1
+
+    def uncount(self, auction: Auction) -> None:
+        """It belongs to its group no more."""
+        group = auction.group
+        assert group is not None
+        self.unrest(auction)
+        auction.group = None
+        self.auctions[group] -= 1
+        if not self.auctions[group]:
+            del self.auctions[group]
+
+    def rest(self, auction: Auction) -> None:
+        """Nobody wanted it."""
+        assert auction.group is not None
+        self.resting.setdefault(auction.group, {})[auction.job.id] = auction
+
+    def unrest(self, auction: Auction) -> None:
+        """It rests no more, if it did."""
+        assert auction.group is not None
+        resting = self.resting.get(auction.group)
+        if resting is not None and resting.pop(auction.job.id, None) is not None and not resting:
+            del self.resting[auction.group]
 
     @property
     def idle(self) -> bool:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hiringhall.core.jobs import DELAYED, HELD, PLAIN, QUEUED, STATE_NAMES
+from hiringhall.core.limits import SECOND_US
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
     from hiringhall.core.scheduler import Scheduler
 
-_SECOND_US = 1_000_000
-
 
 def why(hall: Scheduler, job: Job) -> str:
     """What stands between a job and its worker."""
     if job.state == HELD:
-        return f"it waits for {len(job.parents or {})} other jobs"
+        parents = len(job.parents or {})
+        return f"it waits for {parents} other job{'s' if parents != 1 else ''}"
     if job.state == DELAYED:
-        return f"it is due in {-(-(job.due_us - hall.now_us) // _SECOND_US)} s"
+        return f"it is due in {-(-(job.due_us - hall.now_us) // SECOND_US)} s"
     if job.state != QUEUED:
         return f"it is {STATE_NAMES[job.state]}"
     queue = job.queue
@@ -33,5 +33,5 @@ def why(hall: Scheduler, job: Job) -> str:
     if not skilled:
         return f"it needs skill {skill}, which none of {len(queue.workers)} workers has"
     if not any(worker.fits(queue.name, (skill, takes_us), hall.now_us) for worker in skilled):
-        return f"it takes {takes_us // _SECOND_US} s, and none of {len(skilled)} workers has that long left"
+        return f"it takes {takes_us // SECOND_US} s, and none of {len(skilled)} workers has that long left"
     return "its turn has not come: the workers are at work"

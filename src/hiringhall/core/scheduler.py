@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hiringhall.core import audit as auditor
-from hiringhall.core.auctions import Auction, Engagement
+from hiringhall.core.auctions import Auction, Engagement, Market
 from hiringhall.core.floor import EPOCH_SHIFT
 from hiringhall.core.jobs import (
     CANCELLED,
@@ -66,6 +66,8 @@ class Scheduler(Submitting):
                 self._lease_due(thing)
             elif isinstance(thing, Auction):
                 self._auction_due(thing)
+            elif isinstance(thing, Market):
+                self._call_out(thing)
             else:
                 assert isinstance(thing, Worker)
                 self._worker_due(thing)
@@ -80,6 +82,8 @@ class Scheduler(Submitting):
             child = self._doomed.pop()
             if child.state == HELD and _has_failed_parent(child):
                 self._end(child, FAILED, PARENT_FAILED, b"a parent did not succeed")
+        if self._expectant and not self.closing:
+            self._keep_promises()
         if self.closing or not self._unsettled:
             return
         for queue in self._unsettled:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from hiringhall.core.bidding import Bidding
 from hiringhall.core.errors import (
     BAD_REQUEST,
     CLOSING,
@@ -18,7 +19,6 @@ from hiringhall.core.errors import (
     Refusal,
 )
 from hiringhall.core.graph import name_of
-from hiringhall.core.hiring import Hiring
 from hiringhall.core.jobs import (
     DELAYED,
     DONE,
@@ -50,7 +50,7 @@ REPORTED: Final = "reported"
 """The mark, among a job's extras, of a task of which the hall is only told."""
 
 
-class Submitting(Hiring):
+class Submitting(Bidding):
     """The submitting verbs."""
 
     def submit(self, spec: JobSpec, watcher: Peer | None) -> Job:

@@ -22,13 +22,13 @@ class Worker(Timed):
         "asleep",
         "bids",
         "bookable",
-        "booked",
         "credit",
         "heard_us",
         "leases",
         "name",
         "number",
         "peer",
+        "promise",
         "quiet_at_work",
         "resident",
         "rotate",
@@ -50,6 +50,9 @@ class Worker(Timed):
         """The queues it can do, in the order in which it said so, with its run limit in us (0: none)."""
         self.leases: dict[int, Lease] = {}
         """What it works on, by job id."""
+        self.promise: Engagement | None = None
+        """What it is to do next, and has not begun. If it does not bid, nobody has told it: it is given this
+        before all else."""
         self.asleep = False
         """Waits for `woken`; it is in `sleepers` of each of its queues exactly while this is set."""
         self.waking: Queue | None = None
@@ -70,9 +73,7 @@ class Worker(Timed):
         self.bids = False
         """It is told of jobs by announcement, and hired: it is neither woken nor pushed to."""
         self.bookable = True
-        """It asks for work when it has none, so that it can be promised something."""
-        self.booked: Engagement | None = None
-        """What a provider promised to a worker that does not bid: it is given this before all else."""
+        """It does one job at a time and asks for the next, so that it can be promised something."""
         self.skills: dict[bytes, int] | None = None
         """How good it is at some queues, by name; None: it has not said, and gets what needs no skill."""
         self.until_us = 0

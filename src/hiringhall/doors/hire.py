@@ -210,7 +210,7 @@ class OwnPolicy:
         except Exception:  # noqa: BLE001 (code of somebody else's: anything may go wrong in it)
             _log.exception("the policy %s failed; the soonest is hired", self._name)
             return soonest(offers, ask)
-        if chosen is None or chosen in offers:
+        if chosen is None or any(chosen is offer for offer in offers):
             return chosen
         _log.error(
             "the policy %s chose %r, which is none of the offers; the soonest is hired", self._name, chosen

@@ -116,6 +116,7 @@ def test_a_bus_to_which_nobody_listens_is_no_audience(room: Room) -> None:
     room.submits(b"bake", DETACHED)
     assert bus.hears() == []
     bus.session.attended(1)
+    room.wait(0.01)
     assert bus.hears() == [line("hall", "ANNOUNCE", "job1", "bake")]
 
 

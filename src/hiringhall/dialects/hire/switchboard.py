@@ -10,26 +10,24 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.auctions import ARRIVED, CALLED, HIRED, PERFORMING, Engagement
+from hiringhall.core.auctions import ARRIVED, BIDS_MAX, CALLED, HIRED, PERFORMING, Engagement
 from hiringhall.core.errors import Refusal
-from hiringhall.core.hiring import next_place
-from hiringhall.core.jobs import DONE, JobSpec, Terms
+from hiringhall.core.jobs import DONE, PLAIN, JobSpec, Terms
 from hiringhall.dialects.hire import wire
 from hiringhall.dialects.hire.wire import BadLine, Line
 
 if TYPE_CHECKING:
-    from hiringhall.core.jobs import Job
+    from hiringhall.core.auctions import Rules
+    from hiringhall.core.jobs import Job, Lease
     from hiringhall.core.workers import Worker
     from hiringhall.dialects.hire.village import Village, Villager
 
 POSTINGS_MAX: Final = 100_000
 """Jobs of providers that are announced at once."""
-BIDS_MAX: Final = 1000
-"""Bids for one of them."""
 OTHERS_MAX: Final = 100
 """Workers of other dialects that are entered for one of them."""
 LOOKS_MAX: Final = 10_000
-"""Workers of a queue that are looked at to find those."""
+"""Workers of a queue that are looked at to find those, and postings to find some that are over."""
 NOTICES: Final = 20
 """So often in the time that it may be silent a provider's life is noticed, however much it says."""
 
@@ -66,7 +64,9 @@ class Switchboard:
         self._village = village
         self._hall = village.hall
         self.postings: dict[bytes, Posting] = {}
-        """By the id of the job; an id means one thing in the village. The oldest first."""
+        """By the id of the job; an id means one thing in the village. First are those whose time is over first,
+        but for those that somebody is hired for."""
+        self.postings_max = POSTINGS_MAX
 
     def hear(self, who: Villager, line: Line) -> None:
         posting = self._find(line.job)
@@ -112,8 +112,8 @@ class Switchboard:
         if len(line.type) > self._hall.limits.queue_name_bytes_max:
             raise BadLine(f"a type may have {self._hall.limits.queue_name_bytes_max} bytes")
         if posting is None:
-            if len(self.postings) >= POSTINGS_MAX and not self._forget_oldest():
-                raise BadLine(f"{POSTINGS_MAX} jobs are announced, which is as many as the hall passes on")
+            if len(self.postings) >= self.postings_max and not self._forget_oldest():
+                raise BadLine(f"{self.postings_max} jobs are announced, which is as many as the hall passes on")
             posting = Posting(who, line.job, line.type)
             self.postings[line.job] = who.postings[line.job] = posting
         elif posting.provider is not who:
@@ -125,7 +125,7 @@ class Switchboard:
             posting.bids.clear()
             posting.others.clear()
             posting.finished = b""
-        posting.until_us = self._hall.now_us + who.door.options.posting_us
+        self._let_stand(posting)
         self._village.announce(line)
         self._enter_others(posting)
 
@@ -135,29 +135,33 @@ class Switchboard:
         queue = hall.queues.get(posting.type)
         if queue is None:
             return
-        needs = hall.needs.get(posting.type, (0, 0))
+        needs = hall.needs.get(posting.type, PLAIN)
         for worker in islice(queue.workers, LOOKS_MAX):
             if len(posting.others) >= OTHERS_MAX:
                 return
             if worker.bids or not worker.bookable or worker.resident is not None:
                 continue
-            if next_place(worker) is not None or not worker.fits(posting.type, needs, hall.now_us):
+            if worker.promise is not None or not worker.fits(posting.type, needs, hall.now_us):
                 continue
             uuid = self._uuid(worker)
             posting.others[uuid] = worker
             skill = min(worker.skill(posting.type), wire.SKILL_MAX)
-            line = Line(uuid, wire.AVAIL, posting.job, time_us=self._free_in_us(worker), skill=skill)
+            free_in_us = self._free_in_us(worker, posting.provider.door.rules)
+            line = Line(uuid, wire.AVAIL, posting.job, time_us=free_in_us, skill=skill)
             self._village.say(line, posting.provider)
 
-    def _free_in_us(self, worker: Worker) -> int:
+    def _free_in_us(self, worker: Worker, rules: Rules) -> int:
         """How long a worker of another dialect still works, as far as anybody knows."""
         if not worker.leases or worker.asleep or worker.credit:
             return 0
-        ends_us = [
-            lease.expected_us or lease.started_us + lease.job.queue.typical_us
-            for lease in worker.leases.values()
-        ]
-        return min(max(min(ends_us) - self._hall.now_us, 0), wire.TIME_US_MAX)
+        return min(wire.TIME_US_MAX, *[self._rest_us(lease, rules) for lease in worker.leases.values()])
+
+    def _rest_us(self, lease: Lease, rules: Rules) -> int:
+        """What takes longer than it was thought to is taken to be half done."""
+        passed_us = self._hall.now_us - lease.started_us
+        expected_us = lease.expected_us - lease.started_us if lease.expected_us else 0
+        expected_us = expected_us or lease.job.queue.typical_us or rules.perform_us
+        return expected_us - passed_us if expected_us > passed_us else passed_us
 
     def _take_hire(self, posting: Posting, line: Line) -> None:
         # ... HIRE 6fa459ea-ee8a-3ca4-894e-db77e160355e:16fd2706-8baf-433b-82eb-8c7fada847da
@@ -172,7 +176,8 @@ class Switchboard:
         other = posting.others.get(line.worker)
         if other is not None:
             self._village.overhear(line)
-            if not self._engage(posting, other, now_us + self._free_in_us(other)):
+            rules = posting.provider.door.rules
+            if not self._engage(posting, other, now_us + self._free_in_us(other, rules)):
                 self._tell_quit(posting, line.worker)
             return
         villager = self._village.speakers.get(line.worker)
@@ -219,11 +224,12 @@ class Switchboard:
             if engagement.stage == PERFORMING:
                 engagement.perform_us = line.time_us
                 engagement.expected_us = self._hall.now_us + line.time_us
+                self._hall.hear_master(engagement)
                 village.overhear(line)
                 village.say(Line(self._uuid(engagement.worker), wire.PERFORMING, posting.job), posting.provider)
         else:
-            if engagement.stage == ARRIVED:
-                self._hall.call(engagement, line.time_us)
+            if engagement.stage == ARRIVED and not self._hall.call(engagement, line.time_us):
+                return
             if engagement.stage == CALLED:
                 self._tell_worker(engagement, line)
             else:
@@ -255,7 +261,10 @@ class Switchboard:
         if posting.provider is who:
             raise BadLine("a provider does not bid for its own job")
         worker = self._village.worker(who)
-        if posting.engagement is not None or posting.finished or next_place(worker) is not None:
+        skill, takes_us = self._hall.needs.get(posting.type, PLAIN)
+        late = worker.until_us > 0 and self._hall.now_us + line.time_us + takes_us > worker.until_us
+        busy = posting.engagement is not None or posting.finished or worker.promise is not None
+        if busy or late or line.skill < skill:
             self._village.stale += 1
             return
         if len(posting.bids) >= BIDS_MAX and who.uuid not in posting.bids:
@@ -267,18 +276,20 @@ class Switchboard:
         # ... START 16fd2706-8baf-433b-82eb-8c7fada847da, and PERFORMING and QUIT likewise
         engagement = posting.engagement
         if engagement is None or engagement.worker is not who.worker:
-            self._village.stale += 1
-        elif line.verb == wire.QUIT:
-            self._hall.quit(engagement)
-        else:
-            if line.verb == wire.START and engagement.stage == HIRED:
-                self._hall.arrive(engagement)
-            elif line.verb == wire.PERFORMING:
-                self._hall.perform(engagement)
+            if line.verb == wire.QUIT and posting.bids.pop(who.uuid, None) is not None:
+                self._village.say(line, posting.provider)
             else:
                 self._village.stale += 1
-                return
+        elif line.verb == wire.QUIT:
+            self._hall.quit(engagement)
+        elif line.verb == wire.START and engagement.stage == HIRED:
+            self._hall.arrive(engagement)
             self._village.say(line, posting.provider)
+        elif line.verb == wire.PERFORMING:
+            if self._hall.perform(engagement):
+                self._village.say(line, posting.provider)
+        else:
+            self._village.stale += 1
 
     # --- what comes of it
 
@@ -296,7 +307,7 @@ class Switchboard:
         if posting is None or engagement is None or engagement.job is not job:
             return
         posting.engagement = None
-        posting.until_us = self._hall.now_us + posting.provider.door.options.posting_us
+        self._let_stand(posting)
         if job.state == DONE:
             posting.finished = self._uuid(engagement.worker)
         else:
@@ -315,12 +326,25 @@ class Switchboard:
         if engagement is not None:
             self._hall.cancel(engagement.job, reason)
 
+    def stands_for(self, provider: Villager) -> bool:
+        """It has announced something that still counts."""
+        return any(not self._is_over(posting) for posting in provider.postings.values())
+
+    def _let_stand(self, posting: Posting) -> None:
+        """It stands for a while from now on, and is the last of all to be forgotten."""
+        posting.until_us = self._hall.now_us + posting.provider.door.options.posting_us
+        del self.postings[posting.job]
+        self.postings[posting.job] = posting
+
     def _find(self, job: bytes) -> Posting | None:
         posting = self.postings.get(job)
-        if posting is not None and posting.engagement is None and posting.until_us <= self._hall.now_us:
+        if posting is not None and self._is_over(posting):
             self._forget(posting)
             return None
         return posting
+
+    def _is_over(self, posting: Posting) -> bool:
+        return posting.engagement is None and posting.until_us <= self._hall.now_us
 
     def _forget(self, posting: Posting) -> None:
         del self.postings[posting.job]
@@ -328,9 +352,14 @@ class Switchboard:
 
     def _forget_oldest(self) -> bool:
         """Make room where a posting's time is over."""
-        for posting in list(islice(self.postings.values(), OTHERS_MAX)):
-            self._find(posting.job)
-        return len(self.postings) < POSTINGS_MAX
+        for posting in list(islice(self.postings.values(), LOOKS_MAX)):
+            if self._is_over(posting):
+                self._forget(posting)
+            elif posting.engagement is None:
+                break  # those behind it were announced later
+            else:
+                self._let_stand(posting)
+        return len(self.postings) < self.postings_max
 
     def _uuid(self, worker: Worker) -> bytes:
         return self._village.uuid_of(worker)

@@ -48,7 +48,9 @@ class Villager(Peer):
     @property
     def idle(self) -> bool:
         """It holds nothing, and nobody works for it."""
-        return not self.postings and (self.worker is None or not self.worker.leases)
+        worker = self.worker
+        free = worker is None or (not worker.leases and worker.promise is None)
+        return free and not self.village.switchboard.stands_for(self)
 
     def hired(self, engagement: Engagement) -> None:
         village = self.village
@@ -239,23 +241,27 @@ class Village:
         engagement = self._engagement(who, number)
         if engagement is None:
             self._turn_away(who, line)
-        elif engagement.stage <= CALLED:
-            self.hall.perform(engagement)
+        elif engagement.stage <= CALLED and self.hall.perform(engagement):
             self.overhear(line)
 
     def _take_quit(self, who: Villager, line: Line, number: int) -> None:
         # ... QUIT 6fa459ea-ee8a-3ca4-0000-00100000002a
         engagement = self._engagement(who, number)
-        if engagement is None:
+        if engagement is not None:
+            self.overhear(line)
+            self.hall.quit(engagement)
+        elif who.worker is not None and self.hall.unbid(who.worker, number):
+            self.overhear(line)
+        else:
             self.stale += 1
-            return
-        self.overhear(line)
-        self.hall.quit(engagement)
 
     def _engagement(self, who: Villager, number: int) -> Engagement | None:
         """What the hall has hired the speaker for."""
         worker = who.worker
-        lease = worker.leases.get(number) if worker is not None else None
+        if worker is None:
+            return None
+        promise = worker.promise
+        lease = promise if promise is not None and promise.job.id == number else worker.leases.get(number)
         return lease if isinstance(lease, Engagement) and lease.master is None else None
 
     def _turn_away(self, who: Villager, line: Line) -> None:

@@ -82,6 +82,7 @@ class WmpSession(Session):
         worker = self.worker
         if worker is None:
             worker = self._hall.worker(self)
+            worker.bookable = False  # each job goes into a hand of its own
             self._hall.expect(worker, self._door.options.expire_us)
             self._skills = {}
             self._leaves = False
