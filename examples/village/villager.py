@@ -38,7 +38,7 @@ class Villager:
         self.person = person
         self.path = Path(person.home, book.clock)
         self.worker = Worker(
-            hall, person.skills, travel=self._way_s, tell=self._hear, patience_s=PATIENCE_H * HOUR_S
+            hall, person.skills, travel_s=self._way_s, tell=self._hear, patience_s=PATIENCE_H * HOUR_S
         )
         self._world = world
         self._book = book

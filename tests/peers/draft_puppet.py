@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections import deque
 from typing import TYPE_CHECKING, Final, Self
 
@@ -50,6 +51,17 @@ class DraftLine:
             heard = await self.hear()
             assert heard == expected, f"expected {expected}, heard {heard}"
 
+    async def hear_slowly(self, pause_s: float) -> tuple[str, bytes]:
+        """The next packet, over a line that passes 64 KiB after each pause."""
+        while not self._heard:
+            await asyncio.sleep(pause_s)
+            async with asyncio.timeout(STEP_S):
+                data = await self._reader.read(65536)
+            if not data:
+                return CLOSED
+            self._heard.extend(self._packets.feed(data))
+        return await self.hear()
+
     async def begun(self) -> None:
         """Something is coming. Nothing more can be heard after this."""
         async with asyncio.timeout(STEP_S):
@@ -70,9 +82,13 @@ class DraftLine:
 
 
 class DraftPuppet:
-    """Listens on the loopback; each connection is a `DraftLine`, in the order of coming."""
+    """Listens on the loopback; each connection is a `DraftLine`, in the order of coming.
 
-    def __init__(self) -> None:
+    `receive_bytes` is what the system keeps for it unread; 0: as the system likes.
+    """
+
+    def __init__(self, receive_bytes: int = 0) -> None:
+        self._receive_bytes = receive_bytes
         self.address = ""
         self._lines: asyncio.Queue[DraftLine] = asyncio.Queue()
         self._all: list[DraftLine] = []
@@ -87,6 +103,10 @@ class DraftPuppet:
         """Listen; at the same address as before, if there was one."""
         port = int(self.address.rpartition(":")[2] or 0)
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", port)
+        if self._receive_bytes:
+            # Before anybody comes: connections have what their listener has.
+            listener = self._server.sockets[0]
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_bytes)
         self.address = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     async def close(self) -> None:

@@ -39,6 +39,7 @@ class Street:
 
     def __init__(self) -> None:
         self.address = ""
+        self.server: asyncio.Server | None = None
         self._comers: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
@@ -77,6 +78,11 @@ class Street:
         assert (speaker, heard) == (str(who), verb)
         return fields.split(":")
 
+    def close(self) -> None:
+        """Nobody comes any more."""
+        assert self.server is not None
+        self.server.close()
+
     def hang_up(self) -> None:
         assert self._writer is not None
         self._writer.close()
@@ -85,7 +91,7 @@ class Street:
 @asynccontextmanager
 async def street() -> AsyncIterator[Street]:
     place = Street()
-    server = await asyncio.start_server(place.came, "127.0.0.1", 0)
+    place.server = server = await asyncio.start_server(place.came, "127.0.0.1", 0)
     try:
         place.address = "tcp://{}:{}".format(*server.sockets[0].getsockname())
         yield place

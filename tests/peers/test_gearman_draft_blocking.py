@@ -14,7 +14,7 @@ import pytest
 from draft_puppet import CLOSED, DraftPuppet
 
 from hiringhall.dialects.gearman_draft import wire
-from hiringhall.peers.gearman_draft import Job, Status, blocking
+from hiringhall.peers.gearman_draft import ConnectionLost, Job, Status, blocking
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -42,6 +42,80 @@ def test_the_blocking_client_has_the_same_words() -> None:
             with pytest.raises(TimeoutError):
                 client.result(Job(b"f", b"", server=address, handle=b"H:2"))
             assert client.jobs == []
+
+    async def stage() -> None:
+        async with asyncio.timeout(20), DraftPuppet() as puppet:
+            await asyncio.gather(serve(puppet), asyncio.to_thread(use, puppet.address))
+
+    asyncio.run(stage())
+
+
+def test_what_is_remembered_is_so_at_once() -> None:
+    """However busy the client's own thread is."""
+    gate = threading.Event()
+    seen: list[bool] = []
+    job = Job(b"f", b"", server="127.0.0.1:1", handle=b"H:1")
+
+    def note() -> None:
+        client.remember(job)
+        seen.append(job in client.jobs)
+        client.forget(job)
+        seen.append(job in client.jobs)
+
+    with blocking.Client("127.0.0.1:1", timeout_s=10) as client:
+        client._loop.call_soon_threadsafe(gate.wait, 10)
+        noting = threading.Thread(target=note)
+        noting.start()
+        noting.join(0.1)
+        gate.set()
+        noting.join(10)
+        client.remember(job)
+    assert seen == [True, False]
+    assert client.jobs == [job], "it is remembered when the client has left"
+    client.forget(job)
+    assert client.jobs == []
+
+
+def test_a_listener_may_remember_and_may_not_ask() -> None:
+    other = Job(b"other", b"", handle=b"H:0")
+
+    async def serve(puppet: DraftPuppet) -> None:
+        for _ in range(2):
+            line = await puppet.line()
+            await line.expect(("job_create_req", b"f\0\0\x00\x00"))
+            line.say(wire.pack_job_create_res(), wire.pack_job_status_res(1, 2))
+            line.say(wire.pack_job_complete_res(1, 0, b"done"))
+            await line.expect(CLOSED)
+
+    def use(address: str) -> None:
+        with blocking.Client(address, timeout_s=10) as client:
+            assert client.run("f", on_status=lambda _: client.remember(other)) == b"done"
+            assert client.jobs == [other]
+            with pytest.raises(RuntimeError, match="from another thread"):
+                client.run("f", on_status=lambda _: client.forget(client.submit("g")))
+
+    async def stage() -> None:
+        async with asyncio.timeout(20), DraftPuppet() as puppet:
+            await asyncio.gather(serve(puppet), asyncio.to_thread(use, puppet.address))
+
+    asyncio.run(stage())
+
+
+def test_a_result_over_the_limit_is_not_read() -> None:
+    """The largest that a worker may announce is not over it, although its packet has four bytes more."""
+
+    async def serve(puppet: DraftPuppet) -> None:
+        for size in (99, 100):
+            line = await puppet.line()
+            await line.expect(("job_create_req", b"f\0\0\x00\x00"))
+            line.say(wire.pack_job_create_res(), wire.pack_job_complete_res(1, 0, bytes(size)))
+            await line.expect(CLOSED)
+
+    def use(address: str) -> None:
+        with blocking.Client(address, timeout_s=10, packet_bytes_max=100) as client:
+            assert client.run("f") == bytes(99)
+            with pytest.raises(ConnectionLost, match="a packet of 105 bytes is over the limit"):
+                client.run("f")
 
     async def stage() -> None:
         async with asyncio.timeout(20), DraftPuppet() as puppet:

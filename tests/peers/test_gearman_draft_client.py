@@ -18,7 +18,21 @@ if TYPE_CHECKING:
     from draft_puppet import DraftPuppet
 
 
-@pytest.mark.parametrize("address", ["", ":4730", "host:port", "host:-1", "[::1]:x"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        ":4730",
+        "host:port",
+        "host:-1",
+        "host:0",
+        "host:65536",
+        "host:\N{ARABIC-INDIC DIGIT ONE}",
+        "[::1]:x",
+        "[::1]7003",
+        "[::1",
+    ],
+)
 def test_what_is_no_address(address: str) -> None:
     with pytest.raises(ValueError, match="host:port"):
         Client([address])
@@ -27,6 +41,8 @@ def test_what_is_no_address(address: str) -> None:
 def test_addresses() -> None:
     assert parse_address("host") == ("host", 4730)
     assert parse_address("[::1]:7") == ("::1", 7)
+    assert parse_address("[::1]") == ("::1", 4730)
+    assert parse_address("host:65535") == ("host", 65535)
     assert Client(["a:1", "b:2", "a:1"]).servers == ("a:1", "b:2")
     with pytest.raises(ValueError, match="at least one"):
         Client([])

@@ -16,6 +16,8 @@ from hiringhall.peers.gearman_draft import Client, ConnectionLost, Job, Outcome,
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from draft_puppet import DraftLine
+
 
 def test_each_job_goes_to_a_server_picked_at_random() -> None:
     """Two hundred jobs and three servers: each has its part (by chance one may miss out once in 10^34 runs)."""
@@ -141,6 +143,81 @@ def test_a_job_whose_server_was_lost_before_it_answered_is_in_doubt(kind: str) -
         await resubmit
         assert (job.doubtful, job.server) == (False, two.address)
         assert client.jobs == ([job] if kind == "submit" else [])
+
+    play(story, 2)
+
+
+async def unanswered(client: Client, puppet: DraftPuppet) -> tuple[Job, DraftLine]:
+    """A job that a puppet has heard of and not answered, and that its submitter no longer waits for."""
+    submit = asyncio.create_task(client.submit("f"))
+    line = await puppet.line()
+    await line.expect(("job_create_req", b"f\0\0\x00\x01"))
+    submit.cancel()
+    await asyncio.wait([submit])
+    (job,) = client.jobs
+    return job, line
+
+
+def test_a_job_that_a_hung_server_never_answered_is_lost() -> None:
+    """It has no handle to ask for: the server is asked for anything."""
+
+    async def story(client: Client, puppets: list[DraftPuppet]) -> None:
+        job, line = await unanswered(client, puppets[0])
+        listed = asyncio.create_task(client.lost(timeout_s=0.05))
+        await line.expect("job_status_req")
+        assert await listed == [job]
+
+    play(story)
+
+
+def test_a_job_that_a_slow_server_answers_at_last_is_not_lost() -> None:
+    async def story(client: Client, puppets: list[DraftPuppet]) -> None:
+        job, line = await unanswered(client, puppets[0])
+        listed = asyncio.create_task(client.lost())
+        await line.expect("job_status_req")
+        line.say(wire.pack_job_create_res(b"H:1"), wire.pack_error(wire.UNKNOWN_HANDLE, "no handle"))
+        assert await listed == []
+        assert (client.jobs, job.handle) == ([job], b"H:1")
+
+    play(story)
+
+
+def test_a_job_whose_server_is_lost_while_it_is_asked_is_lost() -> None:
+    async def story(client: Client, puppets: list[DraftPuppet]) -> None:
+        job, line = await unanswered(client, puppets[0])
+        listed = asyncio.create_task(client.lost())
+        await line.expect("job_status_req")
+        line.drop()
+        assert await listed == [job]
+        assert job.doubtful
+
+    play(story)
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_an_answer_that_comes_after_the_job_was_handed_in_elsewhere_counts_no_more(refused: bool) -> None:
+    async def story(client: Client, puppets: list[DraftPuppet]) -> None:
+        slow, other = puppets
+        job, line = await unanswered(client, slow)
+        resubmit = asyncio.create_task(client.resubmit(job))
+        there = await other.line()
+        await there.expect(("job_create_req", b"f\0\0\x00\x01"))
+        line.say(wire.pack_job_create_res(b"H:1"))
+        asked = asyncio.create_task(client.status(Job(b"f", b"", server=slow.address, handle=b"H:0")))
+        await line.expect(("job_status_req", b"H:0"))
+        line.say(wire.pack_job_status_res(0, 0))
+        await asked
+        assert (job.server, job.handle) == (other.address, b"")
+        if refused:
+            there.say(wire.pack_error(wire.FULL, "full"))
+            with pytest.raises(ServerError, match="full"):
+                await resubmit
+            assert (job.server, job.handle, job.doubtful) == (slow.address, b"", True)
+        else:
+            there.say(wire.pack_job_create_res(b"H:2"))
+            await resubmit
+            assert (job.server, job.handle, job.doubtful) == (other.address, b"H:2", False)
+        assert client.jobs == [job]
 
     play(story, 2)
 

@@ -140,7 +140,9 @@ def test_failures_of_a_handler() -> None:
             raise JobFailed(b"out of luck")
         if job.data == b"wrong":
             return "text"  # type: ignore[return-value]
-        raise ValueError("no such luck")
+        if job.data == b"done":
+            raise StopIteration
+        raise ValueError("no such luck" if job.data == b"clumsy" else "\ud800")
 
     async def story(worker: AsyncWorker, line: Line) -> None:
         await line.expect(("CAN_DO", b"echo"), ("CAN_DO", b"fall"))
@@ -149,6 +151,8 @@ def test_failures_of_a_handler() -> None:
             (b"eloquent", ("WORK_EXCEPTION", b"H:1\0out of luck")),
             (b"wrong", ("WORK_EXCEPTION", b"H:1\0TypeError: a handler returns bytes or None, not str")),
             (b"clumsy", ("WORK_EXCEPTION", b"H:1\0ValueError: no such luck")),
+            (b"half", ("WORK_EXCEPTION", b"H:1\0ValueError: \\ud800")),
+            (b"done", ("WORK_EXCEPTION", b"H:1\0RuntimeError: the function raised StopIteration")),
         ):
             await line.expect(("GRAB_JOB_ALL", b""))
             line.say(wire.JOB_ASSIGN, b"H:1", b"fall", data)

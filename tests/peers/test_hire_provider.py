@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from hire_stage import ANN, BEN, MILL, Street, act, street
@@ -21,6 +22,7 @@ from hiringhall.peers.hire import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from uuid import UUID
 
 
@@ -38,6 +40,10 @@ async def hired(hall: Street, who: UUID, skill: int = 1) -> str:
     return job
 
 
+LONG_S: Final = 3600.0
+"""Longer than any test waits."""
+
+
 def mill(hall: Street, *, answer_s: float = 5.0, buffer_s: float = 5.0, ahead_s: float = 0.0) -> Provider:
     return Provider(
         hall.address,
@@ -48,6 +54,35 @@ def mill(hall: Street, *, answer_s: float = 5.0, buffer_s: float = 5.0, ahead_s:
         ahead_s=ahead_s,
         pause_s=0.01,
     )
+
+
+class Pausing(Provider):
+    """One who pauses for long, and can be seen to do so."""
+
+    def __init__(self, hall: Street, window_s: float) -> None:
+        super().__init__(
+            hall.address,
+            uuid=MILL,
+            policy=self._choose_bid,
+            window_s=window_s,
+            pause_s=LONG_S,
+            pause_max_s=LONG_S,
+            buffer_s=LONG_S,
+            answer_s=LONG_S,
+        )
+        self.wants_none = False
+        self.asked = asyncio.Event()
+        """The window is over."""
+        self.missing = asyncio.Event()
+        """The connection is lost."""
+
+    def _choose_bid(self, bids: Sequence[Bid], ask: Ask) -> Bid | None:
+        self.asked.set()
+        return None if self.wants_none else soonest(bids, ask)
+
+    def lost(self) -> None:
+        super().lost()
+        self.missing.set()
 
 
 def silent_mill(hall: Street, stage: str) -> Provider:
@@ -200,6 +235,93 @@ def test_after_a_lost_connection_the_job_is_announced_again() -> None:
     act(story())
 
 
+@pytest.mark.parametrize("stage", ["bidding", "pausing", "expecting", "performing"])
+def test_a_lost_connection_ends_every_wait(stage: str) -> None:
+    async def story() -> None:
+        async with street() as hall, Pausing(hall, LONG_S if stage == "bidding" else 0.02) as provider:
+            await hall.meet()
+            provider.wants_none = stage == "pausing"
+            working = asyncio.create_task(provider.employ("grind", LONG_S))
+            job = await announced(hall)
+            hall.say(f"{ANN} AVAIL {job}:{LONG_S}:1")
+            if stage == "pausing":
+                await provider.asked.wait()
+            elif stage in ("expecting", "performing"):
+                await hall.expect(f"{MILL} HIRE {ANN}:{job}")
+            if stage == "performing":
+                hall.say(f"{ANN} START {job}")
+                await hall.expect_word(MILL, "PERFORM")
+                hall.say(f"{ANN} PERFORMING {job}")
+            hall.hang_up()
+            await hall.meet()
+            assert await announced(hall) == job  # and not HIRE, of somebody who bid in another life
+            working.cancel()
+
+    act(story())
+
+
+def test_nothing_is_announced_while_nobody_can_hear_it() -> None:
+    async def story() -> None:
+        async with street() as hall, mill(hall) as provider:
+            await hall.meet()
+            hall.hang_up()
+            await hall.meet()
+            due_s = asyncio.get_running_loop().time() + 0.2
+            working = asyncio.create_task(provider.employ("grind", 0.01, due_s=due_s))
+            await asyncio.sleep(0)  # it has begun
+            hall.hang_up()  # before it is due
+            await hall.meet()
+            await hired(hall, ANN)
+            assert asyncio.get_running_loop().time() >= due_s
+            hall.hang_up()
+            await hall.meet()
+            job = await hired(hall, BEN)
+            hall.say(f"{BEN} START {job}")
+            await hall.expect_word(MILL, "PERFORM")
+            hall.say(f"{BEN} PERFORMING {job}")
+            assert (await working).announced == 2
+
+    act(story())
+
+
+@pytest.mark.parametrize("time_s", [4e7, 1e300, math.inf, math.nan, -1.0])
+def test_a_time_that_cannot_be_said_is_refused_before_anybody_is_hired(time_s: float) -> None:
+    async def story() -> None:
+        async with street() as hall, mill(hall) as provider:
+            await hall.meet()
+            with pytest.raises(ValueError, match=r"from 0 s to 31536000 s, a year, and not"):
+                await provider.employ("precious", time_s)
+            working = asyncio.create_task(provider.employ("grind", 31_536_000.0))
+            await announced(hall)
+            working.cancel()
+
+    act(story())
+
+
+@pytest.mark.parametrize(
+    ("due_s", "skill", "wrong"), [(math.nan, 0, "due"), (math.inf, 0, "due"), (0.0, 1_000_001, "skill")]
+)
+def test_a_job_that_nobody_could_ever_do_is_refused(due_s: float, skill: int, wrong: str) -> None:
+    async def story() -> None:
+        async with street() as hall, mill(hall) as provider:
+            await hall.meet()
+            with pytest.raises(ValueError, match=wrong):
+                await provider.employ("grind", 1.0, due_s=due_s, skill=skill)
+
+    act(story())
+
+
+def test_the_longest_id_can_be_said_in_the_short_form() -> None:
+    async def story() -> None:
+        async with street() as hall, Provider(hall.address, uuid=MILL, compact=True) as provider:
+            await hall.meet()
+            working = asyncio.create_task(provider.employ("grind", 1.0, job="j" * 255))
+            await hall.expect(f"!qqqqqgAAQACAAAAAAAAAAQN.{'j' * 255}:grind")
+            working.cancel()
+
+    act(story())
+
+
 def test_a_job_may_have_an_id_of_its_own_if_it_is_one_word_and_nobody_elses() -> None:
     async def story() -> None:
         async with street() as hall, mill(hall) as provider:
@@ -228,6 +350,40 @@ def test_a_provider_that_leaves_dismisses_its_workers() -> None:
             await hall.expect(f"{MILL} DISMISS {ANN}:{job}", "")
             with pytest.raises(Left):
                 await working
+
+    act(story())
+
+
+@pytest.mark.parametrize("stage", ["not due", "bidding", "pausing", "lost", "expecting", "performing"])
+def test_who_waits_for_a_provider_that_leaves_hears_of_it_at_once(stage: str) -> None:
+    async def story() -> None:
+        async with street() as hall, Pausing(hall, LONG_S if stage == "bidding" else 0.02) as provider:
+            await hall.meet()
+            due_s = asyncio.get_running_loop().time() + (LONG_S if stage == "not due" else 0.0)
+            provider.wants_none = stage == "pausing"
+            working = asyncio.create_task(provider.employ("grind", LONG_S, due_s=due_s))
+            if stage == "not due":
+                await asyncio.sleep(0)  # it has begun
+            else:
+                job = await announced(hall)
+                hall.say(f"{ANN} AVAIL {job}:{LONG_S}:1")
+            if stage == "pausing":
+                await provider.asked.wait()
+            elif stage == "lost":
+                hall.close()
+                hall.hang_up()
+                await provider.missing.wait()
+            elif stage in ("expecting", "performing"):
+                await hall.expect(f"{MILL} HIRE {ANN}:{job}")
+            if stage == "performing":
+                hall.say(f"{ANN} START {job}")
+                await hall.expect_word(MILL, "PERFORM")
+                hall.say(f"{ANN} PERFORMING {job}")
+            provider.leave()
+            with pytest.raises(Left):
+                await working
+            with pytest.raises(Left):
+                await provider.employ("grind", 1.0)
 
     act(story())
 

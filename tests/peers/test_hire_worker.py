@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import ssl
 
 import pytest
@@ -19,7 +20,7 @@ def test_a_worker_bids_comes_performs_and_is_dismissed() -> None:
             Worker(
                 hall.address,
                 {"grind": 40},
-                travel=0.02,
+                travel_s=0.02,
                 uuid=ANN,
                 tell=lambda job: stages.append(job.stage),
             ) as ann,
@@ -67,7 +68,7 @@ def test_while_it_performs_its_next_place_can_be_taken_once() -> None:
         async with (
             street() as hall,
             Worker(
-                hall.address, {"grind": 5, "brew": 7}, travel=lambda kind: len(kind) / 1000, uuid=ANN
+                hall.address, {"grind": 5, "brew": 7}, travel_s=lambda kind: len(kind) / 1000, uuid=ANN
             ) as ann,
         ):
             await hall.meet()
@@ -99,7 +100,7 @@ def test_a_job_can_be_taken_away_at_any_stage() -> None:
         travel_s = {"far": 60.0, "near": 0.0}
         async with (
             street() as hall,
-            Worker(hall.address, {"far": 1, "near": 1}, travel=travel_s.__getitem__) as ann,
+            Worker(hall.address, {"far": 1, "near": 1}, travel_s=travel_s.__getitem__) as ann,
         ):
             who = ann.uuid
             await hall.meet()
@@ -226,6 +227,112 @@ def test_who_is_at_table_says_when_it_will_be_there_and_goes_then() -> None:
             assert clock_s() >= up_s
 
     act(story())
+
+
+@pytest.mark.parametrize("stage", [Stage.GOING, Stage.WAITING, Stage.PERFORMING])
+def test_whose_job_its_provider_announces_again_is_dismissed_and_bids(stage: Stage) -> None:
+    async def story() -> None:
+        stages: list[Stage] = []
+        async with (
+            street() as hall,
+            Worker(
+                hall.address,
+                {"grind": 1},
+                travel_s=lambda _: 60.0 if stage is Stage.GOING and not stages else 0.0,
+                uuid=ANN,
+                tell=lambda job: stages.append(job.stage),
+            ) as ann,
+        ):
+            await hall.meet()
+            hall.say(f"{MILL} ANNOUNCE j1:grind")
+            await hall.expect_word(ANN, "AVAIL")
+            hall.say(f"{MILL} HIRE {ANN}:j1")
+            if stage is not Stage.GOING:
+                await hall.expect(f"{ANN} START j1")
+            if stage is Stage.PERFORMING:
+                hall.say(f"{MILL} PERFORM j1:grind:60")
+                await hall.expect(f"{ANN} PERFORMING j1")
+            hall.say(f"{MILL} ANNOUNCE j1:grind")
+            await hall.expect(f"{ANN} AVAIL j1:0:1")  # and not after the 60 s of before
+            assert (ann.present, ann.next, stages[-1]) == (None, None, Stage.DISMISSED)
+            hall.say(f"{MILL} HIRE {ANN}:j1")
+            await hall.expect(f"{ANN} START j1")
+
+    act(story())
+
+
+def test_another_providers_job_of_the_same_name_is_another_job() -> None:
+    async def story() -> None:
+        async with street() as hall, Worker(hall.address, {"grind": 1}, uuid=ANN) as ann:
+            await hall.meet()
+            hall.say(f"{MILL} ANNOUNCE j1:grind")
+            await hall.expect_word(ANN, "AVAIL")
+            hall.say(f"{MILL} HIRE {ANN}:j1")
+            await hall.expect(f"{ANN} START j1")
+            hall.say(f"{MILL} PERFORM j1:grind:60")
+            await hall.expect(f"{ANN} PERFORMING j1")
+            hall.say(f"{INN} ANNOUNCE j1:grind")
+            _, time_s, _ = await hall.expect_word(ANN, "AVAIL")
+            assert float(time_s) > 30
+            assert ann.present is not None
+            assert ann.present.stage is Stage.PERFORMING
+
+    act(story())
+
+
+def test_whose_way_cannot_be_told_does_not_bid_and_listens_on(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        way_s = {"grind": 0.5, "dream": math.inf, "wonder": math.nan, "wander": 4e7}
+        skills = dict.fromkeys(("fly", *way_s), 1)
+        async with street() as hall, Worker(hall.address, skills, travel_s=way_s.__getitem__, uuid=ANN) as ann:
+            await hall.meet()
+            hall.say(*(f"{MILL} ANNOUNCE {kind}:{kind}" for kind in ("fly", "dream", "wonder", "wander")))
+            hall.say(f"{MILL} HIRE {ANN}:fly")
+            await hall.expect(f"{ANN} QUIT fly")
+            ann.busy_until_s = math.inf
+            hall.say(f"{MILL} ANNOUNCE j1:grind", f"{MILL} HIRE {ANN}:j1")
+            await hall.expect(f"{ANN} QUIT j1")
+            ann.busy_until_s = 0.0
+            hall.say(f"{MILL} ANNOUNCE j2:grind")
+            await hall.expect(f"{ANN} AVAIL j2:0.5:1")
+
+    act(story())
+    (record,) = caplog.records
+    assert "passed over" in record.message
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], KeyError)
+
+
+def test_who_is_told_and_fails_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        lost = asyncio.Event()
+
+        def tell(job: Job) -> None:
+            if job.stage is Stage.LOST:
+                lost.set()
+            raise RuntimeError(job.stage.value)
+
+        async with street() as hall, Worker(hall.address, {"grind": 1}, uuid=ANN, tell=tell):
+            await hall.meet()
+            for job in ("j1", "j2"):
+                hall.say(f"{MILL} ANNOUNCE {job}:grind")
+                await hall.expect(f"{ANN} AVAIL {job}:0:1")
+                hall.say(f"{MILL} HIRE {ANN}:{job}")
+                await hall.expect(f"{ANN} START {job}")
+                hall.say(f"{MILL} PERFORM {job}:grind:60")
+                await hall.expect(f"{ANN} PERFORMING {job}")
+                if job == "j1":
+                    hall.say(f"{MILL} DISMISS {ANN}:{job}")
+            hall.hang_up()
+            await lost.wait()
+            await hall.meet()
+            hall.say(f"{MILL} ANNOUNCE j3:grind")
+            await hall.expect(f"{ANN} AVAIL j3:0:1")
+
+    act(story())
+    once = [Stage.HIRED, Stage.GOING, Stage.WAITING, Stage.PERFORMING]
+    raised = [str(record.exc_info[1]) for record in caplog.records if record.exc_info is not None]
+    assert raised == [stage.value for stage in (*once, Stage.DISMISSED, *once, Stage.LOST)]
 
 
 def test_after_a_lost_connection_it_comes_again_without_its_jobs() -> None:

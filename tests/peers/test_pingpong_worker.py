@@ -165,8 +165,7 @@ def test_a_broker_that_answers_too_late_talks_to_nobody(broker: Broker) -> None:
     with hasty(broker.address, ping_s=60.0):
         first = broker.welcome()
         second = broker.welcome()
-        with pytest.raises(zmq.ZMQError):
-            broker.say(first, b"", b"too late")
+        assert broker.loses(first), "its socket is closed"
         broker.say(second, b"", b"in time")
         broker.hear_from(second, b"", b"emit ni")
 
@@ -200,12 +199,14 @@ def test_a_handler_that_raises_is_a_failure_with_its_text(broker: Broker) -> Non
     def fail(job: bytes) -> bytes:
         if job == b"chosen":
             raise JobFailed(b"on purpose", 77)
-        raise ValueError(f"cannot do {job.decode()}")
+        raise ValueError(f"cannot do {job.decode(errors='surrogateescape')}")
 
     with Worker(broker.address, fail, ping_s=60.0, broker_timeout_s=60.0):
         peer = broker.welcome()
         broker.say(peer, b"", b"this")
         broker.hear_from(peer, b"", b"ERROR 1 ValueError: cannot do this")
+        broker.say(peer, b"", b"\xff")
+        broker.hear_from(peer, b"", b"ERROR 1 ValueError: cannot do \\udcff")
         broker.say(peer, b"", b"chosen")
         broker.hear_from(peer, b"", b"ERROR 77 on purpose")
 

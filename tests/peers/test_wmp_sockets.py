@@ -48,6 +48,7 @@ def test_a_job_by_way_of_devices(devices: int) -> None:
     [
         (b"known", b"out of luck", 7),
         (b"unknown", b"KeyError: 'surprise'", 1),
+        (b"unspeakable", b"ValueError: \\ud800", 1),
         (b"text", b"TypeError: a handler returns bytes or None, not str", 1),
     ],
 )

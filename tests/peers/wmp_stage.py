@@ -63,7 +63,7 @@ class Hands:
             raise JobFailed("out of luck", 7)
         if job.payload == b"text":
             return "text"  # type: ignore[return-value]
-        raise KeyError("surprise")
+        raise KeyError("surprise") if job.payload == b"unknown" else ValueError("\ud800")
 
     async def wait(self, job: Job) -> bytes:
         await job.progress(0, 1)

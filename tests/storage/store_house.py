@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 EVERYTHING = HistoryQuery(limit=1_000_000)
 STORES: dict[str, Callable[[Path, Retention], Store]] = {
-    "memory": lambda _folder, retention: MemoryStore(retention),
+    "memory": lambda _folder, retention: MemoryStore(retention, epoch=1),
     "sqlite": lambda folder, retention: SqliteStore(folder / "hall.db", retention, pytest.fail),
 }
 """Every store that there is: the conformance suite runs against each."""

@@ -95,6 +95,7 @@ class BusPeer:
         self._in.setsockopt(zmq.SUBSCRIBE, b"")
         self._out.connect(f"tcp://{publish}")
         self._in.connect(f"tcp://{subscribe}")
+        self._probing = f"{PROBE} QUIT probe-{id(self):x}".encode()
         self._probes = 0
         self._settle()
 
@@ -102,16 +103,17 @@ class BusPeer:
         """A bus says nothing about who has come: speak until it is heard."""
         until_s = time.monotonic() + ANSWER_S
         heard = b""
-        while not heard:
+        while not heard.startswith(self._probing):  # others are heard, too
             assert time.monotonic() < until_s, "nobody can be heard on the bus"
             self._probe()
-            if self._in.poll(_PROBE_PAUSE_MS):
-                heard = self.hear()
+            heard = self.hear() if self._in.poll(_PROBE_PAUSE_MS) else b""
+        # Now both ways are open, and nothing is lost: the last probe comes after those before it.
         while heard != self._probe_text():
+            assert time.monotonic() < until_s, "the last probe is not heard on the bus"
             heard = self.hear()
 
     def _probe_text(self) -> bytes:
-        return f"{PROBE} QUIT probe-{self._probes}".encode()
+        return b"%b-%d" % (self._probing, self._probes)
 
     def _probe(self) -> None:
         self._probes += 1

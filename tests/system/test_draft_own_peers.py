@@ -23,11 +23,14 @@ from hiringhall.peers.gearman_draft import (
     Outcome,
     ServerError,
     Status,
+    Task,
+    Worker,
     blocking,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from house_worker import HouseWorker
 
@@ -206,3 +209,75 @@ def test_the_hall_goes_and_comes_back(hall: HallProcess) -> None:
         assert client.lost() == [], "it is on the hall's disk"
         assert client.wait(job, away_s=5).data == b"opened"
         assert client.run("draft-count", b"again") == b"niaga"
+
+
+def test_a_handle_of_a_hall_in_memory_names_nothing_after_a_restart(tmp_path: Path) -> None:
+    """Above all no job of somebody else's."""
+    with HallProcess(tmp_path, hall={"storage": "memory"}) as hall, blocking.Client(hall.address) as mine:
+        job = mine.submit("mail")
+        hall.kill()
+        hall.start()
+        with DraftHouse(hall.address), blocking.Client(hall.address) as other:
+            theirs = other.submit("draft-count", b"x")
+            assert other.wait(theirs, timeout_s=20).data == b"x"
+        assert theirs.handle != job.handle
+        assert mine.lost() == [job]
+        with pytest.raises(ServerError, match="no job has this handle"):
+            mine.result(job)
+
+
+def test_a_result_over_the_halls_limit_fails_its_task(tmp_path: Path) -> None:
+    """The hall refuses it once, and counts a loss; then the worker knows."""
+    runs: list[bytes] = []
+    words = (
+        b"the result of 2097152 bytes is too large for a packet: the server has refused one of 2097153 bytes"
+    )
+
+    def swell(task: Task) -> bytes:
+        runs.append(task.args)
+        return bytes(2 << 20)
+
+    with HallProcess(tmp_path, door={"packet_bytes_max": "1 MiB"}) as hall:
+        house = DraftHouse(hall.address)
+        house.worker.can_do("swell", swell)
+        with house, blocking.Client(hall.address) as client:
+            for number in (b"1", b"2"):
+                outcome = client.wait(client.submit("swell", number), timeout_s=20)
+                assert outcome[1:] == (1, words)
+            assert client.run("draft-count", b"ab") == b"ba"
+    assert runs == [b"1", b"1", b"2"]
+    assert [error.code for error in house.complaints] == [wire.PACKET_TOO_LARGE]
+
+
+def test_a_function_that_is_given_up_under_load_loses_no_task(server: HallProcess) -> None:
+    """Whatever the hall was handing out at that moment is next again."""
+
+    async def story() -> None:
+        async with asyncio.timeout(30), Client(server.address) as client, asyncio.TaskGroup() as group:
+            jobs = [await client.submit("fickle", b"%d" % number) for number in range(20)]
+            worker = Worker(server.address)
+            done: list[bytes] = []
+            given_up = asyncio.Event()
+
+            def give_up() -> None:
+                worker.cant_do("fickle")
+                given_up.set()
+
+            async def work(task: Task) -> bytes:
+                done.append(task.args)
+                if len(done) == 5:
+                    # A few turns of the loop later the next question is on its way.
+                    asyncio.get_running_loop().call_later(0.0, give_up)
+                return b"by the first"
+
+            worker.can_do("fickle", work)
+            group.create_task(worker.run())
+            await given_up.wait()
+            with DraftHouse(server.address) as house:
+                house.worker.can_do("fickle", house.note)
+                outcomes = [await client.wait(job) for job in jobs]
+            worker.stop()
+        assert {outcome.code for outcome in outcomes} == {0}
+        assert sorted(done + house.order) == sorted(job.args for job in jobs)
+
+    asyncio.run(story())

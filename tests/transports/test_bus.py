@@ -181,19 +181,56 @@ def test_a_message_of_several_frames_is_dropped_and_counted() -> None:
     story(tell)
 
 
-def test_the_session_is_told_when_the_first_comes_to_listen_and_when_the_last_goes() -> None:
+def test_the_session_is_told_of_all_who_come_to_listen_and_of_all_who_go() -> None:
     async def tell(aviary: Aviary) -> None:
         heard = aviary.parrot.listeners
         assert heard == []
         one = aviary.listener()
         await until(lambda: heard == [1])
         two, chosen = aviary.listener(), aviary.listener(b"a topic")
-        await until(lambda: heard == [1, 2])
+        await until(lambda: heard == [1, 2, 3])
+        two.setsockopt(zmq.UNSUBSCRIBE, b"")
+        await until(lambda: heard == [1, 2, 3, 2])
         one.close(0)
         chosen.close(0)
-        await until(lambda: heard == [1, 2, 1])
-        two.close(0)
-        await until(lambda: heard == [1, 2, 1, 0])
+        await until(lambda: heard == [1, 2, 3, 2, 1, 0])
+
+    story(tell)
+
+
+def test_one_who_comes_while_another_goes_is_somebody_who_comes() -> None:
+    async def tell(aviary: Aviary) -> None:
+        heard = aviary.parrot.listeners
+        one = aviary.listener()
+        await until(lambda: heard == [1])
+        # Nothing is awaited here, so that both stand at the door when it looks.
+        one.close(0)
+        two = aviary.listener()
+        until_s = time.monotonic() + PATIENCE_S
+        while not two.poll(10):
+            assert time.monotonic() < until_s
+            aviary.door.publish([b"anybody?"])
+        assert heard == [1]
+        await until(lambda: len(heard) == 3)
+        assert heard in ([1, 0, 1], [1, 2, 1])
+
+    story(tell)
+
+
+def test_who_comes_again_after_its_connection_was_cut_is_counted_once() -> None:
+    async def tell(aviary: Aviary) -> None:
+        heard = aviary.parrot.listeners
+        stays, strays = aviary.listener(), aviary.listener()
+        await until(lambda: heard == [1, 2])
+        for _ in range(3):
+            strays.disconnect(aviary.outward)
+            # It goes when it looks at its own socket.
+            await until(lambda: not has_mail(strays) and heard[-1] == 1)
+            strays.connect(aviary.outward)
+            await until(lambda: heard[-1] == 2)
+        strays.close(0)
+        stays.close(0)
+        await until(lambda: heard[-1] == 0)
 
     story(tell)
 

@@ -7,6 +7,8 @@ after everything that came before it.
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import socket
 from typing import TYPE_CHECKING, Final, Generic, Protocol, Self, TypeVar, cast
 
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
 
 CLOSE_S: Final = 2.0
 """How long a server may take nothing of what was said last."""
+UNSENT_BYTES_MAX: Final = 65536
+"""What the system may hold without sending it: what lies there nobody can see being taken."""
+PORT_MAX: Final = 65535
+_NUMBERS: Final = re.compile(r"\[Errno (\d+)\]")
 
 Loss = TypeVar("Loss", bound=Exception)
 Loss_contra = TypeVar("Loss_contra", bound=Exception, contravariant=True)
@@ -49,15 +55,23 @@ class Reader(Protocol):
 def split_address(address: str, default_port: int) -> tuple[str, int]:
     """Host and port of "host:port", "host", "[::1]:port" or "::1"."""
     if address.startswith("["):
-        host, _, rest = address[1:].partition("]")
-        port = rest.removeprefix(":")
+        host, closed, rest = address[1:].partition("]")
+        colon, port = rest[:1] if closed else "]", rest[1:]
     elif address.count(":") == 1:
-        host, _, port = address.partition(":")
+        host, colon, port = address.partition(":")
     else:
-        host, port = address, ""
-    if not host or (port and not port.isdecimal()):
-        raise ValueError(f"not an address of the form host:port: {address!r}")
-    return host, int(port) if port else default_port
+        host, colon, port = address, "", ""
+    port = port or str(default_port)
+    formed = host and colon in ("", ":") and port.isascii() and port.isdecimal()
+    if not formed or not 0 < int(port) <= PORT_MAX:
+        raise ValueError(f"not an address of the form host:port, with a port of 1 to {PORT_MAX}: {address!r}")
+    return host, int(port)
+
+
+def plain_words(error: OSError) -> str:
+    """Why there is no connection, without the numbers; of several addresses each reason once."""
+    reasons = dict.fromkeys(os.strerror(int(number)) for number in _NUMBERS.findall(str(error)))
+    return ", ".join(reasons) or error.strerror or str(error)
 
 
 class Stream(asyncio.Protocol, Generic[Loss]):
@@ -85,7 +99,9 @@ class Stream(asyncio.Protocol, Generic[Loss]):
         except TimeoutError:
             raise self._loss(f"{self.server}: no connection within {timeout_s} s") from None
         except OSError as error:
-            raise self._loss(f"{self.server}: {error}") from error
+            raise self._loss(f"{self.server}: {plain_words(error)}") from error
+        except ValueError as error:
+            raise self._loss(f"{self.server}: not the name of a host: {error}") from error
         return self
 
     @property
@@ -101,6 +117,23 @@ class Stream(asyncio.Protocol, Generic[Loss]):
     async def drain(self) -> None:
         """Wait until there is room for more."""
         await self._room.wait()
+
+    async def taken(self, patience_s: float) -> None:
+        """Wait until nearly all that was said has been taken; leave a server that takes nothing for so long.
+
+        A little is not waited for, and leaves with what is said next.
+        """
+        if sum(map(len, self._out)) > UNSENT_BYTES_MAX:
+            self._flush()
+        transport = self._transport
+        while transport is not None and not self._room.is_set():
+            left = transport.get_write_buffer_size()
+            try:
+                async with asyncio.timeout(patience_s):
+                    await self._room.wait()
+            except TimeoutError:
+                if transport.get_write_buffer_size() >= left:
+                    self.abort(f"it took nothing for {patience_s} s")
 
     async def close(self) -> None:
         """Send what was said, then close; a server that takes nothing more of it is not waited for."""
@@ -135,6 +168,8 @@ class Stream(asyncio.Protocol, Generic[Loss]):
         self._transport = cast("asyncio.Transport", transport)
         sock = transport.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES_MAX)
 
     def data_received(self, data: bytes) -> None:
         for packet_type, body in self._reader.feed(data):

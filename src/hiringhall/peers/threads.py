@@ -10,12 +10,15 @@ import functools
 import inspect
 import threading
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
     from concurrent.futures import Executor
     from types import TracebackType
+
+
+_OWN_THREAD: Final = "a blocking call from the thread that would answer it: make it from another thread"
 
 
 class Closable(Protocol):
@@ -40,7 +43,11 @@ Ran = TypeVar("Ran", bound=Runnable)
 
 
 class Face(Generic[Asked]):
-    """Something asynchronous that answers calls, with an event loop in a thread of its own."""
+    """Something asynchronous that answers calls, with an event loop in a thread of its own.
+
+    What it calls back, such as a listener, runs in that thread. A blocking call from there would wait for
+    itself, and raises RuntimeError: such a call is made from another thread.
+    """
 
     def __init__(self, asynchronous: Asked, thread_name: str, timeout_s: float | None) -> None:
         self.asynchronous = asynchronous
@@ -50,7 +57,13 @@ class Face(Generic[Asked]):
         self._thread.start()
 
     def wait_for(self, call: Coroutine[Any, Any, Answer], timeout_s: float | None = None) -> Answer:
-        """The answer of any call of the asynchronous one; raises TimeoutError after `timeout_s`."""
+        """The answer of any call of the asynchronous one; raises TimeoutError after `timeout_s`.
+
+        From the loop's own thread it raises RuntimeError.
+        """
+        if self._is_here():
+            call.close()
+            raise RuntimeError(_OWN_THREAD)
         within_s = self.timeout_s if timeout_s is None else timeout_s
         answer: Future[Answer] = Future()
         try:
@@ -61,12 +74,27 @@ class Face(Generic[Asked]):
             answer.cancel()
 
     def close(self) -> None:
-        """Leave all servers."""
+        """Leave all servers. From the loop's own thread it raises RuntimeError."""
+        if self._is_here():
+            raise RuntimeError(_OWN_THREAD)
         if self._thread.is_alive():
             asyncio.run_coroutine_threadsafe(self._leave(), self._loop).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
+
+    def _have_done(self, call: Callable[[], Answer]) -> Answer:
+        """Have something done on the loop; it has happened when this returns."""
+        if self._is_here() or not self._thread.is_alive():
+            return call()
+
+        async def do() -> Answer:
+            return call()
+
+        return self.wait_for(do())
+
+    def _is_here(self) -> bool:
+        return threading.current_thread() is self._thread
 
     async def _leave(self) -> None:
         await self.asynchronous.close()
@@ -185,7 +213,7 @@ async def returned(
     """What a handler returns: one that is not asynchronous runs in a thread."""
     if inspect.iscoroutinefunction(handler):
         return await handler(task)
-    call = asyncio.get_running_loop().run_in_executor(threads, handler, task)
+    call = asyncio.get_running_loop().run_in_executor(threads, _called, handler, task)
     try:
         result = await asyncio.shield(call)
     except asyncio.CancelledError:
@@ -193,3 +221,11 @@ async def returned(
         await asyncio.wait([call])
         raise
     return await result if inspect.isawaitable(result) else result
+
+
+def _called(handler: Callable[[Task], Answer], task: Task) -> Answer:
+    """In the thread: a future cannot carry StopIteration, so it becomes what a coroutine makes of it."""
+    try:
+        return handler(task)
+    except StopIteration as error:
+        raise RuntimeError("the function raised StopIteration") from error

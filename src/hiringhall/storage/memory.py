@@ -6,6 +6,7 @@ simulated hall can die and open again on what was committed.
 
 from __future__ import annotations
 
+import secrets
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 GONE_MIN: Final = 1000
 """Entries for lines that are gone, which a shelf may always have."""
+FIRST_EPOCHS: Final = 1 << 26
+"""Where the epochs of a store may begin. A job's id has 27 bits for its epoch: as many are left to grow."""
 
 _BY_END = attrgetter("ended_us", "id")
 _Entry = tuple[int, int]
@@ -31,14 +34,18 @@ _Entry = tuple[int, int]
 
 
 class MemoryStore:
-    """Rows in dicts. A fault is injected from outside, by a store that wraps this one."""
+    """Rows in dicts. A fault is injected from outside, by a store that wraps this one.
 
-    def __init__(self, retention: Retention | None = None) -> None:
+    `epoch` is that of the first `load`, 1 or more. Left to chance it is another in each process, so that the
+    handle of a job that is gone with its hall does not name a job of the next.
+    """
+
+    def __init__(self, retention: Retention | None = None, epoch: int | None = None) -> None:
         self._retention = Retention() if retention is None else retention
         numbers = {queue: 2 * place for place, queue in enumerate(self._retention.queues, 1)}
         self._shelves = _MemoryShelves(Sections(self._retention, numbers))
         self._expiry = Expiry(self._shelves.sections, self._retention.bytes_max)
-        self._epoch = 0
+        self._epoch = secrets.randbelow(FIRST_EPOCHS) if epoch is None else epoch - 1
         self._jobs: dict[int, JobRow] = {}
         self._fired: dict[str, Firing] = {}
 

@@ -1,7 +1,7 @@
 """A ZeroMQ bus: peers publish at one address and subscribe at another, and one session hears and says it all.
 
-ZeroMQ tells nobody who publishes. It does tell that somebody subscribes, so the session knows whether it is
-heard.
+ZeroMQ tells nobody who publishes. It does tell that somebody subscribes, or no longer does, so the session
+knows whether it is heard, and when somebody comes.
 
 The law: whoever listens too slowly misses messages, which is a bus's way; nobody waits for them, and nobody
 else notices.
@@ -44,8 +44,8 @@ class BusDoor:
         self.session: Session | None = None
         self.dropped = 0
         """Messages of several frames: a bus's have one."""
-        self.topics = 0
-        """To how many beginnings of messages somebody listens."""
+        self.listeners = 0
+        """Who listens, once for each beginning of messages that it has subscribed to."""
         self._room: SocketRoom | None = None
         self._inward: zmq.Socket[bytes] | None = None
         self._outward: zmq.Socket[bytes] | None = None
@@ -68,6 +68,8 @@ class BusDoor:
         assert self._room is not None
         assert self._inward is not None
         self._outward = self._room.socket(zmq.XPUB)
+        # All who come and go, not only the first and the last. Who is disconnected goes as well.
+        self._outward.setsockopt(zmq.XPUB_VERBOSER, 1)
         bound = await listen(self._outward, host, port)
         self.driver.turn()
         self.session = self.make_session(Caller("", -1))
@@ -141,21 +143,21 @@ class BusDoor:
 
     def _look_for_listeners(self, session: Session) -> None:
         assert self._outward is not None
-        before = self.topics
         for _ in range(MESSAGES_MAX):
             try:
-                # A message here says that a first peer subscribes, or that the last one no longer does.
+                # A message here says that a peer subscribes, or no longer does.
                 word = self._outward.recv(_NOW)
             except zmq.Again:
-                break
+                return
             if word[:1] == bytes((_SUBSCRIBED,)):
-                self.topics += 1
-            elif word[:1] == bytes((_UNSUBSCRIBED,)) and self.topics:
-                self.topics -= 1
-        else:
-            self._look_soon()
-        if self.topics != before:
-            session.attended(self.topics)
+                self.listeners += 1
+            elif word[:1] == bytes((_UNSUBSCRIBED,)) and self.listeners:
+                self.listeners -= 1
+            else:
+                continue
+            # Of each, not of their sum: one who comes while another goes is somebody who comes.
+            session.attended(self.listeners)
+        self._look_soon()
 
     # --- going out
 

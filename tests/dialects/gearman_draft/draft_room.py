@@ -142,7 +142,7 @@ class Room:
     def __init__(self, options: DraftOptions | None = None, limits: Limits | None = None) -> None:
         self.options = options or DraftOptions()
         self.limits = limits or Limits()
-        self.store = MemoryStore()
+        self.store = MemoryStore(epoch=1)
         self.now_us = START_US
         self.slow = False
         """The store answers only when it is told to."""

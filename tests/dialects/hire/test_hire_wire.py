@@ -79,6 +79,12 @@ def test_uuids_may_be_spelt_in_capitals_and_are_one_with_those_that_are_not() ->
     assert wire.read_line(GOLDEN[1][1].upper()) == GOLDEN[1][0]
 
 
+def test_the_longest_id_can_be_said_in_both_forms() -> None:
+    line = Line(SMITH, wire.AVAIL, b"j" * wire.ID_BYTES_MAX, time_us=1, skill=2)
+    assert wire.read_line(wire.write_line(line)) == line
+    assert wire.read_line(wire.write_line(line, compact=True)) == line
+
+
 # --- there and back
 
 uuids = st.binary(min_size=16, max_size=16)
@@ -188,6 +194,9 @@ SHORT = b"!b6RZ6u6KPKSJTtt34WA1Xg"
         (SHORT + b"Qj", "22 characters of base64url, or a dot"),
         (SHORT + b"Q.", "a UUID is written in 22"),
         (SHORT + b"Q." + JOB, "a UUID is written in 22"),
+        (SHORT + b"Q." + b"j" * 256, "1 to 255 bytes"),
+        (SHORT + b"Q" + b"j" * 256, "1 to 255 bytes"),
+        (SHORT + b"N.j:." + b"t" * 1536, "a type 1 to 1536"),
         (SHORT + b"Hsmith:.j", "a worker is named by its UUID"),
     ],
 )

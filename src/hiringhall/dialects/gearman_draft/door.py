@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.dialects.session import Session
 
-_PRIORITIES: Final = (NORMAL, HIGH, LOW)
+_PRIORITIES: Final = {wire.FLAG_NORMAL: NORMAL, wire.FLAG_HIGH: HIGH, wire.FLAG_LOW: LOW}
 """By the flags of job_create_req."""
 
 
@@ -52,14 +52,15 @@ class DraftDoor(Handles):
         """Asks the history for one job: the session's `looked_up` is called in a later turn."""
         self.reported = Terms(durable=True, detached=True)
         """What holds for tasks that run outside the hall: they cannot be lost or repeated here."""
-        self._terms: list[Terms] = []
+        self._terms: dict[tuple[int, int], Terms] = {}
         for job_type in range(wire.JOB_TYPES):
-            for priority in _PRIORITIES:
-                self._terms.append(_terms(options, priority, background=job_type != wire.SYNC_WAIT))
+            for flags, priority in _PRIORITIES.items():
+                terms = _terms(options, priority, background=job_type != wire.SYNC_WAIT)
+                self._terms[job_type, flags] = terms
 
     def terms(self, job_type: int, flags: int) -> Terms:
         """What holds for the jobs of a type and a priority; both are checked by now."""
-        return self._terms[job_type * wire.PRIORITY_FLAGS + flags]
+        return self._terms[job_type, flags]
 
 
 def _terms(options: DraftOptions, priority: int, *, background: bool) -> Terms:

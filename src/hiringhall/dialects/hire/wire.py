@@ -227,7 +227,7 @@ def _read_fields(speaker: bytes, verb: bytes, text: bytes, *, compact: bool) -> 
             if found is None:
                 raise BadLine("a worker is named by its UUID")
             worker = found
-        elif not field or len(field) > (TYPE_BYTES_MAX if kind == _TYPE else ID_BYTES_MAX) or _is_odd(field):
+        elif not field or len(field) > _bytes_max(kind, field, compact=compact) or _is_odd(field):
             raise BadLine(
                 "an id has 1 to 255 bytes, a type 1 to 1536, none of them a blank or a control character"
             )
@@ -236,6 +236,13 @@ def _read_fields(speaker: bytes, verb: bytes, text: bytes, *, compact: bool) -> 
         else:
             job = _read_id(field, compact=compact)
     return Line(speaker, verb, job, worker, name, time_us, skill)
+
+
+def _bytes_max(kind: int, field: bytes, *, compact: bool) -> int:
+    if kind == _TYPE:
+        return TYPE_BYTES_MAX
+    # The dot before an id is no part of it.
+    return ID_BYTES_MAX + 1 if compact and field[:1] == b"." else ID_BYTES_MAX
 
 
 def _read_id(field: bytes, *, compact: bool) -> bytes:

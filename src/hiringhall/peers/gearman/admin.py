@@ -7,6 +7,7 @@ from typing import Final
 
 from hiringhall.peers.gearman.connection import parse_address
 from hiringhall.peers.gearman.errors import ConnectionLost, ServerError
+from hiringhall.peers.stream import plain_words
 
 _TABLES: Final = frozenset(("status", "prioritystatus", "workers", "jobs", "show jobs", "show unique jobs"))
 """Commands whose answer goes on to a line with one dot."""
@@ -18,17 +19,21 @@ async def ask_admin(server: str, command: str, timeout_s: float) -> list[str]:
     if "\n" in command:
         raise ValueError("a command is one line")
     host, port = parse_address(server)
+    line = command.encode() + b"\n"
     try:
         async with asyncio.timeout(timeout_s):
             reader, writer = await asyncio.open_connection(host, port, limit=_LINE_BYTES_MAX)
             try:
-                writer.write(command.encode() + b"\n")
+                writer.write(line)
                 return await _read(server, reader, command.lower().strip() in _TABLES)
             finally:
                 writer.close()
     except TimeoutError:
         raise ConnectionLost(f"{server}: no answer to {command!r} within {timeout_s} s") from None
     except OSError as error:
+        raise ConnectionLost(f"{server}: {plain_words(error)}") from error
+    except ValueError as error:
+        # The host is no name, or a line of the answer has no end.
         raise ConnectionLost(f"{server}: {error}") from error
 
 

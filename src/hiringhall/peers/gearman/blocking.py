@@ -82,7 +82,8 @@ class Client(Face[AsyncClient]):
     ...     client.run("reverse", b"hello", priority="high")
     b'olleh'
 
-    `timeout_s` bounds each call; a call over it raises TimeoutError.
+    `timeout_s` bounds each call; a call over it raises TimeoutError. A call from the client's own thread raises
+    RuntimeError: it would wait for itself.
     """
 
     def __init__(

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from hiringhall.dialects.gearman import wire
+from hiringhall.peers.failures import describe, log_failure
 from hiringhall.peers.gearman.connection import DEFAULT_SERVER, as_bytes, parse_address
 from hiringhall.peers.gearman.errors import ConnectionLost, JobFailed, ServerError
 from hiringhall.peers.gearman.station import Station, WorkerJob, log
@@ -193,8 +194,8 @@ class AsyncWorker:
             else:
                 job.send(wire.WORK_FAIL)
         except Exception as error:  # noqa: BLE001 - a handler may raise anything, and its client is told
-            log.warning("%s: %s failed", job.handle.decode(errors="replace"), job.function, exc_info=error)
-            job.send(wire.WORK_EXCEPTION, f"{type(error).__name__}: {error}".encode())
+            log_failure(log, f"{job.handle.decode(errors='replace')}: {job.function}", error)
+            job.send(wire.WORK_EXCEPTION, describe(error).encode())
         else:
             job.send(wire.WORK_COMPLETE, result)
         finally:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
+from hiringhall.dialects.gearman_draft import wire
 from hiringhall.peers.gearman_draft import client, resultlog, worker
 from hiringhall.peers.threads import Face, Runner, blocking
 
@@ -29,13 +30,20 @@ class Client(Face[client.Client]):
     b'olleh'
 
     `timeout_s` bounds each call; a call over it raises TimeoutError. What listens to a status is called in a
-    thread of the client's.
+    thread of the client's, and makes no blocking call of this client: that raises RuntimeError.
     """
 
     def __init__(
-        self, servers: str | Sequence[str], *, connect_timeout_s: float = 5.0, timeout_s: float | None = None
+        self,
+        servers: str | Sequence[str],
+        *,
+        connect_timeout_s: float = 5.0,
+        packet_bytes_max: int = wire.PACKET_BYTES_MAX,
+        timeout_s: float | None = None,
     ) -> None:
-        asynchronous = client.Client(servers, connect_timeout_s=connect_timeout_s)
+        asynchronous = client.Client(
+            servers, connect_timeout_s=connect_timeout_s, packet_bytes_max=packet_bytes_max
+        )
         super().__init__(asynchronous, "gearman-draft", timeout_s)
 
     run = blocking(client.Client.run)
@@ -54,10 +62,10 @@ class Client(Face[client.Client]):
 
     def remember(self, job: Job) -> None:
         """Remember a job from an earlier life of the application."""
-        self._loop.call_soon_threadsafe(self.asynchronous.remember, job)
+        self._have_done(lambda: self.asynchronous.remember(job))
 
     def forget(self, job: Job) -> None:
-        self._loop.call_soon_threadsafe(self.asynchronous.forget, job)
+        self._have_done(lambda: self.asynchronous.forget(job))
 
 
 class ResultLog(Face[resultlog.ResultLog]):
@@ -101,6 +109,7 @@ class Worker(Runner[worker.Worker]):
         answer_s: float = 10.0,
         connect_timeout_s: float = 5.0,
         retry_max_s: float = 10.0,
+        packet_bytes_max: int = wire.PACKET_BYTES_MAX,
         on_error: Callable[[ServerError], None] | None = None,
     ) -> None:
         asynchronous = worker.Worker(
@@ -109,6 +118,7 @@ class Worker(Runner[worker.Worker]):
             answer_s=answer_s,
             connect_timeout_s=connect_timeout_s,
             retry_max_s=retry_max_s,
+            packet_bytes_max=packet_bytes_max,
             on_error=on_error,
         )
         super().__init__(asynchronous, "gearman-draft-worker")

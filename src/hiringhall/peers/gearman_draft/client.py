@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from hiringhall.dialects.gearman_draft import wire
 from hiringhall.peers.gearman_draft.connection import Connection, parse_servers
@@ -32,6 +32,15 @@ _AVOID_S: Final = 1.0
 _PAUSE_GROWTH: Final = 1.5
 
 
+class _HandIn(NamedTuple):
+    """A job on its way to a server, and what holds for it again when it is refused there."""
+
+    server: str
+    handle: bytes
+    doubtful: bool
+    remembered: bool
+
+
 class Client:
     """Submits jobs and asks about them; any number at once.
 
@@ -47,6 +56,8 @@ class Client:
     A job with a handle is remembered until its outcome has been read, or it is forgotten. When a server is
     gone, `lost` lists what was there, and `resubmit` hands a job in elsewhere: the draft leaves that to the
     application, for only it knows whether a job may run twice.
+
+    `packet_bytes_max` is that of the servers' doors: the largest packet that is read, such as a result.
     """
 
     def __init__(
@@ -54,12 +65,16 @@ class Client:
         servers: str | Sequence[str],
         *,
         connect_timeout_s: float = 5.0,
+        packet_bytes_max: int = wire.PACKET_BYTES_MAX,
         choose: Callable[[Sequence[str]], str] = secrets.choice,
     ) -> None:
         self.servers = parse_servers(servers)
         self._connect_timeout_s = connect_timeout_s
+        self._packet_bytes_max = packet_bytes_max
         self._choose = choose
         self._jobs: dict[Job, None] = {}
+        self._under_way: dict[Job, _HandIn] = {}
+        """Jobs that were handed in and have no answer, with their latest way."""
         self._conversations: dict[str, Conversation] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._avoid_until_s: dict[str, float] = {}
@@ -95,7 +110,7 @@ class Client:
         packet = _packet(Job(as_bytes(name), args, as_bytes(key), "sync+wait", priority))
         attendance = Attendance(on_status)
         connection = await self._reach(
-            lambda server: Connection.open(server, attendance, self._connect_timeout_s)
+            lambda server: Connection.open(server, attendance, self._connect_timeout_s, self._packet_bytes_max)
         )
         outcome = await attendance.attend(connection, packet)
         if not outcome.ok:
@@ -207,24 +222,30 @@ class Client:
         packet = _packet(job)
         conversation = await self._reach(self._conversation, last=job.server)
         await conversation.drain()
-        before = (job.server, job.handle, job.doubtful, job in self._jobs)
+        # An earlier answer that is still to come counts no more: the server may have the job or not.
+        doubtful = job.doubtful or job in self._under_way
+        hand_in = _HandIn(job.server, job.handle, doubtful, job in self._jobs)
+        self._under_way[job] = hand_in
         # Noted before it is sent: whatever happens from here on, the job is known.
         job.server, job.handle, job.doubtful = conversation.server, b"", False
         self.remember(job)
         answer = conversation.ask(packet, wire.JOB_CREATE_RES)
-        answer.add_done_callback(partial(self._answered, job, before))
+        answer.add_done_callback(partial(self._answered, job, hand_in))
         # The answer counts, even if whoever asked no longer waits for it.
         await asyncio.shield(answer)
 
-    def _answered(self, job: Job, before: tuple[str, bytes, bool, bool], answer: asyncio.Future[bytes]) -> None:
+    def _answered(self, job: Job, hand_in: _HandIn, answer: asyncio.Future[bytes]) -> None:
         error = answer.exception()
+        if self._under_way.get(job) is not hand_in:
+            return  # it was handed in elsewhere since
+        del self._under_way[job]
         if error is None:
             job.handle = answer.result()
             if job.type == "async+throw-away":
                 self.forget(job)
         elif isinstance(error, ServerError):
-            job.server, job.handle, job.doubtful, remembered = before
-            if not remembered:
+            job.server, job.handle, job.doubtful = hand_in.server, hand_in.handle, hand_in.doubtful
+            if not hand_in.remembered:
                 self.forget(job)
         else:
             job.doubtful = True
@@ -232,17 +253,21 @@ class Client:
     async def _lost_at(self, server: str, jobs: list[Job], timeout_s: float) -> list[Job]:
         """Those of one server's jobs that are lost."""
         asked = [job for job in jobs if job.handle]
-        lost = [job for job in jobs if job.doubtful]
+        handles = [job.handle for job in asked]
+        if any(job in self._under_way for job in jobs):
+            # No handle and no job; but what answers it has answered all that was asked before.
+            handles.append(b"")
         try:
             async with asyncio.timeout(timeout_s):
                 conversation = await self._conversation(server)
-                packets = (wire.pack_job_status_req(job.handle) for job in asked)
+                packets = map(wire.pack_job_status_req, handles)
                 answers = [conversation.ask(packet, wire.JOB_STATUS_RES) for packet in packets]
                 if answers:
                     await asyncio.wait(answers)
         except (ConnectionLost, TimeoutError):
             return jobs
-        for job, answer in zip(asked, answers, strict=True):
+        lost = [job for job in jobs if job.doubtful and job.server == server]
+        for job, answer in zip(asked, answers, strict=False):
             error = answer.exception()
             if isinstance(error, ConnectionLost) or (
                 isinstance(error, ServerError) and error.code == wire.UNKNOWN_HANDLE
@@ -273,7 +298,7 @@ class Client:
         async with self._locks.setdefault(server, asyncio.Lock()):
             conversation = self._conversations.get(server)
             if conversation is None or not conversation.live:
-                conversation = await Conversation.open(server, self._connect_timeout_s)
+                conversation = await Conversation.open(server, self._connect_timeout_s, self._packet_bytes_max)
                 self._conversations[server] = conversation
             return conversation
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from hiringhall.peers.stream import Listener
 
 DEFAULT_PORT: Final = 4730
+_MORE_BYTES: Final = 4
+"""What a result's job_complete_res has more than the announcement that brought it."""
 
 
 def parse_address(address: str) -> tuple[str, int]:
@@ -39,7 +41,13 @@ class Connection(Stream[ConnectionLost]):
     """A stream of the packets that servers send."""
 
     @classmethod
-    async def open(cls, server: str, listener: Listener[ConnectionLost], timeout_s: float) -> Connection:
+    async def open(
+        cls,
+        server: str,
+        listener: Listener[ConnectionLost],
+        timeout_s: float,
+        packet_bytes_max: int = wire.PACKET_BYTES_MAX,
+    ) -> Connection:
         """Connect, or raise ConnectionLost."""
-        connection = cls(server, wire.Reader(), listener, ConnectionLost)
+        connection = cls(server, wire.Reader(packet_bytes_max + _MORE_BYTES), listener, ConnectionLost)
         return await connection.connect(*parse_address(server), timeout_s)

@@ -62,10 +62,12 @@ class Conversation:
         """An error that answers no question: the server says it before it closes."""
 
     @classmethod
-    async def open(cls, server: str, timeout_s: float) -> Conversation:
+    async def open(
+        cls, server: str, timeout_s: float, packet_bytes_max: int = wire.PACKET_BYTES_MAX
+    ) -> Conversation:
         """Connect, or raise ConnectionLost."""
         conversation = cls(server)
-        conversation._connection = await Connection.open(server, conversation, timeout_s)
+        conversation._connection = await Connection.open(server, conversation, timeout_s, packet_bytes_max)
         return conversation
 
     @property

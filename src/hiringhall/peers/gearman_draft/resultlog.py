@@ -92,6 +92,6 @@ def _microseconds(time: Moment) -> int:
         raise ValueError(f"a time without a time zone could be anywhere: {time}")
     else:
         time_us = (time - _EPOCH) // timedelta(microseconds=1)
-    if time_us <= 0:
-        raise ValueError(f"a time after 1970, please: {time}")
+    if not 0 < time_us < 1 << 64:
+        raise ValueError(f"a time after 1970, in seconds, please: {time}")
     return time_us

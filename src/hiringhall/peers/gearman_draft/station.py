@@ -6,8 +6,9 @@
        ^                            |
        +------ job_assign_res ------+     the task runs; its end is announced
 
-The law: at most one question is open, and a task that was assigned is always answered while its connection
-stands and the server still wants it, stopping or not.
+The law: at most one question is open, and a task that was assigned is always answered, or given back, while
+its connection stands and the server still wants it, stopping or not. A worker that breaks off in the middle of
+a task says no goodbye: the server counts the loss.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from hiringhall.dialects.gearman_draft import wire
 from hiringhall.peers.gearman_draft.connection import Connection
 from hiringhall.peers.gearman_draft.conversation import name_of, read_error
 from hiringhall.peers.gearman_draft.errors import ConnectionLost
+from hiringhall.peers.gearman_draft.jobs import as_bytes
 from hiringhall.peers.threads import is_running
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hiringhall.peers.gearman_draft")
 
+FAILED: Final = 1
+"""The code of a task that ended without one of its own."""
 _RETRY_FIRST_S: Final = 0.1
 
 
@@ -73,6 +77,14 @@ class Station:
         self._connection: Connection | None = None
         self._heard = False
         """The server has been of use on this connection: the next may be made without a long pause."""
+        self._names: list[bytes] = []
+        """What the server was told that the worker can do, when it was asked last."""
+        self._announced_bytes = 0
+        """The body of an end that was announced and may still be refused; 0: none."""
+        self._refused_bytes = 0
+        """The body of an end that was too large for the server; 0: none was."""
+        self._refused_here = False
+        """That was on this connection."""
         self._question: asyncio.Future[Task | None] | None = None
         self._task: Task | None = None
         """The task that the server thinks we have."""
@@ -89,9 +101,13 @@ class Station:
         retry_s = _RETRY_FIRST_S
         while True:
             self._gone.clear()
-            self._heard = False
+            self._heard = self._refused_here = False
+            self._announced_bytes = 0
+            worker = self._worker
             try:
-                self._connection = await Connection.open(self.server, self, self._worker.connect_timeout_s)
+                self._connection = await Connection.open(
+                    self.server, self, worker.connect_timeout_s, worker.packet_bytes_max
+                )
             except ConnectionLost as loss:
                 log.warning("%s", loss)
             else:
@@ -100,7 +116,7 @@ class Station:
             if self._heard:
                 retry_s = _RETRY_FIRST_S
             await asyncio.sleep(retry_s)
-            retry_s = min(retry_s * 2, self._worker.retry_max_s)
+            retry_s = min(retry_s * 2, worker.retry_max_s)
 
     def introduce(self) -> None:
         """Say what the worker can do: at the start, and whenever that has changed."""
@@ -109,8 +125,16 @@ class Station:
             self._rouse()
 
     async def ask(self, timeout_s: float) -> Task | None:
-        """Ask for a task. None: there is none, or no answer."""
+        """Ask for a task. None: there is none, or no answer.
+
+        The answer's time begins when the server has taken what was said before: that may be a large result.
+        """
+        if self._connection is not None:
+            await self._connection.taken(timeout_s)
+        if not self.live:
+            return None
         self._question = asyncio.get_running_loop().create_future()
+        self._names = self._worker.names()
         self._send(wire.JOB_ASSIGN_REQ_PACKET)
         try:
             async with asyncio.timeout(timeout_s):
@@ -134,11 +158,40 @@ class Station:
             raise
         finally:
             self._running = None
-        code, data = (1, b"cancelled") if running.cancelled() else running.result()
+        self._conclude(task, *((FAILED, b"cancelled") if running.cancelled() else running.result()))
+
+    def refuse(self, task: Task) -> None:
+        """Answer a task that the worker cannot do.
+
+        One that it could do when it asked is given back: the server has it for another.
+        """
+        if as_bytes(task.name) not in self._names:
+            self._conclude(task, FAILED, b"this worker does not do that")
+            return
+        self._task = None
+        self._send(wire.WORKER_DISCONNECT_PACKET)
+        self.introduce()
+
+    def _conclude(self, task: Task, code: int, data: bytes) -> None:
+        """Announce the end. A result that the server would not take is a failure."""
+        trouble = self._too_large(1 + len(data))
+        if trouble:
+            text = f"the result of {len(data)} bytes is too large for a packet: {trouble}"
+            log.warning("%s: %s: %s", self.server, task.name, text)
+            code, data = FAILED, text.encode()
+        self._announced_bytes = 1 + len(data)
         self.announce(task, wire.pack_job_complete_announce(code, data))
         if self._task is task:
             self._task = None
-        await self.drain()
+
+    def _too_large(self, body_bytes: int) -> str:
+        """Why an end is not to be announced; empty: it is."""
+        limit = self._worker.packet_bytes_max
+        if body_bytes > limit:
+            return f"the worker's packet_bytes_max is {limit}"
+        if self._refused_bytes and body_bytes >= self._refused_bytes:
+            return f"the server has refused one of {self._refused_bytes} bytes"
+        return ""
 
     def announce(self, task: Task, packet: bytes) -> None:
         """Say something of a task, as long as it is this server's."""
@@ -155,9 +208,12 @@ class Station:
             self._send(wire.WORKER_SLEEP_PACKET)
 
     async def leave(self) -> None:
-        """Say goodbye, and close."""
+        """Say goodbye, and close; with a task in its hands, break off."""
         self._leaving = True
-        if self._connection is not None:
+        if self._task is not None:
+            # After a goodbye the task would be next again, and end worker after worker without blame.
+            self._abort("the worker ended in the middle of a task")
+        elif self._connection is not None:
             self._send(wire.WORKER_DISCONNECT_PACKET)
             await self._connection.close()
 
@@ -186,6 +242,10 @@ class Station:
             self._rouse()
         elif error is not None:
             self._worker.complain(self.server, error)
+            if error.code == wire.PACKET_TOO_LARGE and self._announced_bytes:
+                # It closes now, and gives the task out again: the next attempt will know.
+                self._refused_here = True
+                self._refused_bytes = self._announced_bytes
             if error.code == wire.NO_TASK:
                 # It follows what we announced: the task was taken back, or had ended, before that.
                 if self._task is not None:
@@ -201,6 +261,9 @@ class Station:
         if not self._leaving:
             log.warning("%s", reason)
         self._connection = None
+        if not self._refused_here:
+            # Whoever answers there next may have another limit.
+            self._refused_bytes = 0
         self._gone.set()
         if self._task is not None:
             self._task.lost = True
@@ -211,6 +274,7 @@ class Station:
 
     def _assigned(self, body: bytes) -> None:
         self._heard = True
+        self._announced_bytes = 0
         if not body:
             self.refused = True
             self._answer(None)

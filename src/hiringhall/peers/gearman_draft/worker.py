@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from hiringhall.dialects.gearman_draft import wire
+from hiringhall.peers.failures import describe, log_failure
 from hiringhall.peers.gearman_draft.connection import parse_servers
 from hiringhall.peers.gearman_draft.errors import ServerError, TaskError
 from hiringhall.peers.gearman_draft.jobs import as_bytes
-from hiringhall.peers.gearman_draft.station import Station, Task, log
+from hiringhall.peers.gearman_draft.station import FAILED, Station, Task, log
 from hiringhall.peers.threads import returned
 
 if TYPE_CHECKING:
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
 Function = Callable[[Task], bytes | Awaitable[bytes | None] | None]
 """Gets a task, returns the bytes of its result (None: none). Raising TaskError fails it with that code; any
 other exception fails it with code 1 and the exception's text."""
-
-_FAILED: Final = 1
 
 
 class Worker:
@@ -41,8 +41,13 @@ class Worker:
     A function that is not asynchronous runs in a thread, so the connections live on meanwhile. After a round
     of "no, sorry" the worker sleeps until a server wakes it, or for `sleep_s`. A server that cannot be
     reached is tried again, each time after twice the wait, up to `retry_max_s`; one that does not say yes or
-    no within `answer_s` is left, for the others wait meanwhile. `on_error` hears what servers complain of,
-    such as a result that came too late; without it that is logged.
+    no within `answer_s` is left, for the others wait meanwhile. That time begins when the server has taken
+    what was said before, such as a large result; one that takes nothing of it for so long is left as well.
+    `on_error` hears what servers complain of, such as a result that came too late; without it that is logged.
+
+    `packet_bytes_max` is that of the servers' doors: the largest packet that is read, and sent. A task whose
+    result is larger fails with code 1. When a server refuses less than that, the task runs once more, and fails
+    likewise.
     """
 
     def __init__(
@@ -53,11 +58,13 @@ class Worker:
         answer_s: float = 10.0,
         connect_timeout_s: float = 5.0,
         retry_max_s: float = 10.0,
+        packet_bytes_max: int = wire.PACKET_BYTES_MAX,
         on_error: Callable[[ServerError], None] | None = None,
     ) -> None:
         self.servers = parse_servers(servers)
         self.connect_timeout_s = connect_timeout_s
         self.retry_max_s = retry_max_s
+        self.packet_bytes_max = packet_bytes_max
         self._sleep_s = sleep_s
         self._answer_s = answer_s
         self._on_error = on_error
@@ -96,7 +103,8 @@ class Worker:
         """Work until `stop`.
 
         Cancelling it leaves the servers at once, so that they give its task to others; a function that runs
-        in a thread is still waited for.
+        in a thread is still waited for. Whatever else ends it in the middle of a task is no goodbye either: the
+        server counts a lost worker.
         """
         self._threads = ThreadPoolExecutor(1, "gearman-draft-task")
         try:
@@ -127,10 +135,14 @@ class Worker:
             return
         task = await station.ask(self._answer_s)
         self._turn = (self._turn + 1) % len(self._stations)
-        if task is not None and not task.lost:
-            running = asyncio.create_task(self._work(task))
-            await station.attend(task, running)
-            self._ask_all_again()
+        if task is None or task.lost:
+            return
+        function = self._functions.get(as_bytes(task.name))
+        if function is None:
+            station.refuse(task)
+            return
+        await station.attend(task, asyncio.create_task(self._work(task, function)))
+        self._ask_all_again()
 
     async def _sleep(self) -> None:
         """Sleep on all servers, until one of them has something or some time has passed."""
@@ -175,21 +187,15 @@ class Worker:
         else:
             log.warning("%s: %s", server, error)
 
-    async def _work(self, task: Task) -> tuple[int, bytes]:
+    async def _work(self, task: Task, function: Function) -> tuple[int, bytes]:
         """Run the function; the code and the data of its end."""
         try:
-            return 0, await self._call(task)
+            return 0, _as_result(await returned(function, task, self._threads))
         except TaskError as failure:
             return failure.code, failure.data
         except Exception as error:  # noqa: BLE001 - a function may raise anything, and its client is told
-            log.warning("%s: %s failed", task.server, task.name, exc_info=error)
-            return _FAILED, f"{type(error).__name__}: {error}".encode()
-
-    async def _call(self, task: Task) -> bytes:
-        function = self._functions.get(as_bytes(task.name))
-        if function is None:
-            raise TaskError(_FAILED, b"this worker does not do that")
-        return _as_result(await returned(function, task, self._threads))
+            log_failure(log, f"{task.server}: {task.name}", error)
+            return FAILED, describe(error).encode()
 
 
 def _as_result(value: object) -> bytes:

@@ -1,7 +1,7 @@
 """Peers of the hire protocol, for asyncio: a `Worker` that bids, travels and performs, and a `Provider` that
 announces jobs of its own and chooses among the bids.
 
-    >>> async with Worker("tcp://127.0.0.1:7430", {"bake": 40}, travel=0.5):
+    >>> async with Worker("tcp://127.0.0.1:7430", {"bake": 40}, travel_s=0.5):
     ...     async with Provider("tcp://127.0.0.1:7430", policy=best_skill) as bakery:
     ...         (await bakery.employ("bake", time_s=2.0)).skill
     40

@@ -2,11 +2,13 @@
 
 The law: `employ` returns when somebody has performed the job to its end. Whoever quits, does not come, falls
 silent or is lost is dismissed, and the job announced again; when `employ` is left, nobody is hired any more.
+Whatever it waits for, it listens meanwhile: it raises Left as soon as the provider has left.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID, uuid4
@@ -19,7 +21,9 @@ from hiringhall.dialects.hire.wire import (
     PERFORM,
     PERFORMING,
     QUIT,
+    SKILL_MAX,
     START,
+    TIME_US_MAX,
     BadLine,
     Line,
     read_line,
@@ -71,7 +75,7 @@ class _Post:
         self.skill = skill
         self.announced = 0
         self.heard: asyncio.Queue[Line | None] = asyncio.Queue(_HEARD_MAX)
-        """None: the connection was lost."""
+        """None: the connection was lost, or there is one again, or the provider has left."""
         self.hired: UUID | None = None
 
 
@@ -129,19 +133,27 @@ class Provider(Voice):
         """Have a job done: `time_s` long, or until `satisfied`, and not before `due_s` on the loop's clock.
 
         `job` is its id, a new UUID if none is named. Cancelling it cancels the job: its worker is dismissed.
+        Raises ValueError before anything is said if the job cannot be described, and Left.
         """
-        line = self._announcement(job or str(uuid4()), type)
+        self._check_present()
+        due_s = _now_s() if due_s is None else due_s
+        if not math.isfinite(due_s):
+            raise ValueError("a job is due at a time on the loop's clock")
+        if skill > SKILL_MAX:
+            raise ValueError(f"nobody has a skill above {SKILL_MAX}")
+        line = self._announcement(job or str(uuid4()), type, time_s)
         if line.job in self._posts:
             raise ValueError(f"job {job} is under way already")
-        post = _Post(decoded(line.job), type, time_s, _now_s() if due_s is None else due_s, skill)
+        post = _Post(decoded(line.job), type, time_s, due_s, skill)
         self._posts[line.job] = post
         pause_s = self._pause_s
         try:
-            await asyncio.sleep(post.due_s - self._ahead_s - _now_s())
+            while _now_s() < post.due_s - self._ahead_s:
+                await self._rest(post, post.due_s - self._ahead_s)
             while True:
                 chosen = await self._choose(post)
                 if chosen is None:
-                    await asyncio.sleep(pause_s)
+                    await self._rest(post, _now_s() + pause_s)
                     pause_s = min(2 * pause_s, self._pause_max_s)
                     continue
                 pause_s = self._pause_s
@@ -150,10 +162,15 @@ class Provider(Voice):
         finally:
             del self._posts[line.job]
 
-    def _announcement(self, job: str, kind: str) -> Line:
-        """As others will read it: an id that would not come through is refused, a UUID is put in lower case."""
+    def _announcement(self, job: str, kind: str, time_s: float) -> Line:
+        """As others will read it: what would not come through is refused, a UUID is put in lower case."""
+        if not 0 <= time_s * 1_000_000 <= TIME_US_MAX:
+            raise ValueError(
+                f"a job takes from 0 s to {TIME_US_MAX // 1_000_000} s, a year, and not {time_s} s"
+            )
         try:
-            return read_line(write_line(Line(self._speaker, ANNOUNCE, encoded(job), type=encoded(kind))))
+            line = Line(self._speaker, ANNOUNCE, encoded(job), type=encoded(kind))
+            return read_line(write_line(line, compact=self._compact))
         except BadLine as reason:
             raise ValueError(str(reason)) from reason
 
@@ -164,34 +181,51 @@ class Provider(Voice):
         if post is not None and line.verb in (AVAIL, START, PERFORMING, QUIT) and not post.heard.full():
             post.heard.put_nowait(line)
 
+    def found(self) -> None:
+        self._wake()
+
     def lost(self) -> None:
-        for post in self._posts.values():
-            if not post.heard.full():
-                post.heard.put_nowait(None)
+        self._wake()
 
     def leave(self) -> None:
         self._left = True
         for post in self._posts.values():
             self._dismiss(post)
-        self.lost()
+        self._wake()
+
+    def _wake(self) -> None:
+        for post in self._posts.values():
+            if post.heard.full():
+                post.heard.get_nowait()  # no line is worth as much
+            post.heard.put_nowait(None)
 
     # --- a job from ANNOUNCE to its end
 
+    async def _rest(self, post: _Post, until_s: float) -> None:
+        """Let time pass while nobody is hired; it ends early when the connection is lost or found."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(until_s):
+                while await self._listen_to(post) is not None:
+                    pass
+
     async def _choose(self, post: _Post) -> Bid | None:
-        """Announce it, and take bids while the window is open."""
+        """Announce it, and take bids while the window is open. None: nobody, or the connection was lost."""
         bids: dict[bytes, Bid] = {}
+        while self._link is None:
+            await self._listen_to(post)
         _forget(post)
-        self._check_present()
         post.announced += 1
         self.say(ANNOUNCE, post.id, type=post.type)
         with suppress(TimeoutError):
             async with asyncio.timeout(self._window_s):
                 while True:
-                    line = await post.heard.get()
-                    if line is not None and line.verb == AVAIL and line.skill >= post.skill:
+                    line = await self._listen_to(post)
+                    if line is None:
+                        return None
+                    if line.verb == AVAIL and line.skill >= post.skill:
                         arrives_s = _now_s() + line.time_us / 1_000_000 + self._travel_s
                         bids[line.speaker] = Bid(UUID(bytes=line.speaker), line.skill, arrives_s)
-                    elif line is not None and line.verb == QUIT:
+                    elif line.verb == QUIT:
                         bids.pop(line.speaker, None)
         return self._policy(list(bids.values()), Ask(post.skill, post.due_s, _now_s())) if bids else None
 
@@ -241,8 +275,7 @@ class Provider(Voice):
     async def _next_word(self, post: _Post) -> bytes:
         """What the hired worker says next. Raises _Gone when it quits, and when the connection is lost."""
         while True:
-            line = await post.heard.get()
-            self._check_present()
+            line = await self._listen_to(post)
             if line is None:
                 raise _Gone
             if post.hired is None or line.speaker != post.hired.bytes:
@@ -254,6 +287,13 @@ class Provider(Voice):
                 post.hired = None
                 raise _Gone
             return line.verb
+
+    async def _listen_to(self, post: _Post) -> Line | None:
+        """The next that is heard of it. Raises Left."""
+        self._check_present()
+        line = await post.heard.get()
+        self._check_present()
+        return line
 
     def _check_present(self) -> None:
         if self._left:

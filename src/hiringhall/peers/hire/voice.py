@@ -2,7 +2,7 @@
 it was lost.
 
 The law: whatever is heard is handled in its order; a line that nobody can understand is passed over and
-counted.
+counted, and one that a caller's own function fails on is passed over and logged. Neither ends the listening.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ class Voice:
                 self._link = await open_link(self.address, self._security)
                 pause_s = _RECONNECT_FIRST_S
                 self._connected.set()
+                self.found()
                 await self._listen(self._link)
             except ConnectionLost as loss:
                 log.info("%s: %s", self.address, loss)
-                if self._link is not None:
-                    self.lost()
             finally:
                 link, self._link = self._link, None
                 self._connected.clear()
                 if link is not None:
+                    self.lost()
                     await link.close()
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _RECONNECT_MAX_S)
@@ -107,8 +107,12 @@ class Voice:
                 self.bad_lines += 1
                 log.info("%s: passed over %r: %s", self.address, text[:100], reason)
                 continue
-            if line.speaker != self._speaker:  # a bus brings back what was said here
+            if line.speaker == self._speaker:
+                continue  # a bus brings back what was said here
+            try:
                 self.heard(line)
+            except Exception:
+                log.warning("%s: passed over %r", self.address, text[:100], exc_info=True)
 
     def say(
         self,
@@ -136,6 +140,9 @@ class Voice:
     def heard(self, line: Line) -> None:
         """Somebody else said something."""
         raise NotImplementedError
+
+    def found(self) -> None:
+        """There is a connection: the first one, or a new one."""
 
     def lost(self) -> None:
         """The connection is gone, and with it all that was agreed on it."""

@@ -23,6 +23,7 @@ from hiringhall.dialects.hire.wire import (
     QUIT,
     SKILL_MAX,
     START,
+    TIME_US_MAX,
 )
 from hiringhall.peers.hire.voice import Voice, decoded, encoded, log
 
@@ -76,20 +77,20 @@ Perform = Callable[[Job], Awaitable[None]]
 """Runs while a job is performed, and is cancelled at its end. If it returns, the worker stays until it is
 dismissed; if it raises, the worker quits."""
 Tell = Callable[[Job], None]
-"""Hears of every stage of every job."""
+"""Hears of every stage of every job. What it raises is logged, and changes nothing."""
 
 
 class Worker(Voice):
     """Bids for jobs of its types and does them, one now and one next.
 
-        async with Worker("tcp://127.0.0.1:7430", {"bake": 40}, travel=lambda kind: 2.5):
+        async with Worker("tcp://127.0.0.1:7430", {"bake": 40}, travel_s=lambda kind: 2.5):
             await asyncio.sleep(3600)
 
-    `skills` says how good it is at each type; types that are not in it are passed over. `travel` is the way to
-    the provider of a type, in seconds, from where the worker will be when it is free; it is part of every bid,
-    and waited for before START. Who is not told to PERFORM within `patience_s` of START quits. So does, with
-    `overtime_s`, who is not dismissed so long after PERFORM's time is up: None waits for ever, as the protocol
-    wants it. `willing = False` stops the bidding.
+    `skills` says how good it is at each type; types that are not in it are passed over. `travel_s` is the way
+    to the provider of a type from where the worker will be when it is free; it is part of every bid, and waited
+    for before START. If it raises, that is logged, and there is no bid. Who is not told to PERFORM within
+    `patience_s` of START quits. So does, with `overtime_s`, who is not dismissed so long after PERFORM's time
+    is up: None waits for ever, as the protocol wants it. `willing = False` stops the bidding.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class Worker(Voice):
         address: str,
         skills: Mapping[str, int],
         *,
-        travel: float | Callable[[str], float] = 0.0,
+        travel_s: float | Callable[[str], float] = 0.0,
         perform: Perform | None = None,
         tell: Tell | None = None,
         patience_s: float = 30.0,
@@ -118,7 +119,7 @@ class Worker(Voice):
         """What it performs."""
         self.next: Job | None = None
         """What it is hired for: to come, on its way, or waiting to be told to perform."""
-        self._travel = travel
+        self._travel_s = travel_s
         self._handler = perform
         self._tell = tell
         self._patience_s = patience_s
@@ -131,7 +132,7 @@ class Worker(Voice):
 
     def travel_s(self, kind: str) -> float:
         """How long the way to a provider of this type is."""
-        return self._travel(kind) if callable(self._travel) else self._travel
+        return self._travel_s(kind) if callable(self._travel_s) else self._travel_s
 
     def available_s(self, kind: str) -> float:
         """How long until it could begin a job of this type: the rest of what it does now, and the way."""
@@ -149,6 +150,8 @@ class Worker(Voice):
 
     def heard(self, line: Line) -> None:
         if line.verb == ANNOUNCE:
+            # Who announces a job has nobody for it: word of the dismissal was lost, or the provider has died.
+            self._dismissed(line)
             self._bid(line)
         elif line.verb == HIRE and line.worker == self._speaker:
             self._hired(line)
@@ -158,9 +161,7 @@ class Worker(Voice):
                 job.time_s = line.time_us / 1_000_000
                 job.called.set()
         elif line.verb == DISMISS and line.worker == self._speaker:
-            for job in (self.next, self.present):
-                if job is not None and _is(job, line):
-                    self._over(job, Stage.DISMISSED)
+            self._dismissed(line)
 
     def lost(self) -> None:
         self._bids.clear()
@@ -171,15 +172,23 @@ class Worker(Voice):
     def leave(self) -> None:
         self.quit()
 
+    def _dismissed(self, line: Line) -> None:
+        for job in (self.next, self.present):
+            if job is not None and _is(job, line):
+                self._over(job, Stage.DISMISSED)
+
     def _bid(self, line: Line) -> None:
         kind = decoded(line.type)
         skill = self.skills.get(kind)
         if skill is None or not self.willing or self.next is not None:
             return
+        time_s = self.available_s(kind)
+        if not time_s * 1_000_000 <= TIME_US_MAX:
+            return  # it cannot come, or not so soon that it could be said
         self._bids[line.speaker, line.job] = kind
         if len(self._bids) > _BIDS_MAX:
             del self._bids[next(iter(self._bids))]
-        self.say(AVAIL, decoded(line.job), time_s=self.available_s(kind), skill=skill)
+        self.say(AVAIL, decoded(line.job), time_s=time_s, skill=skill)
 
     def _hired(self, line: Line) -> None:
         kind = self._bids.pop((line.speaker, line.job), None)
@@ -232,7 +241,10 @@ class Worker(Voice):
     def _reached(self, job: Job, stage: Stage) -> None:
         job.stage = stage
         if self._tell is not None:
-            self._tell(job)
+            try:
+                self._tell(job)
+            except Exception:  # noqa: BLE001 (it is logged)
+                log.warning("%r: whoever is told of it failed", job, exc_info=True)
 
     def _over(self, job: Job, stage: Stage) -> None:
         """Drop every reference to it."""

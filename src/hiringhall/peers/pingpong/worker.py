@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, Self
 import zmq
 
 from hiringhall.dialects.pingpong import wire
+from hiringhall.peers.failures import describe
 from hiringhall.peers.pingpong.errors import JobFailed
 from hiringhall.peers.pingpong.sockets import Context, Curve, open_dealer
 
@@ -167,7 +168,7 @@ class Worker:
             return wire.pack_error(b"%d" % failure.code, failure.reason)
         except Exception as error:  # a handler may raise anything, and its client is told
             log.warning("%s: a job failed", self._address, exc_info=error)
-            return wire.pack_error(b"1", f"{type(error).__name__}: {error}".encode())
+            return wire.pack_error(b"1", describe(error).encode())
         return result
 
     def _say(self, dealer: zmq.Socket[bytes], body: bytes) -> None:

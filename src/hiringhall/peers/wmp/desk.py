@@ -23,6 +23,8 @@ Path = tuple[bytes, ...]
 SECOND_US: Final = 1_000_000
 ROLES_MAX: Final = 1024
 """Roles of one READY."""
+PASSED_OVER_MAX: Final = 64
+"""Lost workers that one job remembers, the latest. What an earlier one says of it counts again."""
 
 OK: Final = "ok"
 FAILED: Final = "failed"
@@ -54,7 +56,7 @@ class Ticket:
         """Who has it; None while it waits."""
         self.losses = 0
         self.passed_over: dict[Path, None] = {}
-        """Who had it and was silent for too long."""
+        """Who had it and was silent for too long: the latest of them, in that order."""
 
 
 class Outcome(NamedTuple):
@@ -320,6 +322,8 @@ class Desk:
         assert holder is not None
         ticket.losses += 1
         ticket.passed_over[holder] = None
+        if len(ticket.passed_over) > PASSED_OVER_MAX:
+            del ticket.passed_over[next(iter(ticket.passed_over))]
         if 0 < self._terms.losses_max <= ticket.losses:
             reason = b"%d workers that had it were not heard of again" % ticket.losses
             self._end(ticket, Outcome(FAILED, 1, reason), None)

@@ -1,0 +1,33 @@
+"""What a worker's function raised, in words that any wire can carry.
+
+The law: whatever it raised, telling of it raises nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import logging
+
+
+def describe(error: BaseException) -> str:
+    r"""The kind of an exception and what it says. Every encoding takes it, whatever the exception is.
+
+    >>> describe(ValueError("no such user: \ud800"))
+    'ValueError: no such user: \\ud800'
+    """
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 - a text that cannot be made must not be the end of a worker
+        said = "(it cannot say what happened)"
+    words = f"{type(error).__name__}: {said}"
+    # Half of a surrogate pair is fine in a str and in no encoding: json.loads, for one, lets it in.
+    return words.encode(errors="backslashreplace").decode()
+
+
+def log_failure(log: logging.Logger, what: str, error: Exception) -> None:
+    """Log that a function failed, and where. A log whose file cannot take the text goes without it."""
+    with contextlib.suppress(Exception):
+        log.warning("%s failed", what, exc_info=error)
