@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from hiringhall.config.schema import Config, CurveSettings, DoorSettings, TlsSettings
     from hiringhall.doors.dialect import Attendant, Endpoint
     from hiringhall.storage.contract import Store
+    from hiringhall.storage.sqlite.lock import Kind
 
 DEFAULT_DOORS: Final = ("gearman=127.0.0.1:4730",)
 
@@ -113,13 +114,13 @@ class Opened(NamedTuple):
 class Hall:
     """A hall with its store open and its jobs recovered; `serve` opens the doors."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, kind: Kind = "hall") -> None:
         self._config = config
         folder = Path(config.hall.data).absolute()
         self._data = str(folder) if config.hall.storage == "sqlite" else ""
         clock = Clock()
         try:
-            store = self._open_store(folder)
+            store = self._open_store(folder, kind)
             scheduler = open_scheduler(store, config.limits.limits(), clock.now_us())
         except StoreError as error:
             raise HallError(str(error)) from error
@@ -137,11 +138,11 @@ class Hall:
         self._grace_s = 0.0
         self._exit_code = 0
 
-    def _open_store(self, folder: Path) -> Store:
+    def _open_store(self, folder: Path, kind: Kind) -> Store:
         retention = self._config.history.retention()
         if self._config.hall.storage == "memory":
             return MemoryStore(retention)
-        return SqliteStore(folder / DATABASE, retention, _log.warning)
+        return SqliteStore(folder / DATABASE, retention, _log.warning, kind)
 
     # --- wishes, from signals and from doors
 
@@ -170,7 +171,7 @@ class Hall:
         except BrokenLaw as law:
             _log.critical("audit broken: %s", law)
         else:
-            _log.warning("audit clean")
+            _log.info("audit clean")
 
     def _signalled(self) -> None:
         if self._draining.is_set():
@@ -318,14 +319,16 @@ class Hall:
             self.stop()
 
 
-def run(config: Config, announce: Callable[[Opened], None]) -> int:
-    """Open a hall, serve until it is told to stop, and give the exit code. Raises HallError."""
+def run(config: Config, announce: Callable[[Opened], None], kind: Kind = "hall") -> int:
+    """Open a hall, serve until it is told to stop, and give the exit code. `kind` is what the data folder says
+    of who has it open. Raises HallError.
+    """
     raise_descriptor_limit()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # `hall schedule` may send it before anybody listens
     gc.collect()  # now, while there is little to look at: what is left later is frozen
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_open_and_serve(config, announce))
+            return runner.run(_open_and_serve(config, announce, kind))
     except (HallError, OSError):
         raise
     except Exception:  # noqa: BLE001 (whatever it is, it is ours, and it is told)
@@ -333,8 +336,8 @@ def run(config: Config, announce: Callable[[Opened], None]) -> int:
         return BROKEN
 
 
-async def _open_and_serve(config: Config, announce: Callable[[Opened], None]) -> int:
-    return await Hall(config).serve(announce)
+async def _open_and_serve(config: Config, announce: Callable[[Opened], None], kind: Kind) -> int:
+    return await Hall(config, kind).serve(announce)
 
 
 def raise_descriptor_limit() -> None:

@@ -120,6 +120,10 @@ def test_the_sqlite_queue_survives_in_its_folder(tmp_path: Path) -> None:
         gearmand.line_like(f"jobs are kept in the folder {tmp_path}/queue.db.hall")
         listening(gearmand)
         gearmand.line_like("0 jobs recovered")
+        planned = ("add", "x", "--queue", "q", "--every", "1h", "--data", "queue.db.hall")
+        assert run(HALL, "schedule", *planned, cwd=tmp_path).stderr == (
+            f"hall: hall-gearmand (process {gearmand.process.pid}) reads it when it is started anew\n"
+        ), "SIGHUP means another thing to it"
     assert run(HALL, "history", "--data", "queue.db.hall", cwd=tmp_path).stdout == "No such jobs.\n"
 
 

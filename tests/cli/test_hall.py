@@ -218,6 +218,11 @@ def test_wrong_settings_leave_with_2(tmp_path: Path) -> None:
             'hall: --set: hall.storage: "disk" is not allowed; it takes one of "sqlite", "memory"',
             "hall: --set: limits.jobs_mx: no such setting; did you mean jobs_max?",
         ]
+    failed = run(HALL, "serve", "--set", "door.lease_s=4", cwd=tmp_path)
+    assert (failed.returncode, failed.stderr) == (
+        2,
+        "hall: --set: door: write each door as a table of its own, headed [[door]]\n",
+    )
     assert run(HALL, "serve", "--nonsense", cwd=tmp_path).returncode == 2
     assert run(HALL, "nonsense", cwd=tmp_path).returncode == 2
 
@@ -259,7 +264,9 @@ def test_a_broken_law_stops_the_hall_loudly(tmp_path: Path) -> None:
 
 
 def test_the_version_is_printed(tmp_path: Path) -> None:
-    assert run(HALL, "version", cwd=tmp_path).stdout == f"hiringhall {__version__}\n"
+    for word in ("version", "--version"):
+        printed = run(HALL, word, cwd=tmp_path)
+        assert (printed.returncode, printed.stdout) == (0, f"hiringhall {__version__}\n")
 
 
 def test_the_printed_settings_pass_the_check(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DOOR = ("--door", "gearman=127.0.0.1:0")
+MORE = re.compile(r"hall: there are more; these are .*; go on with --before \d+\n")
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +39,10 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def listed(past: Path, *words: str) -> list[dict[str, object]]:
-    """What `hall history --json` says."""
+    """What `hall history --json` says; on stderr at most that there are more."""
     ended = run(HALL, "history", "--json", *words, cwd=past)
-    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.returncode == 0
+    assert ended.stderr == "" or MORE.fullmatch(ended.stderr)
     return [json.loads(line) for line in ended.stdout.splitlines()]
 
 
@@ -99,6 +101,15 @@ def test_json_has_a_line_for_each(past: Path) -> None:
     assert (failed["attempts"], failed["code"]) == (3, 3)
 
 
+def test_json_says_beside_its_lines_that_there_are_more(past: Path) -> None:
+    shown = run(HALL, "history", "--json", cwd=past)
+    assert shown.stdout.count("\n") == 50
+    assert shown.stderr == (
+        f"hall: there are more; these are the newest 50 (see --limit); go on with --before {LAST_ID - 49}\n"
+    )
+    assert run(HALL, "history", "--json", "--key", "key-7", cwd=past).stderr == ""
+
+
 def test_every_option_narrows_the_list(past: Path) -> None:
     assert ids(past, "--key", "key-7") == [FIRST_ID + 7]
     assert ids(past, "--key", "key-7", "--queue", "mail") == []
@@ -111,7 +122,6 @@ def test_every_option_narrows_the_list(past: Path) -> None:
     assert ids(past, "--state", "running") == []
     assert ids(past, "--key", "live-1") == [LAST_ID + 1]
     assert ids(past, "--id", str(FIRST_ID)) == ids(past, "--handle", f"H:hall:{FIRST_ID}") == [FIRST_ID]
-    assert ids(past, "--id", str(LAST_ID + 9)) == []
 
 
 def test_times_are_ages_or_dates(past: Path) -> None:
@@ -128,6 +138,15 @@ def test_times_are_ages_or_dates(past: Path) -> None:
     assert ids(past, "--since", "2100-01-01") == []
     tomorrow = (datetime.now(UTC) + timedelta(days=1)).date().isoformat()
     assert ids(past, "--until", tomorrow, "--limit", "1") == [LAST_ID]
+
+
+def test_a_date_means_its_beginning_for_since_and_its_end_for_until(past: Path) -> None:
+    (line,) = listed(past, "--id", str(FIRST_ID + 5))
+    day = datetime.fromisoformat(str(line["ended"])).astimezone().date()
+    whole = ids(past, "--since", day.isoformat(), "--until", day.isoformat(), "--limit", "20000")
+    assert FIRST_ID + 5 in whole
+    before = (day - timedelta(days=1)).isoformat()
+    assert FIRST_ID + 5 not in ids(past, "--until", before, "--limit", "20000")
 
 
 def test_the_table_is_harmless_and_says_what_unfinished_jobs_wait_for(past: Path) -> None:
@@ -171,9 +190,26 @@ def test_one_job_is_shown_in_full(past: Path) -> None:
 
 
 def test_a_job_that_is_not_there_is_one_line(past: Path) -> None:
-    missing = run(HALL, "history", "--handle", "H:hall:12", cwd=past)
-    assert (missing.returncode, missing.stdout) == (1, "")
-    assert missing.stderr == "hall: no such job 12 in hall-data, neither live nor in the history\n"
+    for words in ((), ("--json",)):
+        missing = run(HALL, "history", "--handle", "H:hall:12", *words, cwd=past)
+        assert (missing.returncode, missing.stdout) == (1, "")
+        assert missing.stderr == "hall: no such job 12 in hall-data, neither live nor in the history\n"
+
+
+def test_a_hall_in_memory_shows_what_an_earlier_one_has_left_and_says_so(past: Path, tmp_path: Path) -> None:
+    config = tmp_path / "memory.toml"
+    config.write_text('[hall]\nstorage = "memory"\n', encoding="utf-8")
+    shown = run(HALL, "history", "--config", str(config), "--data", "hall-data", "--id", str(LAST_ID), cwd=past)
+    assert shown.returncode == 0
+    assert shown.stderr == (
+        "hall: this hall keeps its history in memory; hall-data is what an earlier one has left\n"
+    )
+    assert f"{LAST_ID}" in shown.stdout
+    failed = run(HALL, "history", "--config", str(config), cwd=tmp_path)
+    assert (failed.returncode, failed.stderr) == (
+        1,
+        "hall: there is no history in hall-data; hall.storage is memory\n",
+    )
 
 
 # --- files
@@ -270,6 +306,8 @@ def test_a_reader_that_leaves_is_one_line(past: Path) -> None:
         ),
         (("--since", "-2h"), '--since: "-2h" is not allowed'),
         (("--since", ""), '--since: "" is not allowed'),
+        (("--since", "2026"), '--since: "2026" is not allowed; it takes a time such as 2026-03-01 or '),
+        (("--until", "7"), '--until: "7" is not allowed; it takes a time such as 2026-03-01 or '),
         (("--until", "2026-13-01"), '--until: "2026-13-01" is not allowed'),
         (("--since", "1h", "--until", "2h"), "--since: it is after --until, so that nothing can be found"),
         (("--format", "csv"), "--format: it goes with --output; --output - writes to stdout"),

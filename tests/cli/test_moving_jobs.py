@@ -4,69 +4,34 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import signal
+import sqlite3
 import subprocess
 import time
-from queue import SimpleQueue
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 from history_stage import run_at_terminal
-from running import DEADLINE_S, ENVIRONMENT, HALL, Running, ask, run
+from moving_stage import done_by_worker, live, read, serve, write
+from running import DEADLINE_S, ENVIRONMENT, HALL, run
 from typer.testing import CliRunner
 
 from hiringhall.cli.main import app
-from hiringhall.core.jobs import JobSpec, Terms
+from hiringhall.core.changes import Batch, EndRow
+from hiringhall.core.jobs import DONE, JobSpec, Terms
 from hiringhall.core.limits import Limits
-from hiringhall.dialects.gearman.session import data_key
 from hiringhall.engine.recovery import open_scheduler
 from hiringhall.peers.gearman import Client, Worker
 from hiringhall.records import History
-from hiringhall.storage.contract import Retention
-from hiringhall.storage.sqlite import DATABASE, SqliteStore
+from hiringhall.storage.contract import QueueRetention, Retention
+from hiringhall.storage.sqlite import DATABASE, SqliteStore, find_holder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
-    from hiringhall.peers.gearman import WorkerJob
-    from hiringhall.records import Record
-
-DOOR = ("--door", "gearman=127.0.0.1:0")
 BINARY = b"\xff\x00\xfe"
-
-
-def serve(folder: Path, data: str) -> Running:
-    return Running(HALL, "serve", "--json", "--data", data, *DOOR, cwd=folder)
-
-
-def write(path: Path, *lines: object) -> None:
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-
-
-def read(path: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def live(data: Path) -> list[Record]:
-    with History(data) as history:
-        found = [record for state in ("held", "delayed", "queued") for record in history.find(state=state)]
-    return sorted(found, key=lambda record: record.id)
-
-
-def done_by_worker(address: str, queues: Iterable[str], count: int) -> list[tuple[bytes, bytes]]:
-    """So many jobs as a Gearman worker sees them, in the order in which it got them: unique and data."""
-    seen: SimpleQueue[tuple[bytes, bytes]] = SimpleQueue()
-
-    def do(job: WorkerJob) -> bytes:
-        seen.put((job.unique, job.data))
-        return b"done"
-
-    worker = Worker(address)
-    for queue in queues:
-        worker.register(queue, do)
-    with worker:
-        return [seen.get(timeout=DEADLINE_S) for _ in range(count)]
 
 
 def test_what_a_killed_hall_left_is_done_in_another(tmp_path: Path) -> None:
@@ -132,82 +97,58 @@ def test_a_running_hall_keeps_its_folder_to_itself(tmp_path: Path) -> None:
         failed = run(HALL, "import", "jobs.jsonl", "--data", "data", cwd=tmp_path)
         assert (failed.returncode, failed.stdout) == (1, "")
         assert failed.stderr.startswith(f"hall: another hall (process {hall.process.pid}) has ")
+        assert failed.stderr.endswith(", or hand the jobs in at its Gearman door with --door\n")
         assert failed.stderr.count("\n") == 1
 
 
-def test_jobs_go_in_at_the_door_of_a_running_hall(tmp_path: Path) -> None:
-    later_s = int(time.time()) + 3600
-    payload = "the data is the key"
-    key = base64.b64encode(data_key(payload.encode())).decode()
-    write(
-        tmp_path / "jobs.jsonl",
-        *({"queue": "mail", "key": f"k{number}", "payload": f"p{number}"} for number in range(500)),
-        {"queue": "mail", "key": "low", "payload": "last", "terms": {"priority": "low"}},
-        {"queue": "mail", "key": "high", "payload": "first", "terms": {"priority": "high"}},
-        {"queue": "mail", "key_base64": key, "payload": payload, "due": "2020-01-01T00:00:00Z"},
-        {
-            "queue": "mail",
-            "key": "later",
-            "due": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(later_s))}.5Z",
-        },
-    )
-    with serve(tmp_path, "data") as hall:
-        address = hall.opened()["doors"][0]["address"]
-        for _ in range(2):
-            sent = run(HALL, "import", "jobs.jsonl", "--door", address, "--json", cwd=tmp_path)
-            assert sent.returncode == 0, sent.stderr
-            assert json.loads(sent.stdout) == {"sent": 504, "door": address}
-        assert ask(address, "status").split() == ["mail", "504", "0", "0"]
-        assert live(tmp_path / "data")[-1].due is not None
-        seen = done_by_worker(address, ["mail"], 503)
-        expected = [b"first", *(b"p%d" % number for number in range(500)), payload.encode(), b"last"]
-        assert [data for _, data in seen] == expected
-        with History(tmp_path / "data") as history:
-            (later,) = history.find(state="delayed")
-        assert later.due is not None
-        assert later.due.timestamp() == later_s + 1, "not before its time"
+def test_an_import_that_is_interrupted_tells_how_far_it_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("hiringhall.cli.moving.COMMIT_ROWS_MAX", 2)
+    write(tmp_path / "jobs.jsonl", *({"queue": "a", "key": str(number)} for number in range(5)))
+    commit, commits = SqliteStore.commit, 0
+
+    def interrupted(self: SqliteStore, batch: Batch, now_us: int) -> None:
+        nonlocal commits
+        commits += 1
+        if commits == 2:
+            raise KeyboardInterrupt
+        commit(self, batch, now_us)
+
+    monkeypatch.setattr(SqliteStore, "commit", interrupted)
+    ended = CliRunner().invoke(app, ["import", "jobs.jsonl"])
+    assert (ended.exit_code, ended.stdout) == (130, "")
+    assert ended.stderr == "hall: interrupted; 2 of 5 jobs were taken in, and 2 more may have been\n"
+    assert [record.key for record in live(tmp_path / "hall-data")] == [b"0", b"1"]
 
 
-def test_what_a_door_cannot_carry_is_named_and_nothing_is_sent(tmp_path: Path) -> None:
-    write(
-        tmp_path / "jobs.jsonl",
-        {"queue": "fine", "id": 1},
-        {"queue": "a", "parents": [{"id": 1}], "extras": {"reducer": "sum"}},
-        {"queue": "a", "due": "2100-01-01T00:00:00Z", "terms": {"priority": "low"}},
-        {"queue": "a\0", "key": "b\0"},
-        {"queue": "a", "key": "-"},
-    )
-    with serve(tmp_path, "data") as hall:
-        address = hall.opened()["doors"][0]["address"]
-        failed = run(HALL, "import", "jobs.jsonl", "--door", address, cwd=tmp_path)
-        assert ask(address, "status") == "."
-    assert (failed.returncode, failed.stdout) == (1, "")
-    dash = 'the key "-", which means another thing there'
-    remedy = "import it into a hall that is not running"
-    assert failed.stderr.splitlines() == [
-        f"hall: jobs.jsonl: line 2: a Gearman door cannot take parents; {remedy}",
-        f"hall: jobs.jsonl: line 2: a Gearman door cannot take extras; {remedy}",
-        f"hall: jobs.jsonl: line 3: a Gearman door cannot take a priority together with a due time; {remedy}",
-        f"hall: jobs.jsonl: line 4: a Gearman door cannot take a queue with a NUL in its name; {remedy}",
-        f"hall: jobs.jsonl: line 4: a Gearman door cannot take a key with a NUL in it; {remedy}",
-        f"hall: jobs.jsonl: line 5: a Gearman door cannot take {dash}; {remedy}",
-        "hall: jobs.jsonl: nothing was imported",
-    ]
+def test_while_it_has_the_folder_an_import_says_what_it_is_and_heeds_no_hangup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "jobs.jsonl", {"queue": "a"})
+    commit = SqliteStore.commit
+    kinds: list[str] = []
 
+    def signalled(self: SqliteStore, batch: Batch, now_us: int) -> None:
+        holder = find_holder(tmp_path / "hall-data" / DATABASE)
+        assert holder is not None
+        kinds.append(holder.kind)
+        os.kill(os.getpid(), signal.SIGHUP)
+        commit(self, batch, now_us)
 
-def test_a_door_that_refuses_tells_the_line_and_how_far_it_came(tmp_path: Path) -> None:
-    write(tmp_path / "jobs.jsonl", {"queue": "a"}, {"queue": "a", "key": "k" * 600}, {"queue": "a"})
-    with serve(tmp_path, "data") as hall:
-        address = hall.opened()["doors"][0]["address"]
-        failed = run(HALL, "import", "jobs.jsonl", "--door", address, cwd=tmp_path)
-    assert failed.returncode == 1
-    assert failed.stderr.startswith("hall: line 2: ")
-    assert "key_bytes_max" in failed.stderr
-    assert failed.stderr.endswith("; 2 jobs were taken in before that\n")
-    failed = run(HALL, "import", "jobs.jsonl", "--door", address, cwd=tmp_path)
-    assert failed.returncode == 1, "nobody is there any more"
-    assert failed.stderr.count("\n") == 1
-    assert failed.stderr.endswith("; 0 jobs were taken in before that\n")
+    monkeypatch.setattr(SqliteStore, "commit", signalled)
+    heard: list[int] = []
+    before = signal.signal(signal.SIGHUP, lambda number, _: heard.append(number))
+    try:
+        ended = CliRunner().invoke(app, ["import", "jobs.jsonl"])
+        assert (ended.exit_code, ended.stdout) == (0, "1 job imported into hall-data\n")
+        assert (kinds, heard) == (["import"], [])
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert heard == [signal.SIGHUP], "afterwards all is as it was"
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_children_wait_for_their_parents_under_new_ids(tmp_path: Path) -> None:
@@ -242,6 +183,64 @@ def test_children_wait_for_their_parents_under_new_ids(tmp_path: Path) -> None:
     assert [unique or data for unique, data in seen] == [b"ground", b"floor", b"walls", b"roof"]
     (garden,) = live(tmp_path / "other")
     assert (garden.key, garden.state) == (b"garden", "held")
+
+
+def test_what_jobs_need_moves_with_them_and_a_queue_gives_its_needs_to_the_others(tmp_path: Path) -> None:
+    write(
+        tmp_path / "jobs.jsonl",
+        {"queue": "render", "key": "skilled", "terms": {"skill": 3, "takes_us": 90_000_000}},
+        {"queue": "render", "key": "plain"},
+    )
+    (tmp_path / "hall.toml").write_text(
+        '[[queue]]\nname = "render"\nskill = 5\ntime = "1h"\n', encoding="utf-8"
+    )
+    imported = run(HALL, "import", "jobs.jsonl", "--data", "first", cwd=tmp_path)
+    assert imported.returncode == 0, imported.stderr
+    (tmp_path / "hall.toml").unlink()
+    for data, copy in (("first", "first.jsonl"), ("second", "second.jsonl")):
+        assert run(HALL, "export", copy, "--data", data, cwd=tmp_path).returncode == 0
+        terms = {line["key"]: line["terms"] for line in read(tmp_path / copy)}
+        assert {key: (one["skill"], one["takes_us"]) for key, one in terms.items()} == {  # type: ignore[index]
+            "skilled": (3, 90_000_000),
+            "plain": (5, 3_600_000_000),
+        }
+        run(HALL, "import", copy, "--data", "second", cwd=tmp_path)
+
+
+def test_an_import_takes_nothing_out_of_the_history(tmp_path: Path) -> None:
+    """Whatever the settings say that happen to be found: those of the hall may be elsewhere."""
+    now_us = time.time_ns() // 1000
+    rules = {b"apart": QueueRetention(age_us=10**18, dead_age_us=10**18)}
+    retention = Retention(age_us=10**18, dead_age_us=10**18, queues=rules)
+    store = SqliteStore(tmp_path / "hall-data" / DATABASE, retention, print)
+    store.load(0)
+    past = Batch()
+    past.ends = [
+        old_end(number, b"apart" if number % 2 else b"mail", now_us - (30 + number) * 86_400_000_000)
+        for number in range(1, 101)
+    ]
+    store.commit(past, now_us)
+    store.close()
+    shelves = shelved(tmp_path / "hall-data" / DATABASE)
+    assert len(shelves) == 100
+    (tmp_path / "hall.toml").write_text('[history]\nage = "1d"\nrows_max = 3\n', encoding="utf-8")
+    write(tmp_path / "jobs.jsonl", {"queue": "mail"})
+    imported = run(HALL, "import", "jobs.jsonl", cwd=tmp_path)
+    assert imported.stdout == "1 job imported into hall-data\n", imported.stderr
+    assert shelved(tmp_path / "hall-data" / DATABASE) == shelves
+
+
+def old_end(job_id: int, queue: bytes, ended_us: int) -> EndRow:
+    terms = Terms(durable=True, detached=True)
+    return EndRow(
+        job_id, queue, b"", DONE, 0, b"", b"ann", ended_us, ended_us, ended_us, 1, 0, terms, b"", None
+    )
+
+
+def shelved(database: Path) -> list[tuple[int, int]]:
+    """The lines of the history, and where each stands."""
+    with closing(sqlite3.connect(database)) as file:
+        return file.execute("SELECT id, shelf FROM history ORDER BY id").fetchall()
 
 
 def test_a_child_of_a_failed_parent_fails_as_it_would_at_a_door(tmp_path: Path) -> None:
@@ -389,6 +388,30 @@ def test_an_export_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     failed = run(HALL, "export", "nowhere/jobs.jsonl", cwd=tmp_path)
     assert failed.returncode == 1
     assert failed.stderr == "hall: nowhere/jobs.jsonl cannot be written: No such file or directory\n"
+
+
+def test_an_export_into_a_fifo_goes_to_whoever_reads_it(tmp_path: Path) -> None:
+    write(tmp_path / "jobs.jsonl", {"queue": "a", "key": "k"})
+    assert run(HALL, "import", "jobs.jsonl", cwd=tmp_path).returncode == 0
+    os.mkfifo(tmp_path / "pipe")
+    with os.fdopen(os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
+        exported = run(HALL, "export", "pipe", cwd=tmp_path)
+        assert (exported.returncode, exported.stdout) == (0, "1 job exported from hall-data\n")
+        assert json.loads(reader.read())["key"] == "k"
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_folder_with_letters_that_stdout_does_not_have_is_told_all_the_same(tmp_path: Path) -> None:
+    write(tmp_path / "jobs.jsonl", {"queue": "a"})
+    imported = subprocess.run(
+        [*HALL, "import", "jobs.jsonl", "--data", "hütte"],
+        cwd=tmp_path,
+        env={**ENVIRONMENT, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        timeout=DEADLINE_S,
+        check=True,
+    )
+    assert imported.stdout == b"1 job imported into h\\xfctte\n"
 
 
 def test_what_has_no_place_in_an_export_is_told(tmp_path: Path) -> None:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import signal
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from running import HALL, Running, run
 
-from hiringhall.cli.schedule import find_hall
 from hiringhall.config.quantities import Interval
+from hiringhall.core.changes import Batch, Firing
 from hiringhall.core.limits import SECOND_US
 from hiringhall.schedules.book import Book
+from hiringhall.schedules.keeper import machine_us
 from hiringhall.schedules.plan import Plan
+from hiringhall.storage.contract import Retention
+from hiringhall.storage.sqlite import DATABASE, SqliteStore, find_holder
 
 if TYPE_CHECKING:
     import subprocess
-    from pathlib import Path
+    from collections.abc import Iterator
 
 CONFIG = '[[schedule]]\nname = "filed"\nqueue = "q"\nevery = "1h"\n'
 
@@ -40,7 +48,9 @@ def test_all_that_is_said_of_a_schedule_is_written_down(tmp_path: Path) -> None:
         *("--retries", "3", "--missed", "all", "--late-s", "5", "--data", "data"),
     )
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout.startswith('schedule "birthdays" is added, and due next at 20')
+    assert ended.stdout.startswith(
+        'schedule "birthdays" is added in the new data folder data, and due next at 20'
+    )
     assert ended.stdout.endswith("; no hall is running here, the next to start reads it\n")
     assert Book(tmp_path / "data").read() == {
         "birthdays": Plan(
@@ -82,7 +92,9 @@ def test_what_a_hall_has_fired_and_what_it_is_behind_with_is_listed(tmp_path: Pa
     (tmp_path / "hall.toml").write_text(CONFIG.replace("1h", "1s"))
     with Running(HALL, "serve", "--json", "--door", "gearman=127.0.0.1:0", cwd=tmp_path) as hall:
         pid = hall.opened()["pid"]
-        assert find_hall(tmp_path / "hall-data") == pid
+        holder = find_holder(tmp_path / "hall-data" / DATABASE)
+        assert holder is not None
+        assert (holder.pid, holder.kind, holder.is_near) == (pid, "hall", True)
         (line,) = listed(tmp_path)
         while line["last"] is None:
             (line,) = listed(tmp_path)
@@ -94,9 +106,51 @@ def test_what_a_hall_has_fired_and_what_it_is_behind_with_is_listed(tmp_path: Pa
     assert "hall: no hall is running" in schedule(tmp_path, "list").stderr
 
 
+def test_a_due_time_that_has_been_handed_in_ahead_is_the_last_and_not_the_next(tmp_path: Path) -> None:
+    (tmp_path / "hall.toml").write_text(CONFIG)
+    plan = Plan(name="filed", queue="q", every_us=3600 * SECOND_US)
+    due_us = plan.next_due_us(machine_us())
+    handed_in = Batch()
+    handed_in.fired = {"filed": Firing(due_us, plan.digest)}
+    store = SqliteStore(tmp_path / "hall-data" / DATABASE, Retention(), lambda _: None)
+    try:
+        store.load(machine_us())
+        store.commit(handed_in, machine_us())
+    finally:
+        store.close()
+    (line,) = listed(tmp_path)
+    following = [
+        datetime.fromtimestamp(due_us / SECOND_US + hours * 3600, UTC).isoformat() for hours in range(4)
+    ]
+    assert (line["last"], line["next"]) == (following[0], following[1:])
+
+
 def test_without_schedules_there_are_none(tmp_path: Path) -> None:
+    (tmp_path / "hall-data").mkdir()
     assert schedule(tmp_path, "list").stdout == "No schedules.\n"
-    assert list(tmp_path.iterdir()) == [], "looking leaves nothing behind"
+    assert list((tmp_path / "hall-data").iterdir()) == [], "looking leaves nothing behind"
+
+
+@pytest.mark.parametrize("words", [("list",), ("list", "--json"), ("remove", "x")])
+def test_a_data_folder_that_is_not_there_is_told_and_not_made(tmp_path: Path, words: tuple[str, ...]) -> None:
+    ended = schedule(tmp_path, *words, "--data", "typo")
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == "hall: typo does not exist; name the hall's data folder with --data\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_file_plans_is_listed_before_a_hall_was_started(tmp_path: Path) -> None:
+    (tmp_path / "hall.toml").write_text(CONFIG)
+    ended = schedule(tmp_path, "list")
+    assert (ended.returncode, "filed" in ended.stdout) == (0, True)
+    assert ended.stderr.splitlines() == [
+        "hall: hall-data does not exist: no hall was started on it",
+        "hall: no hall is running: nothing fires",
+    ]
+    assert schedule(tmp_path, "remove", "filed").stderr.startswith(
+        'hall: schedule "filed" is schedule[0] of hall'
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["hall.toml"]
 
 
 WRONG = [
@@ -120,6 +174,12 @@ WRONG = [
         "--key: is too long: it has at most 512 bytes (limits.key_bytes_max)",
     ),
     (("--every", "1s", "--retries", "-1"), "--retries"),
+    (
+        ("--every", "1s", "--late-s", "inf"),
+        '--late-s: "inf" is not allowed; it takes seconds from 0 to',
+    ),
+    (("--every", "1s", "--late-s", "nan"), '--late-s: "nan" is not allowed'),
+    (("--every", "1s", "--late-s", "-1"), '--late-s: "-1" is not allowed'),
 ]
 
 
@@ -157,6 +217,12 @@ def test_names_that_are_taken_and_names_that_are_not_there(tmp_path: Path) -> No
     ended = schedule(tmp_path, "remove", "booked")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert [line["name"] for line in listed(tmp_path)] == ["filed"]
+    Book(tmp_path / "hall-data").add(Plan(name="filed", queue="q", every_us=SECOND_US))
+    ended = schedule(tmp_path, "remove", "filed")
+    assert (ended.returncode, ended.stderr) == (
+        0,
+        "hall: schedule[0] of hall.toml has the same name, and goes on\n",
+    )
 
 
 def test_a_hall_in_memory_has_no_book(tmp_path: Path) -> None:
@@ -167,9 +233,74 @@ def test_a_hall_in_memory_has_no_book(tmp_path: Path) -> None:
     assert [line["name"] for line in listed(tmp_path)] == ["filed"]
 
 
+@contextmanager
+def held(folder: Path, content: str) -> Iterator[list[int]]:
+    """Somebody has the folder open, whose lock says this. It is this process: the signals that it gets."""
+    heard: list[int] = []
+    before = signal.signal(signal.SIGHUP, lambda number, _: heard.append(number))
+    lock = os.open(folder / f"{DATABASE}.lock", os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        os.ftruncate(lock, 0)
+        os.write(lock, content.encode())
+        yield heard
+    finally:
+        os.close(lock)
+        signal.signal(signal.SIGHUP, before)
+
+
+PID = os.getpid()
+HERE = "pid:[1]" if not Path("/proc/self/ns/pid").exists() else str(Path("/proc/self/ns/pid").readlink())
+
+
+@pytest.mark.parametrize(
+    ("content", "told", "complaint"),
+    [
+        (f"{PID}\nhall\n{HERE}\n", f"; the hall (process {PID}) is told\n", ""),
+        (f"{PID}\n", f"; the hall (process {PID}) is told\n", ""),
+        (f"{PID}\nimport\n{HERE}\n", "; no hall is running here, the next to start reads it\n", ""),
+        (
+            f"{PID}\ngearmand\n{HERE}\n",
+            "\n",
+            f"hall: hall-gearmand (process {PID}) reads it when it is started anew\n",
+        ),
+        (
+            f"{PID}\nhall\npid:[77]\n",
+            "\n",
+            f"hall: the hall is in another container, as process {PID}: send it SIGHUP there\n",
+        ),
+    ],
+)
+def test_only_a_hall_that_is_near_is_signalled(tmp_path: Path, content: str, told: str, complaint: str) -> None:
+    Book(tmp_path).add(Plan(name="x", queue="q", every_us=SECOND_US))
+    with held(tmp_path, content) as heard:
+        ended = schedule(tmp_path, "remove", "x", "--data", ".")
+        assert heard == ([signal.SIGHUP] if "is told" in told else [])
+    assert (ended.returncode, ended.stdout) == (0, f'schedule "x" is removed{told}')
+    assert ended.stderr == complaint
+
+
+def test_an_import_is_no_hall_that_runs(tmp_path: Path) -> None:
+    Book(tmp_path).add(Plan(name="x", queue="q", every_us=SECOND_US))
+    with held(tmp_path, f"{PID}\nimport\n{HERE}\n"):
+        (line,) = listed(tmp_path, "--data", ".")
+        assert line["hall"] is None
+    with held(tmp_path, f"{PID}\ngearmand\n{HERE}\n"):
+        (line,) = listed(tmp_path, "--data", ".")
+        assert line["hall"] == PID
+
+
 def test_a_lock_that_a_dead_hall_left_behind_means_nothing(tmp_path: Path) -> None:
-    lock = tmp_path / "hall.sqlite3.lock"
-    assert find_hall(tmp_path) is None
-    for content in (b"", b"nonsense", b"4194304\n", b"1\n"):
+    lock = tmp_path / f"{DATABASE}.lock"
+    assert find_holder(tmp_path / DATABASE) is None
+    for content in (
+        b"",
+        b"nonsense",
+        b"4194304\n",
+        b"1\n",
+        b"1\nhall\npid:[77]\n",
+        b"9999999999\n",
+        b"\xff\n" * 200,
+    ):
         lock.write_bytes(content)
-        assert find_hall(tmp_path) is None
+        assert find_holder(tmp_path / DATABASE) is None

@@ -157,6 +157,24 @@ def test_a_variable_nobody_knows_is_a_warning_because_platforms_make_such() -> N
     ]
 
 
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("HALL_FOO", ""),
+        ("HALL_HISTORY_FOO", ""),
+        ("HALL_DOOR_0_FOO", ""),
+        ("HALL_STORGE", "HALL_STORAGE"),
+        ("HALL_LOGLEVEL", "HALL_LOG_LEVEL"),
+        ("HALL_LIMIT_JOBS_MAX", "HALL_LIMITS_JOBS_MAX"),
+        ("HALL_DOOR_0_LEASE", "HALL_DOOR_<n>_LEASE_S"),
+        ("HALL_DOOR_12_LEESE_S", "HALL_DOOR_<n>_LEASE_S"),
+    ],
+)
+def test_what_all_variables_begin_with_makes_none_of_them_meant(variable: str, meant: str) -> None:
+    hint = f"; did you mean {meant}?" if meant else ""
+    assert read("", {variable: "1"}).warnings == [f"{variable}: no such setting, ignored{hint}"]
+
+
 # --- what is wrong
 
 DIALECTS = 'one of "gearman", "dwork", "pingpong", "wmp", "hire", "hire-bus"'

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import doctest
 import re
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import islice
 from pathlib import Path
@@ -20,6 +22,7 @@ from hiringhall.core.jobs import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED,
 from hiringhall.records import STATES, Attempt, History
 from hiringhall.records.history import PAGE_ROWS_MAX
 from hiringhall.storage.contract import HistoryQuery, StoreError
+from hiringhall.storage.sqlite import DATABASE
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import EndRow
@@ -201,6 +204,7 @@ def test_a_due_time_beyond_every_calendar_is_its_last_day(tmp_path: Path) -> Non
         ({"id": 0}, "0 is no id"),
         ({"id": 1 << 63}, "is no id"),
         ({"before_id": -1}, "-1 is no id"),
+        ({"limit": -1}, "-1 is no limit; it is a number from 0, or None for all"),
         ({"handle": "H:hall:"}, '"H:hall:" is no handle'),
         ({"handle": "12"}, "is no handle"),
         ({"handle": "H:hall:012"}, "is no handle"),
@@ -237,10 +241,10 @@ class CountingReader:
         self.pages: list[int] = []
         history._reader = self  # type: ignore[assignment]
 
-    def history(self, query: HistoryQuery) -> list[EndRow]:
-        page = self._reader.history(query)
+    def page(self, query: HistoryQuery) -> tuple[list[EndRow], int | None]:
+        page, last_id = self._reader.page(query)
         self.pages.append(len(page))
-        return page
+        return page, last_id
 
     def close(self) -> None:
         self._reader.close()
@@ -258,6 +262,17 @@ def test_a_long_history_is_read_as_it_is_asked_for(tmp_path: Path) -> None:
         assert ids(found) == list(range(count - 3, 0, -1))
         assert max(reader.pages) <= PAGE_ROWS_MAX
         assert sum(reader.pages) == count
+
+
+def test_a_page_that_cannot_be_read_is_not_the_end(tmp_path: Path) -> None:
+    folder = fill(tmp_path, [end(number) for number in range(1, 301)])
+    with closing(sqlite3.connect(folder / DATABASE)) as file, file:
+        file.execute("UPDATE history SET tries = x'c1' WHERE id BETWEEN 51 AND 299")
+    with History(folder) as history:
+        assert ids(history.find()) == [300, *range(50, 0, -1)]
+        assert ids(history.find(before_id=300)) == list(range(50, 0, -1))
+        assert ids(history.find(before_id=300, limit=3)) == [50, 49, 48]
+        assert history.get(id=100) is None
 
 
 def test_heavy_lines_come_in_small_pages(tmp_path: Path) -> None:
@@ -291,8 +306,8 @@ def test_a_job_that_ends_between_two_looks_is_found_once(tmp_path: Path) -> None
                 yield from list(real.latest(before_id))
                 fill(folder, [end(2, key=b"k")])
 
-            def history(self, query: HistoryQuery) -> list[EndRow]:
-                return real.history(query)
+            def page(self, query: HistoryQuery) -> tuple[list[EndRow], int | None]:
+                return real.page(query)
 
             def close(self) -> None:
                 real.close()

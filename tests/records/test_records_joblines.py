@@ -12,6 +12,8 @@ from records_room import NOW_US, job
 
 from hiringhall.core.changes import JobRow  # noqa: TC001 (hypothesis looks at it)
 from hiringhall.core.jobs import DELAYED, HELD, HOLD, LEASED, LOW, PRIORITIES, QUEUED, Terms
+from hiringhall.core.needs import SKILL_MAX, TIME_US_MAX
+from hiringhall.records import joblines
 from hiringhall.records.joblines import ReadJobs, read_jobs, write_job
 
 NAMES = st.binary(min_size=1, max_size=6)
@@ -31,6 +33,8 @@ TERMS = st.builds(
     run_us=NUMBERS,
     on_parent_failure=st.integers(0, HOLD),
     expire_us=NUMBERS,
+    skill=st.integers(0, SKILL_MAX),
+    takes_us=st.integers(0, TIME_US_MAX),
 )
 ROWS = st.builds(
     job,
@@ -83,6 +87,15 @@ def test_the_shortest_line_that_a_person_can_write() -> None:
     assert spec.terms.as_tuple() == Terms(durable=True, detached=True).as_tuple()
 
 
+def test_the_mark_that_some_editors_begin_a_file_with_is_passed_over() -> None:
+    jobs, problems = read(b"\xef\xbb\xbf", {"queue": "mail"}, {"queue": "post"})
+    assert (problems, [job.spec.queue for job in jobs]) == ([], [b"mail", b"post"])
+
+
+def test_a_job_may_need_as_much_as_the_core_lets_it() -> None:
+    assert (joblines.SKILL_MAX, joblines.TIME_US_MAX) == (SKILL_MAX, TIME_US_MAX)
+
+
 def test_jobs_that_share_their_terms_share_one_object() -> None:
     jobs = read({"queue": "a", "terms": {"run_us": 5}}, {"queue": "b", "terms": {"run_us": 5}}).jobs
     assert jobs[0].spec.terms is jobs[1].spec.terms
@@ -102,9 +115,21 @@ def test_jobs_that_share_their_terms_share_one_object() -> None:
         ({"queue": "a", "payload_base64": "?"}, "Invalid base64 encoded string - at `$.payload_base64`"),
         ({"queue": "a", "quee": "a"}, "Object contains unknown field `quee`"),
         ({"queue": "a", "id": -1}, "at `$.id`"),
-        ({"queue": "a", "due": "soon"}, "Invalid RFC3339 encoded datetime - at `$.due`"),
+        (
+            {"queue": "a", "due": "soon"},
+            "Invalid RFC3339 encoded datetime - at `$.due`; write it as in 2026-03-01T12:30:00+00:00",
+        ),
         ({"queue": "a", "due": "2026-01-01T00:00:00"}, "at `$.due`"),
-        ({"queue": "a", "terms": {"priority": "top"}}, "Invalid enum value 'top' - at `$.terms.priority`"),
+        (
+            {"queue": "a", "terms": {"priority": "top"}},
+            "Invalid enum value 'top' - at `$.terms.priority`; it takes one of high, normal, low",
+        ),
+        (
+            {"queue": "a", "terms": {"on_parent_failure": "cry"}},
+            "at `$.terms.on_parent_failure`; it takes one of fail, run, hold",
+        ),
+        ({"queue": "a", "terms": {"skill": SKILL_MAX + 1}}, "at `$.terms.skill`"),
+        ({"queue": "a", "terms": {"takes_us": TIME_US_MAX + 1}}, "at `$.terms.takes_us`"),
         ({"queue": "a", "terms": {"run_us": -1}}, "at `$.terms.run_us`"),
         ({"queue": "a", "terms": {"durable": False}}, "unknown field `durable`"),
         ({"queue": "a", "parents": [{}]}, "a parent has an id, or a queue and a key"),

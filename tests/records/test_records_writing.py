@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import json
+import os
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -75,6 +76,14 @@ def test_csv_reads_back_as_it_was(records: list[Record], tmp_path: Path) -> None
         assert json.loads(row["tries"] or "[]") == line["tries"]
         assert json.loads(row["parents"] or "[]") == line["parents"]
         assert json.loads(row["extras"] or "{}") == line["extras"]
+        assert json.loads(row["extras_base64"] or "{}") == line.get("extras_base64", {})
+
+
+def test_a_carriage_return_stays_within_its_cell(tmp_path: Path) -> None:
+    path = tmp_path / "one.csv"
+    save_records([ended_record(end(1, result=b"320\rx200"))], path)
+    assert b',"320\rx200",' in path.read_bytes()
+    assert path.read_bytes().count(b"\r\n") == 2
 
 
 def test_parquet_reads_back_as_it_was(records: list[Record], tmp_path: Path) -> None:
@@ -115,6 +124,35 @@ def test_what_breaks_halfway_leaves_the_earlier_file(form: str, tmp_path: Path) 
         save_records(broken(), path)
     assert path.read_bytes() == b"earlier"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_fifo_is_written_to_and_stays_one(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    os.mkfifo(path)
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
+        assert save_records([ended_record(end(7))], path) == 1
+        assert json.loads(reader.read())["id"] == 7
+    assert path.is_fifo()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_stays_one_and_what_it_leads_to_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "log.csv"
+    for target in (tmp_path / "elsewhere" / "old.csv", tmp_path / "elsewhere" / "new.csv"):
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+        if target.name == "old.csv":
+            target.write_bytes(b"earlier")
+        assert save_records([], link) == 0
+        assert link.is_symlink()
+        assert target.read_bytes().startswith(b"id,state,")
+    assert len(list((tmp_path / "elsewhere").iterdir())) == 2
+
+
+def test_a_folder_is_no_file_to_write(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
+        save_records([], tmp_path, "csv")
 
 
 def test_a_name_that_says_no_format_is_refused(tmp_path: Path) -> None:

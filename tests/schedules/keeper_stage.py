@@ -61,6 +61,8 @@ class Stage:
         self.now_us = START_US
         self.machine_ahead_us = 0
         """How far the machine's clock was set ahead of the hall's."""
+        self.timers_late_us = 0
+        """By how much the loop is late with every timer."""
         self.store = MemoryStore()
         self.plans = list(plans)
         self.book = book
@@ -117,7 +119,7 @@ class Stage:
         action()
 
     def call_later(self, delay_s: float, action: Callable[[], None]) -> Timer:
-        timer = Timer(self.now_us + round(delay_s * SECOND_US), action)
+        timer = Timer(self.now_us + round(delay_s * SECOND_US) + self.timers_late_us, action)
         self._timers.append(timer)
         return timer
 

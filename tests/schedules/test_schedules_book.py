@@ -34,6 +34,27 @@ def test_what_was_added_is_read_again_and_what_was_removed_is_not(tmp_path: Path
     assert book.path.stat().st_mode & 0o777 == 0o600
 
 
+def test_to_remove_from_a_folder_that_is_not_there_makes_none(tmp_path: Path) -> None:
+    assert not Book(tmp_path / "data").remove("daily")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_stands_where_it_is_written_is_neither_followed_nor_in_the_way(tmp_path: Path) -> None:
+    book = Book(tmp_path / "data")
+    book.add(DAILY)
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    victim.chmod(0o644)
+    beside = book.path.with_name("schedules.json.new")
+    beside.symlink_to(victim)
+    book.add(OFTEN)
+    assert (victim.read_text(), victim.stat().st_mode & 0o777) == ("precious", 0o644)
+    beside.write_text("left by one that died")
+    book.remove("daily")
+    assert Book(tmp_path / "data").read() == {"often": OFTEN}
+    assert list((tmp_path / "data").iterdir()) == [book.path]
+
+
 def test_a_name_is_taken_once(tmp_path: Path) -> None:
     book = Book(tmp_path)
     book.add(DAILY)

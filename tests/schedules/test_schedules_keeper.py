@@ -217,6 +217,15 @@ def test_what_is_late_by_no_more_than_it_may_be_is_not_missed(caplog: pytest.Log
     assert warnings(caplog) == []
 
 
+def test_a_timer_that_is_hardly_late_makes_no_due_time_missed(caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage([every(10 * SECOND_US, missed="skip", late_us=0)])
+    stage.timers_late_us = 1000
+    stage.machine_ahead_us = SECOND_US // 2  # so that nothing is handed in ahead
+    stage.pass_time(95 * SECOND_US)
+    assert stage.fired()[-2:] == seconds(80, 90)
+    assert warnings(caplog) == []
+
+
 def test_of_very_many_missed_times_the_latest_thousand_fire(caplog: pytest.LogCaptureFixture) -> None:
     stage = Stage([every(SECOND_US, missed="all")])
     stage.pass_time(100_000)
@@ -436,6 +445,11 @@ def test_a_clock_set_back_fires_nothing_twice(caplog: pytest.LogCaptureFixture) 
     )
     stage.pass_time(6 * MINUTE_US)
     assert stage.fired() == ["00:10:00", "00:20:00", "00:30:00", "00:40:00"]
+    stage.machine_ahead_us -= 20 * MINUTE_US
+    stage.pass_time(2 * MINUTE_US)
+    waiting = [text for text in warnings(caplog) if "waits for the clock" in text]
+    assert len(waiting) == 2, "the second time it is told as well, and once"
+    assert "until 2026-11-16T00:40:00+00:00" in waiting[1]
 
 
 def test_clocks_that_hardly_differ_agree() -> None:

@@ -359,6 +359,18 @@ class TestReader:
         with closing(open_history(path)) as reader:
             assert [row.id for row in reader.live()] == [1]
 
+    def test_it_looks_where_nothing_can_be_made_beside_the_file(self, path: Path, store: SqliteStore) -> None:
+        store.commit(batch(inserts=[job(1)]), NOW_US)
+        store.close()
+        path.with_name(f"{path.name}-shm").symlink_to("nowhere/at-all")  # so SQLite cannot make it
+        with closing(open_history(path)) as reader:
+            assert [row.id for row in reader.live()] == [1]
+        path.with_name(f"{path.name}-wal").write_bytes(b"changes")
+        with pytest.raises(StoreError, match="cannot be opened"):
+            open_history(path)
+        path.with_name(f"{path.name}-wal").unlink()
+        path.with_name(f"{path.name}-shm").unlink()
+
     def test_it_cannot_write(self, path: Path, store: SqliteStore) -> None:
         with closing(open_history(path)) as reader, pytest.raises(sqlite3.OperationalError, match="readonly"):
             reader._connection.execute("DELETE FROM jobs")

@@ -85,6 +85,23 @@ def test_queues_get_rules_and_lose_them(path: Path) -> None:
     store.close()
 
 
+def test_without_rules_all_stays_where_it_stands(path: Path) -> None:
+    store = opened(path, {b"b": QueueRetention(), b"c": FEW})
+    store.commit(batch(ends=[row for row in ENDS if row.queue != b"c"]), NOW_US)
+    store.commit(batch(ends=[row for row in ENDS if row.queue == b"c"]), NOW_US)
+    store.close()
+    before = shelves(path)
+    assert sum(map(len, before.values())) == 12
+    store = SqliteStore(path, None, pytest.fail)
+    store.load(0)
+    later_us = NOW_US + 1000 * 365 * DAY_US
+    more = [end(100 + number, queue=b"c", ended_us=later_us + number) for number in range(10)]
+    store.commit(batch(ends=more), later_us)
+    store.close()
+    before[b"c", 0] += [row.id for row in more]
+    assert shelves(path) == before
+
+
 def test_moving_lines_takes_no_job_away(path: Path) -> None:
     store = opened(path, {})
     store.commit(batch(inserts=[job(100)], ends=ENDS), NOW_US)

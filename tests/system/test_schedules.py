@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pytest
 from hall_process import CODE, HallProcess, wait_until
 
-from hiringhall.cli.schedule import find_hall
 from hiringhall.core.jobs import DONE
 from hiringhall.core.limits import SECOND_US
 from hiringhall.peers.gearman import Worker, WorkerJob
 from hiringhall.storage.contract import HistoryQuery
-from hiringhall.storage.sqlite import DATABASE, open_history
+from hiringhall.storage.sqlite import DATABASE, find_holder, open_history
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 KILLS: Final = 20
 LONG_AWAY: Final = (6, 13)
 """Kills after which the hall stays away for so long that several due times pass."""
-AWAY_S: Final = 2.2
+AWAY_S: Final = 4.2
 INTERVALS_S: Final = {"all": 1, "latest": 1, "skip": 1, "slow": 2}
 """Schedules by name, which is their policy: those of a name that is none have the default."""
 _MISSED: Final = re.compile(
@@ -188,9 +187,12 @@ def test_a_schedule_added_beside_a_running_hall_fires_without_a_restart_and_stop
         said = hall_schedule(hall, "add", "tick", "--queue", "tick", "--every", "1s", "--payload", "{due}")
         assert said.endswith(f"the hall (process {hall.pid}) is told\n")
         wait_until(lambda: len(fired(hall, "tick").done) >= 2, "the new schedule fires")
+        before_us = max(fired(hall, "tick").done)
         (line,) = map(json.loads, hall_schedule(hall, "list", "--json").splitlines())
-        assert (line["name"], line["hall"], line["behind"]) == ("tick", hall.pid, 0)
-        assert us(line["last"]) >= max(fired(hall, "tick").done)
+        assert (line["name"], line["hall"]) == ("tick", hall.pid)
+        assert us(line["last"]) >= before_us
+        passed = (us(line["next"][0]) - us(line["last"])) // SECOND_US - 1
+        assert line["behind"] == passed, "none, unless the machine is too busy to be on time"
         hall_schedule(hall, "remove", "tick")
         wait_until(lambda: not firings(hall), "the schedule is forgotten")
         wait_until(lambda: not fired(hall, "tick").live, "what it has fired is done")
@@ -218,12 +220,14 @@ def test_a_hall_that_is_told_while_it_opens_opens_all_the_same(hall: HallProcess
     opening.start()
     told = 0
     while opening.is_alive():
-        if (pid := find_hall(hall.data)) is not None:
-            os.kill(pid, signal.SIGHUP)
+        if (holder := find_holder(hall.data / DATABASE)) is not None:
+            os.kill(holder.pid, signal.SIGHUP)
             told += 1
         opening.join(0.001)
     assert told > 0, "it was open too soon to be told before"
-    assert find_hall(hall.data) == hall.pid
+    holder = find_holder(hall.data / DATABASE)
+    assert holder is not None
+    assert holder.pid == hall.pid
     hall.drain()
     assert hall.wait() == 0
-    assert find_hall(hall.data) is None
+    assert find_holder(hall.data / DATABASE) is None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.jobs import HIGH, LOW, NORMAL
 from hiringhall.dialects.gearman.session import data_key
-from hiringhall.peers.gearman import AsyncClient, GearmanError
+from hiringhall.peers.gearman import AsyncClient, ConnectionLost, GearmanError
 from hiringhall.server import HallError
 
 if TYPE_CHECKING:
@@ -22,10 +22,30 @@ if TYPE_CHECKING:
     from hiringhall.peers.gearman.client import Priority
     from hiringhall.records.joblines import WrittenJob
 
+ANSWER_S: Final = 10.0
+"""Who does not say a word for so long is no Gearman server."""
 UNDER_WAY_MAX: Final = 200
 """Jobs that were sent and not yet acknowledged."""
 _SECOND_US: Final = 1_000_000
 _PRIORITIES: Final[dict[int, Priority]] = {HIGH: "high", NORMAL: "normal", LOW: "low"}
+
+
+class Tally:
+    """How many jobs of a file were taken in, for what is said when that is not all of them."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.taken = 0
+        self.unsure = 0
+        """On their way, and not acknowledged."""
+
+    def __str__(self) -> str:
+        more = f", and {self.unsure} more may have been" if self.unsure else ""
+        return f"{self.taken} of {told_jobs(self.total)} {'was' if self.taken == 1 else 'were'} taken in{more}"
+
+
+def told_jobs(count: int) -> str:
+    return f"{count} job" if count == 1 else f"{count} jobs"
 
 
 def carry_problems(jobs: Iterable[WrittenJob]) -> list[tuple[int, str]]:
@@ -38,31 +58,52 @@ def carry_problems(jobs: Iterable[WrittenJob]) -> list[tuple[int, str]]:
     ]
 
 
-async def send_jobs(jobs: Iterable[WrittenJob], address: str) -> None:
-    """Submit all; raises HallError at the first that is not taken in."""
-    taken = 0
+async def send_jobs(jobs: Iterable[WrittenJob], address: str, tally: Tally) -> None:
+    """Submit all; raises HallError at the first that is not taken in. Counts as it goes."""
     under_way: deque[tuple[int, asyncio.Task[None]]] = deque()
     try:
         async with AsyncClient(address) as client:
-            await client.echo(b"")  # From here on there is a connection, and jobs leave in their order.
+            await _greet(client, address)
             try:
                 for job in jobs:
                     if len(under_way) >= UNDER_WAY_MAX:
                         await under_way[0][1]
                         under_way.popleft()
-                        taken += 1
+                        tally.taken += 1
                     under_way.append((job.line, asyncio.create_task(_submit(client, job.spec))))
                 while under_way:
                     await under_way[0][1]
                     under_way.popleft()
-                    taken += 1
+                    tally.taken += 1
             except GearmanError:
-                ends = await asyncio.gather(*(task for _, task in under_way), return_exceptions=True)
-                taken += ends.count(None)
+                await asyncio.gather(*(task for _, task in under_way), return_exceptions=True)
                 raise
+            finally:
+                await _count_last([task for _, task in under_way], tally)
     except GearmanError as error:
+        if not under_way and not tally.taken:
+            raise HallError(f"{error}; no job was sent") from error
         where = f"line {under_way[0][0]}: " if under_way else ""
-        raise HallError(f"{where}{error}; {taken} jobs were taken in before that") from error
+        raise HallError(f"{where}{error}; {tally}") from error
+
+
+async def _greet(client: AsyncClient, address: str) -> None:
+    """From here on there is a connection, and jobs leave in their order."""
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            await client.echo(b"")
+    except TimeoutError as error:
+        text = f"{address}: whoever listens there did not answer within {ANSWER_S:g} s as a Gearman door does"
+        raise HallError(f"{text}; no job was sent") from error
+
+
+async def _count_last(tasks: list[asyncio.Task[None]], tally: Tally) -> None:
+    """Wait no longer for those under way; a job that nobody has answered for may have been taken in."""
+    for task in tasks:
+        task.cancel()
+    ends = await asyncio.gather(*tasks, return_exceptions=True)
+    tally.taken += ends.count(None)
+    tally.unsure += len([end for end in ends if isinstance(end, asyncio.CancelledError | ConnectionLost)])
 
 
 async def _submit(client: AsyncClient, spec: JobSpec) -> None:
@@ -83,6 +124,10 @@ def _uncarried(spec: JobSpec, now_us: int) -> list[str]:
         found.append("extras")
     if spec.due_us > now_us and spec.terms.priority != NORMAL:
         found.append("a priority together with a due time")
+    if spec.terms.skill:
+        found.append("the skill that a job needs")
+    if spec.terms.takes_us:
+        found.append("the time that a job takes")
     if b"\0" in spec.queue:
         found.append("a queue with a NUL in its name")
     if b"\0" in spec.key and spec.key != data_key(spec.payload):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 import sys
-from datetime import UTC, datetime, timedelta
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as time_of_day
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
@@ -16,7 +18,7 @@ from hiringhall.cli.progress import watched
 from hiringhall.cli.reporting import TROUBLE, complain, say
 from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
 from hiringhall.cli.showing import detail_lines, table_lines
-from hiringhall.config.quantities import Age
+from hiringhall.config.quantities import Interval
 from hiringhall.config.sources import ConfigError
 from hiringhall.records import FORMATS, STATES, History, MissingFormat, save_records, write_records
 from hiringhall.records.history import ID_MAX, job_id_of
@@ -28,12 +30,14 @@ if TYPE_CHECKING:
 
     from rich.color import ColorSystem
 
+    from hiringhall.config.schema import HallSettings
     from hiringhall.records import Record
 
 LIMIT: Final = 50
 """Records on a screen, unless a person says how many. A file gets them all."""
 LIMIT_MAX: Final = 1_000_000_000
-STDOUT: Final = Path("-")
+DASH: Final = Path("-")
+"""In place of a file: stdin of what reads, stdout of what writes."""
 TIMES: Final = 'a time such as 2026-03-01 or 2026-03-01T12:30, or an age such as "2 h" or "7d"'
 
 
@@ -100,7 +104,9 @@ def history(
     since: Annotated[
         str | None, typer.Option(metavar="TIME", help=f"Only what happened since: {TIMES}.")
     ] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only what happened until then.")] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only what happened until then; a date: until its end.")
+    ] = None,
     before: Annotated[
         int | None, typer.Option(metavar="ID", help="Only jobs before this one: the way to the next page.")
     ] = None,
@@ -131,22 +137,27 @@ def history(
     """
     wanted = _wanted(job_id, handle, key, queue, state, since, until, before, limit, bounded=output is None)
     chosen = _format(output, form, as_json=as_json)
-    folder = Path(load_settings(config, data).config.hall.data)
-    with open_folder(folder) as found:
+    hall = load_settings(config, data).config.hall
+    folder = Path(hall.data)
+    with open_folder(hall) as found:
         if output is not None:
             return _save(found, wanted, output, chosen)
         if as_json:
-            write_records(Limited(wanted.find(found), wanted.limit), sys.stdout.buffer, "jsonl")
-            return 0
+            return _write_json(found, wanted, folder)
         if wanted.id is not None:
             return _show_one(found, wanted, folder, paged=not no_pager)
         return _show_table(found, wanted, paged=not no_pager)
 
 
-def open_folder(folder: Path) -> History:
+def open_folder(hall: HallSettings) -> History:
     """The history of a data folder, or a word about which folder to name."""
+    folder = Path(hall.data)
+    in_memory = hall.storage == "memory"
     if not (folder / DATABASE).exists():
-        raise HallError(f"there is no history in {folder}; name the hall's data folder with --data")
+        why = "hall.storage is memory" if in_memory else "name the hall's data folder with --data"
+        raise HallError(f"there is no history in {folder}; {why}")
+    if in_memory:
+        complain(f"hall: this hall keeps its history in memory; {folder} is what an earlier one has left")
     return History(folder)
 
 
@@ -156,7 +167,7 @@ def _save(history: History, wanted: Wanted, output: Path, form: str) -> int:
         total = min(total, wanted.limit)
     records = watched(Limited(wanted.find(history), wanted.limit), "records", total)
     try:
-        if output == STDOUT:
+        if output == DASH:
             write_records(records, sys.stdout.buffer, form)
         else:
             say(f"{_save_file(records, output, form)} records in {output}\n")
@@ -172,11 +183,25 @@ def _save_file(records: Iterator[Record], output: Path, form: str) -> int:
         raise HallError(f"{output} cannot be written: {error.strerror or error}") from error
 
 
+def _write_json(history: History, wanted: Wanted, folder: Path) -> int:
+    records = Limited(wanted.find(history), wanted.limit)
+    write_records(records, sys.stdout.buffer, "jsonl")
+    if wanted.id is not None and records.last is None:
+        return _miss(wanted, folder)
+    if records.more:
+        complain(f"hall: {_footer(records, wanted)}")
+    return 0
+
+
+def _miss(wanted: Wanted, folder: Path) -> int:
+    complain(f"hall: no such job {wanted.id} in {folder}, neither live nor in the history")
+    return TROUBLE
+
+
 def _show_one(history: History, wanted: Wanted, folder: Path, *, paged: bool) -> int:
     record = next(wanted.find(history), None)
     if record is None:
-        complain(f"hall: no such job {wanted.id} in {folder}, neither live nor in the history")
-        return TROUBLE
+        return _miss(wanted, folder)
     show(detail_lines(record, _colours()), paged=paged)
     return 0
 
@@ -193,14 +218,18 @@ def _table_and_footer(records: Limited, wanted: Wanted, width: int) -> Iterator[
     if records.last is None:
         yield "No such jobs."
     elif records.more:
-        text = f"there are more; these are the newest {wanted.limit} (see --limit)"
-        if wanted.before is not None:
-            text = f"there are more; these are the newest {wanted.limit} before {wanted.before} (see --limit)"
-        footer = f"{text}; go on with --before {records.last.id}"
+        footer = _footer(records, wanted)
         if sys.stdout.isatty():
             yield footer  # A pager would hide it on stderr.
         else:
             complain(f"hall: {footer}")
+
+
+def _footer(records: Limited, wanted: Wanted) -> str:
+    """What is said when there are more."""
+    assert records.last is not None
+    which = f"the newest {wanted.limit}" + (f" before {wanted.before}" if wanted.before is not None else "")
+    return f"there are more; these are {which} (see --limit); go on with --before {records.last.id}"
 
 
 def _colours() -> ColorSystem | None:
@@ -239,26 +268,33 @@ def _wanted(
     if state is not None and state not in STATES:
         problems.append(f'--state: "{state}" is not allowed; it takes one of {", ".join(STATES)}')
     now = datetime.now(UTC)
-    times = [_moment(option, text, now, problems) for option, text in (("--since", since), ("--until", until))]
-    if times[0] is not None and times[1] is not None and times[0] > times[1]:
+    since_at = _moment("--since", since, now, problems)
+    until_at = _moment("--until", until, now, problems, time_of_day.max)
+    if since_at is not None and until_at is not None and since_at > until_at:
         problems.append("--since: it is after --until, so that nothing can be found")
     if problems:
         raise ConfigError(problems)
     if limit is None and bounded:
         limit = LIMIT
-    return Wanted(job_id, key, queue, state, times[0], times[1], before, limit)
+    return Wanted(job_id, key, queue, state, since_at, until_at, before, limit)
 
 
-def _moment(option: str, text: str | None, now: datetime, problems: list[str]) -> datetime | None:
-    """A date and time, of this machine's zone unless it says another; or so long ago."""
+def _moment(
+    option: str, text: str | None, now: datetime, problems: list[str], of_a_date: time_of_day = time_of_day.min
+) -> datetime | None:
+    """A date and time, of this machine's zone unless it says another, or so long ago. A date alone means
+    `of_a_date`.
+    """
     if text is None:
         return None
+    written = text.strip()
+    with suppress(ValueError, OverflowError):
+        return datetime.combine(date.fromisoformat(written), of_a_date).astimezone()
+    with suppress(ValueError, OverflowError):
+        return datetime.fromisoformat(written).astimezone()
     try:
-        return datetime.fromisoformat(text.strip()).astimezone()
-    except (ValueError, OverflowError):
-        pass
-    try:
-        return now - timedelta(microseconds=Age.parse(text))
+        # A bare number is not taken: some would mean a year by it, some days.
+        return now - timedelta(microseconds=Interval.parse(written))
     except (ValueError, OverflowError):
         problems.append(f'{option}: "{text}" is not allowed; it takes {TIMES}')
         return None
@@ -273,7 +309,7 @@ def _format(output: Path | None, form: str | None, *, as_json: bool) -> str:
     if as_json:
         raise ConfigError(["--json: it goes to stdout; for a file of it name one that ends with .jsonl"])
     chosen = output.suffix.removeprefix(".").lower() if form is None else form
-    if chosen == "parquet" and output == STDOUT and sys.stdout.isatty():
+    if chosen == "parquet" and output == DASH and sys.stdout.isatty():
         raise ConfigError(["--format: parquet is not for a terminal; name a file with --output"])
     if chosen in FORMATS:
         return chosen

@@ -6,7 +6,7 @@ import functools
 import json
 import logging
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.console import Console
@@ -33,6 +33,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
+
+VERSION: Final = f"hiringhall {__version__}\n"
 
 StorageFlag = Annotated[
     str | None,
@@ -157,8 +159,23 @@ def print_config() -> int:
 @_command("version")
 def version() -> int:
     """Print the version."""
-    say(f"hiringhall {__version__}\n")
+    say(VERSION)
     return 0
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        say(VERSION)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    _: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_say_version, help="Print the version.")
+    ] = False,
+) -> None:
+    """What can be said before a command."""
 
 
 _command("history")(history)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 import time
 from contextlib import contextmanager
@@ -17,8 +18,8 @@ from typing import IO, TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from hiringhall.cli.doorway import carry_problems, send_jobs
-from hiringhall.cli.history import STDOUT, open_folder
+from hiringhall.cli.doorway import Tally, carry_problems, send_jobs, told_jobs
+from hiringhall.cli.history import DASH, open_folder
 from hiringhall.cli.progress import watched
 from hiringhall.cli.reporting import TROUBLE, complain, say
 from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
@@ -33,7 +34,7 @@ from hiringhall.records.joblines import read_jobs, write_job
 from hiringhall.records.writing import whole_file
 from hiringhall.server import HallError
 from hiringhall.storage.contract import StoreError
-from hiringhall.storage.sqlite import DATABASE, SqliteStore
+from hiringhall.storage.sqlite import DATABASE, FileTaken, SqliteStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +56,7 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Say what was done as one
 def export_jobs(
     file: Annotated[
         Path, typer.Argument(metavar="FILE|-", show_default=False, help="Where to; without it, to stdout.")
-    ] = STDOUT,
+    ] = DASH,
     config: ConfigFlag = None,
     data: DataFlag = None,
     as_json: JsonFlag = False,
@@ -64,15 +65,16 @@ def export_jobs(
 
     Works beside a running hall and without one, also on what a hall that died has left. Changes nothing.
     """
-    folder = Path(load_settings(config, data).config.hall.data)
-    with open_folder(folder) as history:
-        if file == STDOUT:
+    hall = load_settings(config, data).config.hall
+    folder = Path(hall.data)
+    with open_folder(hall) as history:
+        if file == DASH:
             count = _write_jobs(history, sys.stdout.buffer)
         else:
             with _writing(file) as out:
                 count = _write_jobs(history, out)
-    report = json.dumps({"exported": count}) if as_json else f"{_jobs(count)} exported from {folder}"
-    if file == STDOUT:
+    report = json.dumps({"exported": count}) if as_json else f"{told_jobs(count)} exported from {folder}"
+    if file == DASH:
         complain(report)
     else:
         say(f"{report}\n")
@@ -98,17 +100,24 @@ def import_jobs(
         raise ConfigError(["--door: with it the jobs go to a running hall, and --data is of no use"])
     address = None if door is None else _address(door)
     settings = load_settings(config, data).config
-    with _reading(file) as source:
-        jobs, problems = read_jobs(source)
-    if not problems and address is not None:
-        problems = carry_problems(jobs)
-    if problems:
-        return _refuse(file, problems)
-    if address is not None:
-        asyncio.run(send_jobs(watched(jobs, "jobs", len(jobs)), address))
-        say(_told({"sent": len(jobs), "door": address}, f"{_jobs(len(jobs))} sent to {address}", as_json))
-        return 0
-    return _import_offline(file, jobs, settings, as_json=as_json)
+    tally = Tally()
+    try:
+        with _reading(file) as source:
+            jobs, problems = read_jobs(source)
+        if not problems and address is not None:
+            problems = carry_problems(jobs)
+        if problems:
+            return _refuse(file, problems)
+        tally.total = len(jobs)
+        if address is None:
+            with _deaf_to_hangups():
+                return _import_offline(file, jobs, settings, tally, as_json=as_json)
+        asyncio.run(send_jobs(watched(jobs, "jobs", len(jobs)), address, tally))
+    except KeyboardInterrupt:
+        complain(f"hall: interrupted; {tally if tally.taken or tally.unsure else 'nothing was imported'}")
+        raise
+    say(_told({"sent": len(jobs), "door": address}, f"{told_jobs(len(jobs))} sent to {address}", as_json))
+    return 0
 
 
 def _write_jobs(history: History, out: IO[bytes]) -> int:
@@ -126,34 +135,42 @@ def _write_jobs(history: History, out: IO[bytes]) -> int:
         awaited.update((parent, row.id) for parent in row.parents if isinstance(parent, int))
     out.flush()
     if outside:
-        complain(f"hall: {_jobs(outside)} left out that somebody does outside the hall, and only reports")
+        complain(f"hall: {told_jobs(outside)} left out that somebody does outside the hall, and only reports")
     for parent, child in awaited.items():
         if parent not in written:
             complain(f"hall: job {child} waits for job {parent}, which is not among them: it is not durable")
     return len(written)
 
 
-def _import_offline(file: Path, jobs: list[WrittenJob], settings: Config, *, as_json: bool) -> int:
+def _import_offline(
+    file: Path, jobs: list[WrittenJob], settings: Config, tally: Tally, *, as_json: bool
+) -> int:
     if settings.hall.storage != "sqlite":
         raise HallError("hall.storage is memory: there is no data folder to import into; use --door")
     folder = Path(settings.hall.data)
     now_us = time.time_ns() // 1000
-    store = SqliteStore(
-        folder.absolute() / DATABASE, settings.history.retention(), lambda text: complain(f"hall: {text}")
-    )
-    scheduler = open_scheduler(store, settings.limits.limits(), now_us)
+    # The history goes by the rules of the hall that will run here, which may have other settings than these.
+    store = SqliteStore(folder.absolute() / DATABASE, None, lambda text: complain(f"hall: {text}"), "import")
     try:
+        scheduler = open_scheduler(store, settings.limits.limits(), now_us)
+    except FileTaken as error:
+        if error.holder.kind == "import":
+            raise
+        raise HallError(f"{error}, or hand the jobs in at its Gearman door with --door") from error
+    try:
+        for queue in settings.queue:
+            scheduler.need(queue.name.encode(), *queue.needs)
         problems = _submit(jobs, scheduler)
         if problems:
             return _refuse(file, problems)
         scheduler.settle()
         batch = scheduler.seal()
-        _commit(batch, store, now_us)
+        _commit(batch, store, now_us, tally)
     finally:
         store.close()
     new, joined = scheduler.counters.submitted, scheduler.counters.joined
     failed = len([job for job in batch.ended if job.state > DONE and not job.stored])
-    words = f"{_jobs(new)} imported into {folder}"
+    words = f"{told_jobs(new)} imported into {folder}"
     if joined:
         words += f", {joined} {'was' if joined == 1 else 'were'} already there"
     if failed:
@@ -183,16 +200,17 @@ def _submit(jobs: list[WrittenJob], scheduler: Scheduler) -> list[tuple[int, str
     return problems
 
 
-def _commit(batch: Batch, store: SqliteStore, now_us: int) -> None:
-    stored = 0
+def _commit(batch: Batch, store: SqliteStore, now_us: int, tally: Tally) -> None:
+    tally.total = len(batch.inserts)
     try:
         for part in _parts(batch):
+            tally.unsure = len(part.inserts)
             store.commit(part, now_us)
-            stored += len(part.inserts)
+            tally.taken += len(part.inserts)
+            tally.unsure = 0
     except StoreError as error:
-        raise HallError(
-            f"{error}; {stored} of {_jobs(len(batch.inserts))} were imported before that"
-        ) from error
+        tally.unsure = 0
+        raise HallError(f"{error}; {tally}") from error
 
 
 def _parts(batch: Batch) -> Iterator[Batch]:
@@ -225,10 +243,6 @@ def _told(facts: dict[str, object], words: str, as_json: bool) -> str:
     return (json.dumps(facts) if as_json else words) + "\n"
 
 
-def _jobs(count: int) -> str:
-    return f"{count} job" if count == 1 else f"{count} jobs"
-
-
 def _address(written: str) -> Address:
     try:
         address = Address.parse(written)
@@ -240,8 +254,18 @@ def _address(written: str) -> Address:
 
 
 @contextmanager
+def _deaf_to_hangups() -> Iterator[None]:
+    """`hall schedule` of an earlier version signals whoever has the folder open."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@contextmanager
 def _reading(file: Path) -> Iterator[IO[bytes]]:
-    if file == STDOUT:
+    if file == DASH:
         yield sys.stdin.buffer
         return
     try:

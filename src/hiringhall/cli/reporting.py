@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import io
 import logging
 import os
 import sys
 from typing import TYPE_CHECKING, Final, ParamSpec
 
+from hiringhall.cli.paging import UNSHOWN
 from hiringhall.config.sources import ConfigError
 from hiringhall.server import HallError
 from hiringhall.storage.contract import StoreError
@@ -34,6 +36,8 @@ def complain(text: str) -> None:
 
 def say(text: str) -> None:
     """A result on stdout, whole and at once."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors=UNSHOWN)
     sys.stdout.write(text)
     sys.stdout.flush()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import fcntl
 import json
 import os
 import shutil
@@ -21,6 +20,7 @@ from rich.text import Text
 from hiringhall.cli.reporting import complain, say
 from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
 from hiringhall.config.quantities import Age, Interval
+from hiringhall.config.schedules import LATE_S_MAX
 from hiringhall.config.sources import ConfigError
 from hiringhall.core.limits import SECOND_US
 from hiringhall.schedules.book import Book, BookError
@@ -28,13 +28,14 @@ from hiringhall.schedules.calendar import find_zone
 from hiringhall.schedules.keeper import CATCH_UP_MAX, machine_us
 from hiringhall.schedules.plan import LATE_US, RETRIES_MAX, Missed, Plan, Priority
 from hiringhall.server import HallError
-from hiringhall.storage.sqlite import DATABASE, open_history
+from hiringhall.storage.sqlite import DATABASE, find_holder, open_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hiringhall.config.loading import Loaded
     from hiringhall.core.changes import Firing
+    from hiringhall.storage.sqlite import Holder
 
 NEXT_SHOWN: Final = 3
 
@@ -73,7 +74,7 @@ def add(
         str, typer.Option(metavar="WORD", help="What fires of missed times: latest, all or skip.")
     ] = "latest",
     late_s: Annotated[
-        float, typer.Option(min=0, help="Seconds for which a due time that is over is late, not missed.")
+        float, typer.Option(help="Seconds for which a due time that is over is late, not missed.")
     ] = LATE_US / SECOND_US,
     config: ConfigFlag = None,
     data: DataFlag = None,
@@ -94,18 +95,19 @@ def add(
         priority=_one_of("--priority", priority, cast("tuple[Priority, ...]", get_args(Priority))),
         retries=retries,
         missed=_one_of("--missed", missed, cast("tuple[Missed, ...]", get_args(Missed))),
-        late_us=round(late_s * SECOND_US),
+        late_us=_late_us(late_s),
     )
     faults = list(plan.faults()) or list(plan.excesses(loaded.config.limits.limits()))
     if faults:
         raise ConfigError([f"{_flag(field)}: {problem}" for field, problem in faults])
-    for index, schedule in enumerate(loaded.config.schedule):
-        if schedule.name == name:
-            raise ConfigError([f'NAME: "{name}" is taken by schedule[{index}] of {_origin(loaded)}'])
+    if where := _find_configured(loaded, name):
+        raise ConfigError([f'NAME: "{name}" is taken by {where}'])
     with _book(loaded) as book:
+        is_new = not book.path.parent.exists()
         book.add(plan)
     due = _in_zone(plan, plan.next_due_us(machine_us()))
-    _tell_hall(book.path.parent, f'schedule "{name}" is added, and due next at {due}')
+    where = f" in the new data folder {book.path.parent}" if is_new else ""
+    _tell_hall(book.path.parent, f'schedule "{name}" is added{where}, and due next at {due}')
     return 0
 
 
@@ -116,15 +118,21 @@ def remove(
 ) -> int:
     """Remove a schedule that was added by command; a hall that is running is told. Its jobs stay."""
     loaded = load_settings(config, data)
+    where = _find_configured(loaded, name)
+    known: list[str] = []
     with _book(loaded) as book:
-        if book.remove(name):
-            _tell_hall(book.path.parent, f'schedule "{name}" is removed')
-            return 0
-        known = list(book.read())
-    for index, schedule in enumerate(loaded.config.schedule):
-        if schedule.name == name:
-            where = f"schedule[{index}] of {_origin(loaded)}"
-            raise HallError(f'schedule "{name}" is {where}: take it out there, and start the hall anew')
+        is_there = book.path.parent.exists()
+        if is_there:
+            if book.remove(name):
+                _tell_hall(book.path.parent, f'schedule "{name}" is removed')
+                if where:
+                    complain(f"hall: {where} has the same name, and goes on")
+                return 0
+            known = list(book.read())
+    if where:
+        raise HallError(f'schedule "{name}" is {where}: take it out there, and start the hall anew')
+    if not is_there:
+        raise _missing(book.path.parent)
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     raise HallError(f'there is no schedule "{name}" in {book.path}{hint}')
@@ -143,12 +151,17 @@ def show(
     known: dict[str, _Known] = {}
     folder = Path(loaded.config.hall.data)
     if loaded.config.hall.storage == "sqlite":
+        if not folder.exists():
+            if not loaded.config.schedule:
+                raise _missing(folder)
+            complain(f"hall: {folder} does not exist: no hall was started on it")
         with _book(loaded) as book:
             known = {name: _Known(plan, str(book.path)) for name, plan in book.read().items()}
     for schedule in loaded.config.schedule:
         known[schedule.name] = _Known(schedule.plan(), _origin(loaded))
     fired = _firings(folder / DATABASE)
-    pid = find_hall(folder)
+    holder = _find_hall(folder)
+    pid = None if holder is None else holder.pid
     now_us = machine_us()
     lines = [_line(entry, fired.get(name), now_us, pid) for name, entry in sorted(known.items())]
     if as_json:
@@ -175,55 +188,51 @@ def _book(loaded: Loaded) -> Iterator[Book]:
         raise HallError(str(error)) from error
 
 
+def _missing(folder: Path) -> HallError:
+    return HallError(f"{folder} does not exist; name the hall's data folder with --data")
+
+
 def _origin(loaded: Loaded) -> str:
     return str(loaded.file or "the environment")
 
 
-def find_hall(folder: Path) -> int | None:
-    """The process that has a data folder open, if one has. Only when the process that the lock names is
-    alive is the lock tried: a hall that is just starting must not find it taken.
-    """
-    try:
-        lock = os.open(folder / f"{DATABASE}.lock", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        pid = int(os.read(lock, 20))
-        if not _is_alive(pid):
-            return None
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return pid
-    except (ValueError, OSError):
-        return None
-    finally:
-        os.close(lock)
-    return None
+def _find_configured(loaded: Loaded, name: str) -> str:
+    """Where the settings have a schedule of that name; empty: nowhere."""
+    names = [schedule.name for schedule in loaded.config.schedule]
+    return f"schedule[{names.index(name)}] of {_origin(loaded)}" if name in names else ""
 
 
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass  # alive, and somebody else's
-    return True
+def _find_hall(folder: Path) -> Holder | None:
+    """Who fires what is planned here, if there is one."""
+    holder = find_holder(folder / DATABASE)
+    return None if holder is None or holder.kind == "import" else holder
 
 
 def _tell_hall(folder: Path, news: str) -> None:
     """Have a running hall read the book again, and say what was done."""
-    pid = find_hall(folder)
-    if pid is None:
+    holder = _find_hall(folder)
+    if holder is None:
         say(f"{news}; no hall is running here, the next to start reads it\n")
         return
-    try:
-        os.kill(pid, signal.SIGHUP)
-    except OSError as error:
-        complain(f"hall: process {pid} could not be told ({error.strerror}): send it SIGHUP, or start it anew")
+    remedy = _signal_hall(holder)
+    if remedy:
+        complain(f"hall: {remedy}")
         say(f"{news}\n")
     else:
-        say(f"{news}; the hall (process {pid}) is told\n")
+        say(f"{news}; the hall (process {holder.pid}) is told\n")
+
+
+def _signal_hall(holder: Holder) -> str:
+    """Tell it; what else is to be done if it could not be told."""
+    if holder.kind != "hall":
+        return f"hall-gearmand (process {holder.pid}) reads it when it is started anew"
+    if not holder.is_near:
+        return f"the hall is in another container, as process {holder.pid}: send it SIGHUP there"
+    try:
+        os.kill(holder.pid, signal.SIGHUP)
+    except OSError as error:
+        return f"process {holder.pid} could not be told ({error.strerror}): send it SIGHUP, or start it anew"
+    return ""
 
 
 # --- what people see
@@ -238,6 +247,12 @@ def _interval_us(written: str) -> int:
         return int(Interval.parse(written))
     except ValueError:
         raise ConfigError([f'--every: "{written}" is not allowed; it takes {Interval.allowed}']) from None
+
+
+def _late_us(late_s: float) -> int:
+    if not 0 <= late_s <= LATE_S_MAX:  # as is what is no number
+        raise ConfigError([f'--late-s: "{late_s:g}" is not allowed; it takes seconds from 0 to {LATE_S_MAX}'])
+    return round(late_s * SECOND_US)
 
 
 def _one_of(flag: str, written: str, words: tuple[_Word, ...]) -> _Word:
@@ -266,7 +281,8 @@ def _line(entry: _Known, firing: Firing | None, now_us: int, pid: int | None) ->
     """All about one schedule, in the words of JSON."""
     plan = entry.plan
     begun = firing if firing is not None and firing.plan == plan.digest else None
-    upcoming = [now_us]
+    # A job is handed in before it is due: its due time is the last then, and not the next any more.
+    upcoming = [now_us if begun is None else max(now_us, begun.due_us)]
     for _ in range(NEXT_SHOWN):
         upcoming.append(plan.next_due_us(upcoming[-1]))
     return {

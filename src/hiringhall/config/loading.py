@@ -35,10 +35,11 @@ from hiringhall.config.sources import (
     from_file,
     parse_key,
     show,
+    without_index,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from msgspec.structs import FieldInfo
 
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from hiringhall.config.section import Section, SectionType
 
 DEFAULT_FILE: Final = "hall.toml"
+LIKENESS_MIN: Final = 0.6
+"""How like a known name a wrong one must be to be taken for it; 1 is the same."""
 
 
 class Flags(NamedTuple):
@@ -81,7 +84,7 @@ def load(flags: Flags, environ: Mapping[str, str], dialects: Dialects, default_d
         if value is not None:
             leaves[key] = Leaf(value, flag, is_text=True)
     leaves.update(from_assignments(flags.assignments, "--set"))
-    warnings = [f"{name}: no such setting, ignored{_suggest(name, list(names))}" for name in unknown]
+    warnings = [f"{name}: no such setting, ignored{_suggest_variable(name, names)}" for name in unknown]
     return Loaded(_Reader(leaves, dialects).config(), file, warnings)
 
 
@@ -143,11 +146,11 @@ class _Reader:
 
     def _indexed(self, key: Key) -> list[Key]:
         """The keys of the tables of an array, in order."""
-        what, leaf = key[-1], self._leaves.get(key)
-        if leaf is not None or any(isinstance(step, str) for step in _children(self._leaves, key)):
-            origin = leaf.origin if leaf else self._origin(key)
+        what = key[-1]
+        leaf = self._leaves.get(key) or _named_child(self._leaves, key)
+        if leaf is not None:
             self._problems.append(
-                f"{origin}: {show(key)}: write each {what} as a table of its own, headed [[{show(key)}]]"
+                f"{leaf.origin}: {show(key)}: write each {what} as a table of its own, headed [[{show(key)}]]"
             )
             return []
         indexes = sorted(step for step in _children(self._leaves, key) if isinstance(step, int))
@@ -252,6 +255,15 @@ def _children(leaves: Leaves, key: Key) -> list[str | int]:
     return list(dict.fromkeys(path[depth] for path in leaves if len(path) > depth and path[:depth] == key))
 
 
+def _named_child(leaves: Leaves, key: Key) -> Leaf | None:
+    """A leaf below `key` where a name stands and not an index."""
+    depth = len(key)
+    for path, leaf in leaves.items():
+        if len(path) > depth and path[:depth] == key and isinstance(path[depth], str):
+            return leaf
+    return None
+
+
 def _parse_quantity(kind: type, written: object) -> object:
     for quantity in QUANTITIES:
         if kind is quantity:
@@ -260,8 +272,23 @@ def _parse_quantity(kind: type, written: object) -> object:
 
 
 def _suggest(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=LIKENESS_MIN)
     return f"; did you mean {near[0]}?" if near else ""
+
+
+def _suggest_variable(name: str, known: Iterable[str]) -> str:
+    """As `_suggest`. The words that a name and a variable begin with alike, such as HALL, say nothing."""
+    written = without_index(name).split("_")
+    best, nearest = LIKENESS_MIN, ""
+    for variable in known:
+        words = variable.split("_")
+        alike = 0
+        while alike < min(len(written), len(words)) - 1 and written[alike] == words[alike]:
+            alike += 1
+        matcher = difflib.SequenceMatcher(None, "_".join(written[alike:]), "_".join(words[alike:]))
+        if matcher.ratio() >= best:
+            best, nearest = matcher.ratio(), variable
+    return f"; did you mean {nearest}?" if nearest else ""
 
 
 def _spell(value: object) -> str:

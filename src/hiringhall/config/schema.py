@@ -32,7 +32,12 @@ class HallSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The hall itself."""
 
     name: Annotated[
-        str, Meta(min_length=1, max_length=64, description="What this hall is called in messages.")
+        str,
+        Meta(
+            min_length=1,
+            max_length=64,
+            description="What this hall is called when it opens; hire doors without an id make theirs of it.",
+        ),
     ] = "hall"
     data: Annotated[
         str,

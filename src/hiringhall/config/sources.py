@@ -108,7 +108,7 @@ def from_environment(environ: Mapping[str, str], known: Mapping[str, Key]) -> tu
         if not name.startswith("HALL_") or name == "HALL_DOORS" or name in FOREIGN_VARIABLES:
             continue
         indexed = _INDEXED.fullmatch(name)
-        key = known.get(f"HALL_{indexed[1]}_<n>_{indexed[3]}" if indexed else name)
+        key = known.get(without_index(name))
         if key is None:
             unknown.append(name)
             continue
@@ -117,6 +117,12 @@ def from_environment(environ: Mapping[str, str], known: Mapping[str, Key]) -> tu
             key = (*key[:depth], int(indexed[2]), *key[depth:])
         leaves[key] = Leaf(environ[name], name, is_text=True)
     return doors, leaves, unknown
+
+
+def without_index(variable: str) -> str:
+    """HALL_DOOR_0_LEASE_S as HALL_DOOR_<n>_LEASE_S; others as they are."""
+    indexed = _INDEXED.fullmatch(variable)
+    return f"HALL_{indexed[1]}_<n>_{indexed[3]}" if indexed else variable
 
 
 def from_assignments(assignments: Iterable[str], flag: str) -> Leaves:

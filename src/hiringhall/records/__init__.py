@@ -11,7 +11,7 @@
     ('done', b'320x200', 1)
 
 `data_folder` is a hall's data folder; a hall may be running on it or not. The law: it looks and changes
-nothing, and holds a page of the history in memory, never all of it.
+nothing of what is kept, and holds a page of the history in memory, never all of it.
 """
 
 from hiringhall.records.history import History

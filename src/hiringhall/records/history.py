@@ -100,6 +100,8 @@ class History:
             if id not in {None, named}:
                 raise ValueError(f"the handle names job {named}, and not {id}")
             id = named  # noqa: A001 (its name)
+        if limit is not None and limit < 0:
+            raise ValueError(f"{limit} is no limit; it is a number from 0, or None for all")
         for number in (id, before_id):
             if number is not None and not 0 < number <= ID_MAX:
                 raise ValueError(f"{number} is no id; ids are from 1 to {ID_MAX}")
@@ -133,26 +135,29 @@ class History:
         return _merged(iter(list(self._live(query, limit))), ended)
 
     def _one(self, query: HistoryQuery, state: str | None) -> Iterator[Record]:
-        """The history is asked once more at the end: the job may have ended while the others were looked at."""
-        for attempt in (self._ended, self._live, self._ended):
-            if state is None or (state in LIVE_STATES) == (attempt == self._live):
-                found = next(attempt(query, 1), None)
-                if found is not None:
-                    yield found
-                    return
+        if state in LIVE_STATES:
+            looks = [self._live]
+        elif state in ENDED_STATES:
+            looks = [self._ended]
+        else:  # Once more at the end: it may have ended while the live ones were looked at.
+            looks = [self._ended, self._live, self._ended]
+        for look in looks:
+            found = next(look(query, 1), None)
+            if found is not None:
+                yield found
+                return
 
     def _ended(self, query: HistoryQuery, limit: int | None) -> Iterator[Record]:
         rows_max = PAGE_ROWS_FIRST if limit is None else min(limit, PAGE_ROWS_FIRST)
         while True:
-            page = self._reader.history(query._replace(limit=rows_max))
-            if not page:
-                return
-            weight = sum([len(row.result) + len(row.payload) + 100 for row in page])
+            page, last_id = self._reader.page(query._replace(limit=rows_max))
             yield from map(ended_record, page)
-            if query.id is not None:
+            if last_id is None or query.id is not None:
                 return
-            query = query._replace(before_id=page[-1].id)
-            rows_max = max(1, min(PAGE_ROWS_MAX, len(page) * PAGE_BYTES // weight))
+            query = query._replace(before_id=last_id)
+            if page:
+                weight = sum([len(row.result) + len(row.payload) + 100 for row in page])
+                rows_max = max(1, min(PAGE_ROWS_MAX, len(page) * PAGE_BYTES // weight))
 
     def _live(self, query: HistoryQuery, limit: int | None) -> Iterator[Record]:
         before_id = query.before_id if query.id is None else query.id + 1

@@ -8,6 +8,7 @@ the line it stands on. Ids are names within one file: a job gets another one whe
 
 from __future__ import annotations
 
+import codecs
 from datetime import datetime
 from graphlib import CycleError, TopologicalSorter
 from typing import IO, TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
@@ -48,7 +49,13 @@ _NUMBERS: Final = (
     "lease_us",
     "run_us",
     "expire_us",
+    "skill",
+    "takes_us",
 )
+SKILL_MAX: Final = 1_000_000
+TIME_US_MAX: Final = 36_500 * 86_400_000_000
+"""The bounds of what a job may need, as the core has them."""
+_MOMENT_HINT: Final = "write it as in 2026-03-01T12:30:00+00:00"
 
 Number = Annotated[int, Meta(ge=0, le=(1 << 62))]
 Moment = Annotated[datetime, Meta(tz=True)]
@@ -63,6 +70,8 @@ class _TermsLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     lease_us: Number = DEFAULT_TERMS.lease_us
     run_us: Number = DEFAULT_TERMS.run_us
     expire_us: Number = DEFAULT_TERMS.expire_us
+    skill: Annotated[int, Meta(ge=0, le=SKILL_MAX)] = DEFAULT_TERMS.skill
+    takes_us: Annotated[int, Meta(ge=0, le=TIME_US_MAX)] = DEFAULT_TERMS.takes_us
     on_parent_failure: Literal["fail", "run", "hold"] = "fail"
 
 
@@ -93,6 +102,13 @@ class _JobLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 _DECODER: Final = msgspec.json.Decoder(_JobLine)
 _ENCODER: Final = msgspec.json.Encoder()
+_HINTS: Final = {
+    "`$.due`": _MOMENT_HINT,
+    "`$.created`": _MOMENT_HINT,
+    "`$.terms.priority`": f"it takes one of {', '.join(PRIORITIES)}",
+    "`$.terms.on_parent_failure`": f"it takes one of {', '.join(_POLICIES)}",
+}
+"""What to write instead, by the place that msgspec names in its complaint."""
 
 
 class WrittenJob(NamedTuple):
@@ -148,16 +164,23 @@ def read_jobs(file: IO[bytes]) -> ReadJobs:
             line = _DECODER.decode(text)
             jobs.append(WrittenJob(number, line.id, _spec(line, shared)))
         except (msgspec.MsgspecError, ValueError) as error:
-            problems.append((number, str(error)))
+            problems.append((number, _explained(str(error))))
     if not problems:
         jobs, problems = _in_order(jobs)
     return ReadJobs(jobs, problems)
+
+
+def _explained(complaint: str) -> str:
+    hint = next((hint for place, hint in _HINTS.items() if complaint.endswith(place)), "")
+    return f"{complaint}; {hint}" if hint else complaint
 
 
 def _lines(file: IO[bytes], problems: list[tuple[int, str]]) -> Iterator[tuple[int, bytes]]:
     number = 0
     while text := file.readline(LINE_BYTES_MAX + 1):
         number += 1
+        if number == 1:
+            text = text.removeprefix(codecs.BOM_UTF8)  # Some editors put it there.
         if len(text) > LINE_BYTES_MAX:
             problems.append((number, f"it has more than {LINE_BYTES_MAX} bytes; nothing is read after it"))
             return
@@ -215,6 +238,8 @@ def _terms(line: _TermsLine) -> Terms:
         run_us=line.run_us,
         on_parent_failure=_POLICIES[line.on_parent_failure],
         expire_us=line.expire_us,
+        skill=line.skill,
+        takes_us=line.takes_us,
     )
 
 

@@ -12,6 +12,7 @@ import csv
 import json
 import os
 from contextlib import closing
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, Protocol
 
 from hiringhall.records.record import BYTES_FIELDS, Record, written
@@ -19,7 +20,6 @@ from hiringhall.records.tabling import GroupWriter, MissingFormat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from pathlib import Path
 
 CSV_COLUMNS: Final = (
     "id",
@@ -37,8 +37,10 @@ CSV_COLUMNS: Final = (
     "tries",
     "parents",
     "extras",
+    "extras_base64",
     "base64",
 )
+_JSON_COLUMNS: Final = ("tries", "parents", "extras", "extras_base64")
 
 
 class RecordWriter(Protocol):
@@ -64,11 +66,12 @@ class JsonLinesWriter:
 
 class CsvWriter:
     """A line of headings, then one line a record. The last column names the columns that are in base64
-    because their bytes are not UTF-8; tries, parents and extras are JSON.
+    because their bytes are not UTF-8; tries, parents and extras are JSON, as `Record.as_json` has them.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
-        self._rows = csv.writer(codecs.getwriter("utf-8")(file), lineterminator="\n")
+        # Only with this end of a line does every Python put a cell with a carriage return in quotes.
+        self._rows = csv.writer(codecs.getwriter("utf-8")(file), lineterminator="\r\n")
         self._rows.writerow(CSV_COLUMNS)
 
     def write(self, record: Record) -> None:
@@ -93,7 +96,7 @@ class CsvWriter:
                 record.retries,
                 record.attempts,
                 record.losses,
-                *(json.dumps(line[name]) if line[name] else "" for name in ("tries", "parents", "extras")),
+                *(json.dumps(line[name]) if line.get(name) else "" for name in _JSON_COLUMNS),
                 " ".join(encoded),
             ]
         )
@@ -123,7 +126,8 @@ def write_records(records: Iterable[Record], file: IO[bytes], form: str) -> int:
 
 def save_records(records: Iterable[Record], path: Path, form: str | None = None) -> int:
     """Write records to a file of that name, in the format that its suffix says unless another is named; gives
-    their number. An older file of the name stays until the new one is whole.
+    their number. An older file of the name stays until the new one is whole; what is no file, such as a FIFO,
+    is written to as it stands.
     """
     chosen = path.suffix.removeprefix(".").lower() if form is None else form
     if chosen not in FORMATS:
@@ -133,17 +137,23 @@ def save_records(records: Iterable[Record], path: Path, form: str | None = None)
 
 
 class whole_file:  # noqa: N801 (it reads as the `open` that it is)
-    """A file to write, that takes its name when it is whole and on disk; after an error there is none."""
+    """A file to write, that takes its name when it is whole and on disk; after an error there is none. A name
+    that is a link stays one. A device or a FIFO cannot be replaced by a file: it gets the bytes as they come.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+        self._is_file = path.is_file() or not path.exists()
+        self._path = Path(os.path.realpath(path)) if self._is_file else path
+        self._unfinished = self._path.with_name(f".{self._path.name}.{os.getpid()}.part")
 
     def __enter__(self) -> IO[bytes]:
-        self._file: IO[bytes] = self._unfinished.open("wb")
+        self._file: IO[bytes] = (self._unfinished if self._is_file else self._path).open("wb")
         return self._file
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if not self._is_file:
+            self._file.close()
+            return
         try:
             with self._file:
                 if kind is None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 FILE: Final = "schedules.json"
 BYTES_MAX: Final = 64 << 20
 PLANS_MAX: Final = 10_000
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class BookError(Exception):
@@ -78,6 +79,8 @@ class Book:
 
     def remove(self, name: str) -> bool:
         """Strike one out; False: there is none of this name. Raises BookError."""
+        if not self.path.parent.exists():
+            return False
         with self._open_to_write() as plans:
             return plans.pop(name, None) is not None
 
@@ -104,7 +107,8 @@ class Book:
         data = msgspec.json.format(msgspec.json.encode(_Pages(schedules=list(plans.values()))))
         beside = self.path.with_name(f"{FILE}.new")
         try:
-            with beside.open("wb") as file:
+            beside.unlink(missing_ok=True)  # Somebody died here; or it is a link, and not to be followed.
+            with os.fdopen(os.open(beside, _CREATE, 0o600), "wb") as file:
                 owner = os.fstat(folder)
                 if os.geteuid() == 0:  # a book written by root is for the hall to read
                     os.fchown(file.fileno(), owner.st_uid, owner.st_gid)

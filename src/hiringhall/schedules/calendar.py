@@ -53,7 +53,7 @@ def next_due(cron: str, zone: tzinfo, after: datetime) -> datetime:
         for due in CronSim(cron, after.astimezone(zone)):
             if (at := due.astimezone(UTC)) > after:
                 return at
-        raise AssertionError("CronSim stops by raising")
+        raise AssertionError("`check_cron` lets in nothing that is not due again")
     return _next_on_the_wall(cron, zone, after)
 
 

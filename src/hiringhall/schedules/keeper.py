@@ -33,6 +33,8 @@ LEAD_US: Final = SECOND_US
 """A job is handed in this long ahead, or half the time since the due time before if that is less."""
 AGAIN_US: Final = SECOND_US
 """After a refusal, and until what was fired is on disk, the next look comes no later than this."""
+LATE_MIN_US: Final = SECOND_US
+"""Every due time is late for so long before it is missed: timers are never quite on time."""
 LOOK_US: Final = 60 * SECOND_US
 """The longest time between two looks: a clock that was set is noticed within it."""
 CATCH_UP_MAX: Final = 1000
@@ -71,7 +73,7 @@ class Keeper:
         self._refused: dict[str, str] = {}
         """Schedules whose job was refused, and why: each reason is logged once."""
         self._ahead: set[str] = set()
-        """Schedules that fired for times which the clock has yet to reach: it was set back. Logged once."""
+        """Schedules that fired for times which the clock has yet to reach: it was set back."""
         self._skew_us = 0
         """How far the machine's clock is ahead of the hall's, as of the last look."""
         self._timer: asyncio.TimerHandle | None = None
@@ -116,6 +118,7 @@ class Keeper:
             if name in self._configured:
                 _log.warning('schedule "%s" is in the settings and in the book: the settings count', name)
         self._plans = {**written, **self._configured}
+        self._ahead.intersection_update(self._plans)
         for plan in self._plans.values():
             for field, problem in plan.excesses(self._driver.scheduler.limits):
                 _log.error('schedule "%s" will be refused: its %s %s', plan.name, field, problem)
@@ -179,16 +182,11 @@ class Keeper:
         firing = self._driver.scheduler.firings.get(plan.name)
         if firing is None or firing.plan != plan.digest:
             firing = self._begin(plan, firing, now_us)
-        elif firing.due_us > now_us + LEAD_US and plan.name not in self._ahead:
-            self._ahead.add(plan.name)
-            _log.warning(
-                'schedule "%s" has fired until %s, and waits for the clock to get there',
-                plan.name,
-                told(firing.due_us),
-            )
+        self._note_ahead(plan, firing, now_us)
         due_us = self._next_due_us(plan, firing)
-        if due_us < now_us - plan.late_us:
-            self._catch_up(plan, firing, now_us - plan.late_us)
+        late_from_us = now_us - max(plan.late_us, LATE_MIN_US)
+        if due_us < late_from_us:
+            self._catch_up(plan, firing, late_from_us)
             firing = self._driver.scheduler.firings[plan.name]
             due_us = self._next_due_us(plan, firing)
         while due_us - self._lead_us(firing, due_us) <= now_us:
@@ -205,6 +203,18 @@ class Keeper:
         firing = Firing(start_us, plan.digest)
         self._driver.scheduler.mark(plan.name, firing)
         return firing
+
+    def _note_ahead(self, plan: Plan, firing: Firing, now_us: int) -> None:
+        """Say once that a schedule waits for the clock; once more if it is set back again later."""
+        if firing.due_us <= now_us + LEAD_US:
+            self._ahead.discard(plan.name)
+        elif plan.name not in self._ahead:
+            self._ahead.add(plan.name)
+            _log.warning(
+                'schedule "%s" has fired until %s, and waits for the clock to get there',
+                plan.name,
+                told(firing.due_us),
+            )
 
     def _next_due_us(self, plan: Plan, firing: Firing) -> int:
         known = self._next.get(plan.name)
@@ -227,24 +237,26 @@ class Keeper:
             _log.info('schedule "%s", due %s, joined job %d of the same key', plan.name, told(due_us), job.id)
         return firing
 
-    def _catch_up(self, plan: Plan, firing: Firing, until_us: int) -> None:
-        """Due times before `until_us` have been missed: do as the plan wants. Raises Refusal."""
+    def _catch_up(self, plan: Plan, firing: Firing, late_from_us: int) -> None:
+        """Due times before `late_from_us` have been missed: do as the plan wants. Raises Refusal, and then what
+        came before it has fired.
+        """
         first_us = self._next_due_us(plan, firing)
         most = CATCH_UP_MAX if plan.missed == "all" else 1
-        missed = plan.latest_due(firing.due_us, until_us - 1, most)
+        latest = plan.latest_due(firing.due_us, late_from_us - 1, most)
         if plan.missed == "skip":
-            self._driver.scheduler.mark(plan.name, Firing(missed[-1], plan.digest))
-            _tell_missed(plan, first_us, missed[-1], "skipped")
+            self._driver.scheduler.mark(plan.name, Firing(latest[-1], plan.digest))
+            _tell_missed(plan, first_us, latest[-1], "skipped")
             return
         fired = 0
         try:
-            for due_us in missed:
-                self._fire(plan, due_us, until_us)
+            for due_us in latest:
+                self._fire(plan, due_us, late_from_us)
                 fired += 1
         finally:
             if fired:
-                text = f"fired for {fired} of them, from {told(missed[0])} on"
-                _tell_missed(plan, first_us, missed[fired - 1], text)
+                text = f"fired for {fired} of them, from {told(latest[0])} on"
+                _tell_missed(plan, first_us, latest[fired - 1], text)
 
     # --- refusals
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from hiringhall.storage.contract import RULED_QUEUES_MAX, QueueRetention, StoreError
+from hiringhall.storage.contract import RULED_QUEUES_MAX, QueueRetention, Retention, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from hiringhall.storage.contract import Retention
 
 PAUSE_US: Final = 1_000_000
 """Ages are looked at once in this time, not with every commit."""
@@ -33,6 +31,14 @@ ROW_BYTES_MAX: Final = 4096
 """What a row takes beside its content, at most about."""
 ANY: Final = (1 << 63) - 1
 """An age, a number, a size that sets no bound."""
+
+
+def keep_all(queues: Iterable[bytes]) -> Retention:
+    """Rules by which nothing goes; these queues have rules of their own, as they had."""
+    apart = QueueRetention(age_us=ANY, dead_age_us=ANY, rows_max=ANY, bytes_max=ANY)
+    return Retention(
+        age_us=ANY, dead_age_us=ANY, rows_max=ANY, bytes_max=ANY, queues=dict.fromkeys(queues, apart)
+    )
 
 
 class Shelf:
@@ -186,13 +192,15 @@ def _tidy(shelving: Shelving, section: Section, now_us: int, lines_max: int) -> 
     for shelf, age_us in ((section.others, rules.age_us), (section.dead, rules.dead_age_us)):
         if shelf.lines > 0:
             left -= shelving.drop([shelf], now_us - age_us, left, ANY, 0)
-    for shelf, slack in ((section.others, SLACK_SHARE), (section.dead, ANY)):
+    # Of dead letters no more go than must, so they make no room ahead.
+    rows_slack, bytes_slack = rules.rows_max // SLACK_SHARE, rules.bytes_max // SLACK_SHARE
+    for shelf, more_rows, more_bytes in ((section.others, rows_slack, bytes_slack), (section.dead, 0, 0)):
         needed = section.lines - rules.rows_max
         if needed > 0 and shelf.lines > 0:
-            left -= shelving.drop([shelf], ANY, min(left, needed + rules.rows_max // slack), ANY, 0)
+            left -= shelving.drop([shelf], ANY, min(left, needed + more_rows), ANY, 0)
         needed = section.bytes - rules.bytes_max
         if needed > 0 and shelf.lines > 0:
-            left -= shelving.drop([shelf], ANY, left, needed + rules.bytes_max // slack, 0)
+            left -= shelving.drop([shelf], ANY, left, needed + more_bytes, 0)
     return left
 
 

@@ -65,7 +65,7 @@ def _serve(planned: Plan) -> int:
         handler = daemon.log_handler(planned.log_file, syslog=planned.syslog)
         log_to(handler, planned.log_level)
         with contextlib.closing(handler):
-            return run(planned.config, _Announcer(handler, background))
+            return run(planned.config, _Announcer(handler, background), "gearmand")
 
 
 class _Announcer:

@@ -4,18 +4,54 @@ from __future__ import annotations
 
 import fcntl
 import os
-from typing import TYPE_CHECKING
+import re
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
 
 from hiringhall.storage.contract import StoreError
 
-if TYPE_CHECKING:
-    from pathlib import Path
+Kind = Literal["hall", "gearmand", "import"]
+"""What has a data file open: `hall serve`, `hall-gearmand` or `hall import`."""
+
+_HOLDER_BYTES_MAX: Final = 200
+_PID: Final = re.compile(r"[1-9][0-9]{0,8}")
+_NAMESPACE: Final = Path("/proc/self/ns/pid")
+_OTHERS: Final = {"gearmand": "a hall-gearmand", "import": "a hall import"}
+
+
+class Holder(NamedTuple):
+    """Who has a data file open."""
+
+    pid: int
+    kind: str
+    """One of `Kind`; who does not say it, as no earlier version did, counts as a hall."""
+    namespace: str
+    """Where its number is the number of that process; empty: it did not say."""
+
+    @property
+    def is_near(self) -> bool:
+        """The number means the same process here, so that it can be signalled."""
+        return self.namespace in {"", _own_namespace()}
+
+    @property
+    def named(self) -> str:
+        return f"{_OTHERS.get(self.kind, 'another hall')} (process {self.pid or 'unknown'})"
+
+
+class FileTaken(StoreError):
+    """Another process has the file open."""
+
+    def __init__(self, folder: Path, holder: Holder) -> None:
+        super().__init__(f"{holder.named} has {folder} open: stop it, or name another data folder")
+        self.holder = holder
 
 
 class FileLock:
-    """Held from construction to `release`. The file stays, with the process number of its latest holder."""
+    """Held from construction to `release`. The file stays, and says who held it last: a line each for the
+    number of the process, its kind, and the namespace that the number is of.
+    """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, kind: Kind) -> None:
         try:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -25,13 +61,63 @@ class FileLock:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            holder = os.read(self._descriptor, 20).decode("ascii", "replace").strip() or "unknown"
+            holder = _read_holder(self._descriptor)
             os.close(self._descriptor)
-            raise StoreError(
-                f"another hall (process {holder}) has {path.parent} open: stop it, or name another data folder"
-            ) from error
+            raise FileTaken(path.parent, holder) from error
         os.ftruncate(self._descriptor, 0)
-        os.write(self._descriptor, b"%d\n" % os.getpid())
+        os.write(self._descriptor, f"{os.getpid()}\n{kind}\n{_own_namespace()}\n".encode())
 
     def release(self) -> None:
         os.close(self._descriptor)
+
+
+def lock_path(data_file: Path) -> Path:
+    """Beside the data file."""
+    return data_file.with_name(data_file.name + ".lock")
+
+
+def find_holder(data_file: Path) -> Holder | None:
+    """The process that has a data file open, if one has. Where it can be told that the process that the lock
+    names is dead, the lock is not tried: a hall that is just starting must not find it taken.
+    """
+    try:
+        descriptor = os.open(lock_path(data_file), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        holder = _read_holder(descriptor)
+        if not holder.pid or (holder.is_near and not _is_alive(holder.pid)):
+            return None
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return holder
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _read_holder(descriptor: int) -> Holder:
+    """What a lock says; a pid of 0: nothing that makes sense."""
+    lines = os.read(descriptor, _HOLDER_BYTES_MAX).decode("ascii", "replace").splitlines()
+    pid, kind, namespace = (*lines, "", "", "")[:3]
+    return Holder(int(pid) if _PID.fullmatch(pid) else 0, kind or "hall", namespace)
+
+
+def _own_namespace() -> str:
+    """Process numbers are the same within it; empty: the system does not say."""
+    try:
+        return str(_NAMESPACE.readlink())
+    except OSError:
+        return ""
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # alive, and somebody else's
+    return True

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from hiringhall.core.jobs import FAILED
 from hiringhall.storage.contract import StoreError
 from hiringhall.storage.sqlite.faults import explained
+from hiringhall.storage.sqlite.lock import find_holder
 from hiringhall.storage.sqlite.rows import (
     END_COLUMNS,
     JOB_COLUMNS,
@@ -41,20 +42,22 @@ _NEWEST: Final = (
     "(SELECT id, state, ended_us FROM history WHERE id < :before_id ORDER BY id DESC LIMIT :newest_max)"
 )
 _NEWEST_MAX: Final = 20_000
-_BLOCKS: Final = """
+_BLOCK_BITS: Final = 13
+"""A block of the index `history_by_key` is the ids that differ in these bits only, as storage/sql has it."""
+_BLOCKS: Final = f"""
 WITH RECURSIVE blocks (block) AS (
-    SELECT MAX(id) >> 13 FROM history WHERE id < :before_id
+    SELECT MAX(id) >> {_BLOCK_BITS} FROM history WHERE id < :before_id
     UNION ALL
-    SELECT (SELECT MAX(id) >> 13 FROM history WHERE id < block << 13) FROM blocks WHERE block IS NOT NULL
+    SELECT (SELECT MAX(id) >> {_BLOCK_BITS} FROM history WHERE id < block << {_BLOCK_BITS})
+    FROM blocks WHERE block IS NOT NULL
     LIMIT :blocks_max
 )
 SELECT json_group_array(block), MIN(block) FROM blocks WHERE block IS NOT NULL
-"""
-"""Those of the index `history_by_key` that have lines, newest first."""
-_BLOCK_BITS: Final = 13
+"""  # noqa: S608, our own number
+"""Those of the index that have lines, newest first."""
 _BLOCKS_MAX: Final = 4096
 _BLOCKS_GROWTH: Final = 4
-_IN_BLOCKS: Final = "id >> 13 IN (SELECT value FROM json_each(:blocks))"
+_IN_BLOCKS: Final = f"id >> {_BLOCK_BITS} IN (SELECT value FROM json_each(:blocks))"  # noqa: S608, our own number
 _BY_TIME: Final = """(
     SELECT id, {columns} ended_us FROM history INDEXED BY history_by_shelf
     WHERE shelf IN ({shelves}) AND ended_us BETWEEN :ended_from_us AND :ended_to_us
@@ -64,6 +67,8 @@ _BY_TIME: Final = """(
 _JOBS_PAGE: Final = f"SELECT {JOB_COLUMNS} FROM jobs WHERE id > ? ORDER BY id LIMIT ?"  # noqa: S608, our own names
 _LATEST_PAGE: Final = _JOBS_PAGE.replace("id > ?", "id < ?").replace("ORDER BY id", "ORDER BY id DESC")
 _INTEGER_MAX: Final = (1 << 63) - 1
+_BUSY_S: Final = 5.0
+"""How long a reader waits for a file that a hall has locked for a moment."""
 
 
 class Quarantined(NamedTuple):
@@ -174,36 +179,64 @@ def count_rows(connection: sqlite3.Connection) -> tuple[int, int]:
     return live, lines
 
 
+def _connect(path: Path, how: str) -> sqlite3.Connection:
+    """A connection that has read from the file already."""
+    connection = sqlite3.connect(
+        f"file:{quote(str(path.absolute()))}?{how}", uri=True, isolation_level=None, timeout=_BUSY_S
+    )
+    try:
+        connection.text_factory = bytearray
+        connection.execute("PRAGMA query_only = ON")
+        steps = migrations()
+        if check_version(connection, steps, path) < steps[-1][0]:
+            raise StoreError(f"{path} is empty or of an older version: start a hall on it once")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _has_log(path: Path) -> bool:
+    """Whether there are changes that are not in the file itself yet."""
+    try:
+        return path.with_name(f"{path.name}-wal").stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
 def open_history(path: Path) -> SqliteHistoryReader:
     """A reader of a hall's data file, whether or not a hall is running on it."""
     return SqliteHistoryReader(path)
 
 
 class SqliteHistoryReader:
-    """Looks and changes nothing. Rows that cannot be read are left out."""
+    """Looks, and changes nothing of what is kept. Rows that cannot be read are left out."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         if not path.exists():
             raise StoreError(f"{path} does not exist: name the data folder of a hall that was started once")
         with explained(path):
-            self._connection = sqlite3.connect(
-                f"file:{quote(str(path.absolute()))}?mode=ro", uri=True, isolation_level=None, timeout=5
-            )
             try:
-                self._connection.text_factory = bytearray
-                self._connection.execute("PRAGMA query_only = ON")
-                steps = migrations()
-                if check_version(self._connection, steps, path) < steps[-1][0]:
-                    raise StoreError(f"{path} is empty or of an older version: start a hall on it once")
-            except BaseException:
-                self._connection.close()
-                raise
+                self._connection = _connect(path, "mode=ro")
+            except sqlite3.OperationalError:
+                if find_holder(path) is not None or _has_log(path):
+                    raise
+                # Readers share a file beside this one, which cannot be made on a read-only medium; where nobody
+                # writes and the log is empty none is needed.
+                self._connection = _connect(path, "immutable=1")
 
     def history(self, query: HistoryQuery) -> list[EndRow]:
+        return self.page(query)[0]
+
+    def page(self, query: HistoryQuery) -> tuple[list[EndRow], int | None]:
+        """The lines asked for, and the id to go on below; None: there are no more. A page may have no line that
+        can be read, and yet not be the last.
+        """
         with explained(self._path):
             rows = find_lines(self._connection, query)
-            return decode(rows, end_row, read_terms(self._connection), [])
+            lines = decode(rows, end_row, read_terms(self._connection), [])
+        return lines, rows[-1][0] if rows else None
 
     def live(self) -> Iterator[JobRow]:
         return self._rows(pages_of_jobs(self._connection))

@@ -53,6 +53,12 @@ WHERE shelf = {{number}} AND ended_us < :before_us
 """  # noqa: S608, our own names
 
 
+def ruled_queues(connection: sqlite3.Connection) -> list[bytes]:
+    """The queues that have shelves of their own, since the file was last arranged."""
+    rows = connection.execute("SELECT queue FROM shelves WHERE queue IS NOT NULL AND dead = 0")
+    return [queue for (queue,) in rows.fetchall()]
+
+
 def arrange(connection: sqlite3.Connection, queues: Collection[bytes]) -> dict[bytes, int]:
     """Let each of these queues have shelves, and no others, with their lines on them; gives for each queue
     the number of the first. Belongs into a transaction.

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.changes import Loaded
 from hiringhall.storage.contract import StoreError
-from hiringhall.storage.retention import Brought, Expiry, Sections
+from hiringhall.storage.retention import Brought, Expiry, Sections, keep_all
 from hiringhall.storage.sqlite.faults import explain, explained
-from hiringhall.storage.sqlite.lock import FileLock
+from hiringhall.storage.sqlite.lock import FileLock, lock_path
 from hiringhall.storage.sqlite.reader import PAGE_ROWS, find_lines, pages_of_jobs
 from hiringhall.storage.sqlite.rows import (
     END_COLUMNS,
@@ -29,7 +29,7 @@ from hiringhall.storage.sqlite.rows import (
     read_terms,
 )
 from hiringhall.storage.sqlite.schema import SQLITE_MIN, check_soundness, check_version, migrate, migrations
-from hiringhall.storage.sqlite.shelving import SqliteShelves, arrange
+from hiringhall.storage.sqlite.shelving import SqliteShelves, arrange, ruled_queues
 from hiringhall.storage.sqlite.statements import Statement
 from hiringhall.storage.sqlite.writing import BatchWriter
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from hiringhall.core.changes import Batch, EndRow, JobRow
     from hiringhall.storage.contract import HistoryQuery, Retention
+    from hiringhall.storage.sqlite.lock import Kind
     from hiringhall.storage.sqlite.rows import BadId
 
 CACHE_KIB: Final = 16_384
@@ -69,12 +70,22 @@ _COLUMNS: Final = {"jobs": JOB_COLUMNS, "history": END_COLUMNS}
 
 
 class SqliteStore:
-    """A hall's data file, open from `load` to `close`. Rows that cannot be read are told to `on_warning`."""
+    """A hall's data file, open from `load` to `close`. Rows that cannot be read are told to `on_warning`.
+    Without a retention nothing of the history goes, and it stays arranged as it is.
+    """
 
-    def __init__(self, path: Path, retention: Retention, on_warning: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        retention: Retention | None,
+        on_warning: Callable[[str], None],
+        kind: Kind = "hall",
+    ) -> None:
         self._path = path
         self._retention = retention
         self._on_warning = on_warning
+        self._kind: Kind = kind
+        """What others are told of who has the file open."""
         self._lock: FileLock | None = None
         self._connection: sqlite3.Connection | None = None
         self._live = 0
@@ -94,18 +105,18 @@ class SqliteStore:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"{self._path.parent} cannot be made a data folder: {error.strerror}") from error
-        self._lock = FileLock(self._path.with_name(self._path.name + ".lock"))
+        self._lock = FileLock(lock_path(self._path), self._kind)
         try:
             with explained(self._path):
                 self._connection = self._open()
                 terms = read_terms(self._connection)
                 (terms_id_max,) = self._connection.execute("SELECT COALESCE(MAX(id), 0) FROM terms").fetchone()
                 with self._transaction() as connection:
-                    sections = Sections(self._retention, arrange(connection, self._retention.queues))
+                    retention = self._retention or keep_all(ruled_queues(connection))
+                    sections = Sections(retention, arrange(connection, retention.queues))
                 self._shelves = SqliteShelves(self._connection, sections)
-                self._expiry = Expiry(sections, self._retention.bytes_max)
-                result_bytes_max = self._retention.result_bytes_max
-                self._writer = BatchWriter(terms, terms_id_max, result_bytes_max, sections)
+                self._expiry = Expiry(sections, retention.bytes_max)
+                self._writer = BatchWriter(terms, terms_id_max, retention.result_bytes_max, sections)
                 self._recount()
                 unread: list[str] = []
                 fired = read_firings(self._connection, unread)
