@@ -4,8 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.py' -o -name '*.sql') pyproject.toml setup.py
 PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider
-# The package that setup.py installs: compiled where there is a compiler.
-MODE := $(if $(shell command -v $${CC:-cc}),compiled,plain)
+# What setup.py makes of the package here, compiled or plain; asked when .venv is there.
+MODE = $(shell $(BIN)/python -B -c "import setup; print(setup.mode())")
 # Of what is compiled, and a hall of each kind whole: the rest runs the same Python either way.
 COMPILED_TESTS := tests/core tests/dialects tests/engine tests/transports tests/sim/test_sim.py \
 	$(addprefix tests/system/test_,own_peers.py across_dialects.py drain.py)
@@ -57,8 +57,8 @@ village: $(VENV)/tested            ## an example: a village lives on a hall, und
 clients:            ## the foreign clients and servers that the tests talk to (Debian; needs root)
 	scripts/install-test-clients
 
-clean:            ## forget everything that make made
-	rm -rf $(VENV) build dist *.egg-info src/*.egg-info .mypy_cache .ruff_cache .hypothesis
+clean:            ## forget what make built; hall-data/ (your jobs), .clients/ and other environments stay
+	rm -rf $(VENV) build dist *.egg-info src/*.egg-info .mypy_cache .ruff_cache .hypothesis village.html
 
 $(VENV)/made:
 	$(PYTHON) -m venv $(VENV)

@@ -11,8 +11,6 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from setuptools import setup
-
 COMPILED = ("core", "dialects", "engine", "transports")
 BUILDS = {"bdist_wheel", "build", "build_ext", "editable_wheel"}
 """An installer also runs this file to ask for names and versions: nothing is compiled for that."""
@@ -24,11 +22,16 @@ def compiler_found() -> bool:
     return bool(shutil.which(command)) and Path(sysconfig.get_path("include"), "Python.h").exists()
 
 
+def mode() -> str:
+    """What an installed package is here: "compiled" or "plain". The Makefile asks this, too."""
+    return "compiled" if os.environ.get("HALL_COMPILE") != "0" and compiler_found() else "plain"
+
+
 def extensions() -> list[object]:
     building = not BUILDS.isdisjoint(sys.argv)
     if not building or os.environ.get("HALL_COMPILE") == "0":
         return []
-    if not compiler_found():
+    if mode() == "plain":
         print("hiringhall: no C compiler or no Python headers: installing as plain Python, about half as fast")
         return []
     from mypyc.build import mypycify  # noqa: PLC0415 (only there when we compile)
@@ -42,4 +45,7 @@ def extensions() -> list[object]:
     return list(mypycify(["--config-file=pyproject.toml", *sources], opt_level="3", debug_level="0"))
 
 
-setup(ext_modules=extensions())
+if __name__ == "__main__":
+    from setuptools import setup
+
+    setup(ext_modules=extensions())

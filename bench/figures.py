@@ -59,7 +59,10 @@ class Row:
         """None: there is nothing to reach."""
         if not self.bound or self.judged is None:
             return None
-        return self.judged >= self.required if self.bound == AT_LEAST else self.judged <= self.required
+        return self.reached_by(self.judged)
+
+    def reached_by(self, figure: float) -> bool:
+        return figure >= self.required if self.bound == AT_LEAST else figure <= self.required
 
     def must(self, bound: str, required: float, judged_by: Ratio | str = HALL) -> Row:
         """The same row, judged."""

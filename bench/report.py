@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from figures import Row, Section
 
+PLACES_MAX = 6
 MARKS = {True: "pass", False: "FAIL", None: ""}
 
 
@@ -27,6 +28,17 @@ def number(value: float | None) -> str:
     if value == int(value) or abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def ratio_text(value: float, row: Row) -> str:
+    """Two places, and more where rounding would hide on which side of its requirement the ratio is."""
+    if row.passed is False and value == row.judged:
+        for places in range(2, PLACES_MAX + 1):
+            shown = f"{value:.{places}f}"
+            if not row.reached_by(float(shown)):
+                return shown
+        return str(value)
+    return f"{value:.2f}"
 
 
 def required(row: Row) -> str:
@@ -46,7 +58,7 @@ def headings(section: Section) -> list[str]:
 def cells(row: Row, section: Section) -> list[str]:
     """One line of the table, under its headings."""
     values = [number(row.values.get(server)) for server in section.servers]
-    ratios = ["" if (ratio := row.ratio(one)) is None else f"{ratio:.2f}" for one in section.ratios]
+    ratios = ["" if (ratio := row.ratio(one)) is None else ratio_text(ratio, row) for one in section.ratios]
     cpu = [number(row.cpu_us.get(server)) for server in section.cpu_of]
     figure = f"{row.figure} ({row.unit})"
     return [figure, *values, *ratios, *cpu, str(row.rounds), required(row), MARKS[row.passed]]
@@ -71,7 +83,7 @@ def circumstances(versions: dict[str, str], folder: Path, rounds: int, scale: fl
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": f"{os.cpu_count()} cores of {processor()}, {memory_bytes / (1 << 30):.0f} GiB",
-        "kernel": f"{platform.system()} {platform.release()}",
+        "kernel": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
         "disk": filesystem(folder),
         "hall": hall,
         "SQLite": f"{versions['sqlite']} in the hall, {versions['system sqlite']} in gearmand",

@@ -66,6 +66,8 @@ class VillagerHolder(Holder):
         self.uuid = uuid
         self.bids: dict[int, list[tuple[int, int]]] = {}
         """For jobs of the hall: when it bid, and when it can begin, as it said."""
+        self.quit_us: dict[int, int] = {}
+        """When it last quit each of them."""
 
     def has(self, lease: Lease) -> bool:
         peer = lease.worker.peer
@@ -100,6 +102,7 @@ class Notary:
         if sight is None or not isinstance(promise, Promise) or promise.tap is not who or promise.until_us:
             return
         if line.verb == wire.QUIT:
+            who.quit_us[sight.id] = laws.now_us
             self._quits(sight, promise)
         elif line.verb == wire.START and not promise.begun and promise.perform_us < 0:
             self._ends_after(promise, sight, laws.now_us, self._rules.answer_us)
@@ -154,6 +157,8 @@ class Notary:
 
     def _calls(self, who: VillagerHolder, sight: Sight, line: wire.Line) -> None:
         promise = sight.holding
+        if who.quit_us.get(sight.id) == self._laws.now_us:
+            return  # its START and its QUIT came in one turn: it was called in between
         if not isinstance(promise, Promise) or promise.tap is not who:
             raise Violation("lease", f"c{who.number} is to perform {sight.id}, and is not hired for it")
         if self._due_us(sight) > self._laws.now_us:

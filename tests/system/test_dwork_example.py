@@ -40,7 +40,7 @@ def test_the_example_does_every_task_after_those_it_waits_for(
     folder = tmp_path / "example"
     shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("*_pb2.py", "__pycache__"))
     serve, generate, start = re.findall(r"^    (.+)$", (folder / "README.md").read_text(), re.MULTILINE)
-    assert serve == "hall serve --door dwork=127.0.0.1:6125 &"
+    assert serve == "../../.venv/bin/hall serve --door dwork=127.0.0.1:6125 &"
     run(generate.split(), folder)
     with HallProcess(tmp_path, door={"dialect": "dwork"}) as hall:
         python, script, address = start.split()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PAUSE_S: Final = 0.02
 """Between two rounds, so that the neighbours are witnesses and not a load."""
-ROUND_S_MAX: Final = 10.0
+ROUND_S_MAX: Final = 20.0
 """The longest that a round may take: a stranger may be given the job first, and is found out by its silence."""
 ROLE: Final = "plane"
 

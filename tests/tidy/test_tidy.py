@@ -109,6 +109,12 @@ def test_every_notice_is_documented() -> None:
     assert [method.name for method in methods if not ast.get_docstring(method)] == [], "give these a docstring"
 
 
+def test_every_file_that_a_page_names_is_there() -> None:
+    named = re.findall(r"`((?:src|tests|bench|docs|examples|scripts)/[\w./-]+\.\w+)`", pages())
+    assert named
+    assert [name for name in named if not (ROOT / name).exists()] == [], "these files have another name by now"
+
+
 def test_every_dialect_has_its_page() -> None:
     dialects = sorted(path.parent.name for path in (ROOT / "src/hiringhall/dialects").glob("*/wire.py"))
     missing = [

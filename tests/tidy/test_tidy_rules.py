@@ -146,7 +146,16 @@ def test_what_is_right_is_left_alone(
 
 @pytest.mark.parametrize(
     "line",
-    ["# TO" + "DO: later", "x = 1  # FIX" + "ME", "see pypi" + ".org/project", "cd /wo" + "rk/main"],
+    [
+        "# TO" + "DO: later",
+        "x = 1  # FIX" + "ME",
+        "This will do for" + " now.",
+        "see pypi" + ".org/project",
+        "cd /ho" + "me/somebody/main",
+        'open("/op' + 't/tools/x")',
+        "PATH=/ro" + "ot/bin",
+        "see ../" + "elsewhere/x.md",
+    ],
 )
 def test_words_that_do_not_belong(line: str) -> None:
     assert len(list(words("x.md", f"fine\n{line}\n"))) == 1
@@ -154,3 +163,8 @@ def test_words_that_do_not_belong(line: str) -> None:
 
 def test_words_that_do() -> None:
     assert list(words("x.md", "A hackathon for todos; see PyPI for the package.\n")) == []
+    assert (
+        list(words("x.md", "#!/usr/bin/env, /proc/1/stat, /d/x, a/b/c, https://x/y/z, n/a, /hall-data/\n"))
+        == []
+    )
+    assert list(words("docs/protocols/x.md", "see ../needs.md and ../../README.md\n")) == []

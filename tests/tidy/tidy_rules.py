@@ -16,7 +16,7 @@ LINES_MAX: Final = 500
 NAMELESS: Final = ("utils", "util", "common", "helpers", "helper", "base", "misc")
 
 # Words that must not stand in this file either are put together from halves.
-LEFT_UNDONE: Final = re.compile(r"\b(" + "TO" + "DO|FIX" + "ME|XX" + "X|HA" + r"CK)\b")
+LEFT_UNDONE: Final = re.compile(r"\b(" + "TO" + "DO|FIX" + "ME|XX" + "X|HA" + r"CK|(?i:for\s+now))\b")
 REGISTRIES: Final = tuple(
     left + right
     for left, right in (
@@ -31,7 +31,10 @@ REGISTRIES: Final = tuple(
         ("docker", ".io"),
     )
 )
-MACHINE_PATHS: Final = ("/wo" + "rk/", "/tmp/" + "lab", "/home/" + "user", "../sha" + "red/")
+EVERYWHERE: Final = ("bin", "dev", "etc", "proc", "run", "usr", "var")
+"""The folders at the root of every machine that the project runs on."""
+ABSOLUTE: Final = re.compile(r"(?<![\w.~/:})\]<>$*\\-])/([A-Za-z][\w.-]+)(?=/[\w.])")
+UPWARDS: Final = re.compile(r"(?<![\w./])(?:\.\./)+")
 
 OURS: Final = "hiringhall"
 
@@ -41,9 +44,13 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("dialects.session", ("core",)),
     ("dialects.handles", ()),
     ("dialects.<name>", ("core", "dialects.session", "dialects.handles", "dialects.<name>")),
+    ("peers.failures", ()),
     ("peers.stream", ()),
     ("peers.threads", ()),
-    ("peers.<name>", ("dialects.<name>.wire", "peers.stream", "peers.threads", "peers.<name>")),
+    (
+        "peers.<name>",
+        ("dialects.<name>.wire", "peers.failures", "peers.stream", "peers.threads", "peers.<name>"),
+    ),
     ("engine", ("core", "engine", "dialects.session", "storage.contract")),
     ("storage", ("core.jobs", "core.changes", "storage")),
     ("transports", ("core.limits", "dialects.session", "engine.driver", "transports")),
@@ -363,11 +370,12 @@ def words(path: str, text: str) -> Iterator[Complaint]:
                 yield Complaint(
                     path, number, f"{host}: say the name of the package, not where it is fetched from"
                 )
-        for place in MACHINE_PATHS:
-            if place in line:
-                yield Complaint(
-                    path, number, f"{place} is a path of one machine: the project speaks only of itself"
-                )
+        foreign = [match[0] for match in ABSOLUTE.finditer(line) if match[1] not in EVERYWHERE]
+        foreign += [match[0] for match in UPWARDS.finditer(line) if match[0].count("/") > path.count("/")]
+        for place in foreign:
+            yield Complaint(
+                path, number, f"{place} is a path of one machine: the project speaks only of itself"
+            )
 
 
 PYTHON_RULES: Final = (

@@ -13,6 +13,7 @@ from hiringhall.dialects.gearman.session import GearmanOptions
 from hiringhall.dialects.session import Caller, Session
 
 INCOMPLETE = b"ERR INVALID_ARGUMENTS An+incomplete+set+of+arguments+was+sent+to+this+command+%s\r\n"
+WRONG = b"ERR INVALID_ARGUMENTS %s\r\n"
 UNKNOWN = b"ERR UNKNOWN_COMMAND Unknown+server+command%s\r\n"
 
 ANSWERS = [
@@ -33,7 +34,9 @@ ANSWERS = [
     (b"maxqueue f", b"OK\r\n"),
     (b"maxqueue f 5", b"OK\r\n"),
     (b"maxqueue f 5 6 7", b"OK\r\n"),
-    (b"maxqueue f many", INCOMPLETE % b"maxqueue"),
+    (b"maxqueue f 5 6 7 8", INCOMPLETE % b"maxqueue"),
+    (b"maxqueue f many", WRONG % b"maxqueue+takes+whole+numbers+of+at+most+10+digits"),
+    (b"maxqueue f 5 6 12345678901", WRONG % b"maxqueue+takes+whole+numbers+of+at+most+10+digits"),
     (b"create function f", b"OK\r\n"),
     (b"create", INCOMPLETE % b"create"),
     (b"create function", INCOMPLETE % b"create"),

@@ -10,6 +10,10 @@ from hiringhall.core.ratings import Rating, Ratings
 from hiringhall.dialects.gearman import wire
 
 INCOMPLETE = b"ERR INVALID_ARGUMENTS An+incomplete+set+of+arguments+was+sent+to+this+command+%s\r\n"
+WRONG_SKILL = b"ERR INVALID_ARGUMENTS skill+takes+a+skill+from+0+to+1000000\r\n"
+SECONDS = b"seconds+from+0+to+3153600000,+such+as+90+or+0.5"
+WRONG_TIME = b"ERR INVALID_ARGUMENTS time-left+takes+%s,+or+none\r\n" % SECONDS
+WRONG_NEEDS = b"ERR INVALID_ARGUMENTS needs+takes+a+skill+from+0+to+1000000,+and+%s\r\n" % SECONDS
 OK = b"OK\r\n"
 UNKNOWN_WORKER = b"ERR UNKNOWN_WORKER\r\n"
 BAD_SKILL = b"ERR BAD_REQUEST a+skill+is+a+whole+number+from+0+to+1000000\r\n"
@@ -18,9 +22,9 @@ BAD_NEEDS = b"ERR BAD_REQUEST a+skill+is+from+0+to+1000000,+a+time+from+0+to+315
 ANSWERS = [
     (b"skill", INCOMPLETE % b"skill"),
     (b"skill bob f", INCOMPLETE % b"skill"),
-    (b"skill bob f nine", INCOMPLETE % b"skill"),
-    (b"skill bob f -1", INCOMPLETE % b"skill"),
-    (b"skill bob f 12345678901", INCOMPLETE % b"skill"),
+    (b"skill bob f nine", WRONG_SKILL),
+    (b"skill bob f -1", WRONG_SKILL),
+    (b"skill bob f 12345678901", WRONG_SKILL),
     (b"skill bob f 9 9", INCOMPLETE % b"skill"),
     (b"skill bob f 1000001", BAD_SKILL),
     (b"skill nobody f 9", UNKNOWN_WORKER),
@@ -28,12 +32,12 @@ ANSWERS = [
     (b"SKILL bob f 0", OK),
     (b"time-left", INCOMPLETE % b"time-left"),
     (b"time-left bob", INCOMPLETE % b"time-left"),
-    (b"time-left bob soon", INCOMPLETE % b"time-left"),
-    (b"time-left bob -1", INCOMPLETE % b"time-left"),
-    (b"time-left bob 1.", INCOMPLETE % b"time-left"),
-    (b"time-left bob .5", INCOMPLETE % b"time-left"),
-    (b"time-left bob 1.0000001", INCOMPLETE % b"time-left"),
-    (b"time-left bob 3153600001", INCOMPLETE % b"time-left"),
+    (b"time-left bob soon", WRONG_TIME),
+    (b"time-left bob -1", WRONG_TIME),
+    (b"time-left bob 1.", WRONG_TIME),
+    (b"time-left bob .5", WRONG_TIME),
+    (b"time-left bob 1.0000001", WRONG_TIME),
+    (b"time-left bob 3153600001", WRONG_TIME),
     (b"time-left bob 30 s", INCOMPLETE % b"time-left"),
     (b"time-left nobody 30", UNKNOWN_WORKER),
     (b"time-left bob 30", OK),
@@ -41,8 +45,8 @@ ANSWERS = [
     (b"time-left bob NONE", OK),
     (b"needs", INCOMPLETE % b"needs"),
     (b"needs f 5", INCOMPLETE % b"needs"),
-    (b"needs f high 60", INCOMPLETE % b"needs"),
-    (b"needs f 5 long", INCOMPLETE % b"needs"),
+    (b"needs f high 60", WRONG_NEEDS),
+    (b"needs f 5 long", WRONG_NEEDS),
     (b"needs f 5 60 7", INCOMPLETE % b"needs"),
     (b"needs f 1000001 60", BAD_NEEDS),
     (b"needs f 5 60", OK),

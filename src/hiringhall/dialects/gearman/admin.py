@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from hiringhall.core.errors import Refusal
 from hiringhall.core.jobs import HIGH, LOW, NORMAL, PRIORITIES
 from hiringhall.core.limits import SECOND_US
-from hiringhall.core.needs import TIME_US_MAX
+from hiringhall.core.needs import SKILL_MAX, TIME_US_MAX
 from hiringhall.core.queues import NO_BOUND
 from hiringhall.core.reasons import why
 from hiringhall.dialects.session import Session
@@ -41,6 +41,8 @@ _PRINTABLE: Final = bytes(byte if byte >= 32 and byte != 127 else ord("?") for b
 _WORD_BYTES_MAX: Final = 64
 _NUMBER_DIGITS_MAX: Final = 10
 _PLACES_MAX: Final = 6
+_A_SKILL: Final = b"a+skill+from+0+to+%d" % SKILL_MAX
+_A_TIME: Final = b"seconds+from+0+to+%d,+such+as+90+or+0.5" % (TIME_US_MAX // SECOND_US)
 
 
 class Lines:
@@ -136,6 +138,11 @@ def _incomplete(command: bytes) -> bytes:
     return b"ERR INVALID_ARGUMENTS An+incomplete+set+of+arguments+was+sent+to+this+command+%s\r\n" % command
 
 
+def _wrong(command: bytes, takes: bytes) -> bytes:
+    """For a value that cannot be gearmand has no text of its own."""
+    return b"ERR INVALID_ARGUMENTS %s+takes+%s\r\n" % (command, takes)
+
+
 def _status(door: GearmanDoor) -> bytes:
     """function, jobs, running jobs, workers."""
     rows: list[bytes] = []
@@ -224,12 +231,12 @@ def _limit(door: GearmanDoor, words: list[bytes]) -> bytes:
     """`F`: no limit. `F N`: one for all priorities. `F high normal low`: one for each. 0 is no limit."""
     numbers = words[2:5]
     if len(words) < 2 or len(words) > 5:
-        return _incomplete(words[0].lower())
+        return _incomplete(b"maxqueue")
     maxima = [NO_BOUND] * 3
     for place, text in enumerate(numbers):
         digits = text.removeprefix(b"-")
         if not digits.isdigit() or len(digits) > _NUMBER_DIGITS_MAX:
-            return _incomplete(words[0].lower())
+            return _wrong(b"maxqueue", b"whole+numbers+of+at+most+%d+digits" % _NUMBER_DIGITS_MAX)
         if int(text) > 0:
             maxima[place] = int(text)
     if len(numbers) == 1:
@@ -243,8 +250,10 @@ def _limit(door: GearmanDoor, words: list[bytes]) -> bytes:
 
 def _rate(door: GearmanDoor, words: list[bytes]) -> bytes:
     """`skill ID F N`: every worker that calls itself so is that good at a function."""
-    if len(words) != 4 or not words[3].isdigit() or len(words[3]) > _NUMBER_DIGITS_MAX:
+    if len(words) != 4:
         return _incomplete(b"skill")
+    if not words[3].isdigit() or len(words[3]) > _NUMBER_DIGITS_MAX:
+        return _wrong(b"skill", _A_SKILL)
     workers = _called(door, words[1])
     try:
         for worker in workers:
@@ -256,11 +265,13 @@ def _rate(door: GearmanDoor, words: list[bytes]) -> bytes:
 
 def _stay(door: GearmanDoor, words: list[bytes]) -> bytes:
     """`time-left ID S`: every worker that calls itself so has S seconds left, or `none`: it stays for good."""
-    left_us = -1
-    if len(words) == 3 and words[2].lower() != b"none":
-        left_us = _parse_seconds(words[2])
-    if len(words) != 3 or left_us > TIME_US_MAX or (left_us < 0 and words[2].lower() != b"none"):
+    if len(words) != 3:
         return _incomplete(b"time-left")
+    left_us = -1
+    if words[2].lower() != b"none":
+        left_us = _parse_seconds(words[2])
+        if not 0 <= left_us <= TIME_US_MAX:
+            return _wrong(b"time-left", _A_TIME + b",+or+none")
     workers = _called(door, words[1])
     for worker in workers:
         door.hall.stay(worker, left_us)
@@ -275,7 +286,7 @@ def _need(door: GearmanDoor, words: list[bytes]) -> bytes:
     if len(words) == 4:
         takes_us = _parse_seconds(words[3])
         if not words[2].isdigit() or len(words[2]) > _NUMBER_DIGITS_MAX or takes_us < 0:
-            return _incomplete(b"needs")
+            return _wrong(b"needs", _A_SKILL + b",+and+" + _A_TIME)
         skill = int(words[2])
     try:
         door.hall.need(words[1], skill, takes_us)

@@ -1,0 +1,53 @@
+"""Compiled or plain: the Makefile expects what setup.py makes of the package."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NOWHERE = "no-such-compiler"
+
+
+def expected_by_make(**more: str) -> list[str]:
+    """The modes of the two runs of `make test`, which is not run."""
+    if shutil.which("make") is None:
+        pytest.skip("missing: make")
+    said = subprocess.run(
+        ["make", "--dry-run", "--no-print-directory", f"VENV={sys.prefix}", "test"],
+        cwd=ROOT,
+        env={**os.environ, **more},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return re.findall(r"^TEST_MODE=(\w*) ", said.stdout, re.MULTILINE)
+
+
+def made_by_setup(**more: str) -> str:
+    said = subprocess.run(
+        [sys.executable, "-B", "-c", "import setup; print(setup.mode())"],
+        cwd=ROOT,
+        env={**os.environ, **more},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return said.stdout.strip()
+
+
+@pytest.mark.parametrize("more", [{"HALL_COMPILE": "0"}, {"CC": NOWHERE}, {"HALL_COMPILE": "1"}])
+def test_make_expects_what_setup_makes(more: dict[str, str]) -> None:
+    assert expected_by_make(**more) == [made_by_setup(**more), "plain"]
+
+
+def test_without_a_compiler_or_when_it_is_not_wanted_the_package_is_plain() -> None:
+    assert (made_by_setup(HALL_COMPILE="0"), made_by_setup(CC=NOWHERE)) == ("plain", "plain")
