@@ -270,6 +270,7 @@ HERE = "pid:[1]" if not Path("/proc/self/ns/pid").exists() else str(Path("/proc/
             f"hall: the hall is in another container, as process {PID}: send it SIGHUP there\n",
         ),
     ],
+    ids=["a hall", "a hall of an earlier version", "an import", "a gearmand", "a hall in a container"],
 )
 def test_only_a_hall_that_is_near_is_signalled(tmp_path: Path, content: str, told: str, complaint: str) -> None:
     Book(tmp_path).add(Plan(name="x", queue="q", every_us=SECOND_US))
