@@ -44,7 +44,7 @@ def test_a_log_that_cannot_take_it_is_no_failure_of_ours() -> None:
     narrow = Narrow()
     log.addHandler(narrow)
     try:
-        log_failure(log, "a task", ValueError("\ud800"))
+        log_failure(log, "task \udcff", ValueError("\ud800"))
     finally:
         log.removeHandler(narrow)
-    assert heard == ["a task failed"]
+    assert heard == ["task \\udcff failed\nValueError: \\ud800"]

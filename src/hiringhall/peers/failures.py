@@ -6,6 +6,7 @@ The law: whatever it raised, telling of it raises nothing.
 from __future__ import annotations
 
 import contextlib
+from traceback import format_exception
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,12 +23,15 @@ def describe(error: BaseException) -> str:
         said = str(error)
     except Exception:  # noqa: BLE001 - a text that cannot be made must not be the end of a worker
         said = "(it cannot say what happened)"
-    words = f"{type(error).__name__}: {said}"
-    # Half of a surrogate pair is fine in a str and in no encoding: json.loads, for one, lets it in.
-    return words.encode(errors="backslashreplace").decode()
+    return _encodable(f"{type(error).__name__}: {said}")
 
 
 def log_failure(log: logging.Logger, what: str, error: Exception) -> None:
-    """Log that a function failed, and where. A log whose file cannot take the text goes without it."""
+    """Log that a function failed, and where. A log that cannot take it goes without it."""
     with contextlib.suppress(Exception):
-        log.warning("%s failed", what, exc_info=error)
+        log.warning("%s failed\n%s", _encodable(what), _encodable("".join(format_exception(error)).rstrip()))
+
+
+def _encodable(text: str) -> str:
+    """Half of a surrogate pair is fine in a str and in no encoding: json.loads, for one, lets it in."""
+    return text.encode(errors="backslashreplace").decode()

@@ -25,6 +25,7 @@ from hiringhall.dialects.hire.wire import (
     START,
     TIME_US_MAX,
 )
+from hiringhall.peers.failures import log_failure
 from hiringhall.peers.hire.voice import Voice, decoded, encoded, log
 
 if TYPE_CHECKING:
@@ -243,8 +244,8 @@ class Worker(Voice):
         if self._tell is not None:
             try:
                 self._tell(job)
-            except Exception:  # noqa: BLE001 (it is logged)
-                log.warning("%r: whoever is told of it failed", job, exc_info=True)
+            except Exception as error:  # noqa: BLE001 (it is logged)
+                log_failure(log, f"{job!r}: who is told of it", error)
 
     def _over(self, job: Job, stage: Stage) -> None:
         """Drop every reference to it."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Self
 import zmq
 
 from hiringhall.dialects.pingpong import wire
-from hiringhall.peers.failures import describe
+from hiringhall.peers.failures import describe, log_failure
 from hiringhall.peers.pingpong.errors import JobFailed
 from hiringhall.peers.pingpong.sockets import Context, Curve, open_dealer
 
@@ -167,7 +167,7 @@ class Worker:
         except JobFailed as failure:
             return wire.pack_error(b"%d" % failure.code, failure.reason)
         except Exception as error:  # a handler may raise anything, and its client is told
-            log.warning("%s: a job failed", self._address, exc_info=error)
+            log_failure(log, f"{self._address}: a job", error)
             return wire.pack_error(b"1", describe(error).encode())
         return result
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, Self
 
 from hiringhall.dialects.wmp import wire
-from hiringhall.peers.failures import describe
+from hiringhall.peers.failures import describe, log_failure
 from hiringhall.peers.wmp.crew import SECOND_US, Crew, CrewTerms, Order, Send, Start
 from hiringhall.peers.wmp.errors import JobFailed
 from hiringhall.peers.wmp.links import Links, LinkTerms, Pacer, endpoint
@@ -264,7 +264,7 @@ class Worker:
         except JobFailed as failure:
             return failure
         except Exception as error:
-            log.warning("%s: %s failed", order.job.decode(errors="replace"), order.role, exc_info=error)
+            log_failure(log, f"{order.job.decode(errors='replace')}: {order.role}", error)
             return JobFailed(describe(error))
         await self._room(order)
         return result
