@@ -166,7 +166,7 @@ class Worker:
             result = _as_result(self._handler(payload))
         except JobFailed as failure:
             return wire.pack_error(b"%d" % failure.code, failure.reason)
-        except Exception as error:  # a handler may raise anything, and its client is told
+        except Exception as error:  # noqa: BLE001 (a handler may raise anything, and its client is told)
             log_failure(log, f"{self._address}: a job", error)
             return wire.pack_error(b"1", describe(error).encode())
         return result

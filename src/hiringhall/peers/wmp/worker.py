@@ -263,8 +263,8 @@ class Worker:
             result = _as_result(await self._handlers[order.role](Job(self, order)))
         except JobFailed as failure:
             return failure
-        except Exception as error:
-            log_failure(log, f"{order.job.decode(errors='replace')}: {order.role}", error)
+        except Exception as error:  # noqa: BLE001 (a handler may raise anything, and its manager is told)
+            log_failure(log, f"{order.job.decode(errors='replace')}: {order.role!r}", error)
             return JobFailed(describe(error))
         await self._room(order)
         return result
