@@ -26,6 +26,8 @@ from world import Clock, found
 from hiringhall.peers.hire import POLICIES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from screen import Screen
     from summary import Summary
     from village import Doors
@@ -33,28 +35,42 @@ if TYPE_CHECKING:
 
 PLAIN_WIDTH = 120
 """Of lines that go to no terminal."""
+STOP = "told to stop"
 
 
 def main() -> None:
     options = parse()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: sys.exit("told to stop"))  # through every `finally`
+    on_signals(lambda: sys.exit(STOP))  # through every `finally`
     world = found(options.seed, options.days)
     console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="village-")))
         halls = [stack.enter_context(hall(folder / policy, policy)) for policy in options.policy]
         doors = dict(zip(options.policy, map(doors_of, halls), strict=True))
-        villages = asyncio.run(live(world, doors, make_screen(console, quiet=options.json)))
+        try:
+            villages = asyncio.run(live(world, doors, make_screen(console, quiet=options.json)))
+        except asyncio.CancelledError:
+            sys.exit(STOP)
         summaries = [summarise(village, folder / village.policy) for village in villages]
     if options.html is not None:
         write_page(options.html, world, villages, summaries)
     report(console, options, summaries)
 
 
+def on_signals(act: Callable[[], object]) -> None:
+    """What to do when somebody wants this to end."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: act())
+
+
 async def live(world: World, doors: dict[str, Doors], screen: Screen) -> list[Village]:
     """The same village under each policy, all at once."""
     clock = Clock()
+    whole = asyncio.current_task()
+    assert whole is not None
+    loop = asyncio.get_running_loop()
+    # Raised in the middle of a villager's task, it would be that villager's trouble.
+    on_signals(lambda: loop.call_soon_threadsafe(whole.cancel))
     villages = [Village(world, clock, policy, each) for policy, each in doors.items()]
     watching = asyncio.create_task(screen.show(villages))
     try:
@@ -63,6 +79,7 @@ async def live(world: World, doors: dict[str, Doors], screen: Screen) -> list[Vi
     finally:
         watching.cancel()
         await asyncio.wait([watching])
+        on_signals(lambda: sys.exit(STOP))
     if not watching.cancelled():
         watching.result()
     return villages
