@@ -8,6 +8,7 @@ import signal
 import socket
 import struct
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from moving_stage import done_by_worker, live, serve, write
@@ -21,6 +22,7 @@ from hiringhall.dialects.gearman.session import data_key
 from hiringhall.records import History
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     import pytest
@@ -125,37 +127,37 @@ def test_who_listens_and_says_nothing_is_not_waited_for(
 
 def test_an_import_at_a_door_that_is_interrupted_tells_how_far_it_came(tmp_path: Path) -> None:
     total = UNDER_WAY_MAX + 5
-    write(tmp_path / "jobs.jsonl", *({"queue": "a"} for _ in range(total)))
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        door.settimeout(DEADLINE_S)
-        address = f"127.0.0.1:{door.getsockname()[1]}"
-        with Running(HALL, "import", "jobs.jsonl", "--door", address, cwd=tmp_path) as importing:
-            connection, _ = door.accept()
-            with connection:
-                connection.settimeout(DEADLINE_S)
-                take_two_jobs(connection)
-                importing.signal(signal.SIGINT)
-                assert importing.wait() == 130
-            assert importing.errors() == (
-                f"hall: interrupted; 2 of {total} jobs were taken in, and {UNDER_WAY_MAX} more may have been\n"
-            )
+    with stuck_import(tmp_path, total) as (importing, _, _):
+        importing.signal(signal.SIGINT)
+        assert importing.wait() == 130
+        assert importing.errors() == (
+            f"hall: interrupted; 2 of {total} jobs were taken in, and {UNDER_WAY_MAX} more may have been\n"
+        )
 
 
 def test_a_door_that_is_lost_leaves_open_what_became_of_the_jobs_on_their_way(tmp_path: Path) -> None:
     total = UNDER_WAY_MAX + 2
-    write(tmp_path / "jobs.jsonl", *({"queue": "a"} for _ in range(total)))
+    with stuck_import(tmp_path, total) as (importing, connection, address):
+        connection.close()
+        assert importing.wait() == 1
+        said = importing.errors()
+    assert said.startswith(f"hall: line 3: {address}: ")
+    assert said.endswith(f"; 2 of {total} jobs were taken in, and {UNDER_WAY_MAX} more may have been\n")
+
+
+@contextmanager
+def stuck_import(folder: Path, total: int) -> Iterator[tuple[Running, socket.socket, str]]:
+    """An import of so many jobs, at a door that answers for two of them and then falls silent."""
+    write(folder / "jobs.jsonl", *({"queue": "a"} for _ in range(total)))
     with socket.create_server(("127.0.0.1", 0)) as door:
         door.settimeout(DEADLINE_S)
         address = f"127.0.0.1:{door.getsockname()[1]}"
-        with Running(HALL, "import", "jobs.jsonl", "--door", address, cwd=tmp_path) as importing:
+        with Running(HALL, "import", "jobs.jsonl", "--door", address, cwd=folder) as importing:
             connection, _ = door.accept()
             with connection:
                 connection.settimeout(DEADLINE_S)
                 take_two_jobs(connection)
-            assert importing.wait() == 1
-            said = importing.errors()
-    assert said.startswith(f"hall: line 3: {address}: ")
-    assert said.endswith(f"; 2 of {total} jobs were taken in, and {UNDER_WAY_MAX} more may have been\n")
+                yield importing, connection, address
 
 
 def take_two_jobs(connection: socket.socket) -> None:

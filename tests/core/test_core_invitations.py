@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hall_recorder import HOUR_US, SECOND_US, Hall, refused
-from hiring_stories import MS, PAUSE_US, WINDOW_US, bids, bring_to, crier, hire
+from hall_recorder import HOUR_US, SECOND_US, Hall, Person, refused
+from hiring_stories import MS, PAUSE_US, WINDOW_US, Crier, bids, bring_to, crier, hire
 
-from hiringhall.core.auctions import BIDS_MAX, PERFORMING
+from hiringhall.core.auctions import BIDS_MAX, PERFORMING, Engagement
 from hiringhall.core.bidding import CALLS_MAX
 from hiringhall.core.errors import HALL_FULL, WRONG_STATE
 from hiringhall.core.jobs import DELAYED, HIGH, LOW, QUEUED, Terms
@@ -14,6 +14,15 @@ HARD = Terms(detached=True, skill=9)
 URGENT = Terms(detached=True, priority=HIGH)
 LEISURELY = Terms(detached=True, priority=LOW)
 LONG_US = 100 * PAUSE_US
+
+
+def booked_market(hall: Hall) -> tuple[Crier, Person, Engagement]:
+    """A market with long pauses, and bob, who is hired for his next place."""
+    market = crier(hall, pause_us=LONG_US, pause_max_us=LONG_US)
+    first = hall.submit("first")
+    hall.turn()
+    bob = hall.person("bob")
+    return market, bob, hire(hall, bob, first)
 
 
 def test_one_who_is_free_again_is_not_asked_for_what_it_cannot_do(hall: Hall) -> None:
@@ -34,11 +43,7 @@ def test_one_who_is_free_again_is_not_asked_for_what_it_cannot_do(hall: Hall) ->
 
 
 def test_one_who_is_free_again_hears_of_the_urgent_first(hall: Hall) -> None:
-    market = crier(hall, pause_us=LONG_US, pause_max_us=LONG_US)
-    first = hall.submit("first")
-    hall.turn()
-    bob = hall.person("bob")
-    engagement = hire(hall, bob, first)
+    market, _, engagement = booked_market(hall)
     hall.submit("later", terms=LEISURELY)
     hall.turn()
     hall.submit("now", terms=URGENT)
@@ -51,11 +56,7 @@ def test_one_who_is_free_again_hears_of_the_urgent_first(hall: Hall) -> None:
 
 
 def test_one_who_is_free_again_while_all_are_announced_need_not_wait_for_the_pause(hall: Hall) -> None:
-    market = crier(hall, pause_us=LONG_US, pause_max_us=LONG_US)
-    first = hall.submit("first")
-    hall.turn()
-    bob = hall.person("bob")
-    engagement = hire(hall, bob, first)
+    market, bob, engagement = booked_market(hall)
     second = hall.submit("second")
     hall.turn()
     hall.after(WINDOW_US // 2)
@@ -67,11 +68,7 @@ def test_one_who_is_free_again_while_all_are_announced_need_not_wait_for_the_pau
 
 
 def test_an_invitation_to_what_is_given_away_is_one_to_the_rest(hall: Hall) -> None:
-    market = crier(hall, pause_us=LONG_US, pause_max_us=LONG_US)
-    first = hall.submit("first")
-    hall.turn()
-    bob = hall.person("bob")
-    engagement = hire(hall, bob, first)
+    market, _, engagement = booked_market(hall)
     hall.submit("later", terms=LEISURELY)
     hall.turn()
     hall.after(WINDOW_US)

@@ -15,33 +15,24 @@ ROOT = Path(__file__).parents[2]
 NOWHERE = "no-such-compiler"
 
 
+def output(command: list[str], more: dict[str, str]) -> str:
+    environment = {**os.environ, **more}
+    ended = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
+    return ended.stdout
+
+
 def expected_by_make(**more: str) -> list[str]:
     """The modes of the two runs of `make test`, which is not run."""
     if shutil.which("make") is None:
         pytest.skip("missing: make")
-    said = subprocess.run(
-        ["make", "--dry-run", "--no-print-directory", f"VENV={sys.prefix}", "test"],
-        cwd=ROOT,
-        env={**os.environ, **more},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    return re.findall(r"^TEST_MODE=(\w*) ", said.stdout, re.MULTILINE)
+    said = output(["make", "--dry-run", "--no-print-directory", f"VENV={sys.prefix}", "test"], more)
+    return re.findall(r"^TEST_MODE=(\w*) ", said, re.MULTILINE)
 
 
 def made_by_setup(**more: str) -> str:
-    said = subprocess.run(
-        [sys.executable, "-B", "-c", "import setup; print(setup.mode())"],
-        cwd=ROOT,
-        env={**os.environ, **more},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    return said.stdout.strip()
+    return output([sys.executable, "-B", "-c", "import setup; print(setup.mode())"], more).strip()
 
 
 @pytest.mark.parametrize("more", [{"HALL_COMPILE": "0"}, {"CC": NOWHERE}, {"HALL_COMPILE": "1"}])

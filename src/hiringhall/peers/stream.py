@@ -125,15 +125,8 @@ class Stream(asyncio.Protocol, Generic[Loss]):
         """
         if sum(map(len, self._out)) > UNSENT_BYTES_MAX:
             self._flush()
-        transport = self._transport
-        while transport is not None and not self._room.is_set():
-            left = transport.get_write_buffer_size()
-            try:
-                async with asyncio.timeout(patience_s):
-                    await self._room.wait()
-            except TimeoutError:
-                if transport.get_write_buffer_size() >= left:
-                    self.abort(f"it took nothing for {patience_s} s")
+        if self._transport is not None:
+            await self._wait(self._transport, self._room, patience_s, f"it took nothing for {patience_s} s")
 
     async def close(self) -> None:
         """Send what was said, then close; a server that takes nothing more of it is not waited for."""
@@ -142,14 +135,20 @@ class Stream(asyncio.Protocol, Generic[Loss]):
         if transport is None:
             return
         transport.close()
-        while not self._gone.is_set():
+        await self._wait(transport, self._gone, CLOSE_S, "it did not take the last words")
+
+    async def _wait(
+        self, transport: asyncio.Transport, event: asyncio.Event, patience_s: float, complaint: str
+    ) -> None:
+        """Wait for what comes when the server has taken enough, as long as it takes anything at all."""
+        while not event.is_set():
             left = transport.get_write_buffer_size()
             try:
-                async with asyncio.timeout(CLOSE_S):
-                    await self._gone.wait()
+                async with asyncio.timeout(patience_s):
+                    await event.wait()
             except TimeoutError:
                 if transport.get_write_buffer_size() >= left:
-                    self.abort("it did not take the last words")
+                    self.abort(complaint)
 
     def abort(self, reason: str) -> None:
         """Give the connection up: nothing sensible can come of it."""
