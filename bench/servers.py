@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import IO
 
@@ -25,7 +26,7 @@ class ServerError(Exception):
     """A server did not start, or died under the load."""
 
 
-class Server:
+class Server(ABC):
     """One server process. Subclasses say how it is started, and where it listens."""
 
     name = ""
@@ -97,9 +98,9 @@ class Server:
                 return int(line.split()[1]) * 1024
         raise ServerError(f"{self.name} has no memory: it is gone")
 
+    @abstractmethod
     def _start(self, log: IO[str]) -> None:
         """Start the process, and say what its port is."""
-        raise NotImplementedError
 
     def _log(self) -> Path:
         return self.folder / "server.log"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 from uuid import UUID, uuid4
@@ -28,7 +29,7 @@ _RECONNECT_FIRST_S: Final = 0.05
 _RECONNECT_MAX_S: Final = 2.0
 
 
-class Voice:
+class Voice(ABC):
     """One speaker. `run` connects and listens until it is cancelled; `async with` does so in the background."""
 
     def __init__(self, address: str, uuid: UUID | None, *, compact: bool, security: Security | None) -> None:
@@ -137,20 +138,20 @@ class Voice:
             )
             self._link.say(write_line(line, compact=self._compact))
 
+    @abstractmethod
     def heard(self, line: Line) -> None:
         """Somebody else said something."""
-        raise NotImplementedError
 
-    def found(self) -> None:
+    def found(self) -> None:  # noqa: B027 (not all who speak care)
         """There is a connection: the first one, or a new one."""
 
+    @abstractmethod
     def lost(self) -> None:
         """The connection is gone, and with it all that was agreed on it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def leave(self) -> None:
         """Say the last words."""
-        raise NotImplementedError
 
 
 def encoded(name: str) -> bytes:
