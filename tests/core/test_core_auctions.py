@@ -228,7 +228,8 @@ def test_a_policy_that_wants_none_of_them(hall: Hall) -> None:
     hall.after(WINDOW_US)
     (offers, ask) = seen.pop()
     now_us = hall.core.now_us
-    assert offers == [(bob.me, 3, now_us - WINDOW_US + SECOND_US)]
+    (offer,) = offers
+    assert (offer.worker, offer.skill, offer.arrives_us) == (bob.me, 3, now_us - WINDOW_US + SECOND_US)
     assert ask == (2, now_us, now_us)
     hall.after(PAUSE_US)
     market.hears("announced a")

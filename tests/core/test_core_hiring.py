@@ -297,6 +297,46 @@ def test_two_auctions_and_one_worker(hall: Hall) -> None:
     market.hears("announced b")
 
 
+@pytest.mark.parametrize("stage", [PERFORMING, None], ids=["performing", "quit"])
+def test_a_hire_voids_earlier_bids_also_when_the_next_place_is_free_again(
+    hall: Hall, stage: int | None
+) -> None:
+    market = crier(hall)
+    first = hall.submit("a")
+    hall.turn()
+    market.hears("announced a")
+    hall.after(WINDOW_US // 2)
+    second = hall.submit("b")
+    hall.turn()
+    market.hears("announced b")
+    ann, bob = hall.person("ann"), hall.person("bob")
+    bids(ann, first)
+    bids(ann, second)
+    bids(bob, second, SECOND_US)
+    hall.after(WINDOW_US // 2)
+    ann.hears("hired a")
+    if stage is None:
+        hall.core.quit(engagement_of(first))
+    else:
+        bring_to(hall, engagement_of(first), stage)
+    assert ann.me.promise is None
+    hall.after(WINDOW_US // 2)
+    ann.hears()
+    bob.hears("hired b")
+    market.hears(*(["announced a"] if stage is None else []))
+
+
+def test_who_was_hired_before_can_bid_again(hall: Hall) -> None:
+    market, bob, _, engagement = hired(hall)
+    bring_to(hall, engagement, PERFORMING)
+    second = hall.submit("b")
+    hall.turn()
+    market.hears("announced b")
+    bids(bob, second, SECOND_US)
+    hall.after(WINDOW_US)
+    bob.hears("hired b")
+
+
 def test_hired_while_performing(hall: Hall) -> None:
     market, bob, first, engagement = hired(hall)
     bring_to(hall, engagement, PERFORMING)

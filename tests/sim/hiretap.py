@@ -68,6 +68,8 @@ class VillagerHolder(Holder):
         """For jobs of the hall: when it bid, and when it can begin, as it said."""
         self.quit_us: dict[int, int] = {}
         """When it last quit each of them."""
+        self.hired_us = 0
+        """When the hall last hired it: bids that it made before are void."""
 
     def has(self, lease: Lease) -> bool:
         peer = lease.worker.peer
@@ -145,6 +147,9 @@ class Notary:
             place = other.holding
             if isinstance(place, Promise) and place.tap is who and not place.begun and not place.doubtful:
                 raise Violation("next place", f"c{who.number} is hired for {other.id} and for {sight.id}")
+        if bids[-1][0] < who.hired_us:
+            raise Violation("void bid", f"c{who.number} is hired for {sight.id}; it was hired since it bid")
+        who.hired_us = laws.now_us
         holding = sight.holding
         if holding is not None and not holding.doubtful:
             raise Violation("lease", f"job {sight.id} is with c{holding.tap.number} and with c{who.number}")

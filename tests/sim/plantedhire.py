@@ -55,12 +55,12 @@ def _introduce_anybody(self: Village, uuid: bytes, door: Any, session: Any) -> A
 
 
 def _stand_whatever_they_have(self: Bidding, offer: Any, job: Any, rules: Any) -> bool:
-    worker = offer.worker
-    promise, worker.promise = worker.promise, None
-    try:
-        return _STANDS(self, offer, job, rules)
-    finally:
-        worker.promise = promise
+    return _STANDS(self, offer._replace(hirings=offer.worker.hirings), job, rules)
+
+
+def _stand_while_the_next_place_is_free(self: Bidding, offer: Any, job: Any, rules: Any) -> bool:
+    free = offer.worker.promise is None
+    return _STANDS(self, offer._replace(hirings=offer.worker.hirings) if free else offer, job, rules)
 
 
 def _uncount_nothing(self: Queue, auction: Any) -> None:
@@ -85,6 +85,7 @@ _INTRODUCE = Village.introduce
 
 BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "two next places": (Bidding, "_stands", _stand_whatever_they_have),
+    "hired on a void bid": (Bidding, "_stands", _stand_while_the_next_place_is_free),
     "promise not kept": (Hiring, "_keep_promises", _nothing),
     "clients join a provider's job": (Hiring, "engage", _engage_under_a_clients_key),
     "announcements uncounted": (Queue, "uncount", _uncount_nothing),

@@ -40,6 +40,8 @@ class Offer(NamedTuple):
     skill: int
     arrives_us: int
     """When it can begin: the time it named, and its way."""
+    hirings: int = 0
+    """The worker's count of hirings when it bid: hired since then, its bid is void."""
 
 
 class Ask(NamedTuple):

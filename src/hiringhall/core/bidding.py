@@ -81,7 +81,7 @@ class Bidding(Hiring):
         rules = auction.rules
         if available_us > rules.promise_max_us:
             raise Refusal(WRONG_STATE, f"nobody waits for longer than {rules.promise_max_us // SECOND_US} s")
-        offer = Offer(worker, skill, self.now_us + available_us + rules.travel_us)
+        offer = Offer(worker, skill, self.now_us + available_us + rules.travel_us, worker.hirings)
         if not self._stands(offer, auction.job, rules):
             raise Refusal(WRONG_STATE, "the worker has not the skill, or not the time, that the job needs")
         if len(auction.bids) >= BIDS_MAX and worker not in auction.bids:
@@ -240,9 +240,9 @@ class Bidding(Hiring):
         auction.pause_us = min(auction.pause_us * 2, auction.rules.pause_max_us)
 
     def _stands(self, offer: Offer, job: Job, rules: Rules) -> bool:
-        """The worker is still there, has its next place free, and is good for the job."""
+        """The worker is still there, was not hired since it bid, and is good for the job."""
         worker = offer.worker
-        if worker not in self.workers or worker.promise is not None or offer.skill < job.terms.skill:
+        if worker not in self.workers or worker.hirings != offer.hirings or offer.skill < job.terms.skill:
             return False
         if not worker.until_us:
             return True

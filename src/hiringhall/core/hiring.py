@@ -258,6 +258,7 @@ class Hiring(Residents):
         engagement = Engagement(self._last_lease, job, worker, self.now_us, promised_us, rules)
         engagement.begin_us = begin_us
         job.lease = worker.promise = engagement
+        worker.hirings += 1
         self.counters.hired += 1
         self.timers.arm(engagement, max(promised_us, begin_us, self.now_us) + max(rules.buffer_us, 1))
         return engagement

@@ -24,6 +24,7 @@ class Worker(Timed):
         "bookable",
         "credit",
         "heard_us",
+        "hirings",
         "leases",
         "name",
         "number",
@@ -53,6 +54,8 @@ class Worker(Timed):
         self.promise: Engagement | None = None
         """What it is to do next, and has not begun. If it does not bid, nobody has told it: it is given this
         before all else."""
+        self.hirings = 0
+        """How often it was hired so far. Each hiring voids the bids that it made before."""
         self.asleep = False
         """Waits for `woken`; it is in `sleepers` of each of its queues exactly while this is set."""
         self.waking: Queue | None = None

@@ -180,6 +180,39 @@ def test_a_worker_that_dismisses_nobody_hears_of_its_second_hire_by_another_as_q
     assert smith.hears()[-1] == line("hall", "HIRE", "smith", "job1")
 
 
+def test_a_bid_for_a_posting_is_void_once_its_worker_was_hired_for_another_job(room: Room) -> None:
+    door = room.door()
+    smith, tower, castle = room.guest(door), room.guest(door), room.guest(door)
+    tower.says(line("tower", "ANNOUNCE", "roof", "build"), line("tower", "ANNOUNCE", "wall", "build"))
+    castle.says(line("castle", "ANNOUNCE", "moat", "dig"))
+    smith.says(*[line("smith", "AVAIL", job, "0", "1") for job in ("roof", "wall", "moat")])
+    tower.says(line("tower", "HIRE", "smith", "roof"))
+    smith.says(line("smith", "START", "roof"))
+    tower.says(line("tower", "PERFORM", "roof", "build", "10"))
+    smith.says(line("smith", "PERFORMING", "roof"))
+    tower.hears()
+    castle.hears()
+    smith.hears()
+    tower.says(line("tower", "HIRE", "smith", "wall"))
+    castle.says(line("castle", "HIRE", "smith", "moat"))
+    assert tower.hears() == [line("smith", "QUIT", "wall")]
+    assert castle.hears() == [line("smith", "QUIT", "moat")]
+    smith.says(line("smith", "AVAIL", "wall", "10", "1"))
+    tower.says(line("tower", "HIRE", "smith", "wall"))
+    assert smith.hears() == [line("tower", "HIRE", "smith", "wall")]
+
+
+def test_a_bid_of_a_worker_of_another_dialect_is_void_once_it_was_hired(room: Room) -> None:
+    miller = GearmanWorker(room, b"grind")
+    tower = room.guest(room.door())
+    tower.says(line("tower", "ANNOUNCE", "rye", "grind"), line("tower", "ANNOUNCE", "oats", "grind"))
+    tower.says(line("tower", "HIRE", "miller", "rye"))
+    miller.takes()
+    tower.hears()
+    tower.says(line("tower", "HIRE", "miller", "oats"))
+    assert tower.hears() == [line("miller", "QUIT", "oats")]
+
+
 def test_announcing_again_dismisses_who_was_hired(room: Room) -> None:
     door = room.door()
     smith, tower = room.guest(door), room.guest(door)

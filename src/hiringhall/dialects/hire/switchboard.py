@@ -8,18 +8,18 @@ the provider's doing reaches the provider as QUIT, in the worker's name.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hiringhall.core.auctions import ARRIVED, BIDS_MAX, CALLED, HIRED, PERFORMING, Engagement
 from hiringhall.core.errors import Refusal
 from hiringhall.core.jobs import DONE, PLAIN, JobSpec, Terms
+from hiringhall.core.workers import Worker  # noqa: TC001 (compiled, a NamedTuple looks its types up)
 from hiringhall.dialects.hire import wire
 from hiringhall.dialects.hire.wire import BadLine, Line
 
 if TYPE_CHECKING:
     from hiringhall.core.auctions import Rules
     from hiringhall.core.jobs import Job, Lease
-    from hiringhall.core.workers import Worker
     from hiringhall.dialects.hire.village import Village, Villager
 
 POSTINGS_MAX: Final = 100_000
@@ -35,10 +35,20 @@ _MEMORY: Final = Terms()
 _LOGGED: Final = Terms(logged=True)
 
 
+class Bid(NamedTuple):
+    """A worker that a provider may hire."""
+
+    worker: Worker
+    available_us: int
+    """When it can begin."""
+    hirings: int
+    """The worker's count of hirings when it bid: hired since then, its bid is void."""
+
+
 class Posting:
     """One job of a provider, from its announcement until its dismissal."""
 
-    __slots__ = ("bids", "engagement", "finished", "job", "others", "provider", "type", "until_us")
+    __slots__ = ("bids", "engagement", "finished", "job", "provider", "type", "until_us")
 
     def __init__(self, provider: Villager, job: bytes, name: bytes) -> None:
         self.provider = provider
@@ -47,10 +57,8 @@ class Posting:
         self.type = name
         self.until_us = 0
         """With nobody hired it is forgotten at this time."""
-        self.bids: dict[bytes, int] = {}
-        """Who has bid, and when they can begin."""
-        self.others: dict[bytes, Worker] = {}
-        """Workers of other dialects, by the UUIDs that were made for them."""
+        self.bids: dict[bytes, Bid] = {}
+        """By the UUID of the worker: its own, or the one that was made for a worker of another dialect."""
         self.engagement: Engagement | None = None
         """Who was hired; its job has this posting's id as its key."""
         self.finished = b""
@@ -123,7 +131,6 @@ class Switchboard:
         else:
             self._call_off(posting, b"announced again by its provider")
             posting.bids.clear()
-            posting.others.clear()
             posting.finished = b""
         self._let_stand(posting)
         self._village.announce(line)
@@ -137,16 +144,16 @@ class Switchboard:
             return
         needs = hall.needs.get(posting.type, PLAIN)
         for worker in islice(queue.workers, LOOKS_MAX):
-            if len(posting.others) >= OTHERS_MAX:
+            if len(posting.bids) >= OTHERS_MAX:
                 return
             if worker.bids or not worker.bookable or worker.resident is not None:
                 continue
             if worker.promise is not None or not worker.fits(posting.type, needs, hall.now_us):
                 continue
             uuid = self._uuid(worker)
-            posting.others[uuid] = worker
             skill = min(worker.skill(posting.type), wire.SKILL_MAX)
             free_in_us = self._free_in_us(worker, posting.provider.door.rules)
+            posting.bids[uuid] = Bid(worker, hall.now_us + free_in_us, worker.hirings)
             line = Line(uuid, wire.AVAIL, posting.job, time_us=free_in_us, skill=skill)
             self._village.say(line, posting.provider)
 
@@ -172,29 +179,27 @@ class Switchboard:
             if engagement.stage == HIRED and engagement.worker.bids:
                 self._tell_worker(engagement, line)
             return
-        now_us = self._hall.now_us
-        other = posting.others.get(line.worker)
-        if other is not None:
+        bid = posting.bids.get(line.worker)
+        if bid is not None and not bid.worker.bids:
             self._village.overhear(line)
-            rules = posting.provider.door.rules
-            if not self._engage(posting, other, now_us + self._free_in_us(other, rules)):
-                self._tell_quit(posting, line.worker)
-            return
-        villager = self._village.speakers.get(line.worker)
-        worker = villager.worker if villager is not None else None
-        available_us = posting.bids.get(line.worker)
-        if worker is None or available_us is None:
+        if bid is None or bid.worker.hirings != bid.hirings:
             self._village.stale += 1
             self._tell_quit(posting, line.worker)
-        elif self._engage(posting, worker, max(available_us, now_us) + posting.provider.door.rules.travel_us):
+        elif not self._engage(posting, bid):
+            self._tell_quit(posting, line.worker)
+        elif bid.worker.bids:
             assert posting.engagement is not None
             self._tell_worker(posting.engagement, line)
-        else:
-            self._tell_quit(posting, line.worker)
 
-    def _engage(self, posting: Posting, worker: Worker, promised_us: int) -> bool:
-        """The posting becomes a job of the hall, promised to the worker, if that can take it."""
+    def _engage(self, posting: Posting, bid: Bid) -> bool:
+        """The posting becomes a job of the hall, promised to the worker that bid, if that can take it."""
         provider = posting.provider
+        worker = bid.worker
+        now_us = self._hall.now_us
+        if worker.bids:
+            promised_us = max(bid.available_us, now_us) + provider.door.rules.travel_us
+        else:
+            promised_us = now_us + self._free_in_us(worker, provider.door.rules)
         terms = _LOGGED if provider.door.options.log_all else _MEMORY
         spec = JobSpec(posting.type, b"", posting.job, terms)
         options = provider.door.options
@@ -269,7 +274,7 @@ class Switchboard:
             return
         if len(posting.bids) >= BIDS_MAX and who.uuid not in posting.bids:
             raise BadLine(f"{BIDS_MAX} others have bid for this job already")
-        posting.bids[who.uuid] = self._hall.now_us + line.time_us
+        posting.bids[who.uuid] = Bid(worker, self._hall.now_us + line.time_us, worker.hirings)
         self._village.say(line, posting.provider)
 
     def _take_report(self, who: Villager, posting: Posting, line: Line) -> None:
