@@ -28,6 +28,7 @@ from hiringhall.core.jobs import (
 )
 from hiringhall.core.keys import Keys
 from hiringhall.core.ledger import Ledger
+from hiringhall.core.observer import Observer
 from hiringhall.core.queues import Queue
 from hiringhall.core.timers import NEVER, Timers
 
@@ -111,6 +112,7 @@ class Floor:
         """Workers that are known by queue and name, in order of coming."""
         self.keys = Keys()
         self.counters = Counters()
+        self.observer = Observer()
         self.graph = Graph()
         self.archive = Archive(limits)
         self.ledger = Ledger()
@@ -356,10 +358,12 @@ class Floor:
         """The one place where a job ends: now, or when its end is said to have been."""
         before = job.state
         queue = job.queue
+        worker: Worker | None = None
         self._move(job, state)
         if before == LEASED:
             lease = job.lease
             assert lease is not None
+            worker = lease.worker
             self._unlease(lease)
         elif before == QUEUED:
             queue.drop(job)
@@ -382,6 +386,8 @@ class Floor:
             self.counters.done += 1
         elif state == FAILED:
             self.counters.failed += 1
+            if job.terms.durable:
+                self.observer.dead_letter(job, worker)
         else:
             self.counters.cancelled += 1
         watchers = job.watchers

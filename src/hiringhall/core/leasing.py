@@ -388,6 +388,7 @@ class Leasing(Needs):
         job = lease.job
         job.losses += 1
         self.counters.lost += 1
+        self.observer.worker_lost(lease.worker, job)
         if job.terms.losses_max and job.losses >= job.terms.losses_max:
             self._end(job, FAILED, LOST, b"its workers were lost %d times" % job.losses)
         else:
@@ -432,6 +433,8 @@ class Leasing(Needs):
                 self._revoke(lease)
             if worker.promise is not None:
                 self._revoke(worker.promise)
+            if not worker.leases:
+                self.observer.worker_lost(worker, None)
             self._drop_worker(worker)
             worker.peer.lost()
             return

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import mypyc_attr
 
 from hiringhall.core.errors import BrokenLaw
+from hiringhall.core.observer import Observer
 from hiringhall.core.peer import Peer
 
 if TYPE_CHECKING:
@@ -43,6 +44,11 @@ class Link:
 
 OUT_BYTES_MAX: Final = 256 << 20
 
+REFUSED_SUBMIT: Final = "refused_submit"
+"""What a peer submitted was not taken in."""
+BAD_INPUT: Final = "bad_input"
+"""What a peer sent cannot be read in its protocol."""
+
 
 class Caller:
     """Who is at the other end, as far as the transport knows."""
@@ -56,6 +62,19 @@ class Caller:
         """The file descriptor, for lists that people read; -1 where there is none."""
         self.route = route
         """The frames before its messages, where there are frames: the first is its ZeroMQ identity."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Reporter(Observer):
+    """Receives also what sessions and transports report. This one ignores all of it."""
+
+    def report(self, kind: str, text: str, caller: Caller, queue: bytes = b"", handle: bytes = b"") -> None:
+        """Something is worth a line in the log. `kind` is a word such as those above, `text` is for people.
+        `queue` and `handle` are as the peer knows them; empty: it is about none.
+        """
+
+
+_SILENT: Final = Reporter()
 
 
 class Pledge:
@@ -83,6 +102,8 @@ class Session(Peer):
         self.caller = caller
         self.link: Link | None = None
         """Set by the transport; None once the connection is gone."""
+        self.reporter = _SILENT
+        """Set by the engine."""
         self.outbox: list[Session] = []
         """The engine's list of sessions with something in `out`; shared by all of them."""
         self.out: list[bytes] = []
@@ -119,6 +140,16 @@ class Session(Peer):
         could not be asked.
         """
         raise BrokenLaw("a dialect's session that looks things up says what it does with them")
+
+    def job_handle(self, job: Job) -> bytes:
+        """What this dialect calls a job, for the log."""
+        return b"%d" % job.id
+
+    def report(self, kind: str, text: str, queue: bytes = b"", handle: bytes = b"") -> None:
+        """Say in the log that something went wrong with this peer: REFUSED_SUBMIT or BAD_INPUT. The text may
+        quote what the peer sent: the log escapes and shortens it.
+        """
+        self.reporter.report(kind, text, self.caller, queue, handle)
 
     def attended(self, listeners: int) -> None:
         """On a bus: so many listen to what is said; 0: nobody does."""

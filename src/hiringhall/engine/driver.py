@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hiringhall.core.changes import EndRow
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.core.workers import Worker
-    from hiringhall.dialects.session import Link, Session
+    from hiringhall.dialects.session import Link, Reporter, Session
     from hiringhall.storage.contract import Store
 
 
@@ -115,13 +115,15 @@ class Driver:
         store: Store,
         on_trouble: Callable[[str], None],
         clock: Clock | None = None,
+        reporter: Reporter | None = None,
     ) -> None:
         self.scheduler = scheduler
         self.store = store
         self.clock = clock if clock is not None else Clock()
         self._on_trouble = on_trouble
         self._store_thread = StoreThread(store, self._store_done, self._store_found, self._store_broken)
-        self.engine = Engine(scheduler, self._store_thread)
+        self.engine = Engine(scheduler, self._store_thread, reporter)
+        self.reporter = self.engine.reporter
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turning = False
         self._arrivals = 0

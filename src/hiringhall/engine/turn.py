@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from hiringhall.core.errors import STORE_DOWN, Refusal, invariant
+from hiringhall.dialects.session import Reporter
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Batch, EndRow
@@ -66,11 +67,15 @@ class Engine:
         "_started_until_us",
         "_writer",
         "outbox",
+        "reporter",
         "scheduler",
     )
 
-    def __init__(self, scheduler: Scheduler, writer: Writer) -> None:
+    def __init__(self, scheduler: Scheduler, writer: Writer, reporter: Reporter | None = None) -> None:
         self.scheduler = scheduler
+        self.reporter = reporter if reporter is not None else Reporter()
+        """Hears of what is worth a line in the log, from the core, the sessions and the transports."""
+        scheduler.observer = self.reporter
         self.outbox: list[Session] = []
         """Sessions with something to send, filled by themselves. Each shares this very list."""
         self._writer = writer
@@ -107,6 +112,7 @@ class Engine:
     def join(self, session: Session) -> None:
         """A peer has come in."""
         session.outbox = self.outbox
+        session.reporter = self.reporter
 
     def part(self, session: Session) -> None:
         """A peer is gone, inside a turn: what it was still to be told is nobody's any more."""
