@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hall_recorder import BACKGROUND, FOREGROUND, HOUR_US, SECOND_US, Hall, Person, refused
+from hall_recorder import BACKGROUND, FOREGROUND, HOUR_US, SECOND_US, Disk, Hall, Person, refused
 from hiring_stories import ANSWER_US, BUFFER_US, STAGE_NAMES, STAGES, some_rules
 
 from hiringhall.core.auctions import ARRIVED, CALLED, HIRED, PERFORMING
 from hiringhall.core.errors import CLOSING, HALL_FULL, STALE_LEASE, TOO_LARGE, WRONG_STATE
-from hiringhall.core.jobs import CANCELLED, DONE, HELD, LEASED, QUEUED, JobSpec, Terms
+from hiringhall.core.jobs import CANCELLED, DONE, HELD, HOLD, LEASED, QUEUED, JobSpec, Terms
 from hiringhall.core.limits import Limits
 
 if TYPE_CHECKING:
@@ -223,6 +223,59 @@ def test_a_child_that_waits_for_such_a_name_waits_for_a_client(hall: Hall) -> No
     hall.turn()
     smith.hears("done forge")
     assert child.state == HELD
+
+
+def end_of_a_providers_job(hall: Hall) -> int:
+    """It is done, goes to the history, and is kept as the parent of a job that named it by its number."""
+    smith, bob = hall.person("smith"), bidder(hall)
+    engagement = engage(hall, bob, smith, terms=Terms(logged=True))
+    follower = hall.submit("follower", parents=(engagement.job.id,))
+    bring_to(hall, engagement, PERFORMING)
+    hall.core.finish(engagement, b"")
+    hall.turn()
+    smith.hears("done forge")
+    assert follower.state == QUEUED
+    hall.core.cancel(follower)
+    return engagement.job.id
+
+
+def waits_for_a_clients_job(hall: Hall) -> None:
+    child = hall.submit("child", parents=((b"q", b"forge-1"),))
+    assert child.state == HELD
+    hall.submit("precious", key="forge-1", terms=BACKGROUND)
+    hall.core.finish(hall.worker("carl").takes("precious"), b"")
+    hall.turn()
+    assert child.state == QUEUED
+
+
+def test_an_ended_job_of_a_provider_is_not_found_by_its_key_as_a_parent(hall: Hall) -> None:
+    number = end_of_a_providers_job(hall)
+    assert hall.core.find(number) is not None
+    waits_for_a_clients_job(hall)
+
+
+def test_after_a_restart_it_is_not_found_by_its_key_either(hall: Hall) -> None:
+    number = end_of_a_providers_job(hall)
+    disk, again = Disk(), Hall()
+    disk.apply(hall.commit())
+    again.core.restore(disk.load())
+    assert again.core.find(number) is not None
+    waits_for_a_clients_job(again)
+
+
+def test_a_child_that_holds_for_a_failed_job_of_a_provider_does_not_wait_for_its_key(hall: Hall) -> None:
+    smith, bob = hall.person("smith"), bidder(hall)
+    engagement = engage(hall, bob, smith)
+    holding = Terms(detached=True, on_parent_failure=HOLD)
+    child = hall.submit("child", parents=(engagement.job.id,), terms=holding)
+    hall.core.cancel(engagement.job)
+    late = hall.submit("late", parents=(engagement.job.id,), terms=holding)
+    smith.hears("cancelled forge")
+    bob.heard.clear()
+    hall.submit("other", key="forge-1", terms=BACKGROUND)
+    hall.core.finish(hall.worker("carl").takes("other"), b"")
+    hall.turn()
+    assert (child.state, late.state) == (HELD, HELD)
 
 
 # --- workers of other dialects

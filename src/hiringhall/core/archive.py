@@ -40,7 +40,7 @@ class Archive:
         if job.state == FAILED and job.payload:
             self._sizes[job.id] = len(job.payload)
             self._bytes += len(job.payload)
-        if job.key:
+        if job.named:
             self._by_key[job.queue.name, job.key] = job
         if len(self._kept) > self._count_max or self._bytes > self._bytes_max:
             self._let_go()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def name_of(job: Job) -> ParentRef:
     """What a child can wait for once the job has ended without success."""
-    return (job.queue.name, job.key) if job.key else job.id
+    return (job.queue.name, job.key) if job.named else job.id
 
 
 class Graph:

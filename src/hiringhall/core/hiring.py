@@ -26,6 +26,7 @@ from hiringhall.core.jobs import (
     GIVEN_BACK,
     LEASED,
     PLAIN,
+    PROVIDER,
     QUEUED,
     SUCCESS,
     TIMED_OUT,
@@ -141,8 +142,8 @@ class Hiring(Residents):
 
         A worker that bids is told by its session. Any other is given the job when it asks for one, or at once
         where it takes what is pushed. A provider whose going cannot be seen may be silent for `patience_us`
-        longer than it said; see `hear_master`. The key names the job to its provider: clients who use the same
-        one mean something else, and do not join it.
+        longer than it said; see `hear_master`. The key names the job to its provider only: clients who use the
+        same one mean another job. They do not join this one, and do not find it as a parent.
         """
         if self.closing:
             raise Refusal(CLOSING, "the hall is closing; nobody is hired any more")
@@ -159,7 +160,9 @@ class Hiring(Residents):
             raise Refusal(WRONG_STATE, "the worker does not do such jobs, or has not the skill or the time")
         if len(self.jobs) >= self.limits.jobs_max:
             raise Refusal(HALL_FULL, f"the hall holds {self.limits.jobs_max} jobs (jobs_max)")
-        job = self._admit(JobSpec(spec.queue, spec.payload, b"", spec.terms), queue, self.now_us)
+        extras = {PROVIDER: b"", **(spec.extras or {})}
+        keyless = JobSpec(spec.queue, spec.payload, b"", spec.terms, extras=extras)
+        job = self._admit(keyless, queue, self.now_us)
         job.key = spec.key
         self.watch(job, master)
         job.state = LEASED

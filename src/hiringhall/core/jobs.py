@@ -72,6 +72,9 @@ Try = tuple[int, int, bytes, int]
 TRIES_KEPT: Final = 16
 """The latest attempts that are remembered of one job; all of them are counted."""
 
+PROVIDER: Final = "provider"
+"""Marks a provider's job, among its extras: its key is the name that its provider gave it, for itself only."""
+
 
 Shape = tuple[int, int]
 """The skill that jobs need, and the time in us that they take."""
@@ -291,6 +294,11 @@ class Job(Timed):
     @property
     def ended(self) -> bool:
         return self.state >= DONE
+
+    @property
+    def named(self) -> bool:
+        """It is found by its queue and key. The key of a provider's job is for its provider only."""
+        return len(self.key) > 0 and (self.extras is None or PROVIDER not in self.extras)
 
 
 class Lease(Timed):

@@ -298,7 +298,7 @@ class Submitting(Bidding):
                 if ref == name:
                     raise Refusal(BAD_REQUEST, "a job cannot be its own parent")
                 job = self.find_key(ref[0], ref[1]) or self.archive.find_key(ref[0], ref[1])
-            if job is not None and job.state > DONE and terms.on_parent_failure == HOLD and job.key:
+            if job is not None and job.state > DONE and terms.on_parent_failure == HOLD and job.named:
                 # It waits for whoever has the failed parent's name.
                 if (job.queue.name, job.key) == name:
                     raise Refusal(BAD_REQUEST, "a job cannot wait for its own name")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hiringhall.core.auctions import ARRIVED, BIDS_MAX, CALLED, HIRED, PERFORMING, Engagement
 from hiringhall.core.errors import Refusal
-from hiringhall.core.jobs import DONE, PLAIN, JobSpec, Terms
+from hiringhall.core.jobs import DONE, PLAIN, PROVIDER, JobSpec, Terms
 from hiringhall.core.workers import Worker  # noqa: TC001 (compiled, a NamedTuple looks its types up)
 from hiringhall.dialects.hire import wire
 from hiringhall.dialects.hire.wire import BadLine, Line
@@ -201,7 +201,8 @@ class Switchboard:
         else:
             promised_us = now_us + self._free_in_us(worker, provider.door.rules)
         terms = _LOGGED if provider.door.options.log_all else _MEMORY
-        spec = JobSpec(posting.type, b"", posting.job, terms)
+        extras = {PROVIDER: wire.write_uuid(provider.uuid)}
+        spec = JobSpec(posting.type, b"", posting.job, terms, extras=extras)
         options = provider.door.options
         patience_us = options.posting_us if options.bus else 0
         try:
