@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hiringhall.core import ids
+
 from .laws import MADE_FOR, tag_of
 from .world import MS
 
@@ -63,7 +65,7 @@ class Town:
         """A job that somebody knows of, rather a new one; or one that nobody does."""
         random = self.world.random
         if not self.gossip or random.random() < 0.1:
-            return (1 << 36) + random.randrange(40)
+            return ids.make(self.world.epoch, random.randrange(40))
         return random.choice(self.gossip[-12:])
 
 

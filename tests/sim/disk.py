@@ -33,7 +33,7 @@ class Disk:
         random = world.random
         self.world = world
         self.laws = laws
-        self.store = MemoryStore(epoch=1)
+        self.store = MemoryStore(epoch=world.epoch)
         self.slow_us = random.choice((100, 2 * MS, 30 * MS, 200 * MS))
         self.failing = random.choice((0.0, 0.0, 0.02, 0.1))
         """How often a commit fails for once."""

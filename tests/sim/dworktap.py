@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
+from hiringhall.core import ids
 from hiringhall.dialects.dwork import wire
 
 from .sights import Submit
@@ -265,7 +266,7 @@ class DworkTap(Tap):
         scheduler = self.laws.scheduler
         job = scheduler.find_key(self._queue, name)
         if job is None and name.startswith(b"#"):
-            job = scheduler.jobs.get(int(name[1:]))
+            job = scheduler.jobs.get(ids.parse(name[1:]))
             if job is not None and (job.key or job.queue.name != self._queue):
                 return None
         return job

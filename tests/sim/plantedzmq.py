@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from hiringhall.core import ledger
+from hiringhall.core import ids, ledger
 from hiringhall.core.jobs import QUEUED
 from hiringhall.core.leasing import Leasing
 from hiringhall.core.residents import Residents
@@ -107,7 +107,7 @@ def _take_ready_again(self: WmpSession, message: Any) -> None:
 
 
 def _lease_of_any_attempt(self: WmpDoor, name: bytes) -> Any:
-    job = self.hall.jobs.get(int(name.partition(b"-")[0]))
+    job = self.hall.jobs.get(ids.parse(name.partition(b"-")[0]))
     return job.lease if job is not None else None
 
 

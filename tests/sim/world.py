@@ -9,6 +9,8 @@ from heapq import heappop, heappush
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from hiringhall.core import ids
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -16,6 +18,8 @@ START_US: Final = 1_700_000_000_000_000
 MS: Final = 1_000
 SECOND: Final = 1_000_000
 MINUTE: Final = 60 * SECOND
+BOOTS_MAX: Final = 1_000
+EPOCH_MAX: Final = ids.EPOCH_MAX - BOOTS_MAX
 EVENTS_MAX: Final = 20_000
 """A run with more events than this goes in circles."""
 
@@ -28,16 +32,27 @@ class Violation(Exception):
         self.law = law
 
 
+def _first_epoch(random: Random) -> int:
+    """As a new file has it, anywhere as a hall in memory, or the largest that leaves room for a run's boots."""
+    return random.choice((1, random.randint(1, EPOCH_MAX), EPOCH_MAX))
+
+
 class World:
     """The clock, the events to come, and the log of those that were."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.random = Random(seed)
+        self.epoch = _first_epoch(self.stream("epoch"))
+        """Of the hall's first boot."""
         self.now_us = START_US
         self.log: list[str] = []
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._number = 0
+
+    def stream(self, name: str) -> Random:
+        """Randomness of its own: what is drawn from it changes no other draw of the seed."""
+        return Random(f"{name} of {self.seed}")
 
     def after(self, delay_us: int, action: Callable[[], None]) -> None:
         self.at(self.now_us + delay_us, action)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hiringhall.core.floor import EPOCH_SHIFT
-from hiringhall.dialects.handles import ID_MAX
+from hiringhall.core import ids
 from hiringhall.storage.memory import FIRST_EPOCHS, MemoryStore
 
 
@@ -18,7 +17,7 @@ def test_each_process_begins_at_another_epoch() -> None:
 
 
 def test_there_is_room_for_later_epochs() -> None:
-    assert (2 * FIRST_EPOCHS << EPOCH_SHIFT) - 1 <= ID_MAX
+    assert 2 * FIRST_EPOCHS <= ids.EPOCH_MAX
 
 
 def test_a_first_epoch_that_is_given_is_the_first() -> None:

@@ -154,7 +154,13 @@ class TestForeignFiles:
             store.load(0)
 
     @pytest.mark.parametrize(
-        "change", ["DELETE FROM meta", "UPDATE meta SET value = 'one' WHERE name = 'epoch'"]
+        "change",
+        [
+            "DELETE FROM meta",
+            "UPDATE meta SET value = 'one' WHERE name = 'epoch'",
+            "UPDATE meta SET value = -1 WHERE name = 'epoch'",
+            "UPDATE meta SET value = 134217727 WHERE name = 'epoch'",
+        ],
     )
     def test_a_file_without_its_boot_number_is_refused(
         self, path: Path, store: SqliteStore, change: str

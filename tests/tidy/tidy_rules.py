@@ -42,7 +42,7 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     # Of ours, what each part may import; the first line that fits counts. `<name>` is the same on both sides.
     ("core", ("core",)),
     ("dialects.session", ("core",)),
-    ("dialects.handles", ()),
+    ("dialects.handles", ("core.ids",)),
     ("dialects.<name>", ("core", "dialects.session", "dialects.handles", "dialects.<name>")),
     ("peers.failures", ()),
     ("peers.stream", ()),
@@ -52,10 +52,10 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
         ("dialects.<name>.wire", "peers.failures", "peers.stream", "peers.threads", "peers.<name>"),
     ),
     ("engine", ("core", "engine", "dialects.session", "storage.contract")),
-    ("storage", ("core.jobs", "core.changes", "storage")),
+    ("storage", ("core.ids", "core.jobs", "core.changes", "storage")),
     ("transports", ("core.limits", "dialects.session", "engine.driver", "transports")),
     ("config", ("config", "core.limits", "schedules.plan", "storage.contract")),
-    ("records", ("core.changes", "core.jobs", "records", "storage")),
+    ("records", ("core.changes", "core.ids", "core.jobs", "records", "storage")),
     ("schedules", ("core", "engine.driver", "schedules")),
     ("doors", ("config", "core", "dialects", "doors", "engine.driver", "peers", "version")),
     (

@@ -20,8 +20,9 @@ from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
 from hiringhall.cli.showing import detail_lines, table_lines
 from hiringhall.config.quantities import Interval
 from hiringhall.config.sources import ConfigError
+from hiringhall.core import ids
 from hiringhall.records import FORMATS, STATES, History, MissingFormat, save_records, write_records
-from hiringhall.records.history import ID_MAX, job_id_of
+from hiringhall.records.history import job_id_of
 from hiringhall.server import HallError
 from hiringhall.storage.sqlite import DATABASE
 
@@ -263,8 +264,8 @@ def _wanted(
                 problems.append(f"--handle: it names job {named}, and --id another; leave one of them out")
             job_id = named
     for option, number in (("--id", job_id), ("--before", before)):
-        if number is not None and not 0 < number <= ID_MAX:
-            problems.append(f"{option}: {number} is no job's id; ids are from 1 to {ID_MAX}")
+        if number is not None and not ids.in_bounds(number):
+            problems.append(f"{option}: {number} is no job's id; ids are from 1 to {ids.MAX}")
     if state is not None and state not in STATES:
         problems.append(f'--state: "{state}" is not allowed; it takes one of {", ".join(STATES)}')
     now = datetime.now(UTC)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from hiringhall.core import ids
 from hiringhall.core.archive import Archive
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, TOO_LARGE, WRONG_STATE, Refusal, invariant
 from hiringhall.core.graph import Graph
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
     from hiringhall.core.workers import Worker
 
 SWEEP_PAUSE_US: Final = 1_000_000
-EPOCH_SHIFT: Final = 36
-"""A job's id is the boot epoch above this bit and a count below: 68 billion jobs a boot."""
 
 _LEGAL: Final = [sum(1 << target for target in targets) for _, targets in MOVES]
 
@@ -119,7 +118,7 @@ class Floor:
         self.timers = Timers()
         self.epoch = epoch
         """The number of this boot: 1 for a hall that was never open before."""
-        self._last_id = epoch << EPOCH_SHIFT
+        self._last_id = ids.make(epoch, 0)
         self._last_lease = 0
         self._last_worker = 0
         self._swept_us = 0

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hiringhall.core import audit as auditor
+from hiringhall.core import ids
 from hiringhall.core.auctions import Auction, Engagement, Market
-from hiringhall.core.floor import EPOCH_SHIFT
 from hiringhall.core.jobs import (
     CANCELLED,
     CUT_SHORT,
@@ -152,7 +152,7 @@ class Scheduler(Submitting):
     def restore(self, loaded: Loaded) -> None:
         """Fill an empty hall with what the store kept."""
         self.epoch = loaded.epoch
-        self._last_id = loaded.epoch << EPOCH_SHIFT
+        self._last_id = ids.make(loaded.epoch, 0)
         self.firings.update(loaded.fired)
         self._stored_firings.update(loaded.fired)
         for end in loaded.ended:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from hiringhall.core import ids
+
 HANDLE_BYTES_MAX: Final = 63
-_ID_DIGITS_MAX: Final = 20
-ID_MAX: Final = (1 << 63) - 1
-PREFIX_BYTES_MAX: Final = HANDLE_BYTES_MAX - 1 - _ID_DIGITS_MAX
+PREFIX_BYTES_MAX: Final = HANDLE_BYTES_MAX - 1 - ids.DIGITS_MAX
 
 
 class Handles:
@@ -29,13 +29,4 @@ class Handles:
     def job_id(self, handle: bytes) -> int:
         """The job a handle names; 0 when it is not one of ours, to the letter."""
         prefix = self.prefix
-        digits = handle[len(prefix) :]
-        if (
-            not handle.startswith(prefix)
-            or not digits.isdigit()
-            or len(digits) > _ID_DIGITS_MAX
-            or digits.startswith(b"0")
-        ):
-            return 0
-        number = int(digits)
-        return number if number <= ID_MAX else 0
+        return ids.parse(handle[len(prefix) :]) if handle.startswith(prefix) else 0

@@ -13,6 +13,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from hiringhall.core import ids
 from hiringhall.records.record import (
     ENDED_STATES,
     LIVE_STATES,
@@ -37,9 +38,8 @@ PAGE_ROWS_FIRST: Final = 100
 PAGE_ROWS_MAX: Final = 2000
 PAGE_BYTES: Final = 4 << 20
 """What a page should come to; the next one's length follows from the last one's weight."""
-ID_MAX: Final = (1 << 63) - 1
 
-_HANDLE: Final = re.compile(r"[\x21-\x7e]+:([1-9][0-9]{0,18})")
+_HANDLE: Final = re.compile(r"[\x21-\x7e]+:([0-9]+)")
 _BY_ID: Final = attrgetter("id")
 
 
@@ -103,8 +103,8 @@ class History:
         if limit is not None and limit < 0:
             raise ValueError(f"{limit} is no limit; it is a number from 0, or None for all")
         for number in (id, before_id):
-            if number is not None and not 0 < number <= ID_MAX:
-                raise ValueError(f"{number} is no id; ids are from 1 to {ID_MAX}")
+            if number is not None and not ids.in_bounds(number):
+                raise ValueError(f"{number} is no id; ids are from 1 to {ids.MAX}")
         for moment in (since, until):
             if moment is not None and moment.tzinfo is None:
                 raise ValueError(f"{moment} is no aware time: say in which time zone it is")
@@ -174,9 +174,10 @@ def job_id_of(handle: str | bytes) -> int:
     """The job that a handle names: its number stands after the last colon, whatever the door puts before it."""
     text = handle.decode("ascii", "replace") if isinstance(handle, bytes) else handle
     match = _HANDLE.fullmatch(text)
-    if match is None or int(match[1]) > ID_MAX:
+    number = ids.parse(match[1].encode()) if match is not None else 0
+    if not number:
         raise ValueError(f'"{text}" is no handle; handles look like H:hall:68719476737')
-    return int(match[1])
+    return number
 
 
 def _as_bytes(name: str | bytes | None) -> bytes | None:

@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 import msgspec
 from msgspec import Meta, Struct
 
+from hiringhall.core import ids
 from hiringhall.core.jobs import DEFAULT_TERMS, FAIL_WITH_PARENT, HOLD, RUN_ANYWAY, JobSpec, Terms
 from hiringhall.records.record import (
     LIVE_STATES,
@@ -58,6 +59,7 @@ TIME_US_MAX: Final = 36_500 * 86_400_000_000
 _MOMENT_HINT: Final = "write it as in 2026-03-01T12:30:00+00:00"
 
 Number = Annotated[int, Meta(ge=0, le=(1 << 62))]
+JobId = Annotated[int, Meta(ge=1, le=ids.MAX)]
 Moment = Annotated[datetime, Meta(tz=True)]
 
 
@@ -76,7 +78,7 @@ class _TermsLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class _ParentLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    id: Number | None = None
+    id: JobId | None = None
     queue: str | None = None
     queue_base64: bytes | None = None
     key: str | None = None
@@ -84,7 +86,7 @@ class _ParentLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class _JobLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    id: Number | None = None
+    id: JobId | None = None
     state: str = ""
     created: Moment | None = None
     queue: str | None = None

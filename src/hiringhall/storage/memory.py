@@ -11,6 +11,7 @@ from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
+from hiringhall.core import ids
 from hiringhall.core.changes import Loaded
 from hiringhall.core.jobs import FAILED
 from hiringhall.storage.contract import Retention, StoreError
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 GONE_MIN: Final = 1000
 """Entries for lines that are gone, which a shelf may always have."""
-FIRST_EPOCHS: Final = 1 << 26
-"""Where the epochs of a store may begin. A job's id has 27 bits for its epoch: as many are left to grow."""
+FIRST_EPOCHS: Final = ids.EPOCH_MAX // 2
+"""Where the epochs of a store may begin: as many are left to grow."""
 
 _BY_END = attrgetter("ended_us", "id")
 _Entry = tuple[int, int]

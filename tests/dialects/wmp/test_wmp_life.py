@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from wmp_room import SECOND_US, Path, Room
 
+from hiringhall.core import ids
 from hiringhall.core.jobs import FAILED, LEASED, QUEUED, Terms
 from hiringhall.dialects.wmp import wire
 from hiringhall.dialects.wmp.session import WmpDoor, WmpOptions
@@ -16,6 +17,19 @@ def working(room: Room) -> tuple[Path, bytes]:
     """A path with a job of the queue f."""
     path = room.path().is_ready(b"f").is_woken(b"f")
     return path, path.takes(b"f")
+
+
+@pytest.mark.parametrize("epoch", [1, 14_551_915, 14_551_916, 1 << 26, ids.EPOCH_MAX])
+def test_a_job_of_any_epoch_is_done(epoch: int) -> None:
+    """From 14,551,916 on a job's number has 19 digits. A hall in memory begins anywhere."""
+    room = Room(epoch=epoch)
+    client = room.client()
+    client.submits(b"f", b"x")
+    path, name = working(room)
+    path.shows(name).hears_nothing()
+    path.reports(name, payload=b"done")
+    assert client.hears() == [("ended 0", b"done")]
+    assert room.stale == 0
 
 
 def test_a_silent_path_is_forgotten(room: Room) -> None:

@@ -104,8 +104,8 @@ class Path:
 class Room:
     """The hall around them. Every turn ends with an audit."""
 
-    def __init__(self, options: WmpOptions | None = None, limits: Limits | None = None) -> None:
-        self.hall = Scheduler(limits or Limits(), 1, START_US)
+    def __init__(self, options: WmpOptions | None = None, limits: Limits | None = None, epoch: int = 1) -> None:
+        self.hall = Scheduler(limits or Limits(), epoch, START_US)
         self.door = WmpDoor(self.hall, options or WmpOptions())
         self.outbox: list[Session] = []
         self._names = 0

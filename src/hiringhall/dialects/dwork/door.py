@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from hiringhall.core import ids
 from hiringhall.core.errors import BAD_REQUEST, Refusal
 from hiringhall.core.jobs import DONE, FAIL_WITH_PARENT, JobSpec, Terms
 from hiringhall.dialects.dwork import wire
@@ -25,7 +26,6 @@ LOG_BYTES_MAX: Final = 4096
 """No further entries are kept beyond this."""
 SHOWN_BYTES_MAX: Final = 80
 NUMBER_MARK: Final = b"#"
-_DIGITS_MAX: Final = 20
 _OF_WORKERS: Final = (wire.COPYING, wire.STARTED, wire.DONE)
 """What a worker can tell of a task; all else in its log is the hall's own, come back."""
 
@@ -76,11 +76,9 @@ class DworkDoor:
         scheduler = self.scheduler
         job = scheduler.find_key(self.queue, name)
         if job is None and name.startswith(NUMBER_MARK):
-            digits = name[1:]
-            if digits.isdigit() and len(digits) <= _DIGITS_MAX:
-                job = scheduler.jobs.get(int(digits))
-                if job is not None and (job.key or job.queue.name != self.queue):
-                    return None
+            job = scheduler.jobs.get(ids.parse(name[1:]))
+            if job is not None and (job.key or job.queue.name != self.queue):
+                return None
         return job
 
     def create(self, task: Task) -> Job:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from hiringhall.core import ids
 from hiringhall.core.errors import STALE_LEASE, Refusal
-from hiringhall.core.floor import EPOCH_SHIFT
 from hiringhall.core.jobs import STATE_NAMES, SUCCESS, JobSpec
 from hiringhall.core.limits import SECOND_US
 from hiringhall.dialects.gearman_draft import replies, wire
@@ -176,7 +176,7 @@ class DraftSession(Session):
     def _tell(self, packet_type: int, handle: bytes) -> None:
         """How a job stands, or how it ended: from memory, or from the history."""
         job_id = self._door.job_id(handle)
-        if not job_id or job_id >> EPOCH_SHIFT > self._hall.epoch:
+        if not job_id or ids.epoch_of(job_id) > self._hall.epoch:
             self._deny_handle()
             return
         unwritten = self._hall.unwritten(job_id)

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from hiringhall.core import ids
 from hiringhall.dialects.hire import wire
 
 _HALF_BYTES: Final = 8
 _HALF_TEXT: Final = 19
 """The first eight bytes as they are written, with three dashes."""
 _WORKERS: Final = 1 << 63
-_EPOCH_SHIFT: Final = 36
 NOT_OURS: Final = -1
 NUMBERS_MAX: Final = 10_000
 
@@ -50,11 +50,12 @@ class Names:
         if not job.startswith(self._half_text):
             return NOT_OURS
         uuid = wire.read_uuid(job)
-        return NOT_OURS if uuid is None else int.from_bytes(uuid[_HALF_BYTES:], "big")
+        number = 0 if uuid is None else int.from_bytes(uuid[_HALF_BYTES:], "big")
+        return number if ids.in_bounds(number) else NOT_OURS
 
     def worker(self, epoch: int, number: int) -> bytes:
         """The UUID of a worker of another dialect; another one after each start of the hall."""
-        return self._half + (_WORKERS | epoch << _EPOCH_SHIFT | number).to_bytes(_HALF_BYTES, "big")
+        return self._half + (_WORKERS | ids.make(epoch, number)).to_bytes(_HALF_BYTES, "big")
 
     def owns(self, uuid: bytes) -> bool:
         return uuid[:_HALF_BYTES] == self._half

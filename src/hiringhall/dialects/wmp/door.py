@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hiringhall.core import ids
 from hiringhall.core.peer import Peer
 from hiringhall.dialects.wmp import wire
 
@@ -87,14 +88,12 @@ class WmpDoor:
 
     def find_lease(self, name: bytes) -> Lease | None:
         """The live lease that a report names. Any other was given back, was taken away, or never was."""
-        digits = name.partition(b"-")[0]
-        if digits.isdigit() and len(digits) <= wire.NUMBER_DIGITS_MAX:
-            job = self.hall.jobs.get(int(digits))
-            lease = job.lease if job is not None else None
-            if lease is not None and token(lease) == name:
-                hand = lease.worker.peer
-                if isinstance(hand, Hand) and hand.door is self:
-                    return lease
+        job = self.hall.jobs.get(ids.parse(name.partition(b"-")[0]))
+        lease = job.lease if job is not None else None
+        if lease is not None and token(lease) == name:
+            hand = lease.worker.peer
+            if isinstance(hand, Hand) and hand.door is self:
+                return lease
         self.hall.counters.stale += 1
         return None
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from hiringhall.core import ids
 from hiringhall.core.changes import Loaded
 from hiringhall.storage.contract import StoreError
 from hiringhall.storage.retention import Brought, Expiry, Sections, keep_all
@@ -231,7 +232,7 @@ class SqliteStore:
     def _bump_epoch(self) -> int:
         with self._transaction() as connection:
             row = connection.execute("SELECT value FROM meta WHERE name = 'epoch'").fetchone()
-            if row is None or type(row[0]) is not int:
+            if row is None or type(row[0]) is not int or not 0 <= row[0] < ids.EPOCH_MAX:
                 # Without it, ids of jobs that were stored before could be given out again.
                 raise StoreError(f"{self._path} has lost its boot number: put a backup in its place")
             epoch: int = row[0] + 1
