@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING
 import pytest
 from hall_recorder import HOUR_US, SECOND_US, Disk, Hall, Person
 
-from hiringhall.core.jobs import CANCELLED, DELAYED, FAILED, HELD, LEASED, PARENT_FAILED, QUEUED, Job, Terms
+from hiringhall.core.jobs import (
+    CALLED_OFF,
+    CANCELLED,
+    DELAYED,
+    FAILED,
+    HELD,
+    LEASED,
+    PARENT_FAILED,
+    QUEUED,
+    Job,
+    Terms,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -178,7 +189,7 @@ def test_a_stored_job_expires_into_the_history(hall: Hall) -> None:
     disk.apply(hall.commit())
     assert disk.live == {}
     end = disk.history[job.id]
-    assert (end.state, end.code, end.result) == (CANCELLED, 0, b"no worker took it in time")
+    assert (end.state, end.code, end.result) == (CANCELLED, CALLED_OFF, b"no worker took it in time")
     assert (end.started_us, end.ended_us) == (0, job.created_us + PATIENCE_US)
 
 

@@ -6,6 +6,7 @@ import pytest
 from hall_recorder import BACKGROUND, DETACHED, SECOND_US, START_US, Disk, Hall, Person
 
 from hiringhall.core.jobs import (
+    CALLED_OFF,
     CANCELLED,
     DELAYED,
     DONE,
@@ -166,7 +167,7 @@ def test_ended_jobs_are_found_with_how_they_ended(hall: Hall) -> None:
     assert again.core.jobs == {}
     ends = [found(again, job) for job in jobs]
     assert [job.state for job in ends] == [DONE, FAILED, CANCELLED]
-    assert [job.code for job in ends] == [0, 77, 0]
+    assert [job.code for job in ends] == [0, 77, CALLED_OFF]
     assert [job.worker_name for job in ends] == [b"bob", b"bob", b""]
     assert [job.attempts for job in ends] == [1, 1, 0]
     assert all(job.ended_us == START_US and job.logged and not job.stored for job in ends)

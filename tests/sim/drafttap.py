@@ -231,7 +231,7 @@ class DraftTap(Tap):
                 continue
             if asked.packet_type in _ANSWERS and code == wire.NO_TASK:
                 break
-            if code == wire.UNKNOWN_HANDLE and asked.promised:
+            if code in (wire.UNKNOWN_HANDLE, wire.NOT_KEPT) and asked.promised:
                 raise Violation(
                     "missing", f"c{self.number} asks for {asked.job_id}, which the hall has promised"
                 )

@@ -29,6 +29,12 @@ class DraftLink:
         host, _, port = address.rpartition(":")
         return cls(*await asyncio.wait_for(asyncio.open_connection(host, int(port)), ANSWER_S))
 
+    @property
+    def name(self) -> str:
+        """Its own address and port."""
+        host, port = self._writer.get_extra_info("sockname")
+        return f"{host}:{port}"
+
     def send(self, *packets: bytes) -> None:
         self._writer.write(b"".join(packets))
 

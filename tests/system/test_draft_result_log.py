@@ -7,10 +7,13 @@ import json
 import subprocess
 import sys
 import time
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from draft_link import DraftLink
+from hall_process import wait_until
 from testimony import audit
 
 from hiringhall.dialects.gearman_draft import wire
@@ -18,6 +21,7 @@ from hiringhall.peers.gearman import Worker, WorkerJob
 from hiringhall.peers.gearman_draft import Job, ServerError
 from hiringhall.peers.gearman_draft.blocking import Client, ResultLog
 from hiringhall.records import History
+from hiringhall.storage.contract import HistoryQuery
 
 if TYPE_CHECKING:
     from hall_process import HallProcess
@@ -155,3 +159,24 @@ def test_a_thousand_tasks_at_once(hall: HallProcess) -> None:
         assert {record.key for record in records.find(queue="step", state="done")} == {
             key.encode() for _, key in tasks
         }
+
+
+def test_two_workers_of_the_draft_on_one_machine_have_different_names(hall: HallProcess) -> None:
+    async def story() -> None:
+        async with asyncio.timeout(20), AsyncExitStack() as stack:
+            application = await stack.enter_async_context(await DraftLink.open(hall.address))
+            names = []
+            for _ in range(2):
+                worker = await stack.enter_async_context(await DraftLink.open(hall.address))
+                worker.send(wire.pack_worker_connect([b"named"]))
+                await application.ask(wire.pack_job_create_req(b"named", b"", 0, wire.ASYNC_HANDLE, b""))
+                assert await worker.ask(wire.JOB_ASSIGN_REQ_PACKET) == ("job_assign_res", b"named\0")
+                worker.send(wire.pack_job_complete_announce(0, b""))
+                assert await worker.ask(wire.JOB_ASSIGN_REQ_PACKET) == ("job_assign_res", b"")
+                names.append(worker.name)
+            assert len(set(names)) == 2
+            wanted = HistoryQuery(queue=b"named")
+            await asyncio.to_thread(wait_until, lambda: len(hall.history(wanted)) == 2, "both are written")
+            assert [end.worker.decode() for end in hall.history(wanted)] == names[::-1]
+
+    asyncio.run(story())

@@ -18,6 +18,7 @@ from hiringhall.peers.gearman_draft import Client, ConnectionLost, Task, Worker,
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 JOBS: Final = 60
 NO: Final = ("job_assign_res", b"")
@@ -165,3 +166,17 @@ def test_a_job_that_is_waited_for_is_lost_with_its_hall(halls: list[HallProcess]
                 await run
 
     asyncio.run(story())
+
+
+def test_finished_work_in_memory_is_not_taken_for_lost(tmp_path: Path) -> None:
+    with (
+        HallProcess(tmp_path, door={"background": "memory"}) as hall,
+        blocking.Client(hall.address, timeout_s=20) as client,
+    ):
+        job = client.submit("resize")
+        worker = blocking.Worker(hall.address)
+        worker.can_do("resize", lambda task: task.args)
+        with worker:
+            wait_until(lambda: hall.counts("resize")[0] == 0, "the job has ended")
+        assert client.jobs == [job]
+        assert client.lost() == []

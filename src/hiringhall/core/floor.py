@@ -12,6 +12,7 @@ from hiringhall.core.archive import Archive
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, TOO_LARGE, WRONG_STATE, Refusal, invariant
 from hiringhall.core.graph import Graph
 from hiringhall.core.jobs import (
+    CALLED_OFF,
     CANCELLED,
     DELAYED,
     DONE,
@@ -22,7 +23,6 @@ from hiringhall.core.jobs import (
     MOVES,
     QUEUED,
     STATE_NAMES,
-    SUCCESS,
     TRIES_KEPT,
     Job,
     Lease,
@@ -187,6 +187,10 @@ class Floor:
         """A live job, or an ended one that is still kept."""
         return self.jobs.get(job_id) or self.archive.find(job_id)
 
+    def issued(self, job_id: int) -> bool:
+        """Whether a job of this boot has, or had, this number."""
+        return ids.make(self.epoch, 0) < job_id <= self._last_id
+
     def unwritten(self, job_id: int) -> Job | None:
         """A job that has ended, and whose end is still on its way to the history."""
         job = self.ledger.find(job_id)
@@ -222,7 +226,7 @@ class Floor:
         remaining = [other for other in job.watchers if other is not peer]
         job.watchers = remaining or None
         if not remaining and not job.terms.detached and job.state != LEASED:
-            self._end(job, CANCELLED, SUCCESS, b"nobody waits for it any more")
+            self._end(job, CANCELLED, CALLED_OFF, b"nobody waits for it any more")
 
     def forsake(self, job: Job, peer: Peer) -> None:
         """One submit of `peer` was refused after all: it does not watch on its account. Drops nothing."""
@@ -239,7 +243,7 @@ class Floor:
         """End a live job; a worker that has it is told to stop."""
         if job.state >= DONE:
             raise Refusal(WRONG_STATE, f"the job is {STATE_NAMES[job.state]} already")
-        self._cancel(job, SUCCESS, reason)
+        self._cancel(job, CALLED_OFF, reason)
 
     def _unsettle(self, queue: Queue) -> None:
         if not queue.unsettled:

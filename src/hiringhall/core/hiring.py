@@ -20,6 +20,7 @@ from hiringhall.core.errors import (
     Refusal,
 )
 from hiringhall.core.jobs import (
+    CALLED_OFF,
     CANCELLED,
     DELAYED,
     DONE,
@@ -273,7 +274,7 @@ class Hiring(Residents):
             self._revoke(engagement)
             self.fail(engagement, TIMED_OUT, OVERRUN)
         elif engagement.master is not None and engagement.stage in (ARRIVED, PERFORMING):
-            self._cancel(job, SUCCESS, b"its provider is silent")
+            self._cancel(job, CALLED_OFF, b"its provider is silent")
         elif engagement.stage == PERFORMING:
             self._end(job, DONE, SUCCESS, b"")
             self._revoke(engagement)
@@ -307,7 +308,7 @@ class Hiring(Residents):
     def _give_back(self, lease: Lease, code: int) -> None:
         if isinstance(lease, Engagement) and lease.master is not None:
             # Its provider hears of it, and announces it again if it still wants it.
-            self._end(lease.job, CANCELLED, SUCCESS, b"its worker does not do it")
+            self._end(lease.job, CANCELLED, CALLED_OFF, b"its worker does not do it")
             return
         if not isinstance(lease, Engagement) or not lease.promised or self._abandoned(lease.job):
             super()._give_back(lease, code)

@@ -57,6 +57,8 @@ WITHDRAWN: Final = 127
 """The code of a job whose store failed before it was acknowledged."""
 GIVEN_BACK: Final = 0
 """The code of an attempt whose worker gave the job back."""
+CALLED_OFF: Final = 130
+"""The code of a job that was cancelled, that nobody waits for any more, or that no worker took in time."""
 CUT_SHORT: Final = 123
 """The code of an attempt that ended with the hall."""
 

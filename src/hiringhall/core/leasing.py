@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, STALE_LEASE, Refusal
 from hiringhall.core.jobs import (
+    CALLED_OFF,
     CANCELLED,
     CUT_SHORT,
     DELAYED,
@@ -397,7 +398,7 @@ class Leasing(Needs):
     def _give_back(self, lease: Lease, code: int) -> None:
         job = lease.job
         if self._abandoned(job):
-            self._end(job, CANCELLED, SUCCESS, b"nobody waits for it any more")
+            self._end(job, CANCELLED, CALLED_OFF, b"nobody waits for it any more")
             return
         self._remember_try(job, code, self.now_us)
         self._unlease(lease)

@@ -14,6 +14,7 @@ from hiringhall.core import audit as auditor
 from hiringhall.core import ids
 from hiringhall.core.auctions import Auction, Engagement, Market
 from hiringhall.core.jobs import (
+    CALLED_OFF,
     CANCELLED,
     CUT_SHORT,
     DELAYED,
@@ -25,7 +26,6 @@ from hiringhall.core.jobs import (
     LEASED,
     PARENT_FAILED,
     QUEUED,
-    SUCCESS,
     WITHDRAWN,
     Job,
     Lease,
@@ -59,7 +59,7 @@ class Scheduler(Submitting):
                     self._enqueue(thing, front=False)
                     self._note(thing)
                 elif thing.state == QUEUED:
-                    self._end(thing, CANCELLED, SUCCESS, b"no worker took it in time")
+                    self._end(thing, CANCELLED, CALLED_OFF, b"no worker took it in time")
             elif isinstance(thing, Engagement):
                 self._engagement_due(thing)
             elif isinstance(thing, Lease):

@@ -53,15 +53,24 @@ BAD_INPUT: Final = "bad_input"
 class Caller:
     """Who is at the other end, as far as the transport knows."""
 
-    __slots__ = ("address", "descriptor", "route")
+    __slots__ = ("address", "descriptor", "port", "route")
 
-    def __init__(self, address: str, descriptor: int, route: tuple[bytes, ...] = ()) -> None:
+    def __init__(self, address: str, descriptor: int, route: tuple[bytes, ...] = (), port: int = 0) -> None:
         self.address = address
         """Without the port: "127.0.0.1", or "" where there is none."""
         self.descriptor = descriptor
         """The file descriptor, for lists that people read; -1 where there is none."""
         self.route = route
         """The frames before its messages, where there are frames: the first is its ZeroMQ identity."""
+        self.port = port
+        """Its own port, where the transport knows it; 0 otherwise."""
+
+    @property
+    def name(self) -> str:
+        """Address and port: "127.0.0.1:40312" or "[::1]:40312"."""
+        if not self.port:
+            return self.address
+        return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -146,9 +146,9 @@ class Connection(Link):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, options.keepalive_interval_s)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, options.keepalive_count)
         peer = transport.get_extra_info("peername")
-        address = str(peer[0]) if isinstance(peer, tuple) and peer else ""
+        address, port = (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) and peer else ("", 0)
         self._driver.turn()  # that somebody listens may be all that somebody else waits for
-        self._join(door.make_session(Caller(address, sock.fileno() if sock is not None else -1)))
+        self._join(door.make_session(Caller(address, sock.fileno() if sock is not None else -1, port=port)))
 
     def data_received(self, data: bytes) -> None:
         if self._opening is not None and self._session is not None:

@@ -10,6 +10,7 @@ from draft_room import SECOND_US, Guest, Room
 from hiringhall.core.limits import Limits
 from hiringhall.dialects.gearman_draft import wire
 from hiringhall.dialects.gearman_draft.session import HELD_BYTES_MORE, DraftOptions
+from hiringhall.storage.contract import HistoryQuery
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -288,12 +289,29 @@ def test_a_job_in_memory_leaves_no_result() -> None:
     for _ in range(2):
         worker.takes()
         worker.completes(0, b"small")
-    # That it ended is still known, if it can be named; how it ended is not.
+    # That it ended is still known; how it ended is known if it can be named.
     application.say(wire.pack_job_complete_req(with_key))
     assert "it is done" in application.is_refused(wire.NOT_KEPT)
     assert application.asks_status(with_key) == (1, 1, 0)
-    application.say(wire.pack_job_complete_req(without))
-    application.is_refused(wire.UNKNOWN_HANDLE)
+    for packet in (wire.pack_job_complete_req(without), wire.pack_job_status_req(without)):
+        assert "the job has ended" in application.say(packet).is_refused(wire.NOT_KEPT)
+
+
+def test_after_a_restart_a_job_in_memory_is_unknown() -> None:
+    room = Room(DraftOptions(background_durable=False))
+    handle = room.guest().creates(b"resize")
+    room.open()
+    room.guest().say(wire.pack_job_complete_req(handle)).is_refused(wire.UNKNOWN_HANDLE)
+
+
+def test_an_expired_job_has_one_code_on_the_wire_and_in_the_history() -> None:
+    room = Room(DraftOptions(expire_us=10 * SECOND_US))
+    application = room.guest()
+    handle = application.creates(b"resize")
+    room.wait(10 * SECOND_US)
+    code = application.asks_end(handle)[1]
+    (line,) = room.store.history(HistoryQuery(id=room.door.job_id(handle), limit=1))
+    assert (line.code, code) == (130, 130)
 
 
 @pytest.mark.parametrize("key", [b"u7", b""])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pingpong_room import EXPIRE_US, JOB_TIMEOUT_US, Room
 
-from hiringhall.core.jobs import CANCELLED, DONE, FAILED, FAILURE, LOST, QUEUED, JobSpec, Terms
+from hiringhall.core.jobs import CALLED_OFF, CANCELLED, DONE, FAILED, FAILURE, LOST, QUEUED, JobSpec, Terms
 from hiringhall.core.limits import SECOND_US, Limits
 from hiringhall.dialects.pingpong.door import PingPongDoor, PingPongOptions
 
@@ -382,7 +382,7 @@ def test_a_worker_whose_unsayable_job_is_cancelled_owes_nothing(room: Room) -> N
     job, onlooker = room.submit_elsewhere(b"PONG")
     worker = room.ready_worker()
     room.hall.cancel(job)
-    assert onlooker.heard == [(CANCELLED, 0, b"")]
+    assert onlooker.heard == [(CANCELLED, CALLED_OFF, b"")]
     worker.say(b"PING")
     assert worker.is_ready()
 

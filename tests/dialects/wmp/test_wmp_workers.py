@@ -232,7 +232,7 @@ def test_a_cancelled_job_is_called_off(room: Room) -> None:
     name = path.is_ready(b"f").is_woken(b"f").takes(b"f")
     room.hall.cancel(job, b"not wanted")
     assert path.hears_one(wire.CANCEL).first(b"job") == name
-    assert client.hears() == [("ended 0", b"not wanted")]
+    assert client.hears() == [("ended 130", b"not wanted")]
     path.reports(name, payload=b"too late").hears_nothing()
     assert room.stale == 1
 

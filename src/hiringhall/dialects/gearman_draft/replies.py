@@ -16,7 +16,7 @@ from hiringhall.core.errors import (
     UNKNOWN_JOB,
     WRONG_STATE,
 )
-from hiringhall.core.jobs import CANCELLED, DONE, SUCCESS
+from hiringhall.core.jobs import CALLED_OFF, CANCELLED, DONE, SUCCESS
 from hiringhall.core.limits import SECOND_US
 from hiringhall.core.timers import NEVER
 from hiringhall.dialects.gearman_draft import wire
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from hiringhall.core.errors import Refusal
     from hiringhall.core.jobs import Job
 
-CANCELLED_CODE: Final = 130
-"""The result code of a job that was called off; its data is the reason."""
 CODE_MAX: Final = 255
 INCOMPLETE: Final = wire.pack_job_complete_res(wire.INCOMPLETE, SUCCESS)
 
@@ -100,7 +98,7 @@ def end(state: int, code: int, created_us: int, ended_us: int) -> bytes:
     if state == DONE:
         code = SUCCESS
     elif state == CANCELLED:
-        code = CANCELLED_CODE
+        code = CALLED_OFF
     else:
         code = min(max(code, 1), CODE_MAX)
     return wire.complete_before(elapsed_s, code)

@@ -41,7 +41,7 @@ class DraftSession(Session):
         self._door = door
         self._hall = door.hall
         self._reader = wire.Reader(door.options.packet_bytes_max)
-        self._who = caller.address.encode() or b"draft"
+        self._who = caller.name.encode() or b"draft"
         """What the history calls this peer as a worker: the draft has no names for them."""
         self._task = 0
         """The job handed out last."""
@@ -208,7 +208,12 @@ class DraftSession(Session):
             self.send(wire.pack_error(wire.STORE_DOWN, trouble))
         elif line is None:
             job = self._hall.jobs.get(job_id)
-            if job is None:
+            if job is None and self._hall.issued(job_id):
+                text = (
+                    "the job has ended, only in memory or too long ago for the history: its result is not kept"
+                )
+                self.send(wire.pack_error(wire.NOT_KEPT, text))
+            elif job is None:
                 self._deny_handle()
             elif self._asked_by == wire.JOB_STATUS_REQ:
                 self.send(replies.status(job, self._hall.now_us))
@@ -223,7 +228,7 @@ class DraftSession(Session):
         self._go_on()
 
     def _deny_handle(self) -> None:
-        text = "no job has this handle: it was never given, or the job ended only in memory, or long ago"
+        text = "no job has this handle: it was never given, or a hall that was restarted since kept no trace"
         self.send(wire.pack_error(wire.UNKNOWN_HANDLE, text))
 
     # --- a worker's words
