@@ -98,6 +98,12 @@ def lease_without_timer(scene: Scene) -> None:
     scene.core.timers.disarm(scene.lease)
 
 
+def two_leases_with_one_number(scene: Scene) -> None:
+    another = scene.hall.submit("another", "work", terms=BACKGROUND)
+    assert another.lease is None
+    scene.bob.takes("another").number = scene.lease.number
+
+
 def delayed_without_timer(scene: Scene) -> None:
     scene.core.timers.disarm(scene.delayed)
 
@@ -251,6 +257,7 @@ DAMAGES: list[Callable[[Scene], None]] = [
     state_without_lease,
     worker_forgot_its_lease,
     lease_without_timer,
+    two_leases_with_one_number,
     delayed_without_timer,
     expiring_without_timer,
     ready_with_a_timer_for_nothing,

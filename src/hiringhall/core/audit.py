@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 def audit(hall: Scheduler) -> None:
     """Raise BrokenLaw at the first law that does not hold. Meant for the end of a turn."""
     counts: dict[bytes, list[int]] = {name: [0, 0, 0] for name in hall.queues}
+    leases: set[int] = set()
     for job_id, job in hall.jobs.items():
         invariant(job_id == job.id, "a job is filed under its id")
         invariant(hall.queues.get(job.queue.name) is job.queue, "a live job's queue exists")
@@ -27,6 +28,9 @@ def audit(hall: Scheduler) -> None:
         count[1] += job.state == QUEUED
         count[2] += job.state == LEASED
         _audit_job(hall, job)
+        if job.lease is not None:
+            invariant(job.lease.number not in leases, "no two live leases have the same number")
+            leases.add(job.lease.number)
     for name, queue in hall.queues.items():
         invariant(counts[name] == [queue.live, queue.ready, queue.leased], "a queue's counts are right")
         _audit_queue(hall, queue)
