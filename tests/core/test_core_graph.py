@@ -241,6 +241,20 @@ def test_what_becomes_of_a_child_that_comes_after(
         assert child.state == state
 
 
+@pytest.mark.parametrize("by", ["id", "key"])
+def test_a_child_that_holds_waits_for_the_live_job_that_has_its_failed_parents_key(hall: Hall, by: str) -> None:
+    bob = hall.worker("bob")
+    failed = submit(hall, "parent")
+    fails(hall, failed)
+    hall.turn()
+    successor = hall.submit("successor", key="parent", terms=BACKGROUND)
+    child = submit(hall, "child", by_id(failed) if by == "id" else by_key("parent"), terms=KEEP)
+    hall.turn()
+    assert (child.state, child.parents) == (HELD, {successor.id: successor})
+    finish(hall, bob, "successor")
+    assert child.state == QUEUED
+
+
 def test_a_child_that_runs_anyway_still_waits_for_its_other_parents(hall: Hall) -> None:
     bob = hall.worker("bob")
     parents = [submit(hall, name) for name in "ab"]
