@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hiringhall.core import ids
 
-from .laws import MADE_FOR, tag_of
+from .sights import MADE_FOR, tag_of
 from .world import MS
 
 if TYPE_CHECKING:

@@ -111,7 +111,9 @@ class DraftPoller(DraftClient):
 
 
 class DraftClerk(DraftClient):
-    """Tells of tasks that run elsewhere. In the calm it tells the end of each, until that is noted."""
+    """Tells of tasks that run elsewhere. When nothing that it said is on its way any more, not even by a
+    connection that it has closed, it tells the end of each task, until that is noted.
+    """
 
     def __init__(self, town: Town, name: str) -> None:
         super().__init__(town, f"draft clerk {name}")
@@ -121,6 +123,7 @@ class DraftClerk(DraftClient):
         self._closing: tuple[bytes, bytes] | None = None
         self._owed = 0
         """Answers that are still to come on this connection."""
+        self._calm = False
 
     def act(self) -> None:
         random = self.world.random
@@ -155,13 +158,14 @@ class DraftClerk(DraftClient):
 
     def calm(self) -> None:
         """From now on it only brings to an end what it has begun."""
+        self._calm = True
         self._closing = None
         self._close_next()
 
     def arrived(self) -> None:
         super().arrived()
         self._owed = 0
-        if self.town.calm:
+        if self._calm:
             self.calm()
 
     def _close_next(self) -> None:

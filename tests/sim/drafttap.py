@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from hiringhall.core.jobs import CANCELLED, DONE, HIGH, LOW, NORMAL
 from hiringhall.dialects.gearman_draft import wire
 from hiringhall.dialects.gearman_draft.door import DraftOptions
+from hiringhall.dialects.gearman_draft.session import DraftSession
 
 from .gearmantap import id_of
 from .sights import Submit
@@ -172,8 +173,15 @@ class DraftTap(Tap):
         return told[0], told[1], 0, b""
 
     def took(self) -> None:
-        """There is no handle for some jobs: the hall is asked for their ids while they are live for certain."""
+        """There is no handle for some jobs: the hall is asked for their ids while they are live for certain.
+
+        What waits behind a look-up has not been taken in: a key may mean another job by then.
+        """
+        assert isinstance(self.session, DraftSession)
+        taken = len(self._pending) - len(self.session._held)
         for number, asked in enumerate(self._pending):
+            if number >= taken:
+                return
             if asked.submit is not None and not asked.job_id:
                 self._pending[number] = asked._replace(job_id=self._live_id(asked.submit))
             elif asked.task is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hiringhall.core import ids
 from hiringhall.dialects.dwork import wire
 
-from .sights import Submit
+from .sights import Submit, is_made_for
 from .taps import Holder, Tap
 from .world import Violation
 
@@ -42,6 +42,8 @@ class LocationHolder(Holder):
         super().__init__(number, laws)
         self.name = name
         self.able[queue] = 0
+        self.told: dict[bytes, dict[bytes, None]] = {}
+        """The payloads that it was sent under each name: which of them it answers for, the hall cannot know."""
         laws.world.note(f"c{number} is location {name!r}")
 
     def has(self, lease: Lease) -> bool:
@@ -153,6 +155,8 @@ class DworkTap(Tap):
                 asked.unknown.append(task.name)
             else:
                 asked.job_ids.append(job.id)
+                if any(is_made_for(task.origin, payload) for payload in location.told.get(task.name, ())):
+                    self.laws.see(job.id).mixed_up[task.origin] = None
                 self.laws.finished_by_name(location, job.id, task.origin)
         return asked._replace(expected=wire.NOT_FOUND if asked.unknown else wire.OK)
 
@@ -232,6 +236,7 @@ class DworkTap(Tap):
         if told.type == wire.EXIT and (self._options.keep_open or not asked.all_done):
             raise Violation("exit", f"c{self.number} is told that all work is done, and it is not")
         for task in told.tasks:
+            location.told.setdefault(task.name, {})[task.origin] = None
             job_id = laws.id_of(task.origin)
             job = laws.scheduler.jobs.get(job_id)
             lease = job.lease if job is not None else None

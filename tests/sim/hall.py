@@ -197,6 +197,9 @@ class Hall:
         self.turn()
         self.world.note(f"store: {trouble or ('found' if line is not None else 'no')} {job_id}")
         self.engine.looked_up(session, job_id, line, trouble)
+        for connection in self.connections.values():
+            if connection.session is session:
+                connection.tap.took()  # and what has waited behind the look-up
 
     def turn(self) -> None:
         if self.turning:

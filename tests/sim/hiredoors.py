@@ -57,13 +57,16 @@ class HireDoors:
     def open(self, hall: Hall) -> None:
         """A boot: nobody is known."""
         hall.turn()
+        self._notaries: list[Notary] = []
         if "lines" in self.kinds:
             self._door = HireDoor(hall.scheduler, self.lines, self.rules)
             self._notary = Notary(hall.laws, self.rules, self._door.village.names)
+            self._notaries.append(self._notary)
             self.village = self._door.village
         if "bus" in self.kinds:
             door = HireDoor(hall.scheduler, self.air, self.rules)
             notary = Notary(hall.laws, self.rules, door.village.names)
+            self._notaries.append(notary)
             self.village = door.village
             self.bus.open(
                 lambda caller: BusSession(caller, door),
@@ -76,6 +79,8 @@ class HireDoors:
 
     def check(self, hall: Hall) -> None:
         """Nobody works for a provider who is gone; nobody begins unasked."""
+        for notary in self._notaries:
+            notary.check()
         speakers = self.village.speakers
         for worker in hall.scheduler.workers:
             if worker.promise is not None and (worker.asleep or worker.credit):

@@ -70,6 +70,9 @@ class VillagerHolder(Holder):
         """When it last quit each of them."""
         self.hired_us = 0
         """When the hall last hired it: bids that it made before are void."""
+        self.early: list[tuple[int, wire.Line]] = []
+        """What it said of a job while it was not known to be hired for it, or not known to be called, with the
+        time: the hall may have hired or called it earlier in the same turn."""
 
     def has(self, lease: Lease) -> bool:
         peer = lease.worker.peer
@@ -83,6 +86,13 @@ class Notary:
         self._laws = laws
         self._rules = rules
         self._names = names
+        self._owed: dict[tuple[VillagerHolder, int], None] = {}
+        """Who was hired for a job that was gone by then: it hears DISMISS in the same turn."""
+
+    def check(self) -> None:
+        """At the end of a turn nobody is left hired for a job that is gone."""
+        for who, job_id in self._owed:
+            raise Violation("dismiss", f"c{who.number} is hired for {job_id}, which is gone, and not dismissed")
 
     def holder(self, line: wire.Line) -> Holder | None:
         """Who is hired for the job of a line, as far as is known."""
@@ -99,10 +109,16 @@ class Notary:
             available_us = laws.now_us + line.time_us + self._rules.travel_us
             who.bids.setdefault(number, []).append((laws.now_us, available_us))
             return
+        if not self._counts(who, number, line):
+            who.early = [*_of_turn(who.early, laws.now_us), (laws.now_us, line)]
+
+    def _counts(self, who: VillagerHolder, number: int, line: wire.Line) -> bool:
+        """Note what a hired worker says; False: as far as is known, it does not count."""
+        laws = self._laws
         sight = laws.sights.get(number)
         promise = sight.holding if sight is not None else None
         if sight is None or not isinstance(promise, Promise) or promise.tap is not who or promise.until_us:
-            return
+            return False
         if line.verb == wire.QUIT:
             who.quit_us[sight.id] = laws.now_us
             self._quits(sight, promise)
@@ -114,6 +130,18 @@ class Notary:
             promise.ends(laws.now_us + promise.perform_us, laws.now_us + promise.perform_us)
             sight.assignments += 1
             sight.results[b""] = None
+        else:
+            return False
+        return True
+
+    def _hear_again(self, who: VillagerHolder, number: int) -> None:
+        """The hall hired it, or called it, before it took in what came in this turn: now that counts."""
+        early = _of_turn(who.early, self._laws.now_us)
+        who.early = [
+            (heard_us, line)
+            for heard_us, line in early
+            if self._names.job_number(line.job) != number or not self._counts(who, number, line)
+        ]
 
     def said(self, who: VillagerHolder, line: wire.Line) -> None:
         """The hall speaks to a worker of a job of its own."""
@@ -123,16 +151,20 @@ class Notary:
         sight = self._laws.see(number)
         if line.verb == wire.HIRE:
             self._hires(who, sight)
+            self._hear_again(who, number)
         elif line.verb == wire.PERFORM:
             self._calls(who, sight, line)
+            self._hear_again(who, number)
         elif line.verb == wire.DISMISS:
             self._dismisses(who, sight)
 
     def _hires(self, who: VillagerHolder, sight: Sight) -> None:
         laws = self._laws
         job = laws.scheduler.jobs.get(sight.id)
-        if job is None and sight.id in laws.cancels_now:
-            return  # it was chosen as the turn began, and cancelled in it: it hears DISMISS next
+        if job is None and laws.may_be_taken_back(sight.id):
+            # It was chosen as the turn began. In the turn the job was cancelled, or not stored.
+            self._owed[who, sight.id] = None
+            return
         submit = laws.submits.get(job.payload) if job is not None else None
         if submit is None:
             raise Violation("identity", f"c{who.number} is hired for {sight.id}, which nobody submitted")
@@ -174,13 +206,14 @@ class Notary:
             promise.ends(answer_us, answer_us)
 
     def _dismisses(self, who: VillagerHolder, sight: Sight) -> None:
+        self._owed.pop((who, sight.id), None)
         promise = sight.holding
         if not isinstance(promise, Promise) or promise.tap is not who:
             return  # it came for what was not its own
         if not promise.doubtful:
             raise Violation("dismiss", f"c{who.number} is to leave {sight.id} before its time")
         self._laws.disturbed = True
-        if promise.until_us and not promise.begun:
+        if not promise.begun:
             sight.holding = None
 
     def _quits(self, sight: Sight, promise: Promise) -> None:
@@ -205,6 +238,11 @@ class Notary:
         backoff_us = submit.backoff_us << submit.failures_max if submit.failures_max else 0
         earliest_us = max(from_us, self._due_us(sight)) + patience_us
         promise.ends(earliest_us, max(from_us, due_us + backoff_us) + patience_us)
+
+
+def _of_turn(lines: list[tuple[int, wire.Line]], now_us: int) -> list[tuple[int, wire.Line]]:
+    """Those that came in this turn."""
+    return [(heard_us, line) for heard_us, line in lines if heard_us == now_us]
 
 
 class LineTap(Tap, VillagerHolder):

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from hiringhall.core.auctions import Engagement
 from hiringhall.core.jobs import DONE
 from hiringhall.core.residents import OUTSIDE
 
 from . import startlaws, turnlaws
 from .dworktap import LocationHolder
-from .sights import Holding, Sight
+from .sights import MADE_FOR, Holding, Sight, is_made_for
 from .storelaws import Mirror
 from .world import Violation
 
@@ -32,12 +33,6 @@ if TYPE_CHECKING:
 
 LOCATIONS_FIRST: Final = 100_001
 """Locations have numbers as connections do, from here on."""
-MADE_FOR: Final = b" for "
-
-
-def tag_of(payload: bytes) -> bytes:
-    """The part of a payload that no other has."""
-    return payload.partition(b".")[0]
 
 
 class Laws:
@@ -76,7 +71,8 @@ class Laws:
         self.cancels_now: dict[int, None] = {}
         """Jobs that somebody asked to end in this turn."""
         self._unbegun: dict[int, tuple[int, int]] = {}
-        """Jobs that somebody is hired for and has not begun, with losses and attempts as the turn began."""
+        """Jobs that somebody is hired for and has not begun, with their losses and the attempts that were over,
+        as the turn began."""
         self._ids: dict[bytes, int] = {}
         """Jobs by payload: some dialects have no other name for them."""
         self.reported: dict[ParentRef, dict[bytes, int]] = {}
@@ -131,11 +127,16 @@ class Laws:
                 if holding.done:
                     sight.succeeded = True
                 if not holding.begun:
-                    self._unbegun[sight.id] = (self._losses(sight), sight.assignments)
+                    self._unbegun[sight.id] = self._losses(sight.id)
 
-    def _losses(self, sight: Sight) -> int:
-        job = self.scheduler.find(sight.id)
-        return job.losses if job is not None else 0
+    def _losses(self, job_id: int) -> tuple[int, int]:
+        """How many workers a job has lost, and how many attempts at it are over."""
+        job = self.scheduler.find(job_id)
+        if job is None:
+            return 0, 0
+        lease = job.lease
+        running = lease is not None and not (isinstance(lease, Engagement) and lease.promised)
+        return job.losses, job.attempts - running
 
     def turn_ended(self, hall: Hall) -> None:
         if hall.doors is not None or self.nameless:
@@ -143,12 +144,18 @@ class Laws:
         if self.audited:
             hall.scheduler.audit()
         turnlaws.check(self, hall)
-        for job_id, (losses, assignments) in self._unbegun.items():
-            sight = self.see(job_id)
-            if self._losses(sight) > losses and sight.assignments == assignments:
+        for job_id, (losses, attempts) in self._unbegun.items():
+            losses_now, attempts_now = self._losses(job_id)
+            # Somebody may have begun and left within the turn, and nobody was told.
+            if losses_now - losses > max(attempts_now - attempts, 0):
                 raise Violation("blame", f"job {job_id} has lost somebody who had not begun")
         if hall.village is not None:
             hall.village.check(hall)
+
+    @property
+    def jobs_seen(self) -> int:
+        """How many jobs there were of which it is known who asked for them."""
+        return sum(sight.submit is not None for sight in self.sights.values())
 
     def stored(self, batch: Batch, sealed_us: int) -> None:
         self.mirror.apply(batch)
@@ -259,9 +266,9 @@ class Laws:
         if result not in sight.results:
             raise Violation("lease", f"job {sight.id} has a result that no holder sent")
         _, made, tag = result.partition(MADE_FOR)
-        if result in sight.mixed_up:
+        if not made or result in sight.mixed_up:
             return
-        if made and sight.submit is not None and tag != tag_of(sight.submit.payload):
+        if sight.submit is not None and not is_made_for(result, sight.submit.payload):
             raise Violation("mixed up", f"job {sight.id} has a result that was made for {tag!r}")
 
     def cancelling(self, job_id: int) -> None:

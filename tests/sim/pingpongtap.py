@@ -34,7 +34,8 @@ class WorkerTap(Tap):
         self._in_step = True
         """Its next answer is for the job it was sent last. Not so for one that was sent a job on its PING
         alone: it may have had one of a hall that died, or one that was taken from it long ago, and then it is
-        an answer ahead until it says READY."""
+        an answer ahead until it says READY. Nor for another socket with its identity: what that was sent, if
+        anything, is unknown."""
         self._begun = False
         """It has said READY, or answered."""
         self._pings = 0
@@ -63,6 +64,9 @@ class WorkerTap(Tap):
             self.laws.failed(self, job_id)
         else:
             self.laws.finished(self, job_id, data)
+
+    def taken_over(self) -> None:
+        self._in_step = False
 
     def said(self, data: bytes) -> None:
         self.note(f"<- {data[:60]!r}")

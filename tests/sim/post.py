@@ -168,7 +168,7 @@ class Line:
         hall = self.post.hall
         assert hall is not None
         if inward == self._inward and hall.up and self._is_heard():
-            hall.routers[self.door].arrived([self.identity, *frames])
+            hall.routers[self.door].arrived(self, [self.identity, *frames])
 
     def _is_heard(self) -> bool:
         """Its identity is its own: with its first message it takes it from whoever had it."""

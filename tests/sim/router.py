@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hiringhall.dialects.session import Session
 
     from .hall import Hall
-    from .post import Post
+    from .post import Line, Post
     from .taps import Tap
 
 
@@ -48,7 +48,7 @@ class Router:
         self._idle_us = idle_us
         self._swept_us = 0
 
-    def arrived(self, frames: list[bytes]) -> None:
+    def arrived(self, line: Line, frames: list[bytes]) -> None:
         hall = self.hall
         hall.turn()
         key = tuple(frames[:-1])
@@ -57,6 +57,10 @@ class Router:
             hall.world.note(f"{self.name} drops a message")
             return
         link.heard_us = hall.laws.now_us
+        if link.line is not line:
+            if link.line is not None:
+                link.tap.taken_over()
+            link.line = line
         link.tap.heard(frames[-1])
         link.session.receive(frames[-1])
         link.tap.took()
@@ -128,6 +132,8 @@ class RouterLink(Link):
         self.session = session
         self.tap = tap
         self.heard_us = 0
+        self.line: Line | None = None
+        """The peer's socket that spoke last: several may have one identity."""
         self._router = router
         self._route = route
 

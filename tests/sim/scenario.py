@@ -150,6 +150,8 @@ class Run:
         self._calm()
         if self.crowd is not None or self.drafts:
             world.run(world.now_us + SECOND)  # what stalled on its way comes now
+        for clerk in self.clerks:
+            clerk.calm()
         deadline_us = world.now_us + CALM_US
         while world.now_us < deadline_us and not self._drained():
             world.run(world.now_us + 200 * MS)
@@ -167,8 +169,6 @@ class Run:
             actor.retire()
         if self.crowd is not None:
             self.crowd.calm()
-        for clerk in self.clerks:
-            clerk.calm()
         if self.villagers is not None:
             self.villagers.calm()
         queues = self.town.queues + self.town.strays
@@ -184,6 +184,7 @@ class Run:
             hall.up
             and not hall.turning
             and not hall.engine.busy
+            and not hall.engine.patient
             and not hall.scheduler.store_trouble
             and all(job.state == HELD for job in hall.scheduler.jobs.values())
         )

@@ -16,6 +16,17 @@ if TYPE_CHECKING:
 
 LAPSE_BOUND_US: Final = SECOND
 """A job is taken from a silent worker at most so long after its time."""
+MADE_FOR: Final = b" for "
+
+
+def tag_of(payload: bytes) -> bytes:
+    """The part of a payload that no other has."""
+    return payload.partition(b".")[0]
+
+
+def is_made_for(result: bytes, payload: bytes) -> bool:
+    """The result says that it was made for the job of this payload."""
+    return result.partition(MADE_FOR)[2] == tag_of(payload)
 
 
 class Submit:

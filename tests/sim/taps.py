@@ -62,6 +62,9 @@ class Tap(Holder):
     def took(self) -> None:
         """The session has dealt with what was heard."""
 
+    def taken_over(self) -> None:
+        """From now on another socket speaks for the peer, or one that it had before."""
+
     def can_do(self, queue: bytes, run_us: int) -> None:
         self.abilities[queue] = self.able[queue] = run_us
 

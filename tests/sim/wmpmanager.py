@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.peers.wmp.desk import Desk, DeskTerms, Ended, Post
 
-from .laws import MADE_FOR, tag_of
+from .sights import MADE_FOR, tag_of
 from .world import MS, Violation
 
 if TYPE_CHECKING:

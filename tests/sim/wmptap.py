@@ -45,6 +45,8 @@ class PathTap(Tap):
         self._wake_us = wake_us
         self._gives: deque[bytes] = deque()
         """Roles that it asked a job of, and has not been answered."""
+        self._gives_before_ready = 0
+        """How many of those came before its latest READY."""
         self.woken_for = b""
 
     @property
@@ -91,6 +93,7 @@ class PathTap(Tap):
         for role in roles:
             self.able[role] = 0
         self.sleeps()
+        self._gives_before_ready = len(self._gives)
 
     def _done(self, hand: HandHolder, message: wire.Message) -> None:
         laws = self.laws
@@ -112,7 +115,11 @@ class PathTap(Tap):
         if command == wire.WAKE:
             self._woken(message.first(b"role"))
         elif command == wire.TAKE:
+            ready_since = self._gives_before_ready > 0
             self._answered(message.first(b"role"))
+            if not ready_since:
+                # The GIVE came after what was answered before: it is up again, whatever that said.
+                self.awake()
             self._given(message)
         elif command == wire.NO:
             self._answered(message.first(b"role"))
@@ -138,6 +145,7 @@ class PathTap(Tap):
         if not self._gives:
             raise Violation("order", f"c{self.number} is told TAKE or NO and said no GIVE")
         wanted = self._gives.popleft()
+        self._gives_before_ready = max(self._gives_before_ready - 1, 0)
         if wanted and wanted != role:
             raise Violation("order", f"c{self.number} asked for {wanted!r} and is told of {role!r}")
 
