@@ -9,12 +9,11 @@ MODE = $(shell $(BIN)/python -B -c "import setup; print(setup.mode())")
 # Of what is compiled, and a hall of each kind whole: the rest runs the same Python either way.
 COMPILED_TESTS := tests/core tests/dialects tests/engine tests/transports tests/sim/test_sim.py \
 	$(addprefix tests/system/test_,own_peers.py across_dialects.py drain.py)
-SEED ?= 1
 WORKERS ?= 3
 # One more than two cores: many tests wait more than they compute. Who has nothing left takes from the others.
 SHARED := -n $(WORKERS) --dist worksteal
 
-.PHONY: serve test test-plain check format sim soak bench livejournal village clean clients help
+.PHONY: serve test test-plain check format sim sim-long soak bench livejournal village clean clients help
 
 help:            ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -39,8 +38,14 @@ format: $(VENV)/checked            ## put the source in its form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+sim: SEED ?= 1
 sim: $(VENV)/tested            ## one run of the simulator, with its log: make sim SEED=42
 	PYTHONPATH=$(CURDIR)/src $(BIN)/python -m tests.sim --seed $(SEED) --verbose
+
+sim-long: SEED ?= 1000000
+sim-long: SEEDS ?= 100000
+sim-long: $(VENV)/tested            ## many runs on all cores, on the installed package: make sim-long SEED=1000000 SEEDS=100000
+	$(BIN)/python -m tests.sim --long --seed $(SEED) --seeds $(SEEDS)
 
 soak: $(VENV)/tested            ## the long fault runs: 100 kills under load
 	$(PYTEST) -m soak tests --timeout 3600

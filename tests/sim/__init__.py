@@ -16,5 +16,6 @@ disk's faults and the people are simulated. One seed, one run, one log.
     taps, gearmantap, drafttap, nativetap, dworktap, pingpongtap, wmptap, hiretap: what crossed a link
     sights, laws, startlaws, storelaws, turnlaws, wakelaws: what must hold, seen from outside
     scenario   a seed becomes a world; faults first, then everything must drain
+    long       many seeds on all cores
     planted, plantedzmq, planteddraft, plantedhire: bugs that the laws must find
 """

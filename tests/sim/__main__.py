@@ -1,13 +1,16 @@
-"""Runs seeds: `python -m tests.sim --seed 42 --verbose`, or many: `--seed 0 --seeds 1000`."""
+"""Runs seeds: `python -m tests.sim --seed 42 --verbose`, or many: `--seed 0 --seeds 1000`, or `--long`."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from hashlib import sha256
 
-from . import planted
+from rich.console import Console
+
+from . import long, planted
 from .scenario import LOG_TAIL, Run
 from .world import Violation
 
@@ -18,12 +21,15 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=1, help="how many, from the first one on")
     parser.add_argument("--verbose", action="store_true", help="print the whole log of each")
     parser.add_argument("--keep-going", action="store_true", help="count broken laws instead of stopping")
+    parser.add_argument("--long", action="store_true", help="play them on all cores, with a progress bar")
     parser.add_argument("--planted", metavar="BUG", help="plant a bug and look for it; `all`: one by one")
     arguments = parser.parse_args()
     if arguments.planted:
         bugs = list(planted.BUGS) if arguments.planted == "all" else [arguments.planted]
         found = [_find(bug) for bug in bugs]
         return 0 if all(found) else 1
+    if arguments.long:
+        return long.run(arguments.seed, arguments.seeds, os.cpu_count() or 1, Console())
     return _run(arguments.seed, arguments.seeds, verbose=arguments.verbose, keep_going=arguments.keep_going)
 
 
