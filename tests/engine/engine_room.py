@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from hiringhall.core.changes import Batch, EndRow
     from hiringhall.core.errors import Refusal
-    from hiringhall.core.jobs import Job, Lease
+    from hiringhall.core.jobs import Job, Lease, ParentRef
 
 START_US: Final = 1_700_000_000_000_000
 FOREGROUND: Final = Terms()
@@ -114,6 +114,7 @@ class Desk:
         self.batches: list[Batch] = []
         self.times_us: list[int] = []
         self.questions: list[tuple[Session, int]] = []
+        self.parents: list[list[ParentRef]] = []
 
     def write(self, batch: Batch, now_us: int) -> None:
         self.batches.append(batch)
@@ -121,6 +122,9 @@ class Desk:
 
     def look_up(self, session: Session, job_id: int) -> None:
         self.questions.append((session, job_id))
+
+    def look_up_parents(self, refs: list[ParentRef]) -> None:
+        self.parents.append(refs)
 
 
 class Room:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from hiringhall.core.changes import Batch
+    from hiringhall.core.jobs import ParentRef
     from hiringhall.dialects.session import Session
     from hiringhall.engine.driver import Driver
     from hiringhall.schedules.book import Book
@@ -130,6 +131,9 @@ class Stage:
 
     def look_up(self, session: Session, job_id: int) -> None:
         raise AssertionError("nobody asks for the history here")
+
+    def look_up_parents(self, refs: list[ParentRef]) -> None:
+        raise AssertionError("nobody has parents here")
 
     def answer(self) -> None:
         """The store answers the commit under way."""

@@ -15,6 +15,7 @@ from .world import MS, SECOND
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Batch
+    from hiringhall.core.jobs import ParentRef
     from hiringhall.dialects.session import Session
 
     from .hall import Hall
@@ -85,6 +86,18 @@ class DiskWriter:
         self._free_us = self._begin_us() + world.random.randrange(disk.slow_us)
         failing = bool(disk.failing) and world.chance(disk.failing)
         world.at(self._free_us, lambda: self._read(session, job_id, failing=failing))
+
+    def look_up_parents(self, refs: list[ParentRef]) -> None:
+        disk = self._disk
+        self._free_us = self._begin_us() + disk.world.random.randrange(disk.slow_us)
+        failing = bool(disk.failing) and disk.world.chance(disk.failing)
+        disk.world.at(self._free_us, lambda: self._read_parents(refs, failing=failing))
+
+    def _read_parents(self, refs: list[ParentRef], *, failing: bool) -> None:
+        if self._boot != self._hall.boot:
+            return
+        lines = [] if failing else self._disk.store.latest_ends(refs)
+        self._hall.parents_looked_up(self._boot, lines, UNREADABLE if failing else "")
 
     def _begin_us(self) -> int:
         return max(self._free_us, self._disk.world.now_us)

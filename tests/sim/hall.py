@@ -201,6 +201,14 @@ class Hall:
             if connection.session is session:
                 connection.tap.took()  # and what has waited behind the look-up
 
+    def parents_looked_up(self, boot: int, lines: list[EndRow], trouble: str) -> None:
+        """The writer has looked for parents in the history."""
+        if boot != self.boot:
+            return
+        self.turn()
+        self.world.note(f"store: {trouble or f'{len(lines)} parents found'}")
+        self.engine.parents_looked_up(lines, trouble)
+
     def turn(self) -> None:
         if self.turning:
             return

@@ -13,6 +13,7 @@ from unittest.mock import patch
 from hiringhall.core import scheduler as scheduler_module
 from hiringhall.core.floor import Floor
 from hiringhall.core.graph import Graph
+from hiringhall.core.inquiries import Inquiries
 from hiringhall.core.jobs import DELAYED, DONE, HELD, HOLD, LOST, QUEUED
 from hiringhall.core.leasing import Leasing
 from hiringhall.core.ledger import Ledger
@@ -251,6 +252,7 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "cancelled job handed out": (Lane, "head", _head_with_ghosts),
     "cancelled job still counted": (Queue, "drop", _nothing),
     "epoch not bumped": (MemoryStore, "load", _load_same_epoch),
+    "parents not looked up in the history": (Inquiries, "add", _nothing),
     "recovery forgets delayed jobs": (Scheduler, "restore", _restore_without(DELAYED)),
     "recovery forgets held jobs": (Scheduler, "restore", _restore_without(HELD)),
     "recovery forgets parents": (Scheduler, "restore", _restore_parentless),

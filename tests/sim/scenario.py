@@ -185,6 +185,7 @@ class Run:
             and not hall.turning
             and not hall.engine.busy
             and not hall.engine.patient
+            and not hall.engine.asking
             and not hall.scheduler.store_trouble
             and all(job.state == HELD for job in hall.scheduler.jobs.values())
         )
@@ -194,11 +195,15 @@ class Run:
         hall = self.hall
         if not hall.up:
             raise Violation("drain", "the hall is not open")
-        if hall.engine.busy or hall.scheduler.store_trouble:
+        if hall.engine.busy or hall.engine.asking or hall.scheduler.store_trouble:
             raise Violation("drain", "the store has not come to rest")
+        laws = self.laws
         for job in hall.scheduler.jobs.values():
             if job.state != HELD or not self._waits(job):
                 raise Violation("drain", f"job {job.id} is left in state {job.state}")
+            for ref, parent in (job.parents or {}).items():
+                if parent is None and startlaws.done_in_history(laws, ref):
+                    raise Violation("history", f"job {job.id} waits for {ref}, which the history knows as done")
         self.laws.mirror.agrees_with_store(self.disk.store)
         self.laws.mirror.agrees_with_hall(hall.scheduler)
         for sight in self.laws.sights.values():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.core.jobs import HOLD, RUN_ANYWAY
+from hiringhall.core.jobs import DONE, HOLD, RUN_ANYWAY
 
 from .world import Violation
 
@@ -72,6 +72,18 @@ def maybe_unmet(laws: Laws, ref: ParentRef, child_id: int) -> bool:
         return not parents[0].succeeded_surely
     later = any(parent.id > child_id for parent in parents)
     return _unseen(laws, ref) or not later or not all(parent.succeeded_surely for parent in parents)
+
+
+def done_in_history(laws: Laws, ref: ParentRef) -> bool:
+    """Every job of that name has ended and is in the history, and the last of them succeeded."""
+    if isinstance(ref, int):
+        rows = [laws.mirror.history[ref]] if ref in laws.mirror.history else []
+    else:
+        rows = [row for row in laws.mirror.history.values() if (row.queue, row.key) == ref]
+        known = {row.id for row in rows}
+        if _unseen(laws, ref) or any(parent.id not in known for parent in _parents(laws, ref)):
+            return False
+    return len(rows) > 0 and max(rows, key=lambda row: (row.ended_us, row.id)).state == DONE
 
 
 def met_since(laws: Laws, ref: ParentRef, order: int) -> bool:

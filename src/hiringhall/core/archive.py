@@ -1,6 +1,7 @@
 """The latest ended jobs, so that they can still be found, named as parents, and retried.
 
-The law: bounded in number and in bytes; the oldest goes first. The long memory is the store's history.
+The law: bounded in number and in bytes; the oldest goes first. The long memory is the store's history, from
+which a parent that somebody waits for is brought back.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ SPARE_SHIFT: Final = 6
 class Archive:
     """Ended jobs, the one that ended last at the end."""
 
-    __slots__ = ("_by_key", "_bytes", "_bytes_max", "_count_max", "_kept", "_sizes")
+    __slots__ = ("_by_key", "_bytes", "_bytes_max", "_count_max", "_kept", "_sizes", "complete")
 
     def __init__(self, limits: Limits) -> None:
         self._count_max = limits.ended_max
@@ -30,6 +31,8 @@ class Archive:
         self._sizes: dict[int, int] = {}
         """The bytes that each was counted with, where there are any."""
         self._bytes = 0
+        self.complete = True
+        """Every line of the history is here too: what is not found here has never ended."""
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -41,7 +44,11 @@ class Archive:
             self._sizes[job.id] = len(job.payload)
             self._bytes += len(job.payload)
         if job.named:
-            self._by_key[job.queue.name, job.key] = job
+            name = (job.queue.name, job.key)
+            latest = self._by_key.get(name)
+            # One that is brought back from the history may have ended before the one that is here.
+            if latest is None or latest.ended_us <= job.ended_us:
+                self._by_key[name] = job
         if len(self._kept) > self._count_max or self._bytes > self._bytes_max:
             self._let_go()
 
@@ -59,6 +66,7 @@ class Archive:
             size -= self._sizes.get(job.id, 0)
         for job in oldest:
             self.discard(job)
+        self.complete = False
 
     def discard(self, job: Job) -> None:
         """Forget a job, because it runs again, was taken back or is too old."""

@@ -54,6 +54,8 @@ def audit(hall: Scheduler) -> None:
     for (name, who), worker in hall.residents.items():
         invariant(worker in hall.workers and worker.name == who, "a resident is here under its name")
         invariant(worker.resident is hall.queues.get(name), "a resident's queue exists")
+    for ref in hall.graph.inquiries.all():
+        invariant(ref in hall.graph.expected, "the history is asked only for a parent that a job waits for")
     for ref, waiting in hall.graph.expected.items():
         invariant(len(waiting) > 0, "an expected parent has children waiting")
         for child in waiting.values():

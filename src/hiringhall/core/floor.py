@@ -412,3 +412,5 @@ class Floor:
             job.payload = job.result = b""
         if kept:
             self.archive.add(job)
+        elif terms.logged:
+            self.archive.complete = False

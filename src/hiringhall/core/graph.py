@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hiringhall.core.errors import CYCLE, HALL_FULL, Refusal
+from hiringhall.core.inquiries import Inquiries
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job, ParentRef
@@ -22,11 +23,13 @@ def name_of(job: Job) -> ParentRef:
 class Graph:
     """The edges between live jobs, and towards jobs that nobody has submitted yet."""
 
-    __slots__ = ("expected",)
+    __slots__ = ("expected", "inquiries")
 
     def __init__(self) -> None:
         self.expected: dict[ParentRef, dict[int, Job]] = {}
         """Children by the parent they wait for and that is not known."""
+        self.inquiries = Inquiries()
+        """Which of those the history is asked for; each is in `expected` too."""
 
     def link(self, child: Job, parent: Job) -> None:
         """`child` waits for `parent`."""
@@ -52,10 +55,18 @@ class Graph:
         if parent.key:
             refs.append((parent.queue.name, parent.key))
         for ref in refs:
-            for child in self.expected.pop(ref, {}).values():
-                assert child.parents is not None
-                del child.parents[ref]
-                self.link(child, parent)
+            self.adopt_as(ref, parent)
+
+    def adopt_as(self, ref: ParentRef, parent: Job) -> None:
+        """The parent that some jobs wait for as `ref` is this one."""
+        children = self.expected.pop(ref, None)
+        if children is None:
+            return
+        self.inquiries.drop(ref)
+        for child in children.values():
+            assert child.parents is not None
+            del child.parents[ref]
+            self.link(child, parent)
 
     def unlink(self, child: Job, parent: Job) -> bool:
         """Take one edge away; True when it was the child's last."""
@@ -78,11 +89,25 @@ class Graph:
             if parent is not None:
                 self.unlink(child, parent)
                 continue
-            waiting = self.expected[ref]
-            del waiting[child.id]
-            if not waiting:
-                del self.expected[ref]
+            self._expect_no_more(child, ref)
         child.parents = None
+
+    def give_up(self, child: Job, ref: ParentRef) -> bool:
+        """`child` waits no more for a job that is not known; True when it was the child's last parent."""
+        assert child.parents is not None
+        del child.parents[ref]
+        self._expect_no_more(child, ref)
+        if child.parents:
+            return False
+        child.parents = None
+        return True
+
+    def _expect_no_more(self, child: Job, ref: ParentRef) -> None:
+        waiting = self.expected[ref]
+        del waiting[child.id]
+        if not waiting:
+            del self.expected[ref]
+            self.inquiries.drop(ref)
 
     def forget(self, parent: Job) -> None:
         """The parent did not succeed, or was never promised: its children wait for its name instead."""

@@ -22,10 +22,10 @@ from hiringhall.core.jobs import (
     FAIL_WITH_PARENT,
     FAILED,
     HELD,
-    HOLD,
     LEASED,
     PARENT_FAILED,
     QUEUED,
+    RUN_ANYWAY,
     WITHDRAWN,
     Job,
     Lease,
@@ -35,7 +35,7 @@ from hiringhall.core.timers import NEVER
 from hiringhall.core.workers import Worker
 
 if TYPE_CHECKING:
-    from hiringhall.core.changes import Batch, Loaded
+    from hiringhall.core.changes import Batch, EndRow, Loaded
     from hiringhall.core.jobs import ParentRef
     from hiringhall.core.queues import Queue
 
@@ -80,7 +80,7 @@ class Scheduler(Submitting):
         """The end of a turn: failed parents take their children along, ready jobs meet workers."""
         while self._doomed:
             child = self._doomed.pop()
-            if child.state == HELD and _has_failed_parent(child):
+            if child.state == HELD and self._has_failed_parent(child):
                 self._end(child, FAILED, PARENT_FAILED, b"a parent did not succeed")
         if self._expectant and not self.closing:
             self._keep_promises()
@@ -90,6 +90,16 @@ class Scheduler(Submitting):
             queue.unsettled = False
             self._match(queue)
         self._unsettled.clear()
+
+    def _has_failed_parent(self, child: Job) -> bool:
+        """A parent by number that is not known, nor being looked up, is as good as failed."""
+        for ref, parent in (child.parents or {}).items():
+            if parent is not None:
+                if parent.state > DONE:
+                    return True
+            elif isinstance(ref, int) and not self.graph.inquiries.pending(ref):
+                return True
+        return False
 
     def seal(self) -> Batch:
         """The net effect of all changes since the last seal. No other batch may be under way."""
@@ -155,20 +165,12 @@ class Scheduler(Submitting):
         self._last_id = ids.make(loaded.epoch, 0)
         self.firings.update(loaded.fired)
         self._stored_firings.update(loaded.fired)
+        count = 0
         for end in loaded.ended:
-            job = Job(end.id, self._restore_queue(end.queue), end.key, end.payload, end.terms, end.created_us)
-            job.state = end.state
-            job.code = end.code
-            job.attempts = end.attempts
-            job.losses = end.losses
-            job.started_us = end.started_us
-            job.ended_us = end.ended_us
-            job.worker_name = end.worker
-            job.extras = end.extras
-            job.ready_us = end.ready_us
-            job.tries = list(end.tries) or None
-            job.logged = True
-            self.archive.add(job)
+            self._keep_ended(end)
+            count += 1
+        if count >= self.limits.ended_max:
+            self.archive.complete = False
         held: list[tuple[Job, tuple[ParentRef, ...]]] = []
         for row in loaded.jobs:
             queue = self._restore_queue(row.queue)
@@ -223,34 +225,82 @@ class Scheduler(Submitting):
         job.worker_name = job.worker_name or holder
         self._attach_lease(job, worker, job.terms.run_us)
 
+    def _keep_ended(self, end: EndRow) -> Job:
+        """A job that has ended, as the history knows it."""
+        job = Job(end.id, self._restore_queue(end.queue), end.key, end.payload, end.terms, end.created_us)
+        job.state = end.state
+        job.code = end.code
+        job.attempts = end.attempts
+        job.losses = end.losses
+        job.started_us = end.started_us
+        job.ended_us = end.ended_us
+        job.worker_name = end.worker
+        job.extras = end.extras
+        job.ready_us = end.ready_us
+        job.tries = list(end.tries) or None
+        job.logged = True
+        self.archive.add(job)
+        return job
+
     def _restore_edge(self, child: Job, ref: ParentRef) -> None:
         if isinstance(ref, int):
             parent = self.jobs.get(ref)
-            policy = child.terms.on_parent_failure
             ended = self.archive.find(ref)
-            if ended is not None and ended.state == DONE:
-                return
-            if parent is None and policy != HOLD:
-                # It was only in memory, and is gone with the hall that knew it: as good as failed.
-                if policy == FAIL_WITH_PARENT:
-                    self.graph.expect(child, ref)
-                    self._doomed.append(child)
-                return
         else:
             parent = self.find_key(ref[0], ref[1])
-        if parent is None:
-            self.graph.expect(child, ref)
-        else:
+            ended = self.archive.find_key(ref[0], ref[1])
+        policy = child.terms.on_parent_failure
+        if parent is not None:
             self.graph.link(child, parent)
+        elif ended is not None and (ended.state == DONE or policy == RUN_ANYWAY):
+            return
+        elif ended is not None and policy == FAIL_WITH_PARENT:
+            self.graph.link(child, ended)
+            self._doomed.append(child)
+        elif ended is not None:
+            self.graph.expect(child, ref)
+        elif not isinstance(ref, int) or not self.archive.complete:
+            self._expect(child, ref)
+        elif policy != RUN_ANYWAY:
+            # It was only in memory, and is gone with the hall that knew it: as good as failed.
+            self.graph.expect(child, ref)
+            if policy == FAIL_WITH_PARENT:
+                self._doomed.append(child)
+
+    def found_parents(self, refs: list[ParentRef], lines: list[EndRow]) -> None:
+        """The history was asked for these parents and knows these lines of them. A parent that it knows is kept
+        as if it had just ended, and its children act on how it ended.
+        """
+        inquiries = self.graph.inquiries
+        found: dict[ParentRef, EndRow] = {}
+        for line in lines:
+            found[line.id] = line
+            if line.key:
+                found[line.queue, line.key] = line
+        for ref in refs:
+            end = found.get(ref)
+            if not inquiries.answered(ref, end is not None):
+                continue
+            if end is not None:
+                parent = self.archive.find(end.id) or self._keep_ended(end)
+                self.graph.adopt_as(ref, parent)
+                if parent.children is not None:
+                    self._tell_children(parent)
+            elif isinstance(ref, int):
+                for child in list(self.graph.expected[ref].values()):
+                    self._miss_parent(child, ref)
+
+    def _miss_parent(self, child: Job, ref: int) -> None:
+        """A parent by number that nobody knows was only in memory, and is gone: as good as failed. Nobody can
+        retry it, so there is nothing to hold on for.
+        """
+        if child.terms.on_parent_failure != RUN_ANYWAY:
+            self._doomed.append(child)
+            return
+        if self.graph.give_up(child, ref):
+            self._release_child(child)
+        self._note(child)
 
     def audit(self) -> None:
         """Check every cross-reference."""
         auditor.audit(self)
-
-
-def _has_failed_parent(child: Job) -> bool:
-    """A parent by number that is not known was only in memory, and is gone: as good as failed."""
-    for ref, parent in (child.parents or {}).items():
-        if parent.state > DONE if parent is not None else isinstance(ref, int):
-            return True
-    return False

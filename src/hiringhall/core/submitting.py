@@ -292,7 +292,7 @@ class Submitting(Bidding):
         for ref in refs:
             if isinstance(ref, int):
                 job = self.jobs.get(ref) or self.archive.find(ref)
-                if job is None:
+                if job is None and (self.archive.complete or not 0 < ref <= self._last_id):
                     raise Refusal(BAD_REQUEST, f"no job {ref} is known that could be a parent")
             else:
                 if ref == name:
@@ -313,7 +313,7 @@ class Submitting(Bidding):
         policy = job.terms.on_parent_failure
         for parent in parents:
             if not isinstance(parent, Job):
-                self.graph.expect(job, parent)
+                self._expect(job, parent)
             elif parent.state < DONE:
                 self.graph.link(job, parent)
             elif policy == HOLD:
@@ -321,6 +321,12 @@ class Submitting(Bidding):
             elif policy == FAIL_WITH_PARENT:
                 self.graph.link(job, parent)
                 self._doomed.append(job)
+
+    def _expect(self, child: Job, ref: ParentRef) -> None:
+        """`child` waits for a job that is not in memory: it may be in the history, or yet to come."""
+        self.graph.expect(child, ref)
+        if not self.archive.complete:
+            self.graph.inquiries.add(ref)
 
 
 def _live(parents: list[Job | ParentRef]) -> list[Job]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hiringhall.core.changes import EndRow
+    from hiringhall.core.jobs import ParentRef
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.core.workers import Worker
     from hiringhall.dialects.session import Link, Reporter, Session
@@ -48,13 +49,15 @@ class StoreThread:
         store: Store,
         done: Callable[[str], None],
         found: Callable[[Session, int, EndRow | None, str], None],
+        found_parents: Callable[[list[EndRow], str], None],
         broken: Callable[[Exception], None],
     ) -> None:
         self._store = store
         self._done = done
         self._found = found
+        self._found_parents = found_parents
         self._broken = broken
-        self._errands: SimpleQueue[tuple[Batch, int] | tuple[Session, int] | None] = SimpleQueue()
+        self._errands: SimpleQueue[tuple[Batch | Session | list[ParentRef], int] | None] = SimpleQueue()
         self._runner = threading.Thread(target=self._run, name="hall-store", daemon=True)
 
     def start(self) -> None:
@@ -65,6 +68,9 @@ class StoreThread:
 
     def look_up(self, session: Session, job_id: int) -> None:
         self._errands.put((session, job_id))
+
+    def look_up_parents(self, refs: list[ParentRef]) -> None:
+        self._errands.put((refs, 0))
 
     def stop(self) -> None:
         """Wait for the errand under way, and end the thread."""
@@ -80,6 +86,8 @@ class StoreThread:
             try:
                 if isinstance(what, Batch):
                     self._done(self._commit(what, number))
+                elif isinstance(what, list):
+                    self._found_parents(*self._find_parents(what))
                 else:
                     line, trouble = self._find(number)
                     self._found(what, number, line, trouble)
@@ -105,6 +113,12 @@ class StoreThread:
             return None, str(error) or "the store failed"
         return (found[0] if found else None), ""
 
+    def _find_parents(self, refs: list[ParentRef]) -> tuple[list[EndRow], str]:
+        try:
+            return self._store.latest_ends(refs), ""
+        except StoreError as error:
+            return [], str(error) or "the store failed"
+
 
 class Driver:
     """One hall's engine on one event loop."""
@@ -121,7 +135,9 @@ class Driver:
         self.store = store
         self.clock = clock if clock is not None else Clock()
         self._on_trouble = on_trouble
-        self._store_thread = StoreThread(store, self._store_done, self._store_found, self._store_broken)
+        self._store_thread = StoreThread(
+            store, self._store_done, self._store_found, self._store_found_parents, self._store_broken
+        )
         self.engine = Engine(scheduler, self._store_thread, reporter)
         self.reporter = self.engine.reporter
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -286,6 +302,15 @@ class Driver:
         """On the store's thread."""
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self._answer_look_up, session, job_id, line, trouble)
+
+    def _store_found_parents(self, lines: list[EndRow], trouble: str) -> None:
+        """On the store's thread."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._answer_parents, lines, trouble)
+
+    def _answer_parents(self, lines: list[EndRow], trouble: str) -> None:
+        self.turn()
+        self.engine.parents_looked_up(lines, trouble)
 
     def _answer_look_up(self, session: Session, job_id: int, line: EndRow | None, trouble: str) -> None:
         self.turn()

@@ -14,7 +14,7 @@ from hiringhall.dialects.session import Reporter
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Batch, EndRow
-    from hiringhall.core.jobs import Job
+    from hiringhall.core.jobs import Job, ParentRef
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.dialects.session import Link, Pledge, Session
 
@@ -31,25 +31,32 @@ COMPANY_CHANGES_MAX: Final = 256
 """With more than this to write, a commit waits for nobody."""
 STARTED_US: Final = 250_000
 """A job that its worker has had for longer than this, or a moment less, is in the store as begun."""
+PARENTS_ASKED_MAX: Final = 128
+"""Parents looked up at once in the history: a commit may have to wait for them."""
 RETRY_FIRST_US: Final = 250_000
 RETRY_MAX_US: Final = 5_000_000
 
 
 class Writer(Protocol):
     """Takes a batch to the store, elsewhere; answers inside a later turn by `committed` or `failed`. What is
-    looked up is answered inside a later turn by the session's `looked_up`.
+    looked up is answered inside a later turn, by the session's `looked_up` or by `parents_looked_up`.
     """
 
     def write(self, batch: Batch, now_us: int) -> None: ...
 
     def look_up(self, session: Session, job_id: int) -> None: ...
 
+    def look_up_parents(self, refs: list[ParentRef]) -> None: ...
+
 
 class Engine:
     """Gathers, commits, releases."""
 
     __slots__ = (
+        "_answer_is_void",
         "_answered",
+        "_ask_us",
+        "_asked",
         "_batch",
         "_commit_us",
         "_commits",
@@ -104,6 +111,12 @@ class Engine:
         """How many have waited for the latest two."""
         self._company_until_us = 0
         """How long they are waited for."""
+        self._asked: list[ParentRef] = []
+        """The parents that are being looked up in the history."""
+        self._answer_is_void = False
+        """A commit failed meanwhile: the history lacks ends that it should have."""
+        self._ask_us = 0
+        """Not to ask again before this time, after trouble."""
         self._retry_us = 0
         """When to try the store again after trouble; 0: no trouble."""
         self._retry_pause_us = RETRY_FIRST_US
@@ -128,6 +141,24 @@ class Engine:
         """Inside a turn: what the history knows. Nobody answers who is gone."""
         if session.link is not None:
             session.looked_up(job_id, line, trouble)
+
+    def _ask_for_parents(self) -> None:
+        """Look up parents that are not in memory, once every end so far is on its way to the store."""
+        scheduler = self.scheduler
+        if self._asked or scheduler.store_trouble or len(scheduler.ledger) or scheduler.now_us < self._ask_us:
+            return
+        self._asked = scheduler.graph.inquiries.take(PARENTS_ASKED_MAX)
+        self._writer.look_up_parents(self._asked)
+
+    def parents_looked_up(self, lines: list[EndRow], trouble: str) -> None:
+        """Inside a turn: what the history knows of the parents asked for, or why it could not be asked."""
+        refs, self._asked = self._asked, []
+        if trouble or self._answer_is_void:
+            self._answer_is_void = False
+            self._ask_us = self.scheduler.now_us + RETRY_FIRST_US
+            self.scheduler.graph.inquiries.repeat(refs)
+        else:
+            self.scheduler.found_parents(refs, lines)
 
     def begin(self, now_us: int) -> None:
         """A turn starts: it is `now_us` for all of it."""
@@ -183,6 +214,8 @@ class Engine:
             else:
                 self._linger_until_us = 0
                 self._release_all()
+        if scheduler.graph.inquiries.waiting:
+            self._ask_for_parents()
         for session in self._gathering:
             if len(session.out) > HELD_MESSAGES_MAX and session.link is not None:
                 session.link.pause()
@@ -275,6 +308,11 @@ class Engine:
         ledger = self.scheduler.ledger
         return self._batch is not None or len(ledger) > 0 or ledger.has_soon or len(self._gathering) > 0
 
+    @property
+    def asking(self) -> bool:
+        """Parents are still to be looked up in the history, or to be asked for."""
+        return len(self._asked) > 0 or self.scheduler.graph.inquiries.waiting
+
     def next_deadline(self) -> int:
         """When to start a turn even if nothing arrives; 0: never, as things stand."""
         next_us = self.scheduler.next_deadline()
@@ -284,6 +322,9 @@ class Engine:
             next_us = self._soon_until_us
         if self._started_until_us and (not next_us or self._started_until_us < next_us):
             next_us = self._started_until_us
+        asking_later = self._ask_us > self.scheduler.now_us and self.scheduler.graph.inquiries.waiting
+        if asking_later and (not next_us or self._ask_us < next_us):
+            next_us = self._ask_us
         company_us = self._company_until_us
         waiting = self._gathering and self._batch is None and company_us > self.scheduler.now_us
         if waiting and (not next_us or company_us < next_us):
@@ -319,6 +360,7 @@ class Engine:
         invariant(batch is not None, "a commit that fails was under way")
         assert batch is not None
         self._batch = None
+        self._answer_is_void = len(self._asked) > 0
         scheduler = self.scheduler
         withdrawn = scheduler.withdraw(batch, trouble)
         refusal = Refusal(STORE_DOWN, trouble)

@@ -11,9 +11,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from hiringhall.core.changes import Batch, EndRow, JobRow, Loaded
+    from hiringhall.core.jobs import ParentRef
 
 RULED_QUEUES_MAX: Final = 100
 """Queues that may have rules of their own for their history."""
@@ -77,6 +78,11 @@ class Store(Protocol):
 
     def history(self, query: HistoryQuery) -> list[EndRow]:
         """The lines asked for, with their results."""
+
+    def latest_ends(self, refs: Sequence[ParentRef]) -> list[EndRow]:
+        """The line of each job named by id or by (queue, key), as far as there is one. Of several with the same
+        name it is the one that ended last; a provider's job has no name for others. Results are left out.
+        """
 
     def live(self) -> Iterator[JobRow]:
         """The stored jobs that have not ended, by id."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core import ids
 from hiringhall.core.changes import Loaded
-from hiringhall.core.jobs import FAILED
+from hiringhall.core.jobs import FAILED, PROVIDER
 from hiringhall.storage.contract import Retention, StoreError
 from hiringhall.storage.retention import LINE_BYTES, Brought, Expiry, Section, Sections
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hiringhall.core.changes import Batch, EndRow, Firing, JobRow
+    from hiringhall.core.jobs import ParentRef
     from hiringhall.storage.contract import HistoryQuery
     from hiringhall.storage.retention import Shelf
 
@@ -89,6 +90,16 @@ class MemoryStore:
         found = [row for row in rows if _matches(row, query)]
         found.sort(key=attrgetter("id"), reverse=True)
         return found[: query.limit]
+
+    def latest_ends(self, refs: Sequence[ParentRef]) -> list[EndRow]:
+        lines = self._shelves.lines
+        wanted = set(refs)
+        names: dict[ParentRef, EndRow] = {}
+        for row in sorted(lines.values(), key=_BY_END):
+            if (row.queue, row.key) in wanted and PROVIDER not in (row.extras or {}):
+                names[row.queue, row.key] = row
+        found = [*names.values(), *[lines[ref] for ref in refs if isinstance(ref, int) and ref in lines]]
+        return [row._replace(result=b"") for row in found]
 
     def live(self) -> Iterator[JobRow]:
         return iter([self._jobs[job_id] for job_id in sorted(self._jobs)])

@@ -23,6 +23,7 @@ from hiringhall.storage.memory import MemoryStore
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Batch, EndRow
+    from hiringhall.core.jobs import ParentRef
     from hiringhall.core.peer import Peer
 
 START_US: Final = 1_767_225_600_000_000
@@ -51,9 +52,14 @@ class Desk:
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
+        self.parents: list[ParentRef] = []
+        """The parents asked for; empty: nobody asks."""
 
     def write(self, batch: Batch, now_us: int) -> None:
         self.batches.append(batch)
+
+    def look_up_parents(self, refs: list[ParentRef]) -> None:
+        self.parents = refs
 
 
 class Guest:
@@ -164,8 +170,19 @@ class Room:
 
     def end(self) -> None:
         self._end()
-        while self.desk.batches and not self.held:
-            self.commit()
+        while (self.desk.batches or self.desk.parents) and not self.held:
+            if self.desk.batches:
+                self.commit()
+            else:
+                self.find_parents()
+
+    def find_parents(self) -> None:
+        """The store answers the look-up under way."""
+        refs, self.desk.parents = self.desk.parents, []
+        self.now_us += 1
+        self.engine.begin(self.now_us)
+        self.engine.parents_looked_up(self.store.latest_ends(refs), "")
+        self._end()
 
     def _end(self) -> None:
         """The end of a turn, and of the moment in which a commit waits for those who shared the last ones."""

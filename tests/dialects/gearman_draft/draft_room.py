@@ -20,6 +20,7 @@ from hiringhall.storage.memory import MemoryStore
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Batch
+    from hiringhall.core.jobs import ParentRef
 
 START_US = 1_767_225_600_000_000
 """Thursday, 1 January 2026, midnight UTC."""
@@ -198,6 +199,9 @@ class Room:
 
     def look_up(self, session: Session, job_id: int) -> None:
         self.questions.append((session, job_id))
+
+    def look_up_parents(self, refs: list[ParentRef]) -> None:
+        raise AssertionError("nobody has parents here")
 
     def answer(self) -> None:
         """Inside a turn: what was asked of the store first is answered."""

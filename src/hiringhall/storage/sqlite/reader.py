@@ -9,7 +9,9 @@ import sqlite3
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
-from hiringhall.core.jobs import FAILED
+import msgspec
+
+from hiringhall.core.jobs import FAILED, PROVIDER
 from hiringhall.storage.contract import StoreError
 from hiringhall.storage.sqlite.faults import explained
 from hiringhall.storage.sqlite.lock import find_holder
@@ -25,10 +27,11 @@ from hiringhall.storage.sqlite.rows import (
 from hiringhall.storage.sqlite.schema import check_version, migrations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from hiringhall.core.changes import EndRow, Firing, JobRow
+    from hiringhall.core.jobs import ParentRef
     from hiringhall.storage.contract import HistoryQuery
     from hiringhall.storage.sqlite.rows import RawRow
 
@@ -58,6 +61,20 @@ SELECT json_group_array(block), MIN(block) FROM blocks WHERE block IS NOT NULL
 _BLOCKS_MAX: Final = 4096
 _BLOCKS_GROWTH: Final = 4
 _IN_BLOCKS: Final = f"id >> {_BLOCK_BITS} IN (SELECT value FROM json_each(:blocks))"  # noqa: S608, our own number
+_LATEST: Final = f"""
+WITH wanted (queue, key) AS (VALUES {{names}})
+SELECT id, queue, key, ended_us FROM (
+    SELECT history.id, history.queue, history.key, history.ended_us,
+        ROW_NUMBER() OVER (
+            PARTITION BY wanted.queue, wanted.key ORDER BY history.ended_us DESC, history.id DESC
+        ) AS place
+    FROM wanted CROSS JOIN json_each(?) AS blocks CROSS JOIN history INDEXED BY history_by_key
+    ON history.id >> {_BLOCK_BITS} = blocks.value AND history.key = wanted.key AND history.queue = wanted.queue
+    WHERE history.extras IS NULL OR NOT instr(history.extras, ?)
+) WHERE place = 1
+"""  # noqa: S608, our own number
+_PROVIDER_MARK: Final = msgspec.msgpack.encode(PROVIDER)
+"""What the extras of a provider's job contain."""
 _BY_TIME: Final = """(
     SELECT id, {columns} ended_us FROM history INDEXED BY history_by_shelf
     WHERE shelf IN ({shelves}) AND ended_us BETWEEN :ended_from_us AND :ended_to_us
@@ -125,6 +142,26 @@ def _walk_blocks(connection: sqlite3.Connection, where: list[str], values: _Valu
         found += connection.execute(sql, values).fetchall()
         before_id, blocks_max = last << _BLOCK_BITS, min(blocks_max * _BLOCKS_GROWTH, _BLOCKS_MAX)
     return found
+
+
+def find_latest(connection: sqlite3.Connection, refs: Sequence[ParentRef]) -> list[int]:
+    """The ids among these that have a line, and for each name the id of its line that ended last."""
+    names = [ref for ref in refs if not isinstance(ref, int)]
+    found = [ref for ref in refs if isinstance(ref, int)]
+    if not names:
+        return found
+    latest: dict[tuple[bytes, bytes], tuple[int, int]] = {}
+    sql = _LATEST.replace("{names}", ", ".join(["(?, ?)"] * len(names)))
+    before_id = _INTEGER_MAX
+    while True:
+        bounds = {"before_id": before_id, "blocks_max": _BLOCKS_MAX}
+        blocks, last = connection.execute(_BLOCKS, bounds).fetchone()
+        if last is None:
+            return found + [job_id for _, job_id in latest.values()]
+        values = [part for name in names for part in name]
+        for job_id, queue, key, ended_us in connection.execute(sql, (*values, blocks.decode(), _PROVIDER_MARK)):
+            latest[queue, key] = max(latest.get((queue, key), (0, 0)), (ended_us, job_id))
+        before_id = last << _BLOCK_BITS
 
 
 def _among_newest(connection: sqlite3.Connection, where: list[str], values: _Values) -> list[RawRow]:

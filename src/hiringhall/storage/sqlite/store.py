@@ -18,7 +18,7 @@ from hiringhall.storage.contract import StoreError
 from hiringhall.storage.retention import Brought, Expiry, Sections, keep_all
 from hiringhall.storage.sqlite.faults import explain, explained
 from hiringhall.storage.sqlite.lock import FileLock, lock_path
-from hiringhall.storage.sqlite.reader import PAGE_ROWS, find_lines, pages_of_jobs
+from hiringhall.storage.sqlite.reader import PAGE_ROWS, find_latest, find_lines, pages_of_jobs
 from hiringhall.storage.sqlite.rows import (
     END_COLUMNS,
     END_COLUMNS_NO_RESULT,
@@ -35,10 +35,11 @@ from hiringhall.storage.sqlite.statements import Statement
 from hiringhall.storage.sqlite.writing import BatchWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from hiringhall.core.changes import Batch, EndRow, JobRow
+    from hiringhall.core.jobs import ParentRef
     from hiringhall.storage.contract import HistoryQuery, Retention
     from hiringhall.storage.sqlite.lock import Kind
     from hiringhall.storage.sqlite.rows import BadId
@@ -156,6 +157,11 @@ class SqliteStore:
             self._set_aside("history", bad)
             return found
 
+    def latest_ends(self, refs: Sequence[ParentRef]) -> list[EndRow]:
+        with explained(self._path):
+            found = find_latest(self._open_connection, refs)
+        return list(self._ended_rows(found))
+
     def live(self) -> Iterator[JobRow]:
         pages = pages_of_jobs(self._open_connection)
         while True:
@@ -242,6 +248,10 @@ class SqliteStore:
     def _latest_ended(self, ended_max: int) -> Iterator[EndRow]:
         with explained(self._path):
             found = self._shelves.latest(ended_max)
+        yield from self._ended_rows(found)
+
+    def _ended_rows(self, found: list[int]) -> Iterator[EndRow]:
+        """The lines of these ids, without their results."""
         for start in range(0, len(found), PAGE_ROWS):
             bad: list[BadId] = []
             wanted = str(found[start : start + PAGE_ROWS])

@@ -1,0 +1,243 @@
+"""A parent that has left the memory of the hall is looked up in the history."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hall_recorder import BACKGROUND, Disk, Hall, Person, refused
+
+from hiringhall.core.errors import BAD_REQUEST
+from hiringhall.core.jobs import (
+    DONE,
+    FAIL_WITH_PARENT,
+    FAILED,
+    HELD,
+    HOLD,
+    PARENT_FAILED,
+    QUEUED,
+    RUN_ANYWAY,
+    Terms,
+)
+from hiringhall.core.limits import Limits
+
+if TYPE_CHECKING:
+    from hiringhall.core.changes import EndRow
+    from hiringhall.core.jobs import Job, ParentRef
+
+SMALL = Limits(ended_max=2)
+SETUP: ParentRef = (b"q", b"setup")
+
+
+def terms(policy: int) -> Terms:
+    return Terms(durable=True, detached=True, on_parent_failure=policy)
+
+
+def run(hall: Hall, worker: Person, name: str, *, code: int = 0) -> Job:
+    job = hall.submit(name, key=name, terms=BACKGROUND)
+    lease = worker.takes(name)
+    if code:
+        hall.core.fail(lease, code, b"")
+    else:
+        hall.core.finish(lease, b"")
+    return job
+
+
+def evict(hall: Hall, worker: Person) -> None:
+    """So many jobs end that no earlier one is left in memory."""
+    for number in range(3):
+        run(hall, worker, f"later {number}")
+
+
+def history(hall: Hall, disk: Disk) -> None:
+    disk.apply(hall.commit())
+
+
+def look_up(hall: Hall, disk: Disk) -> list[ParentRef]:
+    """Ask the history for all that is to be asked; what that was."""
+    refs = hall.core.graph.inquiries.take(1000)
+    hall.core.found_parents(refs, lines_of(disk, refs))
+    hall.turn()
+    return refs
+
+
+def lines_of(disk: Disk, refs: list[ParentRef]) -> list[EndRow]:
+    return [row for row in disk.history.values() if row.id in refs or (row.queue, row.key) in refs]
+
+
+@pytest.fixture
+def hall() -> Hall:
+    return Hall(SMALL)
+
+
+@pytest.fixture
+def disk() -> Disk:
+    return Disk()
+
+
+def forgotten_setup(hall: Hall, disk: Disk, *, code: int = 0) -> Job:
+    """A job called setup has ended, is in the history, and has left the memory."""
+    bob = hall.worker("bob")
+    setup = run(hall, bob, "setup", code=code)
+    evict(hall, bob)
+    history(hall, disk)
+    assert hall.core.find(setup.id) is None
+    return setup
+
+
+def test_a_parent_that_the_history_knows_as_done_is_met(hall: Hall, disk: Disk) -> None:
+    forgotten_setup(hall, disk)
+    child = hall.submit("child", parents=(SETUP,), terms=BACKGROUND)
+    hall.turn()
+    assert child.state == HELD
+    assert look_up(hall, disk) == [SETUP]
+    assert child.state == QUEUED
+    assert child.ready_us == hall.core.now_us
+
+
+def test_a_parent_is_met_by_its_number_too(hall: Hall, disk: Disk) -> None:
+    setup = forgotten_setup(hall, disk)
+    child = hall.submit("child", parents=(setup.id,), terms=BACKGROUND)
+    assert look_up(hall, disk) == [setup.id]
+    assert child.state == QUEUED
+
+
+@pytest.mark.parametrize(("policy", "state"), [(FAIL_WITH_PARENT, FAILED), (RUN_ANYWAY, QUEUED), (HOLD, HELD)])
+def test_a_parent_that_the_history_knows_as_failed_follows_the_policy(
+    hall: Hall, disk: Disk, policy: int, state: int
+) -> None:
+    forgotten_setup(hall, disk, code=7)
+    child = hall.submit("child", parents=(SETUP,), terms=terms(policy))
+    look_up(hall, disk)
+    assert child.state == state
+    assert child.code == (PARENT_FAILED if state == FAILED else 0)
+
+
+@pytest.mark.parametrize(
+    ("policy", "state"), [(FAIL_WITH_PARENT, FAILED), (RUN_ANYWAY, QUEUED), (HOLD, FAILED)]
+)
+def test_a_number_that_nobody_knows_is_as_good_as_failed(
+    hall: Hall, disk: Disk, policy: int, state: int
+) -> None:
+    setup = forgotten_setup(hall, disk)
+    disk.history.clear()
+    child = hall.submit("child", parents=(setup.id,), terms=terms(policy))
+    hall.turn()
+    assert child.state == HELD, "nothing is decided before the answer"
+    look_up(hall, disk)
+    assert child.state == state
+
+
+def test_only_a_parent_nobody_has_heard_of_is_waited_for(hall: Hall, disk: Disk) -> None:
+    forgotten_setup(hall, disk)
+    unborn: ParentRef = (b"q", b"unborn")
+    child = hall.submit("child", parents=(SETUP, unborn), terms=BACKGROUND)
+    assert look_up(hall, disk) == [SETUP, unborn]
+    assert child.state == HELD
+    hall.submit("second child", parents=(unborn,), terms=BACKGROUND)
+    assert look_up(hall, disk) == [], "the answer is still true"
+    bob = hall.people[0]
+    run(hall, bob, "unborn")
+    hall.turn()
+    assert child.state == QUEUED
+
+
+def test_the_history_is_not_asked_while_memory_holds_all_of_it(disk: Disk) -> None:
+    hall = Hall()
+    bob = hall.worker("bob")
+    run(hall, bob, "setup")
+    history(hall, disk)
+    hall.submit("child", parents=((b"q", b"unborn"),), terms=BACKGROUND)
+    assert look_up(hall, disk) == []
+    with refused(BAD_REQUEST):
+        hall.submit("other", parents=(hall.core.find_key(b"q", b"child") or 12345,), terms=BACKGROUND)
+
+
+def test_a_number_that_was_never_given_out_is_refused(hall: Hall, disk: Disk) -> None:
+    setup = forgotten_setup(hall, disk)
+    for number in (0, -1, setup.id + 1000):
+        with refused(BAD_REQUEST):
+            hall.submit("child", parents=(number,), terms=BACKGROUND)
+
+
+def test_an_answer_does_not_count_once_a_job_of_that_name_has_come(hall: Hall, disk: Disk) -> None:
+    forgotten_setup(hall, disk)
+    child = hall.submit("child", parents=(SETUP,), terms=BACKGROUND)
+    refs = hall.core.graph.inquiries.take(10)
+    again = hall.submit("setup", key="setup", terms=BACKGROUND)
+    hall.core.found_parents(refs, lines_of(disk, refs))
+    hall.turn()
+    assert child.state == HELD
+    assert child.parents == {again.id: again}
+
+
+def test_a_child_that_is_gone_asks_for_nothing(hall: Hall, disk: Disk) -> None:
+    forgotten_setup(hall, disk)
+    child = hall.submit("child", parents=(SETUP,), terms=BACKGROUND)
+    hall.core.cancel(child)
+    hall.turn()
+    assert look_up(hall, disk) == []
+
+
+def test_what_could_not_be_asked_is_asked_again(hall: Hall, disk: Disk) -> None:
+    forgotten_setup(hall, disk)
+    child = hall.submit("child", parents=(SETUP,), terms=BACKGROUND)
+    refs = hall.core.graph.inquiries.take(10)
+    assert look_up(hall, disk) == [], "it is being asked already"
+    hall.core.graph.inquiries.repeat(refs)
+    look_up(hall, disk)
+    assert child.state == QUEUED
+
+
+def test_a_parent_from_the_history_can_be_found_until_it_is_forgotten_again(hall: Hall, disk: Disk) -> None:
+    setup = forgotten_setup(hall, disk)
+    hall.submit("child", parents=(SETUP,), terms=BACKGROUND)
+    look_up(hall, disk)
+    kept = hall.core.archive.find_key(*SETUP)  # type: ignore[misc]
+    assert kept is not None
+    assert (kept.id, kept.state, kept.logged) == (setup.id, DONE, True)
+    second = hall.submit("second", parents=(SETUP,), terms=BACKGROUND)
+    assert second.state == QUEUED, "nobody has to ask again"
+
+
+def test_an_older_job_of_the_name_does_not_take_the_place_of_a_later_one(disk: Disk) -> None:
+    hall = Hall(Limits(ended_max=3))
+    bob = hall.worker("bob")
+    first = run(hall, bob, "setup")
+    evict(hall, bob)
+    hall.after(1)
+    second = run(hall, bob, "setup", code=3)
+    history(hall, disk)
+    child = hall.submit("child", parents=(first.id,), terms=BACKGROUND)
+    look_up(hall, disk)
+    assert child.state == QUEUED
+    assert hall.core.archive.find_key(b"q", b"setup") is second
+
+
+def test_a_restored_child_asks_for_what_its_parents_became(hall: Hall, disk: Disk) -> None:
+    forgotten_setup(hall, disk)
+    child = hall.submit("child", parents=(SETUP,), terms=BACKGROUND)
+    history(hall, disk)
+    loaded = disk.load(SMALL.ended_max)
+    again = Hall(SMALL, epoch=loaded.epoch)
+    again.core.restore(loaded)
+    again.turn()
+    restored = again.core.jobs[child.id]
+    assert restored.state == HELD
+    assert look_up(again, disk) == [SETUP]
+    assert restored.state == QUEUED
+
+
+@pytest.mark.parametrize("code", [0, 9])
+def test_a_restored_child_finds_a_parent_that_is_in_memory(hall: Hall, disk: Disk, code: int) -> None:
+    """The hall died between the question and the answer, and opens with a larger memory."""
+    forgotten_setup(hall, disk, code=code)
+    child = hall.submit("child", parents=(SETUP,), terms=BACKGROUND)
+    history(hall, disk)
+    loaded = disk.load()
+    again = Hall(epoch=loaded.epoch)
+    again.core.restore(loaded)
+    again.turn()
+    restored = again.core.find(child.id)
+    assert restored is not None
+    assert restored.state == (FAILED if code else QUEUED)
