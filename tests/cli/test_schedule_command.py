@@ -45,7 +45,7 @@ def test_all_that_is_said_of_a_schedule_is_written_down(tmp_path: Path) -> None:
         tmp_path,
         *("add", "birthdays", "--queue", "mail", "--cron", "0 6 * * *", "--timezone", "Europe/Vienna"),
         *("--payload", '{"day": "{due:%d}"}', "--key", "{due:%Y-%m-%d}", "--priority", "high"),
-        *("--retries", "3", "--missed", "all", "--late-s", "5", "--data", "data"),
+        *("--retries", "3", "--quits-max", "7", "--missed", "all", "--late-s", "5", "--data", "data"),
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith(
@@ -62,6 +62,7 @@ def test_all_that_is_said_of_a_schedule_is_written_down(tmp_path: Path) -> None:
             key="{due:%Y-%m-%d}",
             priority="high",
             retries=3,
+            quits_max=7,
             missed="all",
             late_us=5 * SECOND_US,
         )
@@ -174,6 +175,7 @@ WRONG = [
         "--key: is too long: it has at most 512 bytes (limits.key_bytes_max)",
     ),
     (("--every", "1s", "--retries", "-1"), "--retries"),
+    (("--every", "1s", "--quits-max", "-1"), "--quits-max"),
     (
         ("--every", "1s", "--late-s", "inf"),
         '--late-s: "inf" is not allowed; it takes seconds from 0 to',

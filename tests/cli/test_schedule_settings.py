@@ -50,6 +50,7 @@ FULL = """
     key = "k {due:%Y}"
     priority = "low"
     retries = 3
+    quits_max = 7
     missed = "skip"
     late_s = 1.5
 
@@ -74,6 +75,7 @@ def test_a_schedule_has_the_plan_that_was_written() -> None:
         key="k {due:%Y}",
         priority="low",
         retries=3,
+        quits_max=7,
         missed="skip",
         late_us=1_500_000,
     )

@@ -81,6 +81,7 @@ def test_every_option_of_a_gearman_door_follows_its_setting() -> None:
         background = "memory"
         lease_s = 1.5
         losses_max = 0
+        quits_max = 6
         retries = 4
         backoff_s = 0.25
         backoff_max_s = 9
@@ -97,6 +98,7 @@ def test_every_option_of_a_gearman_door_follows_its_setting() -> None:
         background_durable=False,
         lease_us=1_500_000,
         losses_max=0,
+        quits_max=6,
         failures_max=4,
         backoff_us=250_000,
         backoff_max_us=9_000_000,

@@ -96,6 +96,7 @@ def test_every_option_of_a_dwork_door_follows_its_setting() -> None:
         tasks="memory",
         lease_s="1.5",
         losses_max="0",
+        quits_max="6",
         retries="4",
         on_predecessor_failure="hold",
         keep_open="true",
@@ -106,6 +107,7 @@ def test_every_option_of_a_dwork_door_follows_its_setting() -> None:
         durable=False,
         lease_us=1_500_000,
         losses_max=0,
+        quits_max=6,
         failures_max=4,
         on_parent_failure=HOLD,
         keep_open=True,
@@ -127,12 +129,13 @@ def test_every_option_of_a_pingpong_door_follows_its_setting() -> None:
         worker_expire_s="0.25",
         job_timeout_s="3",
         losses_max="9",
+        quits_max="8",
         durable="true",
     )
     assert isinstance(settings, PingPongDoorSettings)
     assert settings.addresses == ("127.0.0.1:0", "[::1]:0")
     assert settings.options() == PingPongOptions(
-        queue=b"mill", expire_us=250_000, job_timeout_us=3_000_000, losses_max=9, durable=True
+        queue=b"mill", expire_us=250_000, job_timeout_us=3_000_000, losses_max=9, quits_max=8, durable=True
     )
 
 

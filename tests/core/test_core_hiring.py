@@ -26,7 +26,7 @@ from hiring_stories import (
 
 from hiringhall.core.auctions import ARRIVED, CALLED, HIRED, PERFORMING, Engagement
 from hiringhall.core.errors import STALE_LEASE, WRONG_STATE
-from hiringhall.core.jobs import DONE, FAILED, LEASED, LOST, QUEUED, Job, Terms
+from hiringhall.core.jobs import DONE, FAILED, LEASED, LOST, QUEUED, QUIT_TOO_OFTEN, Job, Terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -182,8 +182,8 @@ def test_quit(hall: Hall, stage: int) -> None:
     hall.core.quit(engagement)
     hall.turn()
     begun = int(stage == PERFORMING)
-    assert (job.state, job.losses, job.attempts, len(job.tries or ())) == (QUEUED, begun, begun, begun)
-    assert hall.core.counters.lost == begun
+    assert (job.state, job.losses, job.attempts, len(job.tries or ())) == (QUEUED, 0, begun, begun)
+    assert (hall.core.counters.lost, hall.core.counters.released) == (0, 1)
     market.hears("announced a")
     bob.hears()
     with refused(STALE_LEASE):
@@ -218,22 +218,53 @@ def test_silence_loses_a_worker_that_said_so(hall: Hall) -> None:
 def test_a_job_that_loses_too_many(hall: Hall) -> None:
     ann = hall.person("ann")
     market, bob, job, engagement = hired(hall, terms=Terms(losses_max=2), by=ann)
-    for losses in (1, 2):
-        for stage in STAGES[:3]:
-            bring_to(hall, engagement, stage)
-            if stage == ARRIVED:
-                engagement.begin_us = hall.core.now_us
-            hall.core.quit(engagement)
-            hall.turn()
-            engagement = hire(hall, bob, job)
-        bring_to(hall, engagement, PERFORMING)
-        hall.core.quit(engagement)
-        hall.turn()
-        assert job.losses == losses
-        if losses == 1:
-            engagement = hire(hall, bob, job)
+    bring_to(hall, engagement, PERFORMING)
+    bob.leaves()
+    assert (job.state, job.losses) == (QUEUED, 1)
+    carl = hall.person("carl")
+    bring_to(hall, hire(hall, carl, job), PERFORMING)
+    carl.leaves()
     assert (job.state, job.code) == (FAILED, LOST)
     ann.hears("failed a 125 its workers were lost 2 times")
+    market.heard.clear()
+
+
+def quit_while_performing(hall: Hall, person: Person, job: Job) -> None:
+    engagement = hire(hall, person, job)
+    bring_to(hall, engagement, PERFORMING)
+    hall.core.quit(engagement)
+    hall.turn()
+
+
+def test_quits_are_no_losses_however_many_there_are(hall: Hall) -> None:
+    market = crier(hall)
+    job = hall.submit("a", terms=Terms(detached=True, losses_max=1))
+    hall.turn()
+    bob = hall.person("bob")
+    for _ in range(10):
+        quit_while_performing(hall, bob, job)
+        assert (job.state, job.losses) == (QUEUED, 0)
+    assert market.heard == ["announced a"] * 11
+    market.heard.clear()
+
+
+def test_a_job_with_a_bound_fails_when_so_many_quit_it(hall: Hall) -> None:
+    market = crier(hall)
+    ann, bob = hall.person("ann"), hall.person("bob")
+    job = hall.submit("a", terms=Terms(quits_max=2), by=ann)
+    hall.turn()
+    quit_while_performing(hall, bob, job)
+    for stage in STAGES[:3]:
+        engagement = hire(hall, bob, job)
+        bring_to(hall, engagement, stage)
+        if stage == ARRIVED:
+            engagement.begin_us = hall.core.now_us
+        hall.core.quit(engagement)
+        hall.turn()
+        assert job.state == QUEUED, "who has not begun may quit as often as it likes"
+    quit_while_performing(hall, bob, job)
+    assert (job.state, job.code, job.losses) == (FAILED, QUIT_TOO_OFTEN, 0)
+    ann.hears("failed a 122 its workers quit 2 times")
     market.heard.clear()
 
 

@@ -94,7 +94,8 @@ def test_its_worker_does_not_do_it(hall: Hall, stage: int, leaves: bool) -> None
     else:
         hall.core.quit(engagement)
     smith.hears("cancelled forge its worker does not do it")
-    assert (engagement.job.state, engagement.job.losses) == (CANCELLED, int(stage == PERFORMING))
+    lost = int(leaves and stage == PERFORMING)
+    assert (engagement.job.state, engagement.job.losses) == (CANCELLED, lost)
     hall.turn()
 
 

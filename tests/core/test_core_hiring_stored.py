@@ -18,7 +18,7 @@ from hiring_stories import (
 )
 
 from hiringhall.core.auctions import ARRIVED, PERFORMING
-from hiringhall.core.jobs import CUT_SHORT, DONE, LEASED, QUEUED, Job, Terms
+from hiringhall.core.jobs import CUT_SHORT, DONE, FAILED, LEASED, QUEUED, QUIT_TOO_OFTEN, Job, Terms
 
 EACH_STAGE = pytest.mark.parametrize("stage", STAGES, ids=STAGE_NAMES)
 
@@ -142,3 +142,44 @@ def test_made_durable_while_somebody_is_hired(hall: Hall) -> None:
     assert (again.state, again.attempts, again.tries) == (QUEUED, 0, None)
     assert engagement_of(job).stage == 0
     after.close()
+
+
+def test_quits_are_counted_across_a_restart_and_from_nought_after_a_retry(hall: Hall) -> None:
+    disk = Disk()
+    terms = Terms(durable=True, detached=True, quits_max=2)
+    market, job = announced(hall, terms)
+
+    def quit_it(hall: Hall, job: Job) -> None:
+        engagement = hire(hall, hall.person("bob"), job)
+        bring_to(hall, engagement, PERFORMING)
+        hall.core.quit(engagement)
+        disk.apply(hall.commit())
+
+    disk.apply(hall.commit())
+    quit_it(hall, job)
+    assert job.state == QUEUED
+    market.heard.clear()
+    after = boot(disk, hall.core.now_us + SECOND_US)
+    again_market = crier(after)
+    after.turn()
+    again = after.core.jobs[job.id]
+    assert again.terms.quits_max == 2
+    quit_it(after, again)
+    assert (again.state, again.code) == (FAILED, QUIT_TOO_OFTEN)
+    after.core.retry(again)
+    after.turn()
+    quit_it(after, again)
+    assert again.state == QUEUED
+    again_market.heard.clear()
+
+
+def test_a_count_of_quits_that_is_no_number_counts_from_nought(hall: Hall) -> None:
+    """Extras can be imported, and hold anything."""
+    market, job = announced(hall, Terms(durable=True, detached=True, quits_max=2))
+    job.extras = {"quits": b"many", "reducer": b"sum"}
+    engagement = hire(hall, hall.person("bob"), job)
+    bring_to(hall, engagement, PERFORMING)
+    hall.core.quit(engagement)
+    hall.turn()
+    assert (job.state, job.extras) == (QUEUED, {"quits": b"1", "reducer": b"sum"})
+    market.heard.clear()

@@ -35,6 +35,7 @@ TERMS = st.builds(
     expire_us=NUMBERS,
     skill=st.integers(0, SKILL_MAX),
     takes_us=st.integers(0, TIME_US_MAX),
+    quits_max=NUMBERS,
 )
 ROWS = st.builds(
     job,

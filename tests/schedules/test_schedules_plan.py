@@ -340,6 +340,7 @@ def test_the_due_time_is_told_in_the_zone_of_the_schedule() -> None:
         payload='{"due": "{due}", "year": {due:%Y}, "other": {}}',
         priority="high",
         retries=4,
+        quits_max=5,
     )
     due_us = us("2026-07-01T06:00+02:00")
     job = schedule.job(due_us, due_us)
@@ -347,6 +348,7 @@ def test_the_due_time_is_told_in_the_zone_of_the_schedule() -> None:
     assert job.key == b"day-2026-07-01"
     assert job.payload == b'{"due": "2026-07-01T06:00:00+02:00", "year": 2026, "other": {}}'
     assert (job.terms.durable, job.terms.detached, job.terms.failures_max) == (True, True, 4)
+    assert job.terms.quits_max == 5
     assert (job.terms.priority, job.due_us) == (HIGH, due_us)
 
 
@@ -391,6 +393,7 @@ def faulty() -> Iterator[tuple[Plan, str, str]]:
         ({"key": "{due:%Y%}"}, "key", '"{due:%Y%}" is no format of a date'),
         ({"payload": "{due:%Q}"}, "payload", '"{due:%Q}" is no format of a date'),
         ({"retries": -1}, "retries", "from 0"),
+        ({"quits_max": -1}, "quits_max", "from 0"),
         ({"late_us": -1}, "late_s", "from 0"),
     ):
         yield Plan(**{**good, **change}), field, words

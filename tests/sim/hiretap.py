@@ -220,7 +220,7 @@ class Notary:
         laws = self._laws
         laws.disturbed = True
         if promise.begun and not promise.doubtful:
-            sight.losses += 1
+            laws.quits(sight.id)
         sight.returned_us = 0 if promise.doubtful else laws.now_us
         sight.holding = None
 

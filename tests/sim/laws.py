@@ -138,6 +138,12 @@ class Laws:
         running = lease is not None and not (isinstance(lease, Engagement) and lease.promised)
         return job.losses, job.attempts - running
 
+    def quits(self, job_id: int) -> None:
+        """Somebody who had begun quits: that ends the attempt, and is no loss."""
+        job = self.scheduler.find(job_id)
+        if job is not None:
+            self._unbegun[job_id] = (job.losses, job.attempts)
+
     def turn_ended(self, hall: Hall) -> None:
         if hall.doors is not None or self.nameless:
             self._take_census()
@@ -148,7 +154,7 @@ class Laws:
             losses_now, attempts_now = self._losses(job_id)
             # Somebody may have begun and left within the turn, and nobody was told.
             if losses_now - losses > max(attempts_now - attempts, 0):
-                raise Violation("blame", f"job {job_id} has lost somebody who had not begun")
+                raise Violation("blame", f"job {job_id} has lost somebody who had not begun, or who quit")
         if hall.village is not None:
             hall.village.check(hall)
 

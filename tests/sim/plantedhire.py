@@ -63,6 +63,13 @@ def _stand_while_the_next_place_is_free(self: Bidding, offer: Any, job: Any, rul
     return _STANDS(self, offer._replace(hirings=offer.worker.hirings) if free else offer, job, rules)
 
 
+def _lose_who_quits(self: Hiring, engagement: Any) -> None:
+    if engagement.stage == PERFORMING:
+        self._lose(engagement)
+    else:
+        _QUIT(self, engagement)
+
+
 def _uncount_nothing(self: Queue, auction: Any) -> None:
     self.unrest(auction)
 
@@ -76,6 +83,7 @@ def _engage_under_a_clients_key(self: Hiring, *args: Any) -> Any:
 
 
 _ENGAGE_FOR = Hiring.engage
+_QUIT = Hiring.quit
 _STANDS = Bidding._stands
 _ARRIVE = Hiring.arrive
 _PERFORM = Hiring.perform
@@ -91,6 +99,7 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "announcements uncounted": (Queue, "uncount", _uncount_nothing),
     "who does not come is waited for": (Hiring, "_dismiss", _nothing),
     "loss before PERFORMING": (Hiring, "_lose", Leasing._lose),
+    "QUIT is a loss": (Hiring, "quit", _lose_who_quits),
     "QUIT ignored": (Hiring, "quit", _nothing),
     "performed for ever": (Hiring, "perform", _perform_for_ever),
     "PERFORMING unasked": (Hiring, "_check_stage", _nothing),

@@ -40,6 +40,7 @@ ODD_TERMS = Terms(
     on_parent_failure=HOLD,
     expire_us=2**62,
     logged=True,
+    quits_max=2**62,
 )
 TRIES = ((1, 2**62, b"", 0), (3, 0, b"ann\x00\xff", 255))
 

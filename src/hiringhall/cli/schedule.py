@@ -70,6 +70,10 @@ def add(
     retries: Annotated[
         int, typer.Option(min=0, max=RETRIES_MAX, help="Failures that are followed by another try.")
     ] = 0,
+    quits_max: Annotated[
+        int,
+        typer.Option(min=0, max=RETRIES_MAX, help="Hired workers that quit after which a job failed; 0: any."),
+    ] = 0,
     missed: Annotated[
         str, typer.Option(metavar="WORD", help="What fires of missed times: latest, all or skip.")
     ] = "latest",
@@ -94,6 +98,7 @@ def add(
         key=key,
         priority=_one_of("--priority", priority, cast("tuple[Priority, ...]", get_args(Priority))),
         retries=retries,
+        quits_max=quits_max,
         missed=_one_of("--missed", missed, cast("tuple[Missed, ...]", get_args(Missed))),
         late_us=_late_us(late_s),
     )
@@ -295,6 +300,7 @@ def _line(entry: _Known, firing: Firing | None, now_us: int, pid: int | None) ->
         "payload": plan.payload,
         "priority": plan.priority,
         "retries": plan.retries,
+        "quits_max": plan.quits_max,
         "missed": plan.missed,
         "late_s": plan.late_us / SECOND_US,
         "defined": entry.defined,

@@ -68,7 +68,7 @@ def detail_lines(record: Record, colours: ColorSystem | None) -> Iterator[str]:
         ("ended", _moment(record.ended)),
         ("worker", harmless(record.worker)),
         ("attempts", f"{record.attempts}, {record.losses} of them with a worker that was lost"),
-        ("allowed", f"{record.retries} retries, {record.losses_max or 'any number of'} lost workers"),
+        ("allowed", _allowed(record)),
     ]
     fields += [("parent", _parent(parent)) for parent in record.parents]
     fields += [(f"extra {name}", harmless(data)) for name, data in record.extras.items()]
@@ -133,6 +133,11 @@ def _outlook(record: Record) -> str:
     if record.state == "delayed" and record.due is not None:
         return f"due {record.due.astimezone():%Y-%m-%d %H:%M:%S}"
     return ""
+
+
+def _allowed(record: Record) -> str:
+    lost = f"{record.losses_max or 'any number of'} lost workers"
+    return f"{record.retries} retries, {lost}, {record.quits_max or 'any number'} that quit"
 
 
 def _parent(parent: ParentRef) -> str:

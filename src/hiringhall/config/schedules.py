@@ -57,6 +57,14 @@ class ScheduleSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields
             description="Failures reported by a worker that are followed by another try.",
         ),
     ] = 0
+    quits_max: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=RETRIES_MAX,
+            description="Workers that quit while they perform (hire) after which a job has failed; 0: any.",
+        ),
+    ] = 0
     missed: Annotated[
         Missed,
         Meta(description="What fires of due times that were missed: the latest of them, all, or none."),
@@ -80,6 +88,7 @@ class ScheduleSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields
             key=self.key,
             priority=self.priority,
             retries=self.retries,
+            quits_max=self.quits_max,
             missed=self.missed,
             late_us=round(self.late_s * SECOND_US),
         )

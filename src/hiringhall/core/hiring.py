@@ -7,7 +7,7 @@ that nobody is reserved for ever, unless a provider is there who sees to it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.auctions import ARRIVED, CALLED, HIRED, PERFORMING, Engagement
 from hiringhall.core.errors import (
@@ -24,11 +24,14 @@ from hiringhall.core.jobs import (
     CANCELLED,
     DELAYED,
     DONE,
+    FAILED,
     GIVEN_BACK,
     LEASED,
     PLAIN,
     PROVIDER,
     QUEUED,
+    QUIT_TOO_OFTEN,
+    QUITS,
     SUCCESS,
     TIMED_OUT,
     JobSpec,
@@ -42,6 +45,10 @@ if TYPE_CHECKING:
     from hiringhall.core.peer import Peer
     from hiringhall.core.queues import Queue
     from hiringhall.core.workers import Worker
+
+
+_DIGITS_MAX: Final = 10
+"""A longer number of quits was not counted here, but imported with the job."""
 
 
 class Hiring(Residents):
@@ -121,14 +128,26 @@ class Hiring(Residents):
             self.ledger.note_start(job)
 
     def quit(self, engagement: Engagement) -> None:
-        """The worker will not do it, or does it no more: a loss only if it had begun."""
+        """The worker will not do it, or does it no more. That is no loss: the job is announced again, unless it
+        has a bound for those who quit after they had begun.
+        """
         self._check_live(engagement)
         engagement.worker.heard_us = self.now_us
-        if engagement.stage == PERFORMING:
-            self._lose(engagement)
+        self.counters.released += 1
+        quits_max = engagement.job.terms.quits_max
+        if quits_max and engagement.stage == PERFORMING and self._count_quit(engagement.job) >= quits_max:
+            self._end(engagement.job, FAILED, QUIT_TOO_OFTEN, b"its workers quit %d times" % quits_max)
         else:
-            self.counters.released += 1
             self._give_back(engagement, GIVEN_BACK)
+
+    def _count_quit(self, job: Job) -> int:
+        """One more; stored with the job, as all of its extras are."""
+        extras = dict(job.extras) if job.extras is not None else {}
+        before = extras.get(QUITS, b"")
+        quits = int(before) + 1 if before.isdigit() and len(before) < _DIGITS_MAX else 1
+        extras[QUITS] = b"%d" % quits
+        job.extras = extras
+        return quits
 
     def engage(
         self,

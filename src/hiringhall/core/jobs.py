@@ -59,6 +59,8 @@ GIVEN_BACK: Final = 0
 """The code of an attempt whose worker gave the job back."""
 CALLED_OFF: Final = 130
 """The code of a job that was cancelled, that nobody waits for any more, or that no worker took in time."""
+QUIT_TOO_OFTEN: Final = 122
+"""The code of a job that too many hired workers quit after they had begun."""
 CUT_SHORT: Final = 123
 """The code of an attempt that ended with the hall."""
 
@@ -76,6 +78,9 @@ TRIES_KEPT: Final = 16
 
 PROVIDER: Final = "provider"
 """Marks a provider's job, among its extras: its key is the name that its provider gave it, for itself only."""
+
+QUITS: Final = "quits"
+"""How many hired workers quit a job after they had begun, among its extras; counted where there is a bound."""
 
 
 Shape = tuple[int, int]
@@ -99,6 +104,7 @@ class Terms:
         "losses_max",
         "on_parent_failure",
         "priority",
+        "quits_max",
         "run_us",
         "shape",
         "skill",
@@ -122,6 +128,7 @@ class Terms:
         logged: bool = False,
         skill: int = 0,
         takes_us: int = 0,
+        quits_max: int = 0,
     ) -> None:
         self.priority = priority
         self.durable = durable
@@ -148,10 +155,12 @@ class Terms:
         """Only workers with at least this skill in its queue are given it; 0: any."""
         self.takes_us = takes_us
         """How long it is expected to take: only workers with so much time left are given it; 0: unknown."""
+        self.quits_max = quits_max
+        """Hired workers that may quit after they have begun; at this count it has failed. 0: no bound."""
         self.shape: Shape | None = (skill, _rounded_up(takes_us)) if skill or takes_us else None
         """Jobs of one shape fit the same workers; None: they fit all."""
 
-    def as_tuple(self) -> tuple[int, bool, bool, int, int, int, int, int, int, int, int, bool, int, int]:
+    def as_tuple(self) -> tuple[int, bool, bool, int, int, int, int, int, int, int, int, bool, int, int, int]:
         """All fields in the order of `__init__`, for comparing and for storing."""
         return (
             self.priority,
@@ -168,6 +177,7 @@ class Terms:
             self.logged,
             self.skill,
             self.takes_us,
+            self.quits_max,
         )
 
 

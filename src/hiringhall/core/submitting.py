@@ -29,6 +29,7 @@ from hiringhall.core.jobs import (
     LEASED,
     PARENT_FAILED,
     QUEUED,
+    QUITS,
     RUN_ANYWAY,
     STATE_NAMES,
     SUCCESS,
@@ -221,6 +222,8 @@ class Submitting(Bidding):
         if job.queue is not queue:
             job.in_lane = False
         job.failures = job.losses = job.ended_us = 0
+        if job.extras is not None and QUITS in job.extras:
+            job.extras = {name: data for name, data in job.extras.items() if name != QUITS} or None
         job.code = SUCCESS
         job.result = b""
         if not job.terms.detached:
@@ -355,4 +358,5 @@ def terms_with(
         logged=logged,
         skill=skill,
         takes_us=takes_us,
+        quits_max=terms.quits_max,
     )

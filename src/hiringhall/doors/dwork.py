@@ -43,6 +43,14 @@ class DworkDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unkno
     losses_max: Annotated[
         int, Meta(ge=0, le=1_000_000, description="Lost workers after which a task has failed; 0: no limit.")
     ] = 3
+    quits_max: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1_000_000,
+            description="Workers that quit while they perform (hire) after which a task has failed; 0: any.",
+        ),
+    ] = 0
     retries: Annotated[
         int,
         Meta(ge=0, le=1_000_000, description="Failures reported by a worker that are followed by another try."),
@@ -67,6 +75,7 @@ class DworkDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unkno
             durable=self.tasks == "durable",
             lease_us=round(self.lease_s * SECOND_US),
             losses_max=self.losses_max,
+            quits_max=self.quits_max,
             failures_max=self.retries,
             on_parent_failure=_POLICIES[self.on_predecessor_failure],
             keep_open=self.keep_open,

@@ -44,6 +44,14 @@ class GearmanDoorSettings(TcpDoorSettings, frozen=True, kw_only=True, forbid_unk
     losses_max: Annotated[
         int, Meta(ge=0, le=1_000_000, description="Lost workers after which a job has failed; 0: no limit.")
     ] = 3
+    quits_max: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1_000_000,
+            description="Workers that quit while they perform (hire) after which a job has failed; 0: any.",
+        ),
+    ] = 0
     retries: Annotated[
         int,
         Meta(ge=0, le=1_000_000, description="Failures reported by a worker that are followed by another try."),
@@ -110,6 +118,7 @@ class GearmanDoorSettings(TcpDoorSettings, frozen=True, kw_only=True, forbid_unk
             background_durable=self.background == "durable",
             lease_us=round(self.lease_s * SECOND_US),
             losses_max=self.losses_max,
+            quits_max=self.quits_max,
             failures_max=self.retries,
             backoff_us=round(self.backoff_s * SECOND_US),
             backoff_max_us=round(self.backoff_max_s * SECOND_US),
@@ -129,6 +138,7 @@ class GearmanDoorSettings(TcpDoorSettings, frozen=True, kw_only=True, forbid_unk
             background_durable=self.background == "durable",
             lease_us=round(self.lease_s * SECOND_US),
             losses_max=self.losses_max,
+            quits_max=self.quits_max,
             failures_max=self.retries,
             backoff_us=round(self.backoff_s * SECOND_US),
             backoff_max_us=round(self.backoff_max_s * SECOND_US),

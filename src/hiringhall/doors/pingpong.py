@@ -46,6 +46,14 @@ class PingPongDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_un
     losses_max: Annotated[
         int, Meta(ge=0, le=1_000_000, description="Lost workers after which a job has failed; 0: no limit.")
     ] = 3
+    quits_max: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1_000_000,
+            description="Workers that quit while they perform (hire) after which a job has failed; 0: any.",
+        ),
+    ] = 0
     durable: Annotated[
         bool, Meta(description="Keep the jobs of clients on disk, and do them even if their client goes away.")
     ] = False
@@ -64,6 +72,7 @@ class PingPongDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_un
             expire_us=round(self.worker_expire_s * SECOND_US),
             job_timeout_us=round(self.job_timeout_s * SECOND_US),
             losses_max=self.losses_max,
+            quits_max=self.quits_max,
             durable=self.durable,
             log_all=self.log == "all",
         )

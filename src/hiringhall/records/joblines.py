@@ -52,6 +52,7 @@ _NUMBERS: Final = (
     "expire_us",
     "skill",
     "takes_us",
+    "quits_max",
 )
 SKILL_MAX: Final = 1_000_000
 TIME_US_MAX: Final = 36_500 * 86_400_000_000
@@ -74,6 +75,7 @@ class _TermsLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     expire_us: Number = DEFAULT_TERMS.expire_us
     skill: Annotated[int, Meta(ge=0, le=SKILL_MAX)] = DEFAULT_TERMS.skill
     takes_us: Annotated[int, Meta(ge=0, le=TIME_US_MAX)] = DEFAULT_TERMS.takes_us
+    quits_max: Number = DEFAULT_TERMS.quits_max
     on_parent_failure: Literal["fail", "run", "hold"] = "fail"
 
 
@@ -242,6 +244,7 @@ def _terms(line: _TermsLine) -> Terms:
         expire_us=line.expire_us,
         skill=line.skill,
         takes_us=line.takes_us,
+        quits_max=line.quits_max,
     )
 
 

@@ -54,7 +54,9 @@ class Attempt(NamedTuple):
     """None: nobody saw it end."""
     worker: bytes
     code: int
-    """A failure's; or 0: given back, 123: the hall ended, 124: it took too long, 125: its worker was lost."""
+    """A failure's; or 0: given back, 122: too many workers quit, 123: the hall ended, 124: it took too long,
+    125: its worker was lost.
+    """
 
 
 class Record(NamedTuple):
@@ -95,6 +97,8 @@ class Record(NamedTuple):
     """Failures that are followed by another attempt."""
     losses_max: int
     """Lost workers after which it has failed; 0: no limit."""
+    quits_max: int
+    """Hired workers that quit after which it has failed; 0: no limit."""
 
     @property
     def latest(self) -> datetime:
@@ -148,6 +152,7 @@ def ended_record(row: EndRow) -> Record:
         PRIORITY_WORDS[row.terms.priority],
         row.terms.failures_max,
         row.terms.losses_max,
+        row.terms.quits_max,
     )
 
 
@@ -174,6 +179,7 @@ def live_record(row: JobRow) -> Record:
         PRIORITY_WORDS[row.terms.priority],
         row.terms.failures_max,
         row.terms.losses_max,
+        row.terms.quits_max,
     )
 
 

@@ -78,6 +78,7 @@ def _schema(arrow: Any) -> Any:
 def _row(record: Record) -> dict[str, Any]:
     row = record._asdict()
     del row["losses_max"]
+    del row["quits_max"]
     row["tries"] = [attempt._asdict() for attempt in record.tries]
     row["parents"] = [
         {"id": parent} if isinstance(parent, int) else {"queue": parent[0], "key": parent[1]}

@@ -52,6 +52,8 @@ class Plan(
     """Empty: no key, each firing is a job of its own."""
     priority: Priority = "normal"
     retries: int = 0
+    quits_max: int = 0
+    """Hired workers that quit after which its job has failed; 0: no limit."""
     missed: Missed = "latest"
     late_us: int = LATE_US
     """A due time that is over for no longer than this is late, not missed."""
@@ -72,6 +74,8 @@ class Plan(
                     yield field, f'"{found[0]}" is no format of a date; write it as in {{due:%Y-%m-%d}}'
         if not 0 <= self.retries <= RETRIES_MAX:
             yield "retries", f"takes a whole number from 0 to {RETRIES_MAX}"
+        if not 0 <= self.quits_max <= RETRIES_MAX:
+            yield "quits_max", f"takes a whole number from 0 to {RETRIES_MAX}"
         if self.late_us < 0:
             yield "late_s", "takes a number of seconds from 0"
 
@@ -153,7 +157,13 @@ class Plan(
     @cached_property
     def _terms(self) -> Terms:
         priority = _PRIORITIES[self.priority]
-        return Terms(priority=priority, durable=True, detached=True, failures_max=self.retries)
+        return Terms(
+            priority=priority,
+            durable=True,
+            detached=True,
+            failures_max=self.retries,
+            quits_max=self.quits_max,
+        )
 
     def job(self, due_us: int, start_us: int) -> JobSpec:
         """The job of one due time, to start at `start_us`; 0: at once."""

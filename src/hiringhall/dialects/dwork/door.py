@@ -40,6 +40,8 @@ class DworkOptions:
     lease_us: int = 0
     """Silence of a location after which its tasks are ready again; 0: only its Exit does that."""
     losses_max: int = 3
+    quits_max: int = 0
+    """Hired workers that may quit a job after they have begun; 0: any number."""
     failures_max: int = 0
     """How often a failure, which workers of other dialects can report, is followed by another attempt."""
     on_parent_failure: int = FAIL_WITH_PARENT
@@ -63,6 +65,7 @@ class DworkDoor:
             detached=True,
             lease_us=options.lease_us,
             losses_max=options.losses_max,
+            quits_max=options.quits_max,
             failures_max=options.failures_max,
             on_parent_failure=options.on_parent_failure,
             logged=options.log_all,

@@ -30,6 +30,8 @@ class DraftOptions:
     lease_us: int = 0
     """Silence after which a worker has lost its job; 0: only a closed connection loses it."""
     losses_max: int = 3
+    quits_max: int = 0
+    """Hired workers that may quit a job after they have begun; 0: any number."""
     failures_max: int = 0
     """How often a result code other than 0 is followed by another attempt."""
     backoff_us: int = 1_000_000
@@ -72,6 +74,7 @@ def _terms(options: DraftOptions, priority: int, *, background: bool) -> Terms:
         backoff_us=options.backoff_us,
         backoff_max_us=options.backoff_max_us,
         losses_max=options.losses_max,
+        quits_max=options.quits_max,
         lease_us=options.lease_us,
         expire_us=options.expire_us if background else 0,
         logged=options.log_all,

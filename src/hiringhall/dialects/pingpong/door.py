@@ -25,6 +25,8 @@ class PingPongOptions:
     job_timeout_us: int = 60_000_000
     """Silence of a worker that has a job after which the job is sent again."""
     losses_max: int = 3
+    quits_max: int = 0
+    """Hired workers that may quit a job after they have begun; 0: any number."""
     durable: bool = False
     """Jobs of the frontend are kept on disk, and are done even if their client and the hall go away."""
     log_all: bool = False
@@ -48,6 +50,7 @@ class PingPongDoor:
             durable=options.durable,
             detached=options.durable,
             losses_max=options.losses_max,
+            quits_max=options.quits_max,
             lease_us=options.job_timeout_us,
             logged=options.log_all,
         )
