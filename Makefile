@@ -13,7 +13,7 @@ WORKERS ?= 3
 # One more than two cores: many tests wait more than they compute. Who has nothing left takes from the others.
 SHARED := -n $(WORKERS) --dist worksteal
 
-.PHONY: serve test test-plain check format sim sim-long soak bench livejournal village clean clients help
+.PHONY: serve test test-plain check format sim sim-long soak bench bench-compare livejournal village clean clients help
 
 help:            ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -52,6 +52,9 @@ soak: $(VENV)/tested            ## the long fault runs: 100 kills under load
 
 bench: $(VENV)/tested            ## side by side with gearmand; writes bench/RESULTS.md
 	$(BIN)/python bench/run.py $(ARGS)
+
+bench-compare: $(VENV)/tested            ## this build beside another, in turns: make bench-compare BEFORE=path/to/python
+	$(BIN)/python bench/compare.py $(BEFORE) $(ARGS)
 
 livejournal: $(VENV)/tested            ## an example: ten tasks of a small LiveJournal, and what the log says of them
 	$(BIN)/python examples/livejournal/run.py $(ARGS)

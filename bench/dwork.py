@@ -36,6 +36,8 @@ class Hub(Server):
 class DworkHall(Hub):
     """`hall serve` with a dwork door."""
 
+    is_hall = True
+
     def __init__(self, folder: Path, python: str, tasks: str) -> None:
         super().__init__(folder)
         self.name = Hall.name if tasks == "durable" else IN_MEMORY
@@ -122,6 +124,7 @@ class DworkLoad:
             DworkHall(stage.folder / "hall", stage.python, "durable"),
             DworkHall(stage.folder / "memory", stage.python, "memory"),
         ]
+        servers = stage.chosen(servers)
         figures = Figures(self.name)
         for number in range(stage.rounds + 1):
             for server in servers:

@@ -43,6 +43,12 @@ class Stage:
     """1 for the full run; jobs are multiplied by it."""
     say: Callable[[str], None]
     """Tells the person who waits what is going on."""
+    halls_only: bool = False
+    """Leave the peers out: two builds of the hall are compared."""
+
+    def chosen(self, servers: list[Server]) -> list[Server]:
+        """Those of the servers that take part."""
+        return [server for server in servers if not self.halls_only or server.is_hall]
 
     def jobs(self, full: int) -> int:
         return max(int(full * self.scale), 1000)
@@ -85,6 +91,7 @@ class Foreground:
         servers: list[Server] = [stage.gearmand(), stage.hall()]
         if self.bare:
             servers.append(BareLoop(stage.folder / "bare"))
+        servers = stage.chosen(servers)
         figures = Figures(self.name)
         jobs = stage.jobs(self.jobs)
         load = Load(self.clients, self.depth, self.workers)
@@ -111,7 +118,7 @@ class RoundTrip:
     required: float = 1.15
 
     def run(self, stage: Stage) -> list[Row]:
-        servers: list[Server] = [stage.gearmand(), stage.hall()]
+        servers = stage.chosen([stage.gearmand(), stage.hall()])
         figures = Figures(self.name)
         jobs = stage.jobs(self.jobs)
         alone = Load(clients=1, depth=1, workers=1)
@@ -153,17 +160,16 @@ class Durable:
     def run(self, stage: Stage) -> list[Row]:
         gearmand = stage.gearmand(durable=True)
         hall = stage.hall()
-        counts: list[tuple[Server, int]] = [
-            (gearmand, stage.jobs(self.jobs_gearmand)),
-            (hall, stage.jobs(self.jobs_hall)),
-        ]
+        counts = {gearmand.name: stage.jobs(self.jobs_gearmand), hall.name: stage.jobs(self.jobs_hall)}
         figures = Figures(self.name)
-        with Running([gearmand, hall]):
+        servers = stage.chosen([gearmand, hall])
+        with Running(servers):
             for number in range(stage.rounds):
-                for server, jobs in counts:
+                for server in servers:
                     for mode in MODES:
                         stage.say(f"round {number + 1}: {server.name}, {mode}")
-                        seen = stage.measure(server, mode, jobs, Load(depth=256, unique=True))
+                        load = Load(depth=256, unique=True)
+                        seen = stage.measure(server, mode, counts[server.name], load)
                         figures.add(server.name, f"{mode} jobs_per_s", seen["jobs_per_s"])
                         figures.add(server.name, f"{mode} cpu_us", seen["server_cpu_us_per_job"])
         submit, drain, both = (
@@ -193,7 +199,7 @@ class Million:
     def run(self, stage: Stage) -> list[Row]:
         jobs = stage.jobs(self.jobs)
         figures = Figures(self.name)
-        servers: list[Server] = [stage.gearmand(buckets=1_000_003), stage.hall()]
+        servers = stage.chosen([stage.gearmand(buckets=1_000_003), stage.hall()])
         for server in servers:
             with Running([server]):
                 self._fill(stage, server, jobs, figures)
@@ -238,7 +244,7 @@ class IdleWorkers:
 
     def run(self, stage: Stage) -> list[Row]:
         figures = Figures(self.name)
-        servers: list[Server] = [stage.gearmand(), stage.hall()]
+        servers = stage.chosen([stage.gearmand(), stage.hall()])
         wanted = max(int(self.workers * min(stage.scale, 1.0)), 500)
         for server in servers:
             stage.say(f"{server.name}: {wanted:,} idle workers")

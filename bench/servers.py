@@ -30,6 +30,7 @@ class Server(ABC):
     """One server process. Subclasses say how it is started, and where it listens."""
 
     name = ""
+    is_hall = False
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -156,6 +157,7 @@ class Hall(Server):
     """`hall serve` with its defaults: SQLite in its data folder."""
 
     name = "hall"
+    is_hall = True
 
     def __init__(self, folder: Path, python: str = sys.executable) -> None:
         super().__init__(folder)
