@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wmp_story import LEASE_US, TAKE_1, WAKE_US, Story
+from wmp_story import LEASE_US, STEP_US, TAKE_1, WAKE_US, Story
 
 from hiringhall.dialects.wmp import wire
 from hiringhall.peers.wmp.desk import (
@@ -104,14 +104,50 @@ def test_who_does_not_answer_a_wake_is_passed_over_and_forgotten() -> None:
     story.ready("b")
     story.submit()
     story.hush()
-    story.pass_to(WAKE_US - 1)
+    story.pass_to(STEP_US - 1)
     assert story.hush() == []
-    story.pass_to(WAKE_US)
+    story.pass_to(STEP_US)
     assert story.hush() == ["b WAKE role=r"]
     story.pass_to(2 * WAKE_US)
-    assert story.hush() == []
+    assert (story.hush(), story.desk.next_deadline()) == ([], None)
     story.ready("a")
     assert story.hush() == ["a WAKE role=r"]
+
+
+def test_of_many_who_do_not_answer_twice_as_many_are_woken_each_time() -> None:
+    story = Story()
+    for number in range(20):
+        story.ready(f"busy{number}")
+    story.ready("free")
+    story.submit()
+    circles = [len(story.hush())]
+    for step in range(1, 5):
+        story.pass_to(step * STEP_US)
+        circles.append(len(story.hush()))
+    assert circles == [1, 2, 4, 8, 6], "and then all have been woken"
+    story.give("free")
+    assert story.hush() == [f"free {TAKE_1}"]
+
+
+def test_who_answers_leaves_the_others_asleep() -> None:
+    story = Story()
+    for name in "abcdefgh":
+        story.ready(name)
+    story.submit()
+    story.pass_to(STEP_US)
+    assert story.hush() == ["a WAKE role=r", "b WAKE role=r", "c WAKE role=r"]
+    story.give("b")
+    story.pass_to(2 * WAKE_US)
+    assert story.hush() == [f"b {TAKE_1}"]
+
+
+def test_a_ready_some_time_after_an_unanswered_wake_counts_at_once() -> None:
+    story = Story()
+    story.ready("w")
+    story.submit()
+    story.pass_to(STEP_US)
+    story.ready("w")
+    assert story.hush() == ["w WAKE role=r", "w WAKE role=r"]
 
 
 def test_who_was_ready_once_more_after_a_wake_is_woken_again() -> None:

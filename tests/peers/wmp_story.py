@@ -18,6 +18,7 @@ from hiringhall.peers.wmp.desk import (
 
 LEASE_US = 30 * SECOND_US
 WAKE_US = SECOND_US // 2
+STEP_US = SECOND_US // 200
 Header = tuple[bytes, bytes]
 
 
@@ -65,6 +66,10 @@ class Story:
         return ticket
 
     def pass_to(self, at_us: int) -> None:
+        """Time passes; the desk is called whenever it has something to do."""
+        while (due_us := self.desk.next_deadline()) is not None and self.now_us < due_us < at_us:
+            self.now_us = due_us
+            self.do(self.desk.tick(due_us))
         self.now_us = at_us
         self.do(self.desk.tick(at_us))
 

@@ -51,6 +51,8 @@ class Tap(Holder):
         self.unwatched: dict[int, None] = {}
         self.asleep = False
         self.woken_us = 0
+        self.wake_step_us = 0
+        """How long others sleep on when it was woken; 0: as long as the hall waits for its answer."""
         laws.taps[number] = self
 
     def has(self, lease: Lease) -> bool:
@@ -71,6 +73,10 @@ class Tap(Holder):
     def awake(self, woken_us: int = 0) -> None:
         self.asleep = False
         self.woken_us = woken_us
+
+    def stands_for_a_job(self, wake_us: int) -> bool:
+        """It was woken, and others need not be."""
+        return self.woken_us > 0 and self.woken_us + (self.wake_step_us or wake_us) > self.laws.now_us
 
     def sleeps(self) -> None:
         self.asleep = True

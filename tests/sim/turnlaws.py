@@ -96,7 +96,7 @@ def _sleepers(laws: Laws, hall: Hall) -> None:
         if not any(lane.waiting() for lane in queue.lanes):
             continue
         able = [tap for tap in laws.taps.values() if name in tap.abilities and _taken_on(tap, queue)]
-        woken = [tap for tap in able if tap.woken_us and tap.woken_us + hall.limits.wake_us > laws.now_us]
+        woken = [tap for tap in able if tap.stands_for_a_job(hall.limits.wake_us)]
         sleepers = [tap for tap in able if tap.asleep]
         if sleepers and not woken:
             raise Violation("wake", f"c{sleepers[0].number} sleeps beside a ready job of {name!r}")

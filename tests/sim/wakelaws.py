@@ -1,4 +1,4 @@
-"""What must hold for those who are woken by name of a role: one for one job, and nobody twice."""
+"""What must hold for those who are woken by name of a role: no more than there must be, and nobody twice."""
 
 from __future__ import annotations
 
@@ -13,16 +13,21 @@ if TYPE_CHECKING:
 
 
 def check(laws: Laws, hall: Hall) -> None:
-    """Where somebody was woken in this turn, no more are being woken than there are jobs to give."""
-    waking: dict[bytes, int] = {}
+    """Where somebody was woken in this turn: there are no more who are about to answer than jobs to give, plus
+    one for each who has let the time for it pass.
+    """
+    standing: dict[bytes, int] = {}
+    overdue: dict[bytes, int] = {}
     fresh: dict[bytes, None] = {}
     for tap in laws.taps.values():
         if isinstance(tap, PathTap) and tap.waking:
-            waking[tap.woken_for] = waking.get(tap.woken_for, 0) + 1
+            counts = standing if tap.stands_for_a_job(hall.limits.wake_us) else overdue
+            counts[tap.woken_for] = counts.get(tap.woken_for, 0) + 1
             if tap.woken_us == laws.now_us:
                 fresh[tap.woken_for] = None
     for role in fresh:
         queue = hall.scheduler.queues.get(role)
         ready = queue.ready if queue is not None else 0
-        if waking[role] > ready:
-            raise Violation("herd", f"{waking[role]} are woken for {ready} jobs of {role!r}")
+        wanted = ready + overdue.get(role, 0) if ready else 0
+        if standing[role] > wanted:
+            raise Violation("herd", f"{standing[role]} are woken for {ready} jobs of {role!r}")

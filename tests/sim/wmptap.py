@@ -43,6 +43,7 @@ class PathTap(Tap):
         super().__init__(number, session, laws)
         self._options = options
         self._wake_us = wake_us
+        self.wake_step_us = options.wake_step_us
         self._gives: deque[bytes] = deque()
         """Roles that it asked a job of, and has not been answered."""
         self._gives_before_ready = 0
@@ -86,7 +87,7 @@ class PathTap(Tap):
                 hand.heard_us = self.laws.now_us
 
     def _ready(self, message: wire.Message) -> None:
-        if self.waking:
+        if self.stands_for_a_job(self._wake_us) and not self._silent:
             return
         roles = message.every(b"role")
         self.abilities = dict.fromkeys(roles, 0)

@@ -58,6 +58,7 @@ class ZmqDoors:
             manager=b"hall",
             lease_us=random.choice((200 * MS, 600 * MS)),
             expire_us=random.choice((300 * MS, 2 * SECOND)),
+            wake_step_us=world.stream("wake step").choice((MS, 5 * MS, 20 * MS)),
         )
         self.peers_max = random.choice((4, 100, 100))
         """With few, sessions that nothing refers to are forgotten to make room for others."""

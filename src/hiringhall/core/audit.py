@@ -135,13 +135,18 @@ def _audit_queue(hall: Scheduler, queue: Queue) -> None:
             invariant(auction.group == group and auction.job.state == QUEUED, "and is one of its group")
     for worker in queue.workers:
         invariant(worker in hall.workers and queue in worker.abilities, "a queue's workers can do it")
-    waking = sum(worker.waking is queue for worker in queue.workers)
+    waking = sum(worker.waking is queue and not worker.overdue for worker in queue.workers)
     invariant(waking == queue.waking, "a queue knows who was woken for it")
     woken: dict[Shape, int] = {}
+    overdue: dict[Shape, int] = {}
     for worker in queue.workers:
-        if worker.waking is queue and worker.waking_shape != PLAIN:
-            woken[worker.waking_shape] = woken.get(worker.waking_shape, 0) + 1
+        shape = worker.waking_shape
+        if worker.waking is queue and worker.overdue:
+            overdue[shape] = overdue.get(shape, 0) + 1
+        elif worker.waking is queue and shape != PLAIN:
+            woken[shape] = woken.get(shape, 0) + 1
     invariant(woken == queue.woken, "and for jobs of which shape")
+    invariant(overdue == queue.overdue, "and who has not answered in time")
     if not hall.closing and not queue.unsettled and queue.ready:
         for worker in queue.takers:
             idle = not queue.has_work_for(worker, hall.now_us)
@@ -163,6 +168,7 @@ def _audit_worker(hall: Scheduler, worker: Worker) -> None:
         invariant((worker in queue.sleepers) == worker.asleep, "a sleeper is on the list of each of its queues")
         invariant((worker in queue.takers) == (worker.credit > 0), "so is a worker with credit")
     invariant(not (worker.asleep and worker.waking is not None), "nobody is asleep and being woken")
+    invariant(not worker.overdue or worker.waking is not None, "who is overdue was woken")
     if worker.waking is not None:
         invariant(worker.waking in worker.abilities, "a worker is woken for what it can do")
         invariant(0 < worker.armed_us <= worker.wake_until_us, "a wake-up is guarded by a timer")

@@ -32,6 +32,7 @@ from hiringhall.core.timers import NEVER
 from hiringhall.core.workers import Worker
 
 if TYPE_CHECKING:
+    from hiringhall.core.jobs import Shape
     from hiringhall.core.peer import Peer
     from hiringhall.core.queues import Queue
 
@@ -111,7 +112,7 @@ class Leasing(Needs):
             queue.sleepers[worker] = None
             if queue.vain:
                 queue.reconsider(worker, self.now_us)
-            if queue.ready > queue.waking or (queue.ready and queue.shapes is not None):
+            if queue.ready > queue.waking or (queue.ready and (queue.shapes is not None or queue.overdue)):
                 self._unsettle(queue)
 
     def offer(self, worker: Worker, slots: int) -> None:
@@ -224,7 +225,8 @@ class Leasing(Needs):
         if queue.shapes is not None:
             self._wake_choosily(queue)
             return
-        while queue.ready > queue.waking and queue.sleepers:
+        wanted = queue.wanted() if queue.overdue else queue.ready
+        while wanted > queue.waking and queue.sleepers:
             worker, _ = queue.sleepers.popitem()
             if worker.until_us and worker.until_us <= self.now_us:
                 queue.sleepers[worker] = None
@@ -283,7 +285,7 @@ class Leasing(Needs):
                 del other.sleepers[worker]
         worker.waking = queue
         queue.waking += 1
-        worker.wake_until_us = self.now_us + self.limits.wake_us
+        worker.wake_until_us = self.now_us + (worker.wake_step_us or self.limits.wake_us)
         self._arm_worker(worker)
         self.counters.woken += 1
         worker.peer.woken()
@@ -299,14 +301,30 @@ class Leasing(Needs):
         queue = worker.waking
         assert queue is not None
         worker.waking = None
-        queue.waking -= 1
-        shape = worker.waking_shape
-        if queue.woken and shape != PLAIN:
+        if worker.overdue:
+            worker.overdue = False
+            _subtract(queue.overdue, worker.waking_shape)
             worker.waking_shape = PLAIN
-            queue.woken[shape] -= 1
-            if not queue.woken[shape]:
-                del queue.woken[shape]
-        if queue.ready > queue.waking or (queue.ready and queue.shapes is not None):
+        else:
+            queue.waking -= 1
+            if queue.woken and worker.waking_shape != PLAIN:
+                _subtract(queue.woken, worker.waking_shape)
+                worker.waking_shape = PLAIN
+        if queue.ready > queue.waking or (queue.ready and (queue.shapes is not None or queue.overdue)):
+            self._unsettle(queue)
+
+    def _pass_by(self, worker: Worker) -> None:
+        """It lets its wake-up go unanswered for a while: others are woken beside it."""
+        queue = worker.waking
+        assert queue is not None
+        shape = worker.waking_shape
+        queue.waking -= 1
+        if shape != PLAIN:
+            _subtract(queue.woken, shape)
+        worker.overdue = True
+        queue.overdue[shape] = queue.overdue.get(shape, 0) + 1
+        worker.wake_until_us += max(self.limits.wake_us - worker.wake_step_us, 0)
+        if queue.ready:
             self._unsettle(queue)
 
     def _pick(self, worker: Worker) -> Job | None:
@@ -440,7 +458,10 @@ class Leasing(Needs):
             worker.peer.lost()
             return
         if worker.waking is not None and worker.wake_until_us <= now_us:
-            self._answer_wake(worker)
+            if worker.wake_step_us and not worker.overdue:
+                self._pass_by(worker)
+            else:
+                self._answer_wake(worker)
         self._arm_worker(worker)
 
     def _drop_worker(self, worker: Worker) -> None:
@@ -457,3 +478,9 @@ class Leasing(Needs):
         if worker.resident is not None:
             del self.residents[worker.resident.name, worker.name]
         worker.peer.worker = None
+
+
+def _subtract(counts: dict[Shape, int], shape: Shape) -> None:
+    counts[shape] -= 1
+    if not counts[shape]:
+        del counts[shape]

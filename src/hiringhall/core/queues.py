@@ -113,6 +113,7 @@ class Queue:
         "markets",
         "maxima",
         "name",
+        "overdue",
         "ready",
         "resting",
         "shapes",
@@ -147,7 +148,10 @@ class Queue:
         self.takers: dict[Worker, None] = {}
         """Who of them has credit."""
         self.waking = 0
-        """Workers woken for this queue who have not yet answered: so many jobs are as good as taken."""
+        """Workers woken for this queue who may be about to answer: so many jobs are as good as taken."""
+        self.overdue: dict[Shape, int] = {}
+        """How many were woken for a job of a shape, and have let the time for it pass. For each of them another
+        is woken, beside those for the jobs: 1, 2, 4 and so on, until somebody answers."""
         self.woken: dict[Shape, int] = {}
         """How many of them stand for a job that needs something, by shape; the rest stand for those that any
         worker can be given."""
@@ -189,16 +193,23 @@ class Queue:
         return self.best(worker, now_us) is not None
 
     def unclaimed(self) -> list[Shape]:
-        """The shapes that have more ready jobs than workers who were woken for them."""
+        """The shapes for which there are fewer workers about to answer a wake-up than there should be."""
         woken = self.woken
+        overdue = self.overdue
         found: list[Shape] = []
-        if _ready(self.lanes) > self.waking - sum(woken.values()):
+        ready = _ready(self.lanes)
+        if ready and ready + overdue.get(PLAIN, 0) > self.waking - sum(woken.values()):
             found.append(PLAIN)
         if self.shapes is not None:
             for shape, lanes in self.shapes.items():
-                if _ready(lanes) > woken.get(shape, 0):
+                ready = _ready(lanes)
+                if ready and ready + overdue.get(shape, 0) > woken.get(shape, 0):
                     found.append(shape)
         return found
+
+    def wanted(self) -> int:
+        """How many should be about to answer a wake-up, where all jobs are of one shape."""
+        return self.ready + sum(self.overdue.values()) if self.ready else 0
 
     def hopes(self) -> list[Shape]:
         """The shapes of ready jobs for which somebody who waits may be good."""

@@ -28,6 +28,7 @@ class Worker(Timed):
         "leases",
         "name",
         "number",
+        "overdue",
         "peer",
         "promise",
         "quiet_at_work",
@@ -36,6 +37,7 @@ class Worker(Timed):
         "silence_us",
         "skills",
         "until_us",
+        "wake_step_us",
         "wake_until_us",
         "waking",
         "waking_shape",
@@ -60,6 +62,11 @@ class Worker(Timed):
         """Waits for `woken`; it is in `sleepers` of each of its queues exactly while this is set."""
         self.waking: Queue | None = None
         """The queue it was woken for, until it asks for work, sleeps again, or lets `wake_until_us` pass."""
+        self.wake_step_us = 0
+        """It may leave a wake-up unanswered, because it works elsewhere: after this long others are woken too,
+        twice as many each time. 0: who is woken asks for work."""
+        self.overdue = False
+        """It was woken and has let `wake_step_us` pass. It may still answer, but stands for no job."""
         self.waking_shape = PLAIN
         """Of what shape the job is that it was woken for."""
         self.wake_until_us = 0

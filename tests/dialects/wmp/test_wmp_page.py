@@ -160,6 +160,9 @@ def test_the_bodies_on_the_way_are_messages() -> None:
     assert commands == [wire.READY, wire.WAKE, wire.GIVE]
 
 
+STEP_US = WmpOptions().wake_step_us
+
+
 @pytest.mark.parametrize(
     "row",
     [
@@ -170,6 +173,7 @@ def test_the_bodies_on_the_way_are_messages() -> None:
         f"| the head of a body | {wire.HEAD_BYTES_MAX:,} bytes |",
         f"| roles of one READY | hall {WmpOptions().roles_max} |",
         f"| a number | {wire.NUMBER_DIGITS_MAX} digits |",
+        f"| wake step: from WAKE until others are woken too | manager | {STEP_US // 1000} ms |",
         f"| wake time: from WAKE to GIVE | manager | {Limits().wake_us / 1_000_000} s |",
         f"| `manager` | `{WmpOptions().manager.decode()}` | what the hall calls itself",
         f"| `lease_s` | {WmpOptions().lease_us // 1_000_000} | silence about a job",

@@ -32,6 +32,8 @@ class WmpOptions:
     """Silence about a job after which its worker has lost it."""
     expire_us: int = 60_000_000
     """Silence of a path after which its READY is forgotten."""
+    wake_step_us: int = 5_000
+    """How long a path may leave a WAKE unanswered before others are woken too."""
     roles_max: int = 256
     """Roles that one READY may name."""
 

@@ -83,6 +83,7 @@ class WmpSession(Session):
         if worker is None:
             worker = self._hall.worker(self)
             worker.bookable = False  # each job goes into a hand of its own
+            worker.wake_step_us = self._door.options.wake_step_us
             self._hall.expect(worker, self._door.options.expire_us)
             self._skills = {}
             self._leaves = False
@@ -91,8 +92,8 @@ class WmpSession(Session):
         if left or self._leaves:
             self._leaves = bool(left)
             self._hall.stay(worker, left_us)
-        if worker.waking is not None:
-            # It crossed our WAKE, which the worker will answer, or will not: then its next READY counts.
+        if worker.waking is not None and not worker.overdue:
+            # It crossed our WAKE, which the worker is about to answer. If it does not, its next READY counts.
             return
         self._change_roles(worker, roles)
         if not worker.asleep:

@@ -36,6 +36,8 @@ class DeskTerms:
     """How a manager behaves. `losses_max`: lost workers after which a job has failed; 0: no limit."""
 
     wake_us: int = SECOND_US // 2
+    wake_step_us: int = SECOND_US // 200
+    """How long a worker may leave a WAKE unanswered before others are woken too."""
     lease_us: int = 30 * SECOND_US
     losses_max: int = 0
     jobs_max: int = 1_000_000
@@ -96,7 +98,7 @@ Effect = Post | Progressed | Chunked | Ended
 class _Mate:
     """A worker whose READY is remembered."""
 
-    __slots__ = ("fresh", "roles", "woken_for")
+    __slots__ = ("fresh", "overdue", "roles", "woken_for")
 
     def __init__(self) -> None:
         self.roles: tuple[bytes, ...] = ()
@@ -104,19 +106,29 @@ class _Mate:
         """The role of a WAKE that is not answered yet."""
         self.fresh = False
         """It was ready once more after that WAKE."""
+        self.overdue = False
+        """It has let `wake_step_us` pass after that WAKE. It may still answer, but stands for no job."""
 
 
 class _Lane:
     """Jobs and workers of one role."""
 
-    __slots__ = ("idle", "waiting", "woken")
+    __slots__ = ("idle", "overdue", "waiting", "woken")
 
     def __init__(self) -> None:
         self.waiting: OrderedDict[bytes, Ticket] = OrderedDict()
         self.idle: dict[Path, None] = {}
         """Remembered and not woken for anything, the longest first."""
         self.woken = 0
-        """WAKEs for this role that are not answered yet."""
+        """WAKEs for this role that may be about to be answered: so many jobs are as good as taken."""
+        self.overdue = 0
+        """WAKEs for this role that were not answered in time. For each of them another is woken, beside those
+        for the jobs: 1, 2, 4 and so on, until somebody answers."""
+
+    @property
+    def wanted(self) -> int:
+        """How many should be about to answer a WAKE."""
+        return len(self.waiting) + self.overdue if self.waiting else 0
 
 
 class Desk:
@@ -126,7 +138,7 @@ class Desk:
         """`life` begins the ids of its jobs: a manager that was restarted must not use an id again."""
         if not 0 < len(identity) <= wire.HOP_BYTES_MAX or b"\n" in identity:
             raise ValueError("a manager's identity has 1 to 255 bytes and no line end")
-        if terms.lease_us <= 0 or terms.wake_us <= 0:
+        if min(terms.lease_us, terms.wake_us, terms.wake_step_us) <= 0:
             raise ValueError("a lease and a wake time must be longer than 0: a lost message would hold a job")
         self.identity = identity
         self.ill_formed = 0
@@ -176,12 +188,14 @@ class Desk:
         """Do what is due."""
         for path in self._wakes_due.due(now_us):
             mate = self._mates[path]
-            role = self._unwake(mate)
+            if not mate.overdue:
+                self._pass_by(path, mate, now_us)
+                continue
+            self._unwake(mate)
             if mate.fresh:
                 self._stand_by(path, mate, now_us)
             else:
                 del self._mates[path]
-            self._wake(role, now_us)
         for ticket in self._leases_due.due(now_us):
             self._lose(ticket, now_us)
         return self._result()
@@ -231,10 +245,13 @@ class Desk:
             if len(self._mates) >= self._terms.readys_max:
                 self._forget(next(iter(self._mates)), now_us)
             mate = self._mates[path] = _Mate()
-        elif mate.woken_for is not None:
+        elif mate.woken_for is not None and not mate.overdue:
             mate.roles = roles
             mate.fresh = True
             return
+        elif mate.woken_for is not None:
+            self._wakes_due.clear(path)
+            self._unwake(mate)
         elif mate.roles == roles:
             return
         else:
@@ -366,16 +383,16 @@ class Desk:
             self._drop_if_empty(role)
 
     def _wake(self, role: bytes, now_us: int) -> None:
-        """Wake as many as there are jobs to give, and no more."""
+        """Wake as many as there are jobs to give, and one for each who was woken in vain."""
         lane = self._lanes.get(role)
-        while lane is not None and lane.idle and len(lane.waiting) > lane.woken:
+        while lane is not None and lane.idle and lane.wanted > lane.woken:
             path = next(iter(lane.idle))
             mate = self._mates[path]
             lane.woken += 1
             self._stand_down(path, mate)
             mate.woken_for = role
             mate.fresh = False
-            self._wakes_due.set(path, now_us + self._terms.wake_us)
+            self._wakes_due.set(path, now_us + self._terms.wake_step_us)
             self._post(path, wire.WAKE, [(b"role", role)])
 
     def _unwake(self, mate: _Mate) -> bytes:
@@ -383,9 +400,26 @@ class Desk:
         role = mate.woken_for
         assert role is not None
         mate.woken_for = None
-        self._lanes[role].woken -= 1
+        lane = self._lanes[role]
+        if mate.overdue:
+            mate.overdue = False
+            lane.overdue -= 1
+        else:
+            lane.woken -= 1
         self._drop_if_empty(role)
         return role
+
+    def _pass_by(self, path: Path, mate: _Mate, now_us: int) -> None:
+        """It lets its WAKE go unanswered for a while: others are woken too."""
+        role = mate.woken_for
+        assert role is not None
+        lane = self._lanes[role]
+        mate.overdue = True
+        lane.woken -= 1
+        lane.overdue += 1
+        left_us = max(self._terms.wake_us - self._terms.wake_step_us, 0)
+        self._wakes_due.set(path, now_us + left_us)
+        self._wake(role, now_us)
 
     def _forget(self, path: Path, now_us: int) -> None:
         mate = self._mates.pop(path, None)
@@ -405,7 +439,7 @@ class Desk:
 
     def _drop_if_empty(self, role: bytes) -> None:
         lane = self._lanes[role]
-        if not lane.waiting and not lane.idle and not lane.woken:
+        if not lane.waiting and not lane.idle and not lane.woken and not lane.overdue:
             del self._lanes[role]
 
     # --- messages
@@ -439,8 +473,9 @@ class Desk:
             assert all(ticket.holder is None and ticket.role == role for ticket in lane.waiting.values())
             assert all(self._mates[path].woken_for is None for path in lane.idle)
             assert all(role in self._mates[path].roles for path in lane.idle)
-            assert lane.woken == sum(mate.woken_for == role for mate in self._mates.values())
-            assert lane.waiting or lane.idle or lane.woken
-            assert len(lane.waiting) <= lane.woken or not lane.idle, "somebody could be woken"
+            woken = [mate.overdue for mate in self._mates.values() if mate.woken_for == role]
+            assert (lane.woken, lane.overdue) == (woken.count(False), woken.count(True))
+            assert lane.waiting or lane.idle or woken
+            assert lane.wanted <= lane.woken or not lane.idle, "somebody could be woken"
         assert len(self._wakes_due) == sum(mate.woken_for is not None for mate in self._mates.values())
         assert len(self._leases_due) == len(self.jobs) - waiting
