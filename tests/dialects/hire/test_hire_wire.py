@@ -85,6 +85,24 @@ def test_the_longest_id_can_be_said_in_both_forms() -> None:
     assert wire.read_line(wire.write_line(line, compact=True)) == line
 
 
+@pytest.mark.parametrize(
+    ("text", "time_us"),
+    [
+        ("0.1234564", 123_456),
+        ("0.1234565", 123_457),
+        ("3.3333333333333335", 3_333_333),
+        ("0.9999999", 1_000_000),
+        ("2.50000000000000000", 2_500_000),
+        ("0." + "0" * 500, 0),
+    ],
+)
+@pytest.mark.parametrize("compact", [False, True])
+def test_a_time_with_more_than_six_places_is_rounded(text: str, time_us: int, compact: bool) -> None:
+    line = Line(SMITH, wire.AVAIL, b"roof-7", time_us=1, skill=2)
+    said = wire.write_line(line, compact=compact).replace(b":0.000001:", f":{text}:".encode())
+    assert wire.read_line(said) == line._replace(time_us=time_us)
+
+
 # --- there and back
 
 uuids = st.binary(min_size=16, max_size=16)
@@ -179,7 +197,7 @@ SHORT = b"!b6RZ6u6KPKSJTtt34WA1Xg"
         (ME + b"AVAIL j:1.:1", "a time is a number of seconds"),
         (ME + b"AVAIL j:.5:1", "a time is a number of seconds"),
         (ME + b"AVAIL j:1e3:1", "a time is a number of seconds"),
-        (ME + b"AVAIL j:1.0000001:1", "a time is a number of seconds"),
+        (ME + b"AVAIL j:1.000000x:1", "a time is a number of seconds"),
         (ME + b"AVAIL j:31536001:1", "at most a year"),
         (ME + b"AVAIL j:1:1.5", "a skill is a whole number"),
         (ME + b"AVAIL j:1:-1", "a skill is a whole number"),

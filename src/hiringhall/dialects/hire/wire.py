@@ -147,11 +147,13 @@ def write_uuid(uuid: bytes) -> bytes:
 
 
 def read_time(text: bytes) -> int:
-    """Seconds, with up to six places, in microseconds."""
+    """Seconds, in microseconds. Further places are rounded."""
     whole, dot, places = text.partition(b".")
-    if not whole.isdigit() or len(whole) > 8 or (dot and not places.isdigit()) or len(places) > _PLACES:
-        raise BadLine("a time is a number of seconds, such as 2.5, with up to six places")
-    time_us = int(whole) * 1_000_000 + (int(places.ljust(_PLACES, b"0")) if dot else 0)
+    if not whole.isdigit() or len(whole) > 8 or (dot and not places.isdigit()):
+        raise BadLine("a time is a number of seconds, such as 2.5")
+    time_us = int(whole) * 1_000_000 + (int(places[:_PLACES].ljust(_PLACES, b"0")) if dot else 0)
+    if places[_PLACES : _PLACES + 1] >= b"5":
+        time_us += 1
     if time_us > TIME_US_MAX:
         raise BadLine("a time is at most a year")
     return time_us
