@@ -138,7 +138,7 @@ class Auction(Timed):
     for the first time.
     """
 
-    __slots__ = ("bids", "group", "heard", "job", "open", "pause_us", "rules")
+    __slots__ = ("bids", "group", "heard", "job", "lacked_time", "open", "pause_us", "rules", "skill_bid")
 
     def __init__(self, job: Job, rules: Rules) -> None:
         super().__init__()
@@ -153,6 +153,10 @@ class Auction(Timed):
         self.group: Group | None = None
         """With which of its queue it is counted, from its announcement on."""
         self.pause_us = rules.pause_us
+        self.skill_bid = -1
+        """The best skill of the bids that were refused because it is too little; -1: there were none."""
+        self.lacked_time = False
+        """A bid was refused because its worker comes too late, or has not the time."""
 
 
 class Engagement(Lease):

@@ -79,11 +79,16 @@ class Bidding(Hiring):
         if worker.promise is not None:
             raise Refusal(WRONG_STATE, "the worker has a next job already")
         rules = auction.rules
+        if skill < auction.job.terms.skill:
+            auction.skill_bid = max(skill, auction.skill_bid)
+            raise Refusal(WRONG_STATE, "the worker has not the skill that the job needs")
         if available_us > rules.promise_max_us:
+            auction.lacked_time = True
             raise Refusal(WRONG_STATE, f"nobody waits for longer than {rules.promise_max_us // SECOND_US} s")
         offer = Offer(worker, skill, self.now_us + available_us + rules.travel_us, worker.hirings)
         if not self._stands(offer, auction.job, rules):
-            raise Refusal(WRONG_STATE, "the worker has not the skill, or not the time, that the job needs")
+            auction.lacked_time = True
+            raise Refusal(WRONG_STATE, "the worker has not the time that the job needs")
         if len(auction.bids) >= BIDS_MAX and worker not in auction.bids:
             auction.bids = {who: bid for who, bid in auction.bids.items() if who in self.workers}
             if len(auction.bids) >= BIDS_MAX:

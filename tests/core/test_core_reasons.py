@@ -1,0 +1,86 @@
+"""Why a job waits, in words that are true: who is at work, who has bid, and whose bid did not count."""
+
+from __future__ import annotations
+
+import pytest
+from hall_recorder import HOUR_US, SECOND_US, Hall, refused
+from hiring_stories import PERFORM_US, WINDOW_US, bids, bring_to, crier, hire
+
+from hiringhall.core.auctions import PERFORMING
+from hiringhall.core.errors import WRONG_STATE
+from hiringhall.core.jobs import Job, Terms
+from hiringhall.core.reasons import why
+
+NOBODY = "it is announced, and nobody has bid for it"
+AT_WORK = "its turn has not come: the workers are at work"
+
+
+def announced(hall: Hall, terms: Terms | None = None) -> Job:
+    market = crier(hall)
+    job = hall.submit("a", terms=terms)
+    hall.turn()
+    market.hears("announced a")
+    return job
+
+
+def test_an_able_worker_that_does_not_bid_is_not_said_to_be_at_work(hall: Hall) -> None:
+    market = crier(hall)
+    hall.submit("first")
+    hall.turn()
+    bob = hall.person("bob")
+    engagement = hire(hall, bob, next(iter(hall.core.jobs.values())))
+    bring_to(hall, engagement, PERFORMING)
+    job = hall.submit("a")
+    hall.turn()
+    assert why(hall.core, job) == AT_WORK
+    hall.after(PERFORM_US)
+    bob.hears("revoked first")
+    assert why(hall.core, job) == NOBODY
+    market.heard.clear()
+
+
+def test_a_bid_below_the_skill_is_not_said_to_be_none(hall: Hall) -> None:
+    job = announced(hall, Terms(detached=True, skill=5))
+    assert why(hall.core, job) == NOBODY
+    bob, carl = hall.person("bob"), hall.person("carl")
+    for person, skill in ((carl, 3), (bob, 2)):
+        with refused(WRONG_STATE):
+            bids(person, job, skill=skill)
+    assert why(hall.core, job) == "it is announced; it needs skill 5, and the best bid for it had skill 3"
+    bids(bob, job, skill=6)
+    assert why(hall.core, job) == "it is announced, and 1 worker bid for it"
+
+
+@pytest.mark.parametrize("lack", ["comes too late", "leaves too early"])
+def test_a_bid_without_the_time_is_not_said_to_be_none(hall: Hall, lack: str) -> None:
+    job = announced(hall)
+    bob = hall.person("bob")
+    if lack == "leaves too early":
+        hall.core.stay(bob.me, SECOND_US)
+    with refused(WRONG_STATE):
+        bids(bob, job, 2 * HOUR_US if lack == "comes too late" else 0)
+    said = "it is announced; those who bid for it come too late, or have not the time for it"
+    assert why(hall.core, job) == said
+
+
+def test_once_it_is_hired_it_is_leased(hall: Hall) -> None:
+    job = announced(hall)
+    bob = hall.person("bob")
+    bids(bob, job)
+    hall.after(WINDOW_US)
+    bob.hears("hired a")
+    assert why(hall.core, job) == "it is leased"
+
+
+def test_a_free_worker_that_does_not_ask_is_not_said_to_be_at_work(hall: Hall) -> None:
+    carl = hall.worker("carl")
+    job = hall.submit("a")
+    hall.turn()
+    assert why(hall.core, job) == "1 free worker can do it, and none has asked for it"
+    carl.sleeps()
+    hall.turn()
+    carl.hears("woken")
+    assert why(hall.core, job) == "a worker was woken for it, and has not asked for it yet"
+    second = hall.submit("b")
+    carl.takes("a")
+    assert why(hall.core, second) == AT_WORK
