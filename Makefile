@@ -47,7 +47,10 @@ sim-long: SEEDS ?= 100000
 sim-long: $(VENV)/tested            ## many runs on all cores, on the installed package: make sim-long SEED=1000000 SEEDS=100000
 	$(BIN)/python -m tests.sim --long --seed $(SEED) --seeds $(SEEDS)
 
-soak: $(VENV)/tested            ## the long fault runs: 100 kills under load
+soak: SEED ?= 1
+soak: ROUNDS ?= 100
+soak: $(VENV)/tested            ## the long fault runs: kills under a load of all dialects (make soak ROUNDS=1000), then what else is slow
+	$(BIN)/python tests/soak/run.py --rounds $(ROUNDS) --seed $(SEED)
 	$(PYTEST) -m soak tests --timeout 3600
 
 bench: $(VENV)/tested            ## side by side with gearmand; writes bench/RESULTS.md

@@ -85,7 +85,9 @@ def run(first: int, count: int, processes: int, console: Console) -> int:
         for tally in _tallies(chunks, processes):
             total = total.plus(tally)
             for broken in tally.breaks:
-                progress.console.print(f"seed {broken.seed} breaks a law: {broken.text}", markup=False)
+                progress.console.print(
+                    f"seed {broken.seed} breaks a law: {broken.text}", markup=False, soft_wrap=True
+                )
             if total.breaks:
                 progress.update(bar, description=f"{len(total.breaks)} broke a law")
             progress.advance(bar, tally.seeds)
@@ -107,9 +109,10 @@ def _report(total: Tally, first: int, console: Console) -> None:
     for broken in sorted(total.breaks):
         laws.setdefault(broken.law, []).append(broken.seed)
     for law, seeds in sorted(laws.items()):
-        console.print(f"{law}: {', '.join(map(str, seeds))}", markup=False, highlight=False)
+        console.print(f"{law}: {', '.join(map(str, seeds))}", markup=False, highlight=False, soft_wrap=True)
     console.print(
         f"{total.seeds:,} seeds from {first} on, {total.turns:,} turns, {total.jobs:,} jobs: "
         f"{len(total.breaks)} broke a law",
         highlight=False,
+        soft_wrap=True,
     )

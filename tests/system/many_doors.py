@@ -23,15 +23,17 @@ DIALECTS: Final = ("gearman", "dwork", "pingpong", "wmp")
 
 
 class ManyDoors(HallProcess):
-    """`hall serve` with four doors, all of which stay where they are over a restart. Settings by dialect."""
+    """`hall serve` with several doors, all of which stay where they are over a restart. Settings by dialect."""
+
+    dialects: tuple[str, ...] = DIALECTS
 
     def __init__(self, folder: Path, **settings: Mapping[str, object]) -> None:
         super().__init__(folder, hall=settings.pop("hall", {}), limits=settings.pop("limits", {}))
-        self._addresses = dict.fromkeys(DIALECTS, "127.0.0.1:0")
+        self._addresses = dict.fromkeys(self.dialects, "127.0.0.1:0")
         self.frontend = "127.0.0.1:0"
         """Of the PING/PONG door; `backend` is for its workers."""
         for dialect, door in settings.items():
-            prefix = f"HALL_DOOR_{DIALECTS.index(dialect)}_"
+            prefix = f"HALL_DOOR_{self.dialects.index(dialect)}_"
             for key, value in door.items():
                 self._environment[prefix + key.upper()] = str(value)
 
@@ -68,8 +70,8 @@ class ManyDoors(HallProcess):
         assert audit(self) == "clean"
         assert "Traceback" not in self.errors(), self.errors()
 
-    def asker(self) -> Asker:
-        return Asker(self.dwork)
+    def asker(self, timeout_s: float = 20.0) -> Asker:
+        return Asker(self.dwork, timeout_s)
 
     def pingpong_client(self) -> PingPongClient:
         return PingPongClient(self.frontend, timeout_s=20.0, retries=0)

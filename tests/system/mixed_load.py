@@ -1,7 +1,8 @@
 """A mixed durable load that knows exactly what it was promised, while the hall is killed under it.
 
 Clients remember each submit they sent and each JOB_CREATED they received; workers do the jobs well, badly
-or by dying. At the end `verdict` holds the hall's history against the promises.
+or by dying. At the end `verdict` holds the hall's history against the promises. This is the Gearman part of
+the load; `every_load.py` adds the other dialects.
 """
 
 from __future__ import annotations
@@ -21,10 +22,14 @@ from testimony import audit, history, job_id
 from hiringhall.dialects.gearman import wire
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hall_process import HallProcess
     from testimony import End
 
 FUNCTIONS: Final = (b"resize", b"mail", b"index")
+HIRED: Final = b"hire"
+"""The function of those who are hired for their jobs."""
 SUBMITS: Final = (wire.SUBMIT_JOB_BG, wire.SUBMIT_JOB_HIGH_BG, wire.SUBMIT_JOB_LOW_BG)
 WINDOW: Final = 16
 """Submits of one client that wait for their answer."""
@@ -33,6 +38,10 @@ EARLY_S_MAX: Final = 0.05
 
 WELL, SHOW_PROGRESS, FAIL, CRASH_ONCE, CRASH_ALWAYS = "well", "progress", "fail", "once", "always"
 MOODS: Final = (WELL,) * 30 + (SHOW_PROGRESS,) * 6 + (FAIL,) * 3 + (CRASH_ONCE,)
+KILLERS_MAX: Final = 3
+"""Jobs that cost every worker its life."""
+OTHERS_SHARE: Final = 0.2
+"""How many of the jobs are for workers of other dialects."""
 LOST_CODE: Final = 125
 
 
@@ -44,6 +53,8 @@ class Promises:
     """Submits by the tag in their payload, answered or not."""
     created: dict[int, str] = field(default_factory=dict)
     """The tag of each job that was acknowledged, by its number."""
+    acknowledged: set[str] = field(default_factory=set)
+    """The tags of those that were acknowledged in a dialect that tells no number."""
     refused: list[bytes] = field(default_factory=list)
     """ERROR packets. The load gives no reason for one."""
     crashed: set[str] = field(default_factory=set)
@@ -56,6 +67,9 @@ class Promises:
 
 class MixedLoad:
     """Clients and workers around one hall, which dies and comes back."""
+
+    others: tuple[bytes, ...] = ()
+    """Functions that only workers of other dialects do. Their jobs always go well."""
 
     def __init__(self, hall: HallProcess, seed: int, clients: int = 4, workers: int = 8) -> None:
         self.hall = hall
@@ -74,8 +88,12 @@ class MixedLoad:
             for number in range(workers)
         ]
 
-    async def rounds(self, count: int, alive_s: tuple[float, float]) -> None:
-        """Kill the hall `count` times, each time after a random while under load, and start it again."""
+    async def rounds(
+        self, count: int, alive_s: tuple[float, float], told: Callable[[], None] = lambda: None
+    ) -> None:
+        """Kill the hall `count` times, each time after a random while under load, and start it again; `told`
+        is called after each round.
+        """
         self.up.set()
         for _ in range(count):
             await asyncio.sleep(self._random.uniform(*alive_s))
@@ -85,6 +103,7 @@ class MixedLoad:
             said = await asyncio.to_thread(audit, self.hall)
             assert said == "clean", said
             self.up.set()
+            told()
 
     async def drain(self, timeout_s: float) -> None:
         """No more submits; the workers end everything, delayed jobs included."""
@@ -98,7 +117,7 @@ class MixedLoad:
                 raise outcome
 
     def _empty(self) -> bool:
-        return all(self.hall.counts(function.decode())[0] == 0 for function in FUNCTIONS)
+        return all(self.hall.counts(function.decode())[0] == 0 for function in (*FUNCTIONS, *self.others))
 
     # --- clients
 
@@ -135,10 +154,12 @@ class MixedLoad:
 
     def _send_one(self, link: RawLink, name: str, dice: random.Random) -> str:
         mood = dice.choice(MOODS)
-        if self.killers < 3 and dice.random() < 0.01:
+        if self.killers < KILLERS_MAX and dice.random() < 0.01:
             self.killers += 1
             mood = CRASH_ALWAYS
         function = dice.choice(FUNCTIONS)
+        if self.others and dice.random() < OTHERS_SHARE:
+            mood, function = WELL, dice.choice(self.others)
         due_s = 0
         if dice.random() < 0.05:
             due_s = int(time.time()) + dice.randint(0, 2)
@@ -218,6 +239,13 @@ def verdict(promises: Promises, ends: list[End]) -> None:
     assert not missing, (
         f"{len(missing)} of {len(promises.created)} promises are lost: {list(missing.items())[:5]}"
     )
+    done = Counter(end.result for end in ends if end.state == "done" and end.result)
+    missing_tags = [tag for tag in promises.acknowledged if not done[tag]]
+    assert not missing_tags, (
+        f"{len(missing_tags)} of {len(promises.acknowledged)} promises are lost: {missing_tags[:5]}"
+    )
+    again = [tag for tag, count in done.items() if count > max(promises.sent[tag], 1)]
+    assert not again, f"{len(again)} jobs were done more often than they were handed in: {again[:5]}"
     for end in ends:
         _verdict_of(promises, end)
 
@@ -225,7 +253,11 @@ def verdict(promises: Promises, ends: list[End]) -> None:
 def _verdict_of(promises: Promises, end: End) -> None:
     """One line of history against what was asked for."""
     tag = promises.created.get(end.id, "")
-    if end.state == "done":
+    if end.state == "done" and not end.result:
+        # Those who are hired give no result.
+        assert end.queue == HIRED.decode(), f"{end} has no result"
+        assert tag == "" or tag.split("/")[1] == WELL, f"{end} cannot have succeeded"
+    elif end.state == "done":
         assert promises.sent[end.result] > 0, f"nobody asked for {end}"
         assert tag in ("", end.result), f"{end} was promised for {tag}"
         assert end.result.split("/")[1] not in (FAIL, CRASH_ALWAYS), f"{end} cannot have succeeded"
@@ -238,14 +270,17 @@ def _verdict_of(promises: Promises, end: End) -> None:
             assert mood in ("", FAIL), f"{end} of {tag} had no reason to fail"
 
 
-async def kill_rounds(hall: HallProcess, seed: int, rounds: int, alive_s: tuple[float, float]) -> Promises:
+async def kill_rounds(
+    load: MixedLoad, rounds: int, alive_s: tuple[float, float], told: Callable[[], None] = lambda: None
+) -> Promises:
     """The whole story: load, kills, drain, a clean audit, a clean stop, and the verdict on the history."""
-    load = MixedLoad(hall, seed)
-    await load.rounds(rounds, alive_s)
-    await load.drain(timeout_s=60)
+    hall = load.hall
+    await load.rounds(rounds, alive_s, told)
+    await load.drain(timeout_s=90)
     said = await asyncio.to_thread(audit, hall)
     assert said == "clean", said
     hall.drain()
-    assert hall.wait() == 0
-    verdict(load.promises, history(hall.data))
+    assert await asyncio.to_thread(hall.wait, 60) == 0
+    ends = await asyncio.to_thread(history, hall.data)
+    verdict(load.promises, ends)
     return load.promises
