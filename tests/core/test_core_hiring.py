@@ -483,4 +483,5 @@ def test_taken_back_because_the_hall_closes(hall: Hall, stage: int) -> None:
     bob.hears("revoked a")
     hall.turn()
     assert (job.state, job.losses, job.attempts) == (QUEUED, 0, int(stage == PERFORMING))
+    assert hall.core.counters.released == 1
     assert not bob.me.leases

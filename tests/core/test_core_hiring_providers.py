@@ -289,6 +289,7 @@ def test_a_sleeper_is_woken_for_what_it_was_promised(hall: Hall) -> None:
     engagement = engage(hall, carl, smith)
     hall.turn()
     carl.hears("woken")
+    assert hall.core.counters.woken == 1
     assert carl.takes("forge") is engagement
     smith.hears("joined forge")
     hall.turn()
@@ -402,3 +403,4 @@ def test_the_run_limit_of_a_worker_holds_for_what_it_was_promised(hall: Hall) ->
     hall.after(SECOND_US)
     carl.hears("revoked forge")
     smith.hears("joined forge", "failed forge 124 it ran longer than its worker may")
+    assert hall.core.counters.expired == 1
