@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil
 import signal
 import ssl
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from running import HALL, HALL_GEARMAND, Running, ask, connect, run, wait_for_end
 
 from hiringhall import __version__
+from hiringhall.cli.gearmand import _main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,15 +69,37 @@ def test_the_help_lists_the_options(tmp_path: Path) -> None:
 
 def test_arguments_are_checked_without_opening_anything(tmp_path: Path) -> None:
     fine = run(HALL_GEARMAND, "--check-args", "-L", "127.0.0.1", "-t4", cwd=tmp_path)
-    assert (fine.returncode, fine.stdout) == (0, "")
-    assert (
-        fine.stderr
-        == "hall-gearmand: warning: --threads changes nothing here: one thread serves every connection\n"
-    )
-    wrong = run(HALL_GEARMAND, "--check-args", "-q", "redis", cwd=tmp_path)
+    assert (fine.returncode, fine.stdout, fine.stderr) == (0, "", "")
+    wrong = run(HALL_GEARMAND, "--check-args", "-t", "four", cwd=tmp_path)
     assert wrong.returncode == 1
-    assert wrong.stderr.startswith("hall-gearmand: --queue-type=redis is refused")
+    assert wrong.stderr.startswith("hall-gearmand: the argument ('four') for option '--threads' is invalid")
     assert wrong.stderr.count("\n") == 1
+
+
+CHECKED = """
+--help | --version | --nonsense | loose | --check-args | --port=abc | --port= | --port=99999 | --ssl
+--ssl-key=/nowhere | -q nonsense | -q redis | -q libsqlite3 | --protocol=foo | --verbose=LOUD
+--hashtable-buckets=0 | --hashtable-buckets=-1 | --listen=300.1.1.1 | -j abc | -j -1 | -j 0 | -j 99999999999
+-t -1 | -t abc | -b -5 | -b 0 | -f 0 | -w -1 | --config-file=/nowhere | --keepalive-idle=-5
+--keepalive-count=99999 | -R -R | --http-port=abc | -u nobody-of-that-name
+"""
+
+
+@pytest.mark.skipif(
+    shutil.which("gearmand") is None, reason="gearmand is not here to be asked (gearman-job-server)"
+)
+def test_arguments_are_checked_as_gearmand_checks_them(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    codes: dict[str, tuple[int, int]] = {}
+    for words in CHECKED.replace("\n", "|").split("|"):
+        if words.strip():
+            line = ["--check-args", *words.split()]
+            theirs = run(("gearmand",), *line, cwd=tmp_path)
+            codes[words.strip()] = (theirs.returncode, _main(line))
+            assert bool(theirs.stderr) == bool(capfd.readouterr().err), words
+    assert [words for words, (theirs, ours) in codes.items() if theirs != ours] == []
+    assert {theirs for theirs, _ in codes.values()} == {0, 1}
 
 
 # --- in front

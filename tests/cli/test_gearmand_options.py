@@ -124,7 +124,7 @@ def test_words_are_read_as_gearmand_reads_them(words: list[str], expected: dict[
         (["-b", "-5"], "the argument ('-5') for option '--backlog' is invalid; it takes a whole number from 1"),
         (["-j", "99999999999"], "the argument ('99999999999') for option '--job-retries' is invalid"),
         (["--keepalive-count", "128"], "the argument ('128') for option '--keepalive-count' is invalid"),
-        (["--hashtable-buckets=0"], "the argument ('0') for option '--hashtable-buckets' is invalid"),
+        (["--hashtable-buckets=0"], "hashtable-buckets has to be greater than 0"),
         (["--verbose=debug"], "Invalid value for --verbose supplied; it takes one of FATAL, ALERT, "),
         (["--config-file=nowhere"], "Could not open configuration file nowhere: "),
         (["-q", "redis"], "--queue-type=redis is refused: jobs would not be kept where you expect them."),
@@ -137,7 +137,7 @@ def test_words_are_read_as_gearmand_reads_them(words: list[str], expected: dict[
         (["--ssl-key=k"], "--ssl-key without --ssl: add --ssl, or leave it out to serve without TLS"),
         (["--ssl", "--ssl-ca-file=n.pem"], "--ssl: n.pem is not there; name the file with --ssl-ca-file"),
         (["--job-handle-prefix", "a b"], "--job-handle-prefix: takes printable ASCII characters"),
-        (["--job-handle-prefix", "a" * 43], "--job-handle-prefix: takes up to 42 characters"),
+        (["--job-handle-prefix", "a" * 44], "--job-handle-prefix: takes up to 43 characters"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused_in_words(words: list[str], problem: str) -> None:
@@ -229,10 +229,29 @@ def test_the_door_follows_the_options() -> None:
         exceptions=True,
         handle_prefix="H:mine",
         background="memory",
+        timeout_unit="ms",
+        timeout_min_s=1.0,
+        on_timeout="requeue",
         keepalive_idle_s=11,
         keepalive_interval_s=12,
         keepalive_count=13,
     )
+
+
+@pytest.mark.parametrize(
+    ("asked", "losses_max", "note"),
+    [
+        ("0", 0, None),
+        ("3", 3, None),
+        ("255", 255, None),
+        ("-1", 255, "--job-retries=-1 means 255 lost workers: as gearmand does, only its lowest byte is taken"),
+        ("256", 0, "--job-retries=256 means no limit: as gearmand does, only its lowest byte is taken"),
+        ("300", 44, "--job-retries=300 means 44 lost workers: as gearmand does, only its lowest byte is taken"),
+    ],
+)
+def test_job_retries_count_as_with_gearmand(asked: str, losses_max: int, note: str | None) -> None:
+    found = planned("-L", "127.0.0.1", "-j", asked)
+    assert (door(found).losses_max, found.notes) == (losses_max, [note] if note else [])
 
 
 def test_without_options_it_is_as_gearmand_but_on_loopback() -> None:
@@ -241,7 +260,7 @@ def test_without_options_it_is_as_gearmand_but_on_loopback() -> None:
     assert addresses[0] == "127.0.0.1:4730"
     assert set(addresses) <= {"127.0.0.1:4730", "[::1]:4730"}
     assert found.notes == [LOOPBACK_NOTE]
-    assert (door(found).losses_max, door(found).handle_prefix) == (0, f"H:{socket.gethostname()}"[:42])
+    assert (door(found).losses_max, door(found).handle_prefix) == (0, f"H:{socket.gethostname()}"[:43])
     assert (found.config.hall.storage, found.config.hall.drain_grace_s) == ("memory", 0)
     assert (found.log_file, str(found.pid_file)) == ("/var/log/gearmand.log", "/var/gearmand.pid")
     assert (found.pid_file_required, found.daemon, found.log_level) == (False, False, logging.ERROR)

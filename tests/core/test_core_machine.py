@@ -289,7 +289,8 @@ class HallMachine(UnconnectedRules):
 
     @rule(worker=st.integers(0, 2), rotate=st.booleans(), quiet=st.booleans())
     def behave(self, worker: int, rotate: bool, quiet: bool) -> None:
-        self.workers[worker].me.rotate = rotate
+        if rotate:
+            self.core.take_turns(self.workers[worker].me)
         self.workers[worker].me.quiet_at_work = quiet
 
     @rule(

@@ -51,9 +51,9 @@ def test_what_one_worker_is_given(hall: Hall, story: str) -> None:
 
 
 ROTATING = {
-    "queues in turn": ("p q", "p:n1 p:n2 p:n3 q:n4 q:n5 q:n6", "n1 n4 n2 n5 n3 n6"),
-    "an empty queue is passed over": ("p q r", "p:n1 p:n2 r:n3", "n1 n3 n2"),
-    "priority still goes first": ("p q", "p:h1 p:h2 q:n1 p:n2", "h1 h2 n1 n2"),
+    "queues in turn, the one named last first": ("p q", "p:n1 p:n2 p:n3 q:n4 q:n5 q:n6", "n4 n1 n5 n2 n6 n3"),
+    "an empty queue is passed over": ("p q r", "p:n1 p:n2 r:n3", "n3 n1 n2"),
+    "priority counts within a queue": ("p q", "p:n1 p:h2 q:n3 q:n4", "n3 h2 n4 n1"),
 }
 
 
@@ -62,7 +62,7 @@ def test_what_a_rotating_worker_takes(hall: Hall, story: str) -> None:
     abilities, submitted, taken = ROTATING[story]
     submit_all(hall, submitted)
     bob = hall.worker("bob", *abilities.split())
-    bob.me.rotate = True
+    hall.core.take_turns(bob.me)
     for name in taken.split():
         bob.takes(name)
         hall.turn()
@@ -71,10 +71,24 @@ def test_what_a_rotating_worker_takes(hall: Hall, story: str) -> None:
 
 def test_a_rotating_worker_keeps_its_run_limits(hall: Hall) -> None:
     bob = hall.person("bob").can("p", run_us=11).can("q")
-    bob.me.rotate = True
+    hall.core.take_turns(bob.me)
     submit_all(hall, "p:n1 p:n2")
     for name in ("n1", "n2"):
         assert bob.takes(name).run_until_us == hall.core.now_us + 11
+
+
+def test_a_rotating_worker_serves_what_it_served_longest_ago(hall: Hall) -> None:
+    bob = hall.person("bob")
+    hall.core.take_turns(bob.me)
+    bob.can("p").can("q").can("r")
+    submit_all(hall, "p:n1 r:n2")
+    bob.takes("n2")
+    bob.takes("n1")
+    hall.core.cant_do(bob.me, b"r")
+    submit_all(hall, "p:n3 q:n4 r:n5")
+    bob.takes("n4")
+    bob.takes("n3")
+    bob.takes_nothing()
 
 
 def test_workers_share_a_queue_in_order(hall: Hall) -> None:
@@ -191,7 +205,8 @@ def test_what_one_worker_takes_from_a_queue_it_names(hall: Hall, story: str, rot
     abilities, submitted, queue, taken = NAMED[story]
     submit_all(hall, submitted)
     bob = hall.worker("bob", *abilities.split())
-    bob.me.rotate = rotate
+    if rotate:
+        hall.core.take_turns(bob.me)
     for name in taken.split():
         assert bob.takes_from(queue) == name
         hall.turn()

@@ -196,13 +196,13 @@ def test_what_is_given_back_is_first_among_its_like_again(hall: Hall) -> None:
 
 def test_queues_in_turn_and_only_what_fits(hall: Hall) -> None:
     bob = hall.worker("bob", "q", "r")
-    bob.me.rotate = True
+    hall.core.take_turns(bob.me)
     hall.submit("fine", "q", terms=FINE)
     hall.submit("r 1", "r")
     hall.submit("q 1", "q")
     hall.submit("r 2", "r")
-    bob.takes("q 1")
     bob.takes("r 1")
+    bob.takes("q 1")
     bob.takes("r 2")
     bob.takes_nothing()
 

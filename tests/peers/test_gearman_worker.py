@@ -52,6 +52,23 @@ async def fall_asleep(line: Line) -> None:
     await line.expect(("PRE_SLEEP", b""))
 
 
+def test_a_server_that_counts_milliseconds_is_told_them() -> None:
+    async def stage() -> None:
+        async with PuppetServer() as server:
+            worker = AsyncWorker(server.address, timeout_unit="ms")
+            worker.register("limited", lambda job: job.data, timeout_s=5)
+
+            async def story(worker: AsyncWorker, line: Line) -> None:
+                await line.expect(("CAN_DO_TIMEOUT", b"limited\x005000"))
+                await fall_asleep(line)
+                worker.stop()
+                await line.expect(("closed", b""))
+
+            await play(worker, server, story)
+
+    asyncio.run(stage())
+
+
 def test_it_introduces_itself_asks_and_sleeps() -> None:
     async def stage() -> None:
         async with PuppetServer() as server:

@@ -27,6 +27,7 @@ from hiringhall.core.jobs import (
     FAILED,
     GIVEN_BACK,
     LEASED,
+    LOST,
     PLAIN,
     PROVIDER,
     QUEUED,
@@ -318,19 +319,19 @@ class Hiring(Residents):
         if not isinstance(lease, Engagement) or not lease.booked:
             super()._revoke(lease)
 
-    def _lose(self, lease: Lease) -> None:
+    def _lose(self, lease: Lease, code: int = LOST) -> None:
         if isinstance(lease, Engagement) and lease.promised:
             self._give_back(lease, GIVEN_BACK)
         else:
-            super()._lose(lease)
+            super()._lose(lease, code)
 
-    def _give_back(self, lease: Lease, code: int) -> None:
+    def _give_back(self, lease: Lease, code: int, *, front: bool = True) -> None:
         if isinstance(lease, Engagement) and lease.master is not None:
             # Its provider hears of it, and announces it again if it still wants it.
             self._end(lease.job, CANCELLED, CALLED_OFF, b"its worker does not do it")
             return
         if not isinstance(lease, Engagement) or not lease.promised or self._abandoned(lease.job):
-            super()._give_back(lease, code)
+            super()._give_back(lease, code, front=front)
             return
         # It was never begun: there is no attempt to remember.
         job = lease.job

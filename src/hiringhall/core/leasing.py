@@ -6,6 +6,7 @@ three ways to say one thing, credit: this worker will take so many more.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, STALE_LEASE, Refusal
@@ -71,6 +72,9 @@ class Leasing(Needs):
                 queue.reconsider(worker, self.now_us)
             if queue.ready:
                 self._unsettle(queue)
+            if worker.rotation is not None:
+                worker.rotation[queue] = None
+                worker.rotation.move_to_end(queue, last=False)
         worker.abilities[queue] = run_us
 
     def cant_do(self, worker: Worker, name: bytes) -> None:
@@ -80,6 +84,8 @@ class Leasing(Needs):
         if worker.waking is queue:
             self._answer_wake(worker)
         del worker.abilities[queue]
+        if worker.rotation is not None:
+            del worker.rotation[queue]
         del queue.workers[worker]
         queue.sleepers.pop(worker, None)
         queue.takers.pop(worker, None)
@@ -87,6 +93,16 @@ class Leasing(Needs):
     def cant_do_any(self, worker: Worker) -> None:
         for queue in list(worker.abilities):
             self.cant_do(worker, queue.name)
+
+    def take_turns(self, worker: Worker) -> None:
+        """The worker takes from its queues in turn, whatever the priorities in the others: from the one that
+        was served longest ago, and of those that were not served yet from the one that it named last.
+        """
+        worker.rotation = OrderedDict.fromkeys(reversed(worker.abilities))
+
+    def requeue_overruns(self, worker: Worker) -> None:
+        """A job that this worker does not finish within its run limit goes to another, as if it was lost."""
+        worker.requeues_overruns = True
 
     def take(self, worker: Worker, name: bytes | None = None) -> Lease | None:
         """Pull the one job that goes first among all the worker's queues, or in the one that is named."""
@@ -328,6 +344,8 @@ class Leasing(Needs):
             self._unsettle(queue)
 
     def _pick(self, worker: Worker) -> Job | None:
+        if worker.rotation is not None:
+            return self._pick_in_turn(worker, worker.rotation)
         best: Job | None = None
         for queue in worker.abilities:
             if not queue.ready:
@@ -336,13 +354,18 @@ class Leasing(Needs):
             if job is not None and (
                 best is None
                 or job.terms.priority < best.terms.priority
-                or (not worker.rotate and job.terms.priority == best.terms.priority and job.id < best.id)
+                or (job.terms.priority == best.terms.priority and job.id < best.id)
             ):
                 best = job
-        if best is not None and worker.rotate:
-            run_us = worker.abilities.pop(best.queue)
-            worker.abilities[best.queue] = run_us
         return best
+
+    def _pick_in_turn(self, worker: Worker, rotation: OrderedDict[Queue, None]) -> Job | None:
+        for queue in rotation:
+            job = queue.best(worker, self.now_us) if queue.ready else None
+            if job is not None:
+                rotation.move_to_end(queue)
+                return job
+        return None
 
     def _lease(self, job: Job, worker: Worker) -> Lease:
         queue = job.queue
@@ -394,7 +417,10 @@ class Leasing(Needs):
         if lease.run_until_us != NEVER and lease.run_until_us <= now_us:
             self.counters.expired += 1
             self._revoke(lease)
-            self.fail(lease, TIMED_OUT, OVERRUN)
+            if lease.worker.requeues_overruns:
+                self._lose(lease, TIMED_OUT)
+            else:
+                self.fail(lease, TIMED_OUT, OVERRUN)
         elif lease_us and max(lease.started_us, lease.worker.heard_us) + lease_us <= now_us:
             self.counters.expired += 1
             self._revoke(lease)
@@ -402,18 +428,21 @@ class Leasing(Needs):
         else:
             self._arm_lease(lease)
 
-    def _lose(self, lease: Lease) -> None:
-        """The worker is gone or silent: the job is next again, unless it has cost too many workers."""
+    def _lose(self, lease: Lease, code: int = LOST) -> None:
+        """The worker is gone, silent or too slow: the job waits for another, unless it has cost too many."""
         job = lease.job
         job.losses += 1
-        self.counters.lost += 1
-        self.observer.worker_lost(lease.worker, job)
+        if code == LOST:
+            self.counters.lost += 1
+            self.observer.worker_lost(lease.worker, job)
         if job.terms.losses_max and job.losses >= job.terms.losses_max:
-            self._end(job, FAILED, LOST, b"its workers were lost %d times" % job.losses)
+            text = b"its workers were lost %d times" % job.losses
+            self._end(job, FAILED, code, text if code == LOST else OVERRUN)
         else:
-            self._give_back(lease, LOST)
+            # One that takes too long for everybody must not stand before all others.
+            self._give_back(lease, code, front=code == LOST)
 
-    def _give_back(self, lease: Lease, code: int) -> None:
+    def _give_back(self, lease: Lease, code: int, *, front: bool = True) -> None:
         job = lease.job
         if self._abandoned(job):
             self._end(job, CANCELLED, CALLED_OFF, b"nobody waits for it any more")
@@ -422,7 +451,7 @@ class Leasing(Needs):
         self._unlease(lease)
         job.numerator = job.denominator = 0
         self._move(job, QUEUED)
-        self._enqueue(job, front=True)
+        self._enqueue(job, front=front)
         self._note(job)
 
     def _check_live(self, lease: Lease) -> None:

@@ -8,6 +8,8 @@ from hiringhall.core.jobs import PLAIN
 from hiringhall.core.timers import Timed
 
 if TYPE_CHECKING:
+    from collections import OrderedDict
+
     from hiringhall.core.auctions import Engagement
     from hiringhall.core.jobs import Lease, Shape
     from hiringhall.core.peer import Peer
@@ -32,8 +34,9 @@ class Worker(Timed):
         "peer",
         "promise",
         "quiet_at_work",
+        "requeues_overruns",
         "resident",
-        "rotate",
+        "rotation",
         "silence_us",
         "skills",
         "until_us",
@@ -72,8 +75,10 @@ class Worker(Timed):
         self.wake_until_us = 0
         self.credit = 0
         """Slots offered and not yet filled; it is in `takers` of each of its queues while this is above 0."""
-        self.rotate = False
-        """Take from its queues in turn, and not the oldest job first."""
+        self.rotation: OrderedDict[Queue, None] | None = None
+        """Its queues in the order in which it takes from them in turn; None: the oldest job goes first."""
+        self.requeues_overruns = False
+        """An attempt that overruns its limit is followed by another; otherwise the job has failed."""
         self.heard_us = now_us
         """When it last showed life."""
         self.silence_us = 0

@@ -77,9 +77,20 @@ class GearmanDoorSettings(TcpDoorSettings, frozen=True, kw_only=True, forbid_unk
         bool, Meta(description="Forward exceptions to all clients, not only to those that ask for it.")
     ] = False
     round_robin: Annotated[
-        bool, Meta(description="Take from a worker's functions in turn, and not the oldest job first.")
+        bool,
+        Meta(description="Take from a worker's functions in turn; otherwise priority goes first, then age."),
     ] = False
     timeout_unit: Annotated[Literal["s", "ms"], Meta(description="The unit of CAN_DO_TIMEOUT.")] = "s"
+    timeout_min_s: Annotated[
+        float, Meta(ge=0, le=_YEAR_S, description="The shortest CAN_DO_TIMEOUT: a shorter one counts as this.")
+    ] = 0.0
+    on_timeout: Annotated[
+        Literal["fail", "requeue"],
+        Meta(
+            description="A job that runs longer than its worker's CAN_DO_TIMEOUT has failed, or goes to "
+            "another worker and counts one more in losses_max."
+        ),
+    ] = "fail"
     timezone: Annotated[
         str, Meta(min_length=1, description="The time zone of SUBMIT_JOB_SCHED, such as Europe/Vienna.")
     ] = "UTC"
@@ -125,6 +136,8 @@ class GearmanDoorSettings(TcpDoorSettings, frozen=True, kw_only=True, forbid_unk
             exceptions_by_default=self.exceptions,
             round_robin=self.round_robin,
             timeout_unit_us=SECOND_US if self.timeout_unit == "s" else SECOND_US // 1000,
+            timeout_min_us=round(self.timeout_min_s * SECOND_US),
+            overruns_requeued=self.on_timeout == "requeue",
             shutdown_allowed=self.shutdown,
             packet_bytes_max=int(self.packet_bytes_max),
             expire_us=round(self.expire_s * SECOND_US),

@@ -8,7 +8,7 @@ from gearman_room import SECOND_US, Room
 from hiringhall.core.jobs import FAILED, TIMED_OUT
 from hiringhall.core.limits import Limits
 from hiringhall.dialects.gearman import wire
-from hiringhall.dialects.gearman.session import GearmanOptions
+from hiringhall.dialects.gearman.session import OVERRUNS_MAX, GearmanOptions
 
 
 def test_nobody_has_work(room: Room) -> None:
@@ -210,7 +210,6 @@ def test_a_timeout_fails_exactly_the_job_that_overran(room: Room) -> None:
     room.wait(1)
     assert client.hears() == [(wire.WORK_FAIL, quick)]
     assert (job.state, job.code) == (FAILED, TIMED_OUT)
-    worker.say(wire.WORK_COMPLETE, quick, b"too late").is_refused(b"JOB_NOT_FOUND")
     room.wait(3600 * SECOND_US)
     worker.say(wire.WORK_COMPLETE, slow, b"in time")
     assert client.hears() == [(wire.WORK_COMPLETE, slow + b"\0in time")]
@@ -231,6 +230,84 @@ def test_the_door_says_what_a_timeout_counts() -> None:
     worker.grabs()
     room.wait(2000)
     assert client.hears() == [(wire.WORK_FAIL, handle)]
+
+
+LATE_REPORTS = {
+    "a result": [(wire.WORK_COMPLETE, b"late")],
+    "a failure": [(wire.WORK_FAIL,)],
+    "an exception and a failure": [(wire.WORK_EXCEPTION, b"late"), (wire.WORK_FAIL,)],
+    "progress, data and a result": [
+        (wire.WORK_STATUS, b"1", b"2"),
+        (wire.WORK_DATA, b"late"),
+        (wire.WORK_WARNING, b"late"),
+        (wire.WORK_COMPLETE, b""),
+    ],
+}
+
+
+@pytest.mark.parametrize("requeued", [False, True])
+@pytest.mark.parametrize("reports", LATE_REPORTS)
+def test_a_report_after_the_timeout_is_taken_in_silence(reports: str, requeued: bool) -> None:
+    room = Room(GearmanOptions(overruns_requeued=requeued))
+    client, worker = room.guest(), room.guest().say(wire.CAN_DO_TIMEOUT, b"f", b"2")
+    handle = client.submits(wire.SUBMIT_JOB, b"f", b"", b"")
+    worker.grabs()
+    room.wait(2 * SECOND_US)
+    heard = client.hears()
+    for packet_type, *args in LATE_REPORTS[reports]:
+        worker.say(packet_type, handle, *args)
+    assert worker.hears() == client.hears() == []
+    assert heard == ([] if requeued else [(wire.WORK_FAIL, handle)])
+    # Reports on jobs that it never had are refused as before.
+    worker.say(wire.WORK_FAIL, handle + b"0").is_refused(b"JOB_NOT_FOUND")
+
+
+def test_only_the_latest_late_reports_are_taken_in_silence(room: Room) -> None:
+    client, worker = room.guest(), room.guest().say(wire.CAN_DO_TIMEOUT, b"f", b"1")
+    handles = []
+    for _ in range(OVERRUNS_MAX + 1):
+        client.say(wire.SUBMIT_JOB_BG, b"f", b"", b"")
+        handles.append(worker.grabs())
+    room.wait(SECOND_US)
+    for handle in handles:
+        worker.say(wire.WORK_COMPLETE, handle, b"")
+    worker.is_refused(b"JOB_NOT_FOUND")
+
+
+def test_a_job_that_overran_goes_to_another_worker_where_the_door_says_so() -> None:
+    room = Room(GearmanOptions(overruns_requeued=True, losses_max=2))
+    client, other = room.guest(), room.worker(b"f")
+    slow = client.submits(wire.SUBMIT_JOB, b"f", b"", b"slow")
+    for number in range(2):
+        worker = room.guest().say(wire.CAN_DO_TIMEOUT, b"f", b"2")
+        assert worker.grabs() == slow
+        if not number:
+            waiting = client.submits(wire.SUBMIT_JOB, b"f", b"", b"waiting")
+        room.wait(2 * SECOND_US - 1)
+        assert client.hears() == []
+        room.wait(1)
+        if not number:
+            # It stands behind those that wait: it must not keep all workers busy.
+            assert other.grabs() == waiting
+    assert client.hears() == [(wire.WORK_FAIL, slow)], "it counts as a lost worker each time"
+
+
+def test_a_timeout_below_the_doors_least_counts_as_that() -> None:
+    room = Room(GearmanOptions(timeout_unit_us=1000, timeout_min_us=SECOND_US))
+    client = room.guest()
+    handles = []
+    for timeout in (b"1", b"1500", b"0"):
+        worker = room.guest().say(wire.CAN_DO_TIMEOUT, b"f", timeout)
+        client.say(wire.SUBMIT_JOB, b"f", b"", b"").hears()
+        handles.append(worker.grabs())
+    room.wait(SECOND_US - 1)
+    assert client.hears() == []
+    room.wait(1)
+    assert client.hears() == [(wire.WORK_FAIL, handles[0])]
+    room.wait(SECOND_US // 2)
+    assert client.hears() == [(wire.WORK_FAIL, handles[1])]
+    room.wait(3600 * SECOND_US)
+    assert client.hears() == []
 
 
 @pytest.mark.parametrize("timeout", [b"", b"soon", b"-5", b"1e3", b"9" * 30])
@@ -260,7 +337,7 @@ def test_round_robin_takes_from_functions_in_turn() -> None:
     for function in (b"a", b"a", b"b", b"b"):
         client.submits(wire.SUBMIT_JOB_BG, function, b"", function)
     taken = [worker.say(wire.GRAB_JOB).hears_one()[1][-1:] for _ in range(4)]
-    assert taken == [b"a", b"b", b"a", b"b"]
+    assert taken == [b"b", b"a", b"b", b"a"]
 
 
 def test_a_workers_name_is_known_whenever_it_says_it(room: Room) -> None:

@@ -37,20 +37,21 @@ def main() -> None:
 def _main(words: list[str]) -> int:
     try:
         arguments = parse(words)
-        if not arguments.has("check-args"):
-            if arguments.has("help"):
-                say(usage() + "\n")
-                return 0
-            if arguments.has("version"):
-                say(f"\ngearmand {GEARMAND_VERSION} - hall-gearmand, hiringhall {__version__}\n")
-                return 0
+        if arguments.has("check-args"):
+            return 0
+        if arguments.has("help"):
+            say(usage() + "\n")
+            return 0
+        if arguments.has("version"):
+            say(f"\ngearmand {GEARMAND_VERSION} - hall-gearmand, hiringhall {__version__}\n")
+            return 0
         planned = plan(arguments, os.environ)
     except UsageError as error:
         complain(f"hall-gearmand: {error}")
         return TROUBLE
     for note in planned.notes:
         complain(f"hall-gearmand: warning: {note}")
-    return 0 if arguments.has("check-args") else _serve(planned)
+    return _serve(planned)
 
 
 def _serve(planned: Plan) -> int:

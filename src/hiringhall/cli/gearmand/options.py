@@ -18,6 +18,10 @@ DEFAULT_CONFIG_FILE: Final = "/etc/gearmand.conf"
 LEVELS: Final = ("FATAL", "ALERT", "CRITICAL", "ERROR", "WARNING", "NOTICE", "INFO", "DEBUG")
 
 
+_NUMBER_MAX: Final = (1 << 32) - 1
+"""The largest number that gearmand reads, with or without a minus."""
+
+
 class UsageError(Exception):
     """The command line cannot be used as it stands."""
 
@@ -52,7 +56,13 @@ GROUPS: Final[tuple[tuple[str, tuple[Option, ...]], ...]] = (
             ),
             Option("help", "h", about="Print this help."),
             Option(
-                "job-retries", "j", "0", "number", 0, "Lost workers after which a job is given up; 0: no limit."
+                "job-retries",
+                "j",
+                "0",
+                "number",
+                -_NUMBER_MAX,
+                "Lost workers after which a job is given up; 0: no limit. One byte of it counts: -1 is 255.",
+                _NUMBER_MAX,
             ),
             Option(
                 "job-handle-prefix", "", "", "text", about="How job handles begin; H:<host name> by default."
@@ -90,7 +100,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Option, ...]], ...]] = (
             Option("check-args", about="Check the options and stop."),
         ),
     ),
-    ("HTTP", (Option("http-port", "", "8080", "number", 0, "Accepted.", idle="there is no HTTP door here"),)),
+    ("HTTP", (Option("http-port", "", "8080", "text", about="Accepted.", idle="there is no HTTP door here"),)),
     (
         "Gear",
         (
@@ -293,19 +303,33 @@ def _read_file(path: Path, written: str, notes: list[str]) -> Arguments:
 
 
 def _check(option: Option, arguments: Arguments) -> None:
-    """A number must be one and in range; text must be among those that are known."""
+    """Check what gearmand checks as it reads the line: numbers are numbers, and the level is known."""
     value = arguments.text(option.name)
     if option.takes == "number":
         digits = value.removeprefix("-")
-        if not (digits.isascii() and digits.isdecimal()) or not option.least <= int(value) <= option.most:
-            raise UsageError(
-                f"the argument ('{value}') for option '--{option.name}' is invalid; "
-                f"it takes a whole number from {option.least} to {option.most}"
-            )
+        if not (digits.isascii() and digits.isdecimal()) or abs(int(value)) > _NUMBER_MAX:
+            raise _invalid(option, value)
+    if option.name == "hashtable-buckets" and int(value) == 0:
+        raise UsageError("hashtable-buckets has to be greater than 0")
     if option.name == "verbose" and value not in LEVELS:
         raise UsageError(f"Invalid value for --verbose supplied; it takes one of {', '.join(LEVELS)}")
     if option.idle:
         arguments.notes.append(f"--{option.name} changes nothing here: {option.idle}")
+
+
+def check_ranges(arguments: Arguments) -> None:
+    """Refuse the numbers that cannot be honoured: at the start, as --check-args of gearmand takes them."""
+    for name in arguments.given:
+        option = OPTIONS[name]
+        if option.takes == "number" and not option.least <= arguments.number(name) <= option.most:
+            raise _invalid(option, arguments.text(name))
+
+
+def _invalid(option: Option, value: str) -> UsageError:
+    return UsageError(
+        f"the argument ('{value}') for option '--{option.name}' is invalid; "
+        f"it takes a whole number from {option.least} to {option.most}"
+    )
 
 
 def usage() -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from hiringhall.cli.gearmand.options import LEVELS, OPTIONS, Arguments, UsageError
+from hiringhall.cli.gearmand.options import LEVELS, OPTIONS, Arguments, UsageError, check_ranges
 from hiringhall.config.quantities import Address
 from hiringhall.config.schema import Config, HallSettings, HistorySettings, LimitsSettings, TlsSettings
 from hiringhall.dialects.handles import PREFIX_BYTES_MAX
@@ -40,6 +40,8 @@ _REFUSED_QUEUES: Final = (
     "libtokyocabinet",
     "libpq",
 )
+_RETRIES_MASK: Final = 0xFF
+"""gearmand keeps one byte of --job-retries: -1 is 255, and 256 is 0, no limit."""
 _LOOPBACK: Final = ("127.0.0.1", "::1")
 _OWN: Final = GearmanDoorSettings()
 _KEEPALIVE: Final = {
@@ -88,6 +90,8 @@ class Plan(NamedTuple):
 def plan(arguments: Arguments, environ: Mapping[str, str]) -> Plan:
     """What to do. Raises UsageError for what cannot be honoured."""
     notes = list(arguments.notes)
+    check_ranges(arguments)
+    _note_retries(arguments, notes)
     _note_protocol(arguments, notes)
     if arguments.has("worker-wakeup") and arguments.number("worker-wakeup") != 1:
         notes.append("--worker-wakeup changes nothing here: one worker is woken for one job")
@@ -121,6 +125,14 @@ def _note_protocol(arguments: Arguments, notes: list[str]) -> None:
         notes.append("--protocol=http is not served: there is no HTTP door here, only Gearman's")
     elif protocol:
         raise UsageError(f"Unknown protocol module : {protocol}")
+
+
+def _note_retries(arguments: Arguments, notes: list[str]) -> None:
+    asked = arguments.number("job-retries")
+    taken = asked & _RETRIES_MASK
+    if taken != asked:
+        meaning = f"{taken} lost workers" if taken else "no limit"
+        notes.append(f"--job-retries={asked} means {meaning}: as gearmand does, only its lowest byte is taken")
 
 
 def _log_level(arguments: Arguments) -> int:
@@ -179,7 +191,10 @@ def _doors(
     door = GearmanDoorSettings(
         tls=tls,
         background="durable" if durable else "memory",
-        losses_max=arguments.number("job-retries"),
+        losses_max=arguments.number("job-retries") & _RETRIES_MASK,
+        timeout_unit="ms",
+        timeout_min_s=1.0,
+        on_timeout="requeue",
         exceptions=arguments.has("exceptions"),
         round_robin=arguments.has("round-robin"),
         handle_prefix=arguments.text("job-handle-prefix") or f"H:{socket.gethostname()}"[:PREFIX_BYTES_MAX],

@@ -52,9 +52,14 @@ class GearmanOptions:
     exceptions_by_default: bool = False
     """Clients hear WORK_EXCEPTION without asking for the option."""
     round_robin: bool = False
-    """Workers take from their functions in turn; otherwise the oldest job goes first."""
+    """Workers take from their functions in turn; otherwise priority goes first, then age."""
     timeout_unit_us: int = 1_000_000
     """What one unit of CAN_DO_TIMEOUT is worth."""
+    timeout_min_us: int = 0
+    """The shortest CAN_DO_TIMEOUT: a shorter one counts as this."""
+    overruns_requeued: bool = False
+    """A job that runs longer than its worker's CAN_DO_TIMEOUT goes to another worker; otherwise it has
+    failed."""
     shutdown_allowed: bool = True
     """The text command `shutdown` stops the hall."""
     packet_bytes_max: int = wire.PACKET_BYTES_MAX

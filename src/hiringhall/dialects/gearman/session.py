@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import Refusal
 from hiringhall.core.jobs import DONE, FAILED, FAILURE, LEASED, JobSpec
+from hiringhall.core.timers import NEVER
 from hiringhall.dialects.gearman import admin, replies, wire
 from hiringhall.dialects.gearman.door import GearmanDoor, GearmanOptions, House
 from hiringhall.dialects.gearman.schedule import next_due_us
@@ -29,6 +30,8 @@ APART_BYTES_MIN: Final = 16_384
 DATA_KEY_PREFIX: Final = b"\0data:"
 """Before the digest that is the key of a job submitted as "-": no client's unique can hold a NUL."""
 SECONDS_DIGITS_MAX: Final = 10
+OVERRUNS_MAX: Final = 1000
+"""Jobs whose late reports are taken in silence, for each worker; of older ones it is told."""
 
 
 class GearmanSession(Session):
@@ -50,6 +53,8 @@ class GearmanSession(Session):
         self._leased_handle = b""
         self._excepted = 0
         """The job this worker raised an exception for last: some send a WORK_FAIL after it."""
+        self._overrun: dict[int, None] = {}
+        """The latest jobs that this worker did not finish within its CAN_DO_TIMEOUT."""
         door.sessions[self] = None
 
     def parted(self) -> None:
@@ -249,7 +254,11 @@ class GearmanSession(Session):
         if worker is None:
             worker = self._hall.worker(self)
             self._hall.introduce(worker, self.client_id)
-            worker.rotate = self._door.options.round_robin
+            options = self._door.options
+            if options.round_robin:
+                self._hall.take_turns(worker)
+            if options.overruns_requeued:
+                self._hall.requeue_overruns(worker)
         return worker
 
     def _set_client_id(self, body: bytes) -> None:
@@ -279,7 +288,10 @@ class GearmanSession(Session):
                 text = "the timeout of a function is a whole number, 0 for none"
                 self.send(replies.error(replies.INVALID_ARGUMENT, text))
                 return
-            run_us = int(args[1]) * self._door.options.timeout_unit_us
+            options = self._door.options
+            run_us = int(args[1]) * options.timeout_unit_us
+            if run_us:
+                run_us = max(run_us, options.timeout_min_us)
         if b"\0" in function:
             self.send(replies.error(replies.INVALID_ARGUMENT, "the name of a function holds no NUL"))
         elif packet_type == wire.CANT_DO:
@@ -327,7 +339,7 @@ class GearmanSession(Session):
             else:
                 self._hall.chunk(lease, data, packet_type == wire.WORK_WARNING)
         except Refusal as refusal:
-            self.send(replies.refused(refusal))
+            self._refuse_report(body[:cut], refusal)
 
     def _report_failure(self, body: bytes) -> None:
         handle = body.partition(b"\0")[0]
@@ -337,7 +349,7 @@ class GearmanSession(Session):
         try:
             self._hall.fail(self._find_lease(handle))
         except Refusal as refusal:
-            self.send(replies.refused(refusal))
+            self._refuse_report(handle, refusal)
 
     def _report_progress(self, body: bytes) -> None:
         # H:hall:68719476737 00 3 00 10
@@ -349,6 +361,13 @@ class GearmanSession(Session):
             lease = self._find_lease(args[0])
             self._hall.progress(lease, _leading_number(args[1]), _leading_number(args[2]))
         except Refusal as refusal:
+            self._refuse_report(args[0], refusal)
+
+    def _refuse_report(self, handle: bytes, refusal: Refusal) -> None:
+        """Nothing is said of a report that comes after the job's time was up: an ERROR makes Perl's worker
+        die.
+        """
+        if self._door.job_id(handle) not in self._overrun:
             self.send(replies.refused(refusal))
 
     def _find_lease(self, handle: bytes) -> Lease:
@@ -358,6 +377,12 @@ class GearmanSession(Session):
         return self._hall.find_lease(self._as_worker(), self._door.job_id(handle))
 
     # --- notices
+
+    def revoked(self, lease: Lease) -> None:
+        if NEVER < lease.run_until_us <= self._hall.now_us:
+            self._overrun[lease.job.id] = None
+            if len(self._overrun) > OVERRUNS_MAX:
+                del self._overrun[next(iter(self._overrun))]
 
     def woken(self) -> None:
         self.send(replies.NOOP)

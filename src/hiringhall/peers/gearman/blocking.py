@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hiringhall.peers.gearman.client import AsyncClient
-from hiringhall.peers.gearman.worker import AsyncWorker, Grab, Handler
+from hiringhall.peers.gearman.worker import AsyncWorker, Grab, Handler, TimeoutUnit
 from hiringhall.peers.threads import Face, Runner, blocking
 
 if TYPE_CHECKING:
@@ -152,6 +152,7 @@ class Worker(Runner[AsyncWorker]):
         connect_timeout_s: float = 5.0,
         retry_max_s: float = 10.0,
         on_error: Callable[[ServerError], None] | None = None,
+        timeout_unit: TimeoutUnit = "s",
     ) -> None:
         worker = AsyncWorker(
             *servers,
@@ -162,11 +163,12 @@ class Worker(Runner[AsyncWorker]):
             connect_timeout_s=connect_timeout_s,
             retry_max_s=retry_max_s,
             on_error=on_error,
+            timeout_unit=timeout_unit,
         )
         super().__init__(worker, "gearman-worker")
 
     def register(self, function: str | bytes, handler: Handler, timeout_s: int = 0) -> None:
-        """Be able to do a function. The server fails a job that runs longer than `timeout_s`."""
+        """Be able to do a function; see AsyncWorker.register."""
         self._tell(functools.partial(self.asynchronous.register, function, handler, timeout_s))
 
     def function(self, name: str | bytes, timeout_s: int = 0) -> Callable[[Handler], Handler]:

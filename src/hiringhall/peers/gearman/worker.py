@@ -23,8 +23,11 @@ Handler = Callable[[WorkerJob], bytes | Awaitable[bytes | None] | None]
 the reason given; any other exception fails it with the exception's text."""
 
 Grab = Literal["plain", "unique", "all"]
+TimeoutUnit = Literal["s", "ms"]
 
 _GRABS: Final = {"plain": wire.GRAB_JOB, "unique": wire.GRAB_JOB_UNIQ, "all": wire.GRAB_JOB_ALL}
+_UNITS: Final = {"s": 1, "ms": 1000}
+"""How many of each are a second."""
 _RETRY_FIRST_S: Final = 0.1
 
 
@@ -52,6 +55,9 @@ class AsyncWorker:
     without its unique, "unique", or "all" (with the reducer). `heartbeat_s` lets it show life to the server
     while a job runs, for servers that take a silent worker for lost. `on_error` hears what servers complain
     of, such as a result that came too late; without it that is logged.
+
+    `timeout_unit` is what the servers mean by the number in CAN_DO_TIMEOUT: "s" for `hall serve`, unless its
+    door says otherwise, and "ms" for gearmand and `hall-gearmand`.
     """
 
     def __init__(
@@ -64,6 +70,7 @@ class AsyncWorker:
         connect_timeout_s: float = 5.0,
         retry_max_s: float = 10.0,
         on_error: Callable[[ServerError], None] | None = None,
+        timeout_unit: TimeoutUnit = "s",
     ) -> None:
         self.servers = servers or (DEFAULT_SERVER,)
         for server in self.servers:
@@ -81,15 +88,19 @@ class AsyncWorker:
         self._connect_timeout_s = connect_timeout_s
         self._retry_max_s = retry_max_s
         self._on_error = on_error
+        self._timeout_unit = timeout_unit
         self._threads: ThreadPoolExecutor
         self._tasks: asyncio.TaskGroup
         self._stop = asyncio.Event()
 
     def register(self, function: str | bytes, handler: Handler, timeout_s: int = 0) -> None:
-        """Be able to do a function, from now on. The server fails a job that runs longer than `timeout_s`."""
+        """Be able to do a function, from now on.
+
+        A job that runs longer than `timeout_s` is taken from this worker: it has failed, or goes to another.
+        """
         name = as_bytes(function)
         self._functions[name] = _Function(handler, timeout_s)
-        packet_type, args = _ability(name, timeout_s)
+        packet_type, args = self._ability(name, timeout_s)
         for station in self._stations:
             station.send(packet_type, *args)
             station.rouse()
@@ -156,7 +167,13 @@ class AsyncWorker:
     def abilities(self) -> Iterator[tuple[int, tuple[bytes, ...]]]:
         """The packets that say what it can do."""
         for name, function in self._functions.items():
-            yield _ability(name, function.timeout_s)
+            yield self._ability(name, function.timeout_s)
+
+    def _ability(self, name: bytes, timeout_s: int) -> tuple[int, tuple[bytes, ...]]:
+        if not timeout_s:
+            return wire.CAN_DO, (name,)
+        timeout = timeout_s * _UNITS[self._timeout_unit]
+        return wire.CAN_DO_TIMEOUT, (name, str(timeout).encode())
 
     def take_slot(self, station: Station) -> bool:
         """Take a slot, or stand in line."""
@@ -215,9 +232,3 @@ def _as_result(value: object) -> bytes:
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     raise TypeError(f"a handler returns bytes or None, not {type(value).__name__}")
-
-
-def _ability(name: bytes, timeout_s: int) -> tuple[int, tuple[bytes, ...]]:
-    if timeout_s:
-        return wire.CAN_DO_TIMEOUT, (name, str(timeout_s).encode())
-    return wire.CAN_DO, (name,)
