@@ -59,6 +59,7 @@ class Run:
             failures_max=random.choice((0, 0, 1, 3)),
             backoff_us=random.choice((1, 50 * MS, 300 * MS)),
             round_robin=world.chance(0.2),
+            overruns_requeued=seed % 3 == 0,
             timeout_unit_us=200 * MS,
         )
         self.drafts = seed % 5 == DRAFT_SEED
