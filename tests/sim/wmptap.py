@@ -9,7 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from hiringhall.dialects.wmp import wire
-from hiringhall.dialects.wmp.door import token
+from hiringhall.dialects.wmp.door import Hand
 
 from .taps import Holder, Tap
 from .world import Violation
@@ -33,7 +33,8 @@ class HandHolder(Holder):
         self.silence_us = lease_us
 
     def has(self, lease: Lease) -> bool:
-        return token(lease) == self.name
+        hand = lease.worker.peer
+        return isinstance(hand, Hand) and hand.name == self.name
 
 
 class PathTap(Tap):

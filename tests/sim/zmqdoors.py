@@ -12,7 +12,7 @@ from hiringhall.dialects.pingpong import wire as pingpong_wire
 from hiringhall.dialects.pingpong.door import PingPongDoor, PingPongOptions
 from hiringhall.dialects.pingpong.session import ClientSession, WorkerSession
 from hiringhall.dialects.wmp import wire as wmp_wire
-from hiringhall.dialects.wmp.door import WmpDoor, WmpOptions
+from hiringhall.dialects.wmp.door import SECRET_BYTES, WmpDoor, WmpOptions
 from hiringhall.dialects.wmp.session import WmpSession
 
 from .dworktap import DworkTap
@@ -38,6 +38,7 @@ class ZmqDoors:
     def __init__(self, world: World, post: Post, queues: list[bytes]) -> None:
         random = world.random
         self.post = post
+        self._secrets = world.stream("secrets")
         self.dwork = DworkOptions(
             queue=random.choice(queues),
             durable=world.chance(0.8),
@@ -76,7 +77,7 @@ class ZmqDoors:
         scheduler = hall.scheduler
         dwork = DworkDoor(scheduler, self.dwork)
         pingpong = PingPongDoor(scheduler, self.pingpong)
-        wmp = WmpDoor(scheduler, self.wmp)
+        wmp = WmpDoor(scheduler, self.wmp, self._secrets.randbytes(SECRET_BYTES))
         wake_us = hall.limits.wake_us
         routers = (
             self._router(

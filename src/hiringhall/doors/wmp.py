@@ -1,5 +1,6 @@
 """A WMP door: its settings, in people's units and words, and the options that its sessions work with."""
 
+import secrets
 from collections.abc import Iterator
 from typing import Annotated, Final, Literal
 
@@ -11,7 +12,7 @@ from hiringhall.core.jobs import Terms
 from hiringhall.core.limits import SECOND_US
 from hiringhall.core.scheduler import Scheduler
 from hiringhall.dialects.wmp import wire
-from hiringhall.dialects.wmp.door import WmpDoor, WmpOptions
+from hiringhall.dialects.wmp.door import SECRET_BYTES, WmpDoor, WmpOptions
 from hiringhall.dialects.wmp.session import WmpSession
 from hiringhall.doors.agency import Agency
 from hiringhall.doors.dialect import Dialect, Endpoint, Process
@@ -79,7 +80,7 @@ class WmpDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unknown
 
 def _endpoints(scheduler: Scheduler, settings: WmpDoorSettings, process: Process) -> list[Endpoint]:
     del process
-    door = WmpDoor(scheduler, settings.options())
+    door = WmpDoor(scheduler, settings.options(), secrets.token_bytes(SECRET_BYTES))
     return [Endpoint(settings.address, lambda caller: WmpSession(caller, door), wire.answer_route)]
 
 

@@ -71,7 +71,7 @@ def test_a_pingpong_worker_that_is_hired_while_it_works_does_one_after_the_other
 
 
 def test_a_wmp_worker_is_not_entered(room: Room) -> None:
-    session = WmpSession(Caller("127.0.0.1", -1, (b"w", b"", b"")), WmpDoor(room.hall, WmpOptions()))
+    session = WmpSession(Caller("127.0.0.1", -1, (b"w", b"", b"")), WmpDoor(room.hall, WmpOptions(), bytes(32)))
     session.outbox = room.outbox
     session.receive(wmp.encode_body(wmp.READY, [(b"role", b"grind")]))
     tower = room.guest(room.door())

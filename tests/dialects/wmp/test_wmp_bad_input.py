@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wmp_room import Room
+from wmp_room import SECRET, Room
 
 from hiringhall.core.jobs import LEASED
 from hiringhall.core.limits import Limits
@@ -109,7 +109,7 @@ def test_a_hall_full_of_queues_knows_the_roles_it_knew() -> None:
 )
 def test_a_door_that_cannot_be(options: WmpOptions) -> None:
     with pytest.raises(ValueError, match=r"manager's name|above 0"):
-        WmpDoor(Room().hall, options)
+        WmpDoor(Room().hall, options, SECRET)
 
 
 WORDS = st.sampled_from(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from wmp_room import SECOND_US, Path, Room
+from wmp_room import SECOND_US, SECRET, START_US, Path, Room
 
 from hiringhall.core import ids
 from hiringhall.core.jobs import FAILED, LEASED, QUEUED, Terms
@@ -257,10 +257,42 @@ def test_reports_on_jobs_that_never_were(room: Room, name: bytes) -> None:
     assert (job.state, room.stale) == (LEASED, 1)
 
 
+def test_who_was_not_given_a_job_cannot_guess_its_name(room: Room) -> None:
+    """Not from the job's number, the number of the attempt and the time, and not from another job's name."""
+    client = room.client()
+    mine, job = client.submits(b"f"), client.submits(b"f")
+    path, known = working(room)
+    working(room)
+    guesses = [b"%d-%d-%d" % (job.id, attempt, START_US) for attempt in range(5)]
+    guesses += [known.replace(b"%d" % mine.id, b"%d" % job.id), b"%d-" % job.id, b"%d-%s" % (job.id, b"0" * 32)]
+    for guess in guesses:
+        path.reports(guess, payload=b"forged").hears_nothing()
+    assert (job.state, room.stale) == (LEASED, len(guesses))
+
+
+def test_a_hall_with_another_secret_has_other_names() -> None:
+    names = []
+    for secret in (b"s" * 32, b"t" * 32):
+        room = Room()
+        room.client().submits(b"f")
+        path = room.path(WmpDoor(room.hall, WmpOptions(), secret)).is_ready(b"f").is_woken(b"f")
+        names.append(path.takes(b"f"))
+    one, other = (name.partition(b"-") for name in names)
+    assert one[0] == other[0]
+    assert one[2] != other[2]
+    assert len(one[2]) == len(other[2]) == 32
+
+
+@pytest.mark.parametrize("secret", [b"", b"s" * 31, b"s" * 33])
+def test_a_door_without_a_secret_does_not_open(room: Room, secret: bytes) -> None:
+    with pytest.raises(ValueError, match="secret"):
+        WmpDoor(room.hall, WmpOptions(), secret)
+
+
 def test_a_job_of_another_door_is_not_ours_to_end(room: Room) -> None:
     room.client().submits(b"f")
     _, name = working(room)
-    stranger = room.path(WmpDoor(room.hall, WmpOptions()))
+    stranger = room.path(WmpDoor(room.hall, WmpOptions(), SECRET))
     stranger.reports(name)
     assert room.stale == 1
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
 import pytest
-from wmp_room import SECOND_US, START_US, Room
+from wmp_room import SECOND_US, SECRET, START_US, Room
 
 from hiringhall.core.jobs import DONE, FAILED, QUEUED, Terms
 from hiringhall.core.limits import Limits
@@ -17,9 +19,10 @@ def test_a_job_from_ready_to_done(room: Room) -> None:
     path.is_woken(b"resize")
     take = path.says(wire.GIVE, (b"role", b"resize")).hears_one(wire.TAKE)
     assert take.payload == b"pixels"
+    digest = blake2b(b"%d-1-%d" % (job.id, START_US), digest_size=16, key=SECRET).hexdigest()
     assert take.headers == [
         (b"manager", b"hall"),
-        (b"job", b"%d-1-%d" % (job.id, START_US)),
+        (b"job", b"%d-%s" % (job.id, digest.encode())),
         (b"role", b"resize"),
         (b"key", b"image-7"),
         (b"lease", b"60"),

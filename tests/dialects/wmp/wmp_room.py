@@ -13,6 +13,7 @@ from hiringhall.dialects.wmp.session import WmpDoor, WmpOptions, WmpSession
 START_US = 1_767_225_600_000_000
 """Thursday, 1 January 2026, midnight UTC."""
 SECOND_US = 1_000_000
+SECRET = b"a secret of thirty-two bytes now"
 
 
 class Client(Peer):
@@ -106,7 +107,7 @@ class Room:
 
     def __init__(self, options: WmpOptions | None = None, limits: Limits | None = None, epoch: int = 1) -> None:
         self.hall = Scheduler(limits or Limits(), epoch, START_US)
-        self.door = WmpDoor(self.hall, options or WmpOptions())
+        self.door = WmpDoor(self.hall, options or WmpOptions(), SECRET)
         self.outbox: list[Session] = []
         self._names = 0
 

@@ -8,7 +8,9 @@ again or a manager in the middle passed the job on.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from hashlib import blake2b
+from hmac import compare_digest
+from typing import TYPE_CHECKING, Final
 
 from hiringhall.core import ids
 from hiringhall.core.peer import Peer
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.core.workers import Worker
     from hiringhall.dialects.session import Session
+
+
+SECRET_BYTES: Final = 32
+_DIGEST_BYTES: Final = 16
 
 
 @dataclass(frozen=True)
@@ -46,23 +52,29 @@ class Hand(Peer):
         self.door = door
         self.path = path
         """By which the job was last spoken of."""
+        self.name = b""
+        """What the job is called in TAKE, once there is one."""
 
     def revoked(self, lease: Lease) -> None:
-        self.path.send(self.door.cancel(token(lease)))
+        del lease
+        self.path.send(self.door.cancel(self.name))
 
 
 class WmpDoor:
-    """One door."""
+    """One door. `secret` is drawn at random when the hall starts: from it come the names of jobs."""
 
-    def __init__(self, hall: Scheduler, options: WmpOptions) -> None:
+    def __init__(self, hall: Scheduler, options: WmpOptions, secret: bytes) -> None:
         manager = options.manager
         if not 0 < len(manager) <= wire.HOP_BYTES_MAX or b"\n" in manager:
             raise ValueError(f"a manager's name has 1 to {wire.HOP_BYTES_MAX} bytes and no line end")
         if options.lease_us <= 0 or options.expire_us <= 0:
             # ZeroMQ tells nobody of a disconnect: without these a job or a path could stay for ever.
             raise ValueError("the lease of a door, and the time it remembers a READY, are above 0")
+        if len(secret) != SECRET_BYTES:
+            raise ValueError(f"the secret of a door has {SECRET_BYTES} bytes")
         self.hall = hall
         self.options = options
+        self._secret = secret
         self.dropped = 0
         """Messages that were none, or not for us: the protocol has no word to refuse them with."""
 
@@ -85,16 +97,23 @@ class WmpDoor:
         if lease is None:
             hall.leave(hand)
         else:
+            hand.name = self._name(lease)
             hall.expect(worker, self.options.lease_us)
         return lease
+
+    def _name(self, lease: Lease) -> bytes:
+        """What a job is called on the wire: another name for each attempt, and none that could be guessed."""
+        attempt = b"%d-%d-%d" % (lease.job.id, lease.number, lease.started_us)
+        digest = blake2b(attempt, digest_size=_DIGEST_BYTES, key=self._secret).hexdigest()
+        return b"%d-%s" % (lease.job.id, digest.encode())
 
     def find_lease(self, name: bytes) -> Lease | None:
         """The live lease that a report names. Any other was given back, was taken away, or never was."""
         job = self.hall.jobs.get(ids.parse(name.partition(b"-")[0]))
         lease = job.lease if job is not None else None
-        if lease is not None and token(lease) == name:
+        if lease is not None:
             hand = lease.worker.peer
-            if isinstance(hand, Hand) and hand.door is self:
+            if isinstance(hand, Hand) and hand.door is self and compare_digest(hand.name, name):
                 return lease
         self.hall.counters.stale += 1
         return None
@@ -125,7 +144,9 @@ class WmpDoor:
 
     def take(self, lease: Lease) -> bytes:
         job = lease.job
-        headers = [(b"manager", self.options.manager), (b"job", token(lease)), (b"role", job.queue.name)]
+        hand = lease.worker.peer
+        assert isinstance(hand, Hand)
+        headers = [(b"manager", self.options.manager), (b"job", hand.name), (b"role", job.queue.name)]
         if job.key and len(job.key) <= wire.NAME_BYTES_MAX and b"\n" not in job.key:
             headers.append((b"key", job.key))
         headers.append((b"lease", wire.encode_seconds(self.lease_us(job))))
@@ -133,8 +154,3 @@ class WmpDoor:
 
     def cancel(self, name: bytes) -> bytes:
         return wire.encode_body(wire.CANCEL, [(b"manager", self.options.manager), (b"job", name)])
-
-
-def token(lease: Lease) -> bytes:
-    """What a job is called on the wire: another name for each attempt, and after each start of the hall."""
-    return b"%d-%d-%d" % (lease.job.id, lease.number, lease.started_us)

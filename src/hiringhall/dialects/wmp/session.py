@@ -158,7 +158,7 @@ class WmpSession(Session):
             self._unsure.append(lease)
 
     def _take_done(self, message: wire.Message) -> None:
-        # WMP1 DONE / manager: hall / job: 68719476737-1-1767225600000000 / status: failed / code: 3
+        # WMP1 DONE / manager: hall / job: 68719476737-5eb6...3c / status: failed / code: 3
         name = self._named_job(message)
         status = message.first(b"status") or b"ok"
         if status not in STATUSES:
@@ -179,7 +179,7 @@ class WmpSession(Session):
         self._hall.leave(lease.worker.peer)
 
     def _take_status(self, message: wire.Message) -> None:
-        # WMP1 STATUS / manager: hall / job: 68719476737-1-1767225600000000 / progress: 3/8
+        # WMP1 STATUS / manager: hall / job: 68719476737-5eb6...3c / progress: 3/8
         name = self._named_job(message)
         progress = message.first(b"progress")
         numerator, denominator = wire.parse_progress(progress) if progress else (0, 0)
