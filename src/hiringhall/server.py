@@ -61,6 +61,8 @@ PATIENCE_S: Final = 86_400.0
 """How long a graceful shutdown, by SIGUSR1 or at a door, waits for running jobs."""
 DESCRIPTORS_RESERVED: Final = 64
 """Open files kept back for the store, the listeners and the log."""
+WATCH_S: Final = 1.0
+"""How often the hall looks whether its data file is still in its place."""
 STOPPED_AT_ONCE: Final = 1
 """Exit code after a second signal."""
 BROKEN: Final = 70
@@ -114,8 +116,9 @@ class Opened(NamedTuple):
 class Hall:
     """A hall with its store open and its jobs recovered; `serve` opens the doors."""
 
-    def __init__(self, config: Config, kind: Kind = "hall") -> None:
+    def __init__(self, config: Config, kind: Kind = "hall", *, accept_loss: bool = False) -> None:
         self._config = config
+        self._accept_loss = accept_loss
         folder = Path(config.hall.data).absolute()
         self._data = str(folder) if config.hall.storage == "sqlite" else ""
         clock = Clock()
@@ -135,6 +138,7 @@ class Hall:
         self._draining = asyncio.Event()
         self._stopping = asyncio.Event()
         self._broken: BaseException | None = None
+        self._watch: asyncio.TimerHandle | None = None
         self._grace_s = 0.0
         self._exit_code = 0
 
@@ -142,7 +146,7 @@ class Hall:
         retention = self._config.history.retention()
         if self._config.hall.storage == "memory":
             return MemoryStore(retention)
-        return SqliteStore(folder / DATABASE, retention, _log.warning, kind)
+        return SqliteStore(folder / DATABASE, retention, _log.warning, kind, accept_loss=self._accept_loss)
 
     # --- wishes, from signals and from doors
 
@@ -191,6 +195,7 @@ class Hall:
         try:
             opened = await self._open_doors()
             self._keep_schedules(loop)
+            self._watch_place(loop)
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self._signalled)
             loop.add_signal_handler(signal.SIGUSR1, self.drain, PATIENCE_S)
@@ -237,6 +242,17 @@ class Hall:
         except BookError as error:
             raise HallError(str(error)) from error
         self._attendants.append(keeper)
+
+    def _watch_place(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Find out that the data file was removed or replaced even while there is nothing to commit."""
+        store = self._driver.store
+        if not isinstance(store, SqliteStore):
+            return
+        try:
+            store.check_place()
+        except StoreError:
+            self._driver.run_soon(self._driver.engine.probe)
+        self._watch = loop.call_later(WATCH_S, self._watch_place, loop)
 
     async def _listen(
         self, index: int, settings: DoorSettings, endpoint: Endpoint
@@ -297,6 +313,8 @@ class Hall:
         """Commit first, so that leases given up by closing connections count as no loss."""
         for door in self._doors:
             door.close_listener()
+        if self._watch is not None:
+            self._watch.cancel()
         for attendant in self._attendants:
             await attendant.close()
         if self._broken is None:
@@ -319,16 +337,18 @@ class Hall:
             self.stop()
 
 
-def run(config: Config, announce: Callable[[Opened], None], kind: Kind = "hall") -> int:
+def run(
+    config: Config, announce: Callable[[Opened], None], kind: Kind = "hall", *, accept_loss: bool = False
+) -> int:
     """Open a hall, serve until it is told to stop, and give the exit code. `kind` is what the data folder says
-    of who has it open. Raises HallError.
+    of who has it open; with `accept_loss` a damaged log is no reason not to open. Raises HallError.
     """
     raise_descriptor_limit()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # `hall schedule` may send it before anybody listens
     gc.collect()  # now, while there is little to look at: what is left later is frozen
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_open_and_serve(config, announce, kind))
+            return runner.run(_open_and_serve(config, announce, kind, accept_loss=accept_loss))
     except (HallError, OSError):
         raise
     except Exception:  # noqa: BLE001 (whatever it is, it is ours, and it is told)
@@ -336,8 +356,10 @@ def run(config: Config, announce: Callable[[Opened], None], kind: Kind = "hall")
         return BROKEN
 
 
-async def _open_and_serve(config: Config, announce: Callable[[Opened], None], kind: Kind) -> int:
-    return await Hall(config, kind).serve(announce)
+async def _open_and_serve(
+    config: Config, announce: Callable[[Opened], None], kind: Kind, *, accept_loss: bool
+) -> int:
+    return await Hall(config, kind, accept_loss=accept_loss).serve(announce)
 
 
 def raise_descriptor_limit() -> None:

@@ -18,7 +18,7 @@ from hiringhall.storage.contract import HistoryQuery, Retention, StoreError
 from hiringhall.storage.sqlite import SqliteStore
 from hiringhall.storage.sqlite.faults import explain
 from hiringhall.storage.sqlite.statements import CHUNK_BYTES_MAX
-from hiringhall.storage.sqlite.store import WAL_PAGES
+from hiringhall.storage.sqlite.store import PROBE_BYTES, WAL_PAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,9 +76,9 @@ def test_a_full_disk_refuses_and_recovers(store: SqliteStore) -> None:
     assert store.count() == (len(LARGE), 1)
 
 
-def test_a_failing_disk_refuses_and_recovers(store: SqliteStore, tmp_path: Path) -> None:
+def test_a_failing_disk_refuses_and_recovers(store: SqliteStore) -> None:
     store.commit(batch(inserts=[job(1)]), NOW_US)
-    with file_size_bounded(Path(f"{tmp_path}/hall.db-wal").stat().st_size + 2000):
+    with file_size_bounded(PROBE_BYTES):
         for doomed in (batch(inserts=LARGE), batch(inserts=LARGE, ends=[end(1)], deletes=[1])):
             with pytest.raises(StoreError, match=r"hall.db (is full|fails to read or write)"):
                 store.commit(doomed, NOW_US)

@@ -86,6 +86,10 @@ def serve(
     as_json: Annotated[
         bool, typer.Option("--json", help="Say where the doors are as one line of JSON, for programs.")
     ] = False,
+    accept_loss: Annotated[
+        bool,
+        typer.Option("--accept-loss", help="Open although the log of the data file is damaged or missing."),
+    ] = False,
 ) -> int:
     """Open the hall and serve until it is told to stop.
 
@@ -94,7 +98,7 @@ def serve(
     """
     settings = load_settings(config, data, storage, door, assignments).config
     log_to(logging.StreamHandler(sys.stderr), logging.getLevelNamesMapping()[settings.hall.log_level.upper()])
-    return run(settings, _announce_json if as_json else _announce)
+    return run(settings, _announce_json if as_json else _announce, accept_loss=accept_loss)
 
 
 def _announce_json(opened: Opened) -> None:

@@ -378,6 +378,11 @@ class Engine:
         self._retry_us = scheduler.now_us + self._retry_pause_us
         self._retry_pause_us = min(self._retry_pause_us * 2, RETRY_MAX_US)
 
+    def probe(self) -> None:
+        """Inside a turn: try the store, although there may be nothing to commit."""
+        if self._batch is None and not self.scheduler.store_trouble:
+            self._commit()
+
     def _commit(self) -> None:
         batch = self.scheduler.seal()
         self._batch = batch

@@ -40,6 +40,11 @@ def explain(error: sqlite3.Error, path: Path) -> StoreError:
     return StoreError(f"{advice.format(path=path)} ({name}: {error})")
 
 
+def failed_late(error: BaseException) -> bool:
+    """The commit may have failed when all of it had been written, as it does when the disk cannot be synced."""
+    return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE == sqlite3.SQLITE_IOERR
+
+
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
     """Let nothing of SQLite's own errors out."""

@@ -15,6 +15,7 @@ from hiringhall.core.jobs import FAILED, PROVIDER
 from hiringhall.storage.contract import StoreError
 from hiringhall.storage.sqlite.faults import explained
 from hiringhall.storage.sqlite.lock import find_holder
+from hiringhall.storage.sqlite.loss import LogDamaged
 from hiringhall.storage.sqlite.rows import (
     END_COLUMNS,
     JOB_COLUMNS,
@@ -25,6 +26,7 @@ from hiringhall.storage.sqlite.rows import (
     read_terms,
 )
 from hiringhall.storage.sqlite.schema import check_version, migrations
+from hiringhall.storage.sqlite.wal import find_damage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -241,6 +243,16 @@ def _has_log(path: Path) -> bool:
         return False
 
 
+def _refuse_damage(path: Path) -> None:
+    """A reader would find too little, and SQLite would wipe out some of the traces of it."""
+    if find_holder(path) is None:
+        damage = find_damage(path)
+        if (
+            damage is not None and damage.sure and find_holder(path) is None
+        ):  # No hall has begun to write to it meanwhile.
+            raise LogDamaged(path, damage)
+
+
 def open_history(path: Path) -> SqliteHistoryReader:
     """A reader of a hall's data file, whether or not a hall is running on it."""
     return SqliteHistoryReader(path)
@@ -253,6 +265,7 @@ class SqliteHistoryReader:
         self._path = path
         if not path.exists():
             raise StoreError(f"{path} does not exist: name the data folder of a hall that was started once")
+        _refuse_damage(path)
         with explained(path):
             try:
                 self._connection = _connect(path, "mode=ro")

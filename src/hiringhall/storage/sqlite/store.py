@@ -16,8 +16,10 @@ from hiringhall.core import ids
 from hiringhall.core.changes import Loaded
 from hiringhall.storage.contract import StoreError
 from hiringhall.storage.retention import Brought, Expiry, Sections, keep_all
-from hiringhall.storage.sqlite.faults import explain, explained
+from hiringhall.storage.sqlite.faults import explain, explained, failed_late
 from hiringhall.storage.sqlite.lock import FileLock, lock_path
+from hiringhall.storage.sqlite.loss import check_log
+from hiringhall.storage.sqlite.place import Place
 from hiringhall.storage.sqlite.reader import PAGE_ROWS, find_latest, find_lines, pages_of_jobs
 from hiringhall.storage.sqlite.rows import (
     END_COLUMNS,
@@ -32,6 +34,7 @@ from hiringhall.storage.sqlite.rows import (
 from hiringhall.storage.sqlite.schema import SQLITE_MIN, check_soundness, check_version, migrate, migrations
 from hiringhall.storage.sqlite.shelving import SqliteShelves, arrange, ruled_queues
 from hiringhall.storage.sqlite.statements import Statement
+from hiringhall.storage.sqlite.wal import OPEN, OPEN_INODE
 from hiringhall.storage.sqlite.writing import BatchWriter
 
 if TYPE_CHECKING:
@@ -67,6 +70,7 @@ AND id NOT IN (SELECT terms FROM history WHERE terms IS NOT NULL)
 _SET_ASIDE: Final = """
 INSERT INTO quarantine (source, reason, {columns}) SELECT '{table}', ?, {columns} FROM {table} WHERE id = ?
 """
+_SAY_OPEN: Final = "INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?), (?, ?)"
 _NOTHING: Final = Statement("", [])
 _COLUMNS: Final = {"jobs": JOB_COLUMNS, "history": END_COLUMNS}
 
@@ -82,12 +86,19 @@ class SqliteStore:
         retention: Retention | None,
         on_warning: Callable[[str], None],
         kind: Kind = "hall",
+        *,
+        accept_loss: bool = False,
     ) -> None:
         self._path = path
         self._retention = retention
         self._on_warning = on_warning
         self._kind: Kind = kind
         """What others are told of who has the file open."""
+        self._accept_loss = accept_loss
+        """Open a file whose log is damaged."""
+        self._place: Place | None = None
+        self._left_over = False
+        """The log may hold a commit that failed, behind those that count."""
         self._lock: FileLock | None = None
         self._connection: sqlite3.Connection | None = None
         self._live = 0
@@ -109,6 +120,7 @@ class SqliteStore:
             raise StoreError(f"{self._path.parent} cannot be made a data folder: {error.strerror}") from error
         self._lock = FileLock(lock_path(self._path), self._kind)
         try:
+            check_log(self._path, self._on_warning, accept_loss=self._accept_loss)
             with explained(self._path):
                 self._connection = self._open()
                 terms = read_terms(self._connection)
@@ -125,30 +137,50 @@ class SqliteStore:
                 for name in unread:
                     self._on_warning(f"schedule {name} in {self._path} cannot be read: it begins anew")
                 epoch = self._bump_epoch()
+                self._begin_log()
+                self._place = Place(self._path)
         except BaseException:
             with suppress(StoreError):
                 self.close()
             raise
         return Loaded(epoch, self.live(), self._latest_ended(ended_max), fired)
 
+    def check_place(self) -> None:
+        """Raises StoreError while a commit would go to a file that no start would find."""
+        if self._place is not None:
+            self._place.check()
+
     def commit(self, batch: Batch, now_us: int) -> None:
+        self.check_place()
         with explained(self._path):
             if not self._counted:
                 self._recount()
             try:
                 self._write(batch, now_us)
-            except BaseException:
+            except BaseException as error:
                 self._counted = False
                 self._writer.forget()
                 self._expiry.again()
+                self._left_over = self._left_over or failed_late(error)
                 raise
             self._writer.kept()
+            if self._left_over:
+                self._left_over = False
+                self._begin_log()
 
     def probe(self) -> None:
+        self.check_place()
         with explained(self._path):
-            self._open_connection.execute(
-                "UPDATE meta SET value = zeroblob(?) WHERE name = 'probe'", (PROBE_BYTES,)
-            )
+            try:
+                self._open_connection.execute(
+                    "UPDATE meta SET value = zeroblob(?) WHERE name = 'probe'", (PROBE_BYTES,)
+                )
+            except sqlite3.Error as error:
+                self._left_over = self._left_over or failed_late(error)
+                raise
+            if self._left_over:
+                self._left_over = False
+                self._begin_log()
 
     def history(self, query: HistoryQuery) -> list[EndRow]:
         with explained(self._path):
@@ -183,9 +215,15 @@ class SqliteStore:
     def close(self) -> None:
         connection, self._connection = self._connection, None
         lock, self._lock = self._lock, None
+        place, self._place = self._place, None
         try:
-            if connection is not None:
-                with explained(self._path):
+            if connection is None:
+                return
+            with explained(self._path):
+                if place is not None and not place.is_ours:
+                    with place.spared():
+                        connection.close()
+                else:
                     self._fold_log(connection)
                     connection.close()
         finally:
@@ -226,9 +264,19 @@ class SqliteStore:
             raise
         return connection
 
+    def _begin_log(self) -> None:
+        """Copy the log, so that the file itself says that it is open, and begin a new generation of it: what a
+        crash or a failed commit has left behind the last commit is of an earlier one then.
+        """
+        with suppress(sqlite3.Error):  # A later checkpoint does the same.
+            self._open_connection.execute("PRAGMA wal_checkpoint(RESTART)")
+
     def _fold_log(self, connection: sqlite3.Connection) -> None:
-        """Copy the log into the file. Where that fails nothing is lost: the next start reads the log."""
+        """Copy the log into the file, which is closed then. Where that fails nothing is lost: the next start
+        reads the log.
+        """
         try:
+            connection.execute("DELETE FROM meta WHERE name = ?", (OPEN,))
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except sqlite3.Error as error:
             self._on_warning(
@@ -243,6 +291,8 @@ class SqliteStore:
                 raise StoreError(f"{self._path} has lost its boot number: put a backup in its place")
             epoch: int = row[0] + 1
             connection.execute("UPDATE meta SET value = ? WHERE name = 'epoch'", (epoch,))
+            inode = self._path.stat().st_ino
+            connection.execute(_SAY_OPEN, (OPEN, epoch, OPEN_INODE, inode))
         return epoch
 
     def _latest_ended(self, ended_max: int) -> Iterator[EndRow]:
