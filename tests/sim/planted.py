@@ -87,13 +87,13 @@ def _lease_of_anybody(self: Leasing, worker: Any, job_id: int) -> Any:
     return job.lease
 
 
-def _lose_uncounted(self: Leasing, lease: Any) -> None:
-    self._give_back(lease, LOST)
+def _lose_uncounted(self: Leasing, lease: Any, code: int = LOST) -> None:
+    self._give_back(lease, code, front=code == LOST)
 
 
-def _give_back_behind(self: Leasing, lease: Any, code: int) -> None:
-    if self._abandoned(lease.job):
-        _GIVE_BACK(self, lease, code)
+def _give_back_behind(self: Leasing, lease: Any, code: int, *, front: bool = True) -> None:
+    if self._abandoned(lease.job) or not front:
+        _GIVE_BACK(self, lease, code, front=front)
         return
     self._unlease(lease)
     self._move(lease.job, QUEUED)
@@ -101,7 +101,7 @@ def _give_back_behind(self: Leasing, lease: Any, code: int) -> None:
     self._note(lease.job)
 
 
-def _give_back_nowhere(self: Leasing, lease: Any, code: int) -> None:
+def _give_back_nowhere(self: Leasing, lease: Any, code: int, *, front: bool = True) -> None:
     self._unlease(lease)
     self._move(lease.job, QUEUED)
 

@@ -37,9 +37,9 @@ def _hire_and_leave_it_ready(self: Bidding, job: Any, worker: Any, promised_us: 
     return engagement
 
 
-def _give_promise_back_nowhere(self: Hiring, lease: Any, code: int) -> None:
+def _give_promise_back_nowhere(self: Hiring, lease: Any, code: int, *, front: bool = True) -> None:
     if getattr(lease, "stage", PERFORMING) == PERFORMING:
-        _GIVE_BACK(self, lease, code)
+        _GIVE_BACK(self, lease, code, front=front)
     else:
         self._unlease(lease)
         lease.job.state = 0
