@@ -48,6 +48,7 @@ def test_a_task_is_completed_once() -> None:
     assert answer == Said(wire.NOT_FOUND, (SaidTask(b"held", b""),))
     assert guest.completes(b"bench-1", b"held") == answer
     assert room.done() == [b"held"]
+    assert room.hall.counters.stale == 2
 
 
 def test_anybody_may_speak_for_a_location() -> None:
