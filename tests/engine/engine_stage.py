@@ -118,9 +118,9 @@ class LoudWire(Wire):
 class Stage:
     """A driver, its store, and its people."""
 
-    def __init__(self, store: SlowStore | None = None) -> None:
+    def __init__(self, store: SlowStore | None = None, clock: Clock | None = None) -> None:
         self.store = store if store is not None else SlowStore()
-        clock = Clock()
+        clock = clock if clock is not None else Clock()
         self.core = open_scheduler(self.store, Limits(), clock.now_us())
         self.troubles: list[str] = []
         self.troubled = asyncio.Event()

@@ -100,6 +100,11 @@ class Floor:
     def __init__(self, limits: Limits, epoch: int = 1, now_us: int = 1) -> None:
         self.limits = limits
         self.now_us = now_us
+        """The date: what is due at a certain time goes by it."""
+        self.paused_us = 0
+        """How long the hall has been paused in all: stopped, or on a machine that stood still."""
+        self.awake_us = now_us
+        """The date without the pauses: how long somebody has been silent, or may still take, goes by it."""
         self.closing = False
         """The hall is about to close: nothing is handed out."""
         self.store_trouble = ""

@@ -43,9 +43,34 @@ if TYPE_CHECKING:
 class Scheduler(Submitting):
     """What the engine calls: time, the end of a turn, and the store's answers."""
 
+    def set_time(self, now_us: int) -> None:
+        """It is `now_us`."""
+        self.now_us = now_us
+        self.awake_us = now_us - self.paused_us
+
+    def resume(self, paused_us: int) -> None:
+        """The hall was paused for so long, until now: nobody's silence counts meanwhile. Due dates stay."""
+        self.paused_us += paused_us
+        self.awake_us -= paused_us
+        for worker in self.workers:
+            for lease in worker.leases.values():
+                # Silence counts from the start of a job if that is later.
+                worker.heard_us = max(worker.heard_us, lease.started_us)
+                if lease.run_until_us != NEVER:
+                    lease.run_until_us += paused_us
+            worker.heard_us += paused_us
+            worker.wake_until_us += paused_us
+        for thing in self.timers.armed():
+            if isinstance(thing, Job):
+                if thing.state != QUEUED:
+                    continue
+            elif isinstance(thing, Market) or (isinstance(thing, Auction) and not thing.open):
+                continue
+            self.timers.arm(thing, thing.due_us + paused_us)
+
     def advance(self, now_us: int) -> None:
         """It is `now_us`: act on every deadline that has passed."""
-        self.now_us = now_us
+        self.set_time(now_us)
         next_us = self.timers.next_us()
         if next_us == NEVER or next_us > now_us:
             return

@@ -60,6 +60,10 @@ class Timers:
         """When to come back, or NEVER. It may be early, never late."""
         return self._heap[0][0] if self._heap else NEVER
 
+    def armed(self) -> list[Timed]:
+        """All that has a deadline."""
+        return [thing for at_us, _, thing in self._heap if at_us == thing.armed_us and thing.due_us != NEVER]
+
     def pop_due(self, now_us: int) -> Timed | None:
         """The next thing whose time has come, disarmed; None when there is none."""
         heap = self._heap

@@ -1,18 +1,23 @@
 """Joins the turn to asyncio: what arrives in one pass of the event loop is one turn.
 
-The first arrival opens the turn and stamps its time; the loop's next free moment ends it. Nothing polls:
-one timer waits for the earliest deadline, and the writer thread calls back when a commit returns.
+The first arrival opens the turn and stamps its time; the loop's next free moment ends it. One timer waits for
+the earliest deadline, or wakes the loop now and then to notice a pause; the writer thread calls back when a
+commit returns.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import mypyc_attr
+
 from hiringhall.core.changes import Batch
+from hiringhall.engine.pauses import PAUSE_US, TICK_US, Pauses
 from hiringhall.engine.turn import Engine
 from hiringhall.storage.contract import HistoryQuery, StoreError
 
@@ -31,14 +36,19 @@ PATIENT_TURNS_MAX: Final = 4
 """In a busy hall clients hear of what happened in so many turns at once."""
 
 
+_STEADY: Final = time.CLOCK_BOOTTIME if sys.platform == "linux" else time.CLOCK_MONOTONIC
+"""Goes on while the machine sleeps, where there is such a clock."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Clock:
-    """Wall clock at boot plus monotonic time since: it tells the date, and never jumps."""
+    """Wall clock at boot plus the time since: it tells the date, and nobody can set it."""
 
     def __init__(self) -> None:
-        self._offset_us = time.time_ns() // 1000 - time.monotonic_ns() // 1000
+        self._offset_us = (time.time_ns() - time.clock_gettime_ns(_STEADY)) // 1000
 
     def now_us(self) -> int:
-        return time.monotonic_ns() // 1000 + self._offset_us
+        return time.clock_gettime_ns(_STEADY) // 1000 + self._offset_us
 
 
 class StoreThread:
@@ -148,6 +158,10 @@ class Driver:
         """Turns in a row that kept the clients' part back."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_us = 0
+        """When that wakes the loop up: at the next deadline, or before."""
+        self._deadlines_due = False
+        """The next turn acts on deadlines: what came before has been read by then."""
+        self._pauses = Pauses(self.clock.now_us())
         self._on_turn_end: list[Callable[[], None]] = []
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -184,12 +198,8 @@ class Driver:
 
     def turn(self) -> None:
         """Be inside a turn: open one unless one is open."""
-        if self._turning:
-            return
-        assert self._loop is not None
-        self._turning = True
-        self.engine.begin(self.clock.now_us())
-        self._loop.call_soon(self._end_turn)
+        if not self._turning:
+            self._open_turn(deadlines=False)
 
     def run_soon(self, action: Callable[[], None]) -> None:
         """Run something inside a turn."""
@@ -213,13 +223,24 @@ class Driver:
         self.scheduler.closing = True
         self.scheduler.dismiss_promised()
         idle = self._when(lambda: not any(worker.leases for worker in self._passing_workers()))
-        try:
-            await asyncio.wait_for(idle, grace_us / 1_000_000)
-        except TimeoutError:
+        if not await self._wait_awake(idle, grace_us):
+            idle.cancel()
             self.turn()
             for worker in self._passing_workers():
                 for lease in list(worker.leases.values()):
                     self.scheduler.recall(lease)
+
+    async def _wait_awake(self, future: asyncio.Future[None], wait_us: int) -> bool:
+        """Wait for so long, pauses of the hall not counted; whether the future is done."""
+        while not future.done():
+            step_us = min(wait_us, TICK_US)
+            late_us = self.clock.now_us() + step_us + PAUSE_US
+            await asyncio.wait([future], timeout=step_us / 1_000_000)
+            # Half of a step counts in any case: the wait ends even where every step is late.
+            wait_us -= step_us if self.clock.now_us() <= late_us else step_us // 2
+            if wait_us <= 0:
+                break
+        return future.done()
 
     def _passing_workers(self) -> list[Worker]:
         return [worker for worker in self.scheduler.workers if worker.resident is None]
@@ -253,6 +274,15 @@ class Driver:
 
     # --- turns
 
+    def _open_turn(self, *, deadlines: bool) -> None:
+        """A turn in which something arrives does not act on deadlines: there may be more to read."""
+        assert self._loop is not None
+        self._turning = True
+        now_us = self.clock.now_us()
+        paused_us = self._end_pause(now_us) if now_us > self._pauses.late_us else 0
+        self.engine.begin(now_us, paused_us, deadlines=deadlines)
+        self._loop.call_soon(self._end_turn)
+
     def _end_turn(self) -> None:
         # One arrival at a time is a hall at leisure: nobody gains by waiting.
         self.engine.end(patient=self._arrivals > 1 and not self.scheduler.closing)
@@ -263,9 +293,16 @@ class Driver:
         if self._on_turn_end:
             for look in list(self._on_turn_end):
                 look()
+        if self._deadlines_due and not self._turning:
+            self._deadlines_due = False
+            self._open_turn(deadlines=True)
+            return
         next_us = self.engine.next_deadline()
-        if next_us and (self._timer is None or next_us < self._timer_us):
-            self._set_timer(next_us)
+        if next_us:
+            if self._timer is None or next_us < self._timer_us:
+                self._set_timer(next_us)
+        elif self._timer is None:
+            self._pauses.unplan()
 
     def _stay_patient(self) -> None:
         """Look for more input before the clients are sent their part."""
@@ -285,13 +322,39 @@ class Driver:
         assert self._loop is not None
         if self._timer is not None:
             self._timer.cancel()
-        self._timer_us = next_us
-        delay_us = max(next_us - self.clock.now_us(), 0)
-        self._timer = self._loop.call_later(delay_us / 1_000_000, self._timer_due)
+            self._timer = None
+        now_us = self.clock.now_us()
+        if now_us > self._pauses.late_us:
+            # The next turn ends the pause.
+            self._deadlines_due = True
+            self._loop.call_soon(self.turn)
+            return
+        self._timer_us = max(min(next_us, now_us + TICK_US), now_us)
+        self._pauses.plan(self._timer_us)
+        self._timer = self._loop.call_later((self._timer_us - now_us) / 1_000_000, self._timer_due)
 
     def _timer_due(self) -> None:
+        assert self._loop is not None
         self._timer = None
-        self.turn()
+        now_us = self.clock.now_us()
+        peers_us = self.scheduler.next_deadline()
+        if now_us > self._pauses.late_us or 0 < peers_us <= now_us:
+            # Somebody may have spoken in time: the loop looks at its sockets once, and that is a turn.
+            self._deadlines_due = True
+            self._loop.call_soon(self.turn)
+        elif not self._turning:
+            next_us = self.engine.next_deadline()
+            if next_us > now_us:
+                self._set_timer(next_us)
+            else:
+                self.turn()
+
+    def _end_pause(self, now_us: int) -> int:
+        """The time that does not count because the hall was paused."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        return self._pauses.end(now_us)
 
     def _store_done(self, trouble: str) -> None:
         """On the store's thread."""

@@ -160,9 +160,16 @@ class Engine:
         else:
             self.scheduler.found_parents(refs, lines)
 
-    def begin(self, now_us: int) -> None:
-        """A turn starts: it is `now_us` for all of it."""
-        self.scheduler.advance(now_us)
+    def begin(self, now_us: int, paused_us: int = 0, *, deadlines: bool = True) -> None:
+        """A turn starts: it is `now_us` for all of it, and a pause of `paused_us` has just ended. Deadlines act
+        now, or in a later turn if there may be something to read first.
+        """
+        scheduler = self.scheduler
+        scheduler.set_time(now_us)
+        if paused_us:
+            scheduler.resume(paused_us)
+        if deadlines:
+            scheduler.advance(now_us)
         if self._retry_us and now_us >= self._retry_us:
             self._retry_us = 0
             self._retry_due = True

@@ -168,7 +168,7 @@ class ZmqDoor:
             if link is None:
                 self.dropped += 1
                 return
-        link.heard_us = self.driver.scheduler.now_us
+        link.heard_us = self.driver.scheduler.awake_us
         self.driver.receive(link.session, frame.bytes)
 
     def _welcome(self, key: tuple[bytes, ...], envelope: list[bytes], frame: zmq.Frame) -> ZmqLink | None:
@@ -187,7 +187,7 @@ class ZmqDoor:
 
     def _sweep(self) -> None:
         """Forget idle sessions: now and then the silent ones, and all of them when the table is full."""
-        now_us = self.driver.scheduler.now_us
+        now_us = self.driver.scheduler.awake_us
         full = len(self.links) >= self.options.peers_max
         if now_us - self._swept_us < (FULL_PAUSE_US if full else SWEEP_PAUSE_US):
             return
@@ -240,7 +240,7 @@ class ZmqDoor:
         if self.links.get(link.key) is not link:
             return
         if not link.unsent:
-            link.stuck_us = self.driver.clock.now_us()
+            link.stuck_s = 0.0
             if not self._stuck:
                 self._send_later(UNSENT_PAUSE_S)
             self._stuck[link] = None
@@ -254,7 +254,7 @@ class ZmqDoor:
         self._loop.call_later(pause_s, self._send_unsent, pause_s)
 
     def _send_unsent(self, pause_s: float) -> None:
-        now_us = self.driver.clock.now_us()
+        waited_s = pause_s
         pause_s = min(pause_s * 2, UNSENT_PAUSE_MAX_S)
         for link in list(self._stuck):
             messages = link.unsent
@@ -262,10 +262,12 @@ class ZmqDoor:
             link.unsent = messages[sent:]
             if sent:
                 link.unsent_bytes -= sum([len(message) for message in messages[:sent]])
-                link.stuck_us = now_us
+                link.stuck_s = 0.0
                 pause_s = UNSENT_PAUSE_S
-            elif now_us - link.stuck_us > self.options.stall_s * SECOND_US:
-                self._unreachable(link)
+            else:
+                link.stuck_s += waited_s
+                if link.stuck_s > self.options.stall_s:
+                    self._unreachable(link)
             if not link.unsent:
                 self._stuck.pop(link, None)
         if self._stuck and self._socket is not None:
@@ -313,7 +315,7 @@ class ZmqDoor:
 class ZmqLink(Link):
     """The way back to one peer."""
 
-    __slots__ = ("_door", "heard_us", "held", "key", "route", "session", "stuck_us", "unsent", "unsent_bytes")
+    __slots__ = ("_door", "heard_us", "held", "key", "route", "session", "stuck_s", "unsent", "unsent_bytes")
 
     def __init__(self, door: ZmqDoor, key: tuple[bytes, ...], route: list[bytes], session: Session) -> None:
         super().__init__()
@@ -326,8 +328,9 @@ class ZmqLink(Link):
         self.unsent: list[bytes] = []
         """What ZeroMQ would not take yet."""
         self.unsent_bytes = 0
-        self.stuck_us = 0
-        """When it last took something of that."""
+        self.stuck_s = 0.0
+        """For how long it has taken nothing of that: the sum of the waits between tries, so that a pause of
+        the hall does not count."""
 
     def write(self, messages: list[bytes]) -> None:
         self._door.send(self, messages)

@@ -93,7 +93,10 @@ class World:
         what was under way arrives.
         """
         if stopped:
-            self.room.hall.advance(self.room.hall.now_us + duration_us)
+            hall = self.room.hall
+            hall.set_time(hall.now_us + duration_us)
+            hall.resume(duration_us)
+            hall.advance(hall.now_us)
             self.room.end_turn()
         else:
             self.room.wait(duration_us)

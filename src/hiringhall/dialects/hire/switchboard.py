@@ -338,7 +338,7 @@ class Switchboard:
 
     def _let_stand(self, posting: Posting) -> None:
         """It stands for a while from now on, and is the last of all to be forgotten."""
-        posting.until_us = self._hall.now_us + posting.provider.door.options.posting_us
+        posting.until_us = self._hall.awake_us + posting.provider.door.options.posting_us
         del self.postings[posting.job]
         self.postings[posting.job] = posting
 
@@ -350,7 +350,7 @@ class Switchboard:
         return posting
 
     def _is_over(self, posting: Posting) -> bool:
-        return posting.engagement is None and posting.until_us <= self._hall.now_us
+        return posting.engagement is None and posting.until_us <= self._hall.awake_us
 
     def _forget(self, posting: Posting) -> None:
         del self.postings[posting.job]

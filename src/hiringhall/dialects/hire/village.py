@@ -125,7 +125,7 @@ class Village:
 
     def _sweep(self, door: HireDoor) -> None:
         """Forget who was only heard, long ago, on a bus: it tells nobody who leaves."""
-        now_us = self.hall.now_us
+        now_us = self.hall.awake_us
         full = len(self.speakers) >= door.options.speakers_max
         if now_us - self._swept_us >= (FULL_PAUSE_US if full else SWEEP_PAUSE_US):
             self._swept_us = now_us
@@ -166,7 +166,7 @@ class Village:
 
     def hear(self, who: Villager, line: Line) -> None:
         """Raises BadLine if it is not for this speaker to say. What merely comes too late is passed over."""
-        who.heard_us = self.hall.now_us
+        who.heard_us = self.hall.awake_us
         if who.postings and who.door.options.bus:
             self.switchboard.notice(who)
         number = self.names.job_number(line.job)

@@ -43,7 +43,7 @@ class PingPongDoor:
             raise ValueError("a worker's and a job's timeout are longer than nothing")
         self.hall = hall
         self.options = options
-        self._opened_us = hall.now_us
+        self._opened_us = hall.awake_us
         self._doubts: dict[bytes, None] = {}
         """Identities that were sent a job and were forgotten before they answered; the oldest goes first."""
         self.terms = Terms(
@@ -66,4 +66,4 @@ class PingPongDoor:
         if identity in self._doubts:
             del self._doubts[identity]
             return True
-        return self.hall.epoch > 1 and self.hall.now_us < self._opened_us + self.options.job_timeout_us
+        return self.hall.epoch > 1 and self.hall.awake_us < self._opened_us + self.options.job_timeout_us

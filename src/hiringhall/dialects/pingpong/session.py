@@ -37,7 +37,7 @@ class WorkerSession(Session):
         """The latest job it was given was not sent to it, because there is no way to say it."""
         self._owes_until_us = 0
         """A job it was sent was taken from it, and it has not answered since: till then it gets no other.
-        0: it owes nothing."""
+        By the time that the hall was awake; 0: it owes nothing."""
         self._unanswered = False
         """It was sent a job, and has said nothing since but PING."""
         self._doubtful = False
@@ -61,7 +61,7 @@ class WorkerSession(Session):
         if data == wire.PING:
             if self._doubtful:
                 self._doubtful = False
-            elif lease is None and hall.now_us >= self._owes_until_us:
+            elif lease is None and hall.awake_us >= self._owes_until_us:
                 self._stand_ready(worker)
             self.send(wire.PONG)
             return
@@ -121,7 +121,7 @@ class WorkerSession(Session):
 
     def revoked(self, lease: Lease) -> None:  # noqa: ARG002 (there is but one)
         if not self._unsent:
-            self._owes_until_us = self._hall.now_us + self._door.options.job_timeout_us
+            self._owes_until_us = self._hall.awake_us + self._door.options.job_timeout_us
             self._doubtful = True
 
     def parted(self) -> None:
