@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hall_recorder import BACKGROUND, Disk, Hall, Person, refused
 
+from hiringhall.core.auctions import Rules
 from hiringhall.core.errors import BAD_REQUEST
 from hiringhall.core.jobs import (
     DONE,
@@ -17,9 +18,11 @@ from hiringhall.core.jobs import (
     PARENT_FAILED,
     QUEUED,
     RUN_ANYWAY,
+    JobSpec,
     Terms,
 )
 from hiringhall.core.limits import Limits
+from hiringhall.core.policies import soonest
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import EndRow
@@ -241,3 +244,21 @@ def test_a_restored_child_finds_a_parent_that_is_in_memory(hall: Hall, disk: Dis
     restored = again.core.find(child.id)
     assert restored is not None
     assert restored.state == (FAILED if code else QUEUED)
+
+
+def test_a_line_of_a_provider_s_job_that_was_asked_for_by_number_answers_for_no_name(
+    hall: Hall, disk: Disk
+) -> None:
+    smith, bob = hall.person("smith"), hall.person("bob")
+    bob.me.bids = True
+    spec = JobSpec(b"q", b"forge", b"setup", Terms(logged=True))
+    forge = hall.core.engage(spec, bob.me, hall.core.now_us, smith, Rules(soonest)).job
+    hall.core.cancel(forge)
+    smith.heard.clear()
+    bob.heard.clear()
+    evict(hall, hall.worker("carl"))
+    history(hall, disk)
+    child = hall.submit("child", parents=(forge.id,), terms=terms(RUN_ANYWAY))
+    other = hall.submit("other", parents=(SETUP,), terms=terms(RUN_ANYWAY))
+    look_up(hall, disk)
+    assert (child.state, other.state) == (QUEUED, HELD)

@@ -83,6 +83,11 @@ QUITS: Final = "quits"
 """How many hired workers quit a job after they had begun, among its extras; counted where there is a bound."""
 
 
+def is_named(key: bytes, extras: dict[str, bytes] | None) -> bool:
+    """Whether a job with this key and these extras is found by its queue and key."""
+    return len(key) > 0 and (extras is None or PROVIDER not in extras)
+
+
 Shape = tuple[int, int]
 """The skill that jobs need, and the time in us that they take."""
 PLAIN: Final[Shape] = (0, 0)
@@ -310,7 +315,7 @@ class Job(Timed):
     @property
     def named(self) -> bool:
         """It is found by its queue and key. The key of a provider's job is for its provider only."""
-        return len(self.key) > 0 and (self.extras is None or PROVIDER not in self.extras)
+        return is_named(self.key, self.extras)
 
 
 class Lease(Timed):

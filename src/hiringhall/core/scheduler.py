@@ -29,6 +29,7 @@ from hiringhall.core.jobs import (
     WITHDRAWN,
     Job,
     Lease,
+    is_named,
 )
 from hiringhall.core.submitting import Submitting, terms_with
 from hiringhall.core.timers import NEVER
@@ -300,7 +301,7 @@ class Scheduler(Submitting):
         found: dict[ParentRef, EndRow] = {}
         for line in lines:
             found[line.id] = line
-            if line.key:
+            if is_named(line.key, line.extras):
                 found[line.queue, line.key] = line
         for ref in refs:
             end = found.get(ref)
