@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 SMITH: Final = "a0000000-0000-4000-8000-000000000001"
 BAKER: Final = "a0000000-0000-4000-8000-000000000002"
+TOWER: Final = "b0000000-0000-4000-8000-0000000000ff"
 
 
 def perform(link: LineLink | BusPeer, who: str, *, performing: bool = True) -> str:
@@ -95,4 +96,15 @@ def test_a_durable_job_is_announced_again_after_the_hall_was_killed(tmp_path: Pa
             smith.say(f"{SMITH} PERFORMING {first}".encode())
             assert smith.hear() == f"{HALL} DISMISS {SMITH}:{first}\n".encode()
         wait_until(lambda: [row.state for row in hall.history()] == [DONE], "the job is in the history as done")
+        assert audit(hall) == "clean"
+
+
+def test_who_connects_late_hears_what_stands_announced(tmp_path: Path) -> None:
+    with HireHouse(tmp_path) as hall, LineLink(hall.lines) as tower:
+        tower.say(f"{TOWER} ANNOUNCE roof-7:build".encode())
+        tower.check_silence()
+        with LineLink(hall.lines) as smith:
+            assert smith.hear() == f"{TOWER} ANNOUNCE roof-7:build\n".encode()
+            smith.say(f"{SMITH} AVAIL roof-7:0.12345678:7".encode())
+            assert tower.hear() == f"{SMITH} AVAIL roof-7:0.123457:7\n".encode()
         assert audit(hall) == "clean"

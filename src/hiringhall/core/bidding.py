@@ -6,6 +6,7 @@ most urgent is announced first; what nobody hears is not announced.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.auctions import AHEAD, BIDS_MAX, Ask, Auction, Market, Offer
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 CALLS_MAX: Final = 100
 """Jobs that nobody had wanted and that are announced at once when somebody comes."""
+LOOKS_MAX: Final = 2000
+"""Auctions that are looked at for one who comes."""
 CALL_QUEUE_US: Final = 50
 """A look at one queue for those who have come takes a tenth of this: however often peers come and go, the hall
 spends no more of its time with that."""
@@ -70,6 +73,19 @@ class Bidding(Hiring):
                 calls_left -= calls
                 for _ in range(calls if resting else 1):
                     self._announce_rested(queue, None)
+
+    def standing(self, market: Market, count_max: int) -> list[Job]:
+        """The jobs that were announced there and can be bid for, so many at most: first those announced first.
+        What is announced again right after this is left out.
+        """
+        jobs: list[Job] = []
+        for auction in islice(self.auctions.values(), LOOKS_MAX):
+            if len(jobs) >= count_max:
+                break
+            stands = auction.heard and (auction.open or auction.due_us > self.now_us + 1)
+            if stands and market in (auction.job.queue.markets or ()):
+                jobs.append(auction.job)
+        return jobs
 
     def bid(self, worker: Worker, job_id: int, available_us: int, skill: int) -> None:
         """The worker could begin in so long, and is so good at it."""

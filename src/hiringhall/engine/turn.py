@@ -125,6 +125,8 @@ class Engine:
     def join(self, session: Session) -> None:
         """A peer has come in."""
         session.outbox = self.outbox
+        if session.out:
+            self.outbox.append(session)  # its dialect greets those who come in
         session.reporter = self.reporter
 
     def part(self, session: Session) -> None:

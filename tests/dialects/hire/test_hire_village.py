@@ -8,8 +8,9 @@ from hire_script import UUIDS
 from hiringhall.core.auctions import Rules
 from hiringhall.core.jobs import Terms
 from hiringhall.core.policies import soonest
+from hiringhall.dialects.hire import wire
 from hiringhall.dialects.hire.door import HireOptions
-from hiringhall.dialects.hire.switchboard import OTHERS_MAX
+from hiringhall.dialects.hire.switchboard import OTHERS_MAX, STANDING_MAX
 
 DETACHED = Terms(detached=True)
 
@@ -108,6 +109,53 @@ def test_with_nobody_there_nothing_is_announced_and_who_comes_hears_it(room: Roo
     room.wait(0.01)
     assert again.hears() == [line("hall", "ANNOUNCE", "job1", "bake")]
     assert room.hall.counters.announced > announced
+
+
+def test_who_comes_late_hears_what_stands_announced(room: Room) -> None:
+    door = room.door()
+    smith, tower = room.guest(door), room.guest(door)
+    room.submits(b"bake", DETACHED)
+    tower.says(*[line("tower", "ANNOUNCE", job, "build") for job in ("roof", "wall")])
+    smith.says(line("smith", "AVAIL", "wall", "0", "1"))
+    tower.says(line("tower", "HIRE", "smith", "wall"))
+    room.end_turn()
+    baker = room.guest(door)
+    assert baker.hears() == [
+        line("hall", "ANNOUNCE", "job1", "bake"),
+        line("tower", "ANNOUNCE", "roof", "build"),
+    ]
+    baker.says(line("baker", "AVAIL", "job1", "0", "1"), line("baker", "AVAIL", "roof", "0", "1"))
+    assert tower.hears()[-1] == line("baker", "AVAIL", "roof", "0", "1")
+    room.wait(0.1)
+    assert baker.hears() == [line("hall", "HIRE", "baker", "job1")]
+
+
+def test_who_comes_late_hears_also_of_jobs_that_nobody_wanted_so_far(room: Room) -> None:
+    door = room.door()
+    room.guest(door)
+    room.submits(b"bake", DETACHED)
+    room.submits(b"bake", DETACHED)
+    room.wait(0.11)
+    smith = room.guest(door)
+    room.wait(0.001)
+    assert sorted(smith.hears()) == [line("hall", "ANNOUNCE", job, "bake") for job in ("job1", "job2")]
+
+
+def test_who_comes_late_to_a_door_hears_of_the_types_it_names(room: Room) -> None:
+    room.guest(room.door())
+    room.submits(b"bake", DETACHED)
+    room.submits(b"forge", DETACHED)
+    room.end_turn()
+    door = room.door(HireOptions(queues=frozenset([b"forge"]), compact=True))
+    (said,) = [wire.read_line(text.encode()) for text in room.guest(door).hears()]
+    assert wire.write_line(said).decode() == line("hall", "ANNOUNCE", "job2", "forge")
+
+
+def test_who_comes_late_is_told_of_so_many_and_no_more(room: Room) -> None:
+    door = room.door()
+    tower = room.guest(door)
+    tower.says(*[line("tower", "ANNOUNCE", f"roof-{number}", "build") for number in range(STANDING_MAX + 5)])
+    assert len(room.guest(door).hears()) == STANDING_MAX
 
 
 def test_a_bus_to_which_nobody_listens_is_no_audience(room: Room) -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.dialects.session import Session
 
+STANDING_MAX: Final = 200
+"""Jobs of the hall that one who comes late is told of; all are announced again after a while."""
 HALL_ID: Final = b"\x5e\x1d\x8c\x30\x0f\x55\x4b\x0e\x9a\x47\x2b\xc1\x68\x11\x7d\x02"
 """The UUID of a hall that was given none."""
 
@@ -70,6 +72,15 @@ class HireDoor(Peer):
         self.sessions[session] = None
         if not self.options.bus:
             self.hall.attend(self._market, len(self.sessions))
+            self._tell_standing(session)
+
+    def _tell_standing(self, session: Session) -> None:
+        """Who comes late hears what stands announced. On a bus nobody can be told apart."""
+        jobs = [job for job in self.hall.standing(self._market, STANDING_MAX) if _is_sayable(job)]
+        lines = [self._announcement(job) for job in jobs]
+        text = b"".join([self.write(line) for line in lines + self.village.switchboard.standing()])
+        if text:
+            session.send(text)
 
     def depart(self, session: Session) -> None:
         self.sessions.pop(session, None)
@@ -80,12 +91,14 @@ class HireDoor(Peer):
         self.hall.attend(self._market, listeners)
 
     def announced(self, job: Job) -> None:
-        name = job.queue.name
-        if len(wire.write_type(name)) > wire.TYPE_BYTES_MAX:
+        if _is_sayable(job):
+            self.spread(self._announcement(job), None)
+        else:
             self.dropped += 1
-            return
-        village = self.village
-        self.spread(wire.Line(village.names.hall, wire.ANNOUNCE, village.names.job(job.id), type=name), None)
+
+    def _announcement(self, job: Job) -> wire.Line:
+        names = self.village.names
+        return wire.Line(names.hall, wire.ANNOUNCE, names.job(job.id), type=job.queue.name)
 
     def write(self, line: wire.Line) -> bytes:
         return wire.write_line(line, compact=self.options.compact) + self._end
@@ -96,6 +109,11 @@ class HireDoor(Peer):
         for session in self.sessions:
             if session is not speaker or self.options.bus:
                 session.send(text)
+
+
+def _is_sayable(job: Job) -> bool:
+    """The name of its queue fits into a line."""
+    return len(wire.write_type(job.queue.name)) <= wire.TYPE_BYTES_MAX
 
 
 def _village_of(hall: Scheduler) -> Village | None:

@@ -26,8 +26,10 @@ POSTINGS_MAX: Final = 100_000
 """Jobs of providers that are announced at once."""
 OTHERS_MAX: Final = 100
 """Workers of other dialects that are entered for one of them."""
+STANDING_MAX: Final = 1000
+"""Announcements that one who comes late is told of."""
 LOOKS_MAX: Final = 10_000
-"""Workers of a queue that are looked at to find those, and postings to find some that are over."""
+"""Workers of a queue that are looked at to find those, and postings to find some that are over, or stand."""
 NOTICES: Final = 20
 """So often in the time that it may be silent a provider's life is noticed, however much it says."""
 
@@ -107,6 +109,16 @@ class Switchboard:
             for posting in provider.postings.values():
                 if posting.engagement is not None:
                     self._hall.hear_master(posting.engagement)
+
+    def standing(self) -> list[Line]:
+        """The announcements for which nobody is hired, as they were made: first those made first."""
+        lines: list[Line] = []
+        for posting in islice(self.postings.values(), LOOKS_MAX):
+            if len(lines) >= STANDING_MAX:
+                break
+            if posting.engagement is None and not posting.finished and not self._is_over(posting):
+                lines.append(Line(posting.provider.uuid, wire.ANNOUNCE, posting.job, type=posting.type))
+        return lines
 
     def part(self, provider: Villager) -> None:
         for posting in list(provider.postings.values()):
