@@ -53,14 +53,14 @@ class WorkerTap(Tap):
         self._in_step = self._in_step or data == wire.READY
         job_id = self._job_id
         self._job_id = 0
-        if not job_id:
+        if data == wire.READY:
+            self.laws.lost(self)
+        if not job_id or data == wire.READY:
             return
         if not self._in_step:
             self.laws.see(job_id).mixed_up[data] = None
         error = wire.parse_error(data)
-        if data == wire.READY:
-            self.laws.released(self, job_id)
-        elif error is not None and wire.failure_number(error[0]):
+        if error is not None and wire.failure_number(error[0]):
             self.laws.failed(self, job_id)
         else:
             self.laws.finished(self, job_id, data)

@@ -85,6 +85,14 @@ def _receive_ready_as_ping(self: WorkerSession, data: bytes) -> None:
         _RECEIVE(self, data)
 
 
+def _receive_ready_as_given_back(self: WorkerSession, data: bytes) -> None:
+    worker = self.worker
+    if data == pingpong_wire.READY and worker is not None:
+        for lease in list(worker.leases.values()):
+            self._hall.release(lease)
+    _RECEIVE(self, data)
+
+
 def _stand_ready_for_ever(self: WorkerSession, worker: Any) -> None:
     _STAND_READY(self, worker)
     self._hall.expect(worker, 0)
@@ -142,6 +150,7 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "further parents ignored": (Scheduler, "depend", _nothing),
     "PING is a second credit": (WorkerSession, "receive", _receive_ping_as_credit),
     "READY gives nothing back": (WorkerSession, "receive", _receive_ready_as_ping),
+    "READY is no loss": (WorkerSession, "receive", _receive_ready_as_given_back),
     "silent worker stays ready": (WorkerSession, "_stand_ready", _stand_ready_for_ever),
     "owed answer forgotten": (WorkerSession, "revoked", _nothing),
     "whole herd woken": (Leasing, "_match", _wake_the_herd),

@@ -181,16 +181,27 @@ def test_a_ping_of_a_working_worker_is_a_sign_of_life_and_no_second_credit(room:
     assert worker.hears() == [b"next"]
 
 
-def test_ready_from_a_worker_that_has_a_job_gives_the_job_back_without_blame(room: Room) -> None:
+def test_ready_from_a_worker_that_has_a_job_is_a_loss_of_that_job(room: Room) -> None:
     worker, client = room.ready_worker(), room.client().say(b"job")
     other = room.ready_worker()
     job = worker.lease().job
     worker.hears()
     worker.say(b"READY")
-    assert (job.losses, job.attempts) == (0, 2)
+    assert (job.losses, job.attempts) == (1, 2)
     assert other.hears() == [b"job"], "it went behind the one that was ready before"
     assert worker.is_ready()
     other.say(b"done")
+    assert client.hears() == [b"done"]
+
+
+def test_a_job_that_ends_its_worker_each_time_fails_and_the_job_behind_it_is_done(room: Room) -> None:
+    worker, client = room.ready_worker(), room.client().say(b"deadly", b"harmless")
+    for _ in range(room.door.options.losses_max):
+        assert worker.hears() == [b"deadly"]
+        worker.say(b"READY")
+    assert client.hears() == [b"ERROR %d its workers were lost 3 times" % LOST]
+    assert worker.hears() == [b"harmless"]
+    worker.say(b"done")
     assert client.hears() == [b"done"]
 
 

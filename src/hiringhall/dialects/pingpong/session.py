@@ -68,7 +68,8 @@ class WorkerSession(Session):
         if data != wire.READY:
             self._take_result(worker, lease, data)
         elif lease is not None:
-            hall.release(lease)
+            # It was started again: the job may be what ended it.
+            hall.lose(lease)
         self._owes_until_us = 0
         self._doubtful = self._unanswered = False
         self._stand_ready(worker)
