@@ -13,6 +13,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from draft_link import DraftLink
+from hall_process import free_port
 from many_doors import DIALECTS, ManyDoors
 from mixed_load import FUNCTIONS, HIRED, WELL, MixedLoad
 from testimony import job_id
@@ -35,6 +36,8 @@ PAUSE_S: Final = 0.02
 """How long a client rests, and how long somebody who was told that there is nothing waits to ask again."""
 ASK_S: Final = 1.0
 """After so long without an answer a dwork peer asks again."""
+PATIENCE_S: Final = 60.0
+"""A job of somebody who tries again by himself is done within that time."""
 HANDLES_KEPT: Final = 50
 """Handles that a client remembers, to ask for one of them from time to time."""
 
@@ -45,10 +48,12 @@ class EveryDoor(ManyDoors):
     dialects = (*DIALECTS, "hire")
 
     def __init__(self, folder: Path) -> None:
+        self.manager = f"127.0.0.1:{free_port()}"
+        """Where a manager may be whose jobs the hall takes."""
         super().__init__(
             folder,
             pingpong={"durable": "true", "losses_max": 0, "worker_expire_s": 1, "job_timeout_s": 3},
-            wmp={"lease_s": 2},
+            wmp={"lease_s": 2, "managers": self.manager, "roles": WMP.decode(), "slots": 2},
             hire={"window_s": 0.01, "perform_s": 0.01, "buffer_s": 0.5, "answer_s": 0.5, "pause_max_s": 0.5},
         )
 
@@ -67,6 +72,8 @@ class EveryLoad(MixedLoad):
         self.doors = hall
         self.done_drafts: dict[bytes, str] = {}
         """What was told of the end of a job, by its handle: it may never be told otherwise."""
+        self.employed = self.managed = 0
+        """Jobs of a provider and of another manager that were done: such jobs are theirs, not the hall's."""
         self._working = threading.Event()
         self._working.set()
         """Cleared when the workers are to leave."""
@@ -74,6 +81,8 @@ class EveryLoad(MixedLoad):
             asyncio.create_task(self._draft_client(random.Random(f"{seed} draft client"))),
             asyncio.create_task(asyncio.to_thread(self._dwork_producer, random.Random(f"{seed} producer"))),
             asyncio.create_task(asyncio.to_thread(self._pingpong_client)),
+            asyncio.create_task(self._hire_provider()),
+            asyncio.create_task(self._wmp_manager()),
         ]
         self._workers += [
             asyncio.create_task(self._draft_worker()),
@@ -101,6 +110,8 @@ class EveryLoad(MixedLoad):
         for who in ("draft", "task", "ping"):
             kept = [tag for tag in (*promises.created.values(), *promises.acknowledged) if tag.startswith(who)]
             assert len(kept) >= rounds // 2, f"only {len(kept)} jobs of {who} were acknowledged"
+        assert self.employed, "no job of a provider was done"
+        assert self.managed, "no job of another manager was done"
 
     def _tag(self, who: str, number: int) -> str:
         tag = f"{who}-{number}/{WELL}/0"
@@ -242,6 +253,26 @@ class EveryLoad(MixedLoad):
             ready_max_s=0.4,
         )
         await worker.run()
+
+    async def _wmp_manager(self) -> None:
+        """Its jobs are its own: whatever becomes of the hall, they are done in the end."""
+        number = 0
+        async with wmp.Manager(self.doors.manager, identity="other", lease_s=1.0) as manager:
+            while self.submitting:
+                number += 1
+                tag = self._tag("managed", number)
+                result = await asyncio.wait_for(manager.do(WMP.decode(), tag.encode()), PATIENCE_S)
+                if result.decode() != tag:
+                    self.promises.surprises.append(f"{tag} was answered with {result!r}")
+                self.managed += 1
+
+    async def _hire_provider(self) -> None:
+        """So are a provider's."""
+        terms = {"window_s": 0.05, "buffer_s": 0.5, "answer_s": 0.5, "pause_max_s": 0.5}
+        async with hire.Provider(f"tcp://{self.doors.hire}", **terms) as provider:
+            while self.submitting:
+                await asyncio.wait_for(provider.employ(HIRED.decode(), 0.01), PATIENCE_S)
+                self.employed += 1
 
     async def _hire_worker(self) -> None:
         async with hire.Worker(f"tcp://{self.doors.hire}", {HIRED.decode(): 5}, patience_s=1.0):

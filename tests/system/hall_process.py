@@ -209,7 +209,7 @@ class Gearmand(Server):
 
     def start(self) -> None:
         self.stop()
-        self.port = self.port or _free_port()
+        self.port = self.port or free_port()
         command = [
             "/usr/sbin/gearmand",
             "--listen",
@@ -234,7 +234,7 @@ class Gearmand(Server):
         return True
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as chosen:
         port: int = chosen.getsockname()[1]
         return port
