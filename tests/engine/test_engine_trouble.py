@@ -250,3 +250,31 @@ def test_the_hall_is_busy_while_ends_wait(room: Room) -> None:
     room.turn_that_commits()
     assert not room.busy()
     assert room.store.count() == (0, 1)
+
+
+def test_the_length_of_the_output_is_right_after_a_failed_commit(room: Room) -> None:
+    ann, wire = room.peer("ann")
+    with room.turn():
+        room.submit(ann, "a")
+        ann.pledge(b"promised|")
+    with room.turn():
+        ann.send(b"said meanwhile|")
+        room.submit(ann, "b")
+        ann.pledge(b"promised again|")
+    with room.turn():
+        room.fail("a disk that is much fuller than the acknowledgement is long")
+        assert len(ann.out) == 5
+        assert ann.out_bytes == sum(map(len, ann.out))
+    assert wire.said() == []
+
+
+def test_a_refusal_longer_than_the_acknowledgement_counts_with_its_own_length(room: Room) -> None:
+    ann, _ = room.peer("ann")
+    ann.out_bytes_max = 200
+    with room.turn():
+        room.submit(ann, "a")
+        ann.pledge(b"promised|")
+    with room.turn():
+        room.fail("f" * 180)
+        ann.send(b"x" * 20)
+        assert ann.closing, "with its refusal it has more to say than it may"

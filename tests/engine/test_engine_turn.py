@@ -401,3 +401,18 @@ def test_all_of_it_reaches_the_store(room: Room) -> None:
     while room.under_way() is not None:
         room.turn_that_commits()
     assert room.store.count() == (10, 10)
+
+
+def test_who_waits_only_for_its_order_does_not_wait_for_the_next_commit(room: Room) -> None:
+    ann, wire = room.peer("ann")
+    bob, other = room.peer("bob")
+    with room.turn():
+        room.submit(ann, "a")
+    with room.turn():
+        ann.receive(b"hello")
+        room.submit(bob, "b")
+    with room.turn():
+        room.commit()
+    assert wire.said() == ["accepted a|", "echo hello|"]
+    assert other.said() == []
+    assert room.busy(), "the next commit has not returned"

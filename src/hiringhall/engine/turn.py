@@ -435,7 +435,9 @@ class Engine:
             if job is None or job.id not in withdrawn:
                 remaining.append(pledge)
             elif not pledge.ending:
-                session.out[pledge.place] = session.recalled(job, refusal)
+                answer = session.recalled(job, refusal)
+                session.out_bytes += len(answer) - len(session.out[pledge.place])
+                session.out[pledge.place] = answer
                 if pledge.watching:
                     refused[job.id] = refused.get(job.id, 0) + 1
                     self.scheduler.forsake(job, session)
