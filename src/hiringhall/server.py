@@ -7,17 +7,14 @@ SIGINT drains, the second stops at once; both commit what is pending before the 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import encodings.idna  # noqa: F401 (uvloop looks it up late, when a change of user may hide it)
 import errno
 import gc
 import logging
 import os
-import resource
 import signal
 import ssl
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -37,6 +34,9 @@ from hiringhall.doors.pingpong import PINGPONG
 from hiringhall.doors.wmp import WMP
 from hiringhall.engine.driver import Clock, Driver
 from hiringhall.engine.recovery import open_scheduler
+from hiringhall.logs.events import Events
+from hiringhall.logs.repeats import Repeats
+from hiringhall.process import connections_possible, raise_descriptor_limit, tune_interpreter
 from hiringhall.schedules.book import Book, BookError
 from hiringhall.schedules.keeper import Keeper
 from hiringhall.storage.contract import StoreError
@@ -59,8 +59,6 @@ DEFAULT_DOORS: Final = ("gearman=127.0.0.1:4730",)
 
 PATIENCE_S: Final = 86_400.0
 """How long a graceful shutdown, by SIGUSR1 or at a door, waits for running jobs."""
-DESCRIPTORS_RESERVED: Final = 64
-"""Open files kept back for the store, the listeners and the log."""
 WATCH_S: Final = 1.0
 """How often the hall looks whether its data file is still in its place."""
 STOPPED_AT_ONCE: Final = 1
@@ -116,8 +114,16 @@ class Opened(NamedTuple):
 class Hall:
     """A hall with its store open and its jobs recovered; `serve` opens the doors."""
 
-    def __init__(self, config: Config, kind: Kind = "hall", *, accept_loss: bool = False) -> None:
+    def __init__(
+        self,
+        config: Config,
+        kind: Kind = "hall",
+        repeats: Repeats | None = None,
+        *,
+        accept_loss: bool = False,
+    ) -> None:
         self._config = config
+        self._events = Events(repeats if repeats is not None else Repeats())
         self._accept_loss = accept_loss
         folder = Path(config.hall.data).absolute()
         self._data = str(folder) if config.hall.storage == "sqlite" else ""
@@ -132,7 +138,8 @@ class Hall:
             scheduler.need(queue.name.encode(), *queue.needs)
         if config.worker:
             scheduler.know(Ratings([_rating(worker) for worker in config.worker]))
-        self._driver = Driver(scheduler, store, _store_trouble, clock)
+        slow_commit_us = round(config.hall.slow_commit_s * SECOND_US)
+        self._driver = Driver(scheduler, store, _store_trouble, clock, self._events, slow_commit_us)
         self._doors: list[TcpDoor | ZmqDoor | BusDoor] = []
         self._attendants: list[Attendant] = []
         self._draining = asyncio.Event()
@@ -272,10 +279,12 @@ class Hall:
                 tcp = dataclasses.replace(tcp, connections_max=connections_possible())
                 _log.debug("door[%d]: the system allows %d connections", index, tcp.connections_max)
             door = TcpDoor(self._driver, endpoint.make_session, tcp, endpoint.guests)
+        door.name = door_name(settings, endpoint.role, endpoint.address)
         try:
             bound = Address.of(*await door.open(endpoint.address.host, endpoint.address.port))
         except OSError as error:
             raise HallError(f"door[{index}]: {_cannot_listen(endpoint.address, error)}") from error
+        door.name = door_name(settings, endpoint.role, bound)
         self._doors.append(door)
         return [(endpoint.role, bound)]
 
@@ -288,6 +297,7 @@ class Hall:
         try:
             address = endpoint.address
             bound.append((endpoint.role, Address.of(*await bus.open_inward(address.host, address.port))))
+            bus.name = door_name(settings, endpoint.role, bound[0][1])
             address = outward
             bound.append(("subscribe", Address.of(*await bus.open_outward(address.host, address.port))))
         except OSError as error:
@@ -319,6 +329,7 @@ class Hall:
             await attendant.close()
         if self._broken is None:
             await self._driver.stop()
+        self._events.mute()
         for door in self._doors:
             await door.close()
         if self._broken is not None:
@@ -338,17 +349,23 @@ class Hall:
 
 
 def run(
-    config: Config, announce: Callable[[Opened], None], kind: Kind = "hall", *, accept_loss: bool = False
+    config: Config,
+    announce: Callable[[Opened], None],
+    kind: Kind = "hall",
+    repeats: Repeats | None = None,
+    *,
+    accept_loss: bool = False,
 ) -> int:
     """Open a hall, serve until it is told to stop, and give the exit code. `kind` is what the data folder says
-    of who has it open; with `accept_loss` a damaged log is no reason not to open. Raises HallError.
+    of who has it open, `repeats` counts events of the log that repeat; with `accept_loss` a damaged log of the
+    data file is no reason not to open. Raises HallError.
     """
     raise_descriptor_limit()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # `hall schedule` may send it before anybody listens
     gc.collect()  # now, while there is little to look at: what is left later is frozen
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_open_and_serve(config, announce, kind, accept_loss=accept_loss))
+            return runner.run(_open_and_serve(config, announce, kind, repeats, accept_loss=accept_loss))
     except (HallError, OSError):
         raise
     except Exception:  # noqa: BLE001 (whatever it is, it is ours, and it is told)
@@ -357,34 +374,19 @@ def run(
 
 
 async def _open_and_serve(
-    config: Config, announce: Callable[[Opened], None], kind: Kind, *, accept_loss: bool
+    config: Config,
+    announce: Callable[[Opened], None],
+    kind: Kind,
+    repeats: Repeats | None,
+    *,
+    accept_loss: bool,
 ) -> int:
-    return await Hall(config, kind, accept_loss=accept_loss).serve(announce)
+    return await Hall(config, kind, repeats, accept_loss=accept_loss).serve(announce)
 
 
-def raise_descriptor_limit() -> None:
-    """Allow as many connections as the system lets us."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def connections_possible() -> int:
-    """How many connections the system allows, next to the files a hall needs for itself."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return sys.maxsize if soft == resource.RLIM_INFINITY else max(soft - DESCRIPTORS_RESERVED, 1)
-
-
-def tune_interpreter() -> None:
-    """Set Python up for one busy loop, one committing thread and millions of long-lived objects.
-
-    Jobs are freed by counting; the collector is only for the cycles of lost connections, so it leaves the
-    recovered jobs alone and looks at young objects less often. The committing thread needs the interpreter
-    for a moment every thousand rows: at the default 5 ms a hand-over it would commit a third as much.
-    """
-    gc.freeze()
-    gc.set_threshold(100_000, 50, 1000)
-    sys.setswitchinterval(0.001)
+def door_name(settings: DoorSettings, role: str, address: Address) -> str:
+    """What the log calls a door, such as gearman@127.0.0.1:4730."""
+    return f"{settings.dialect}{'/' if role else ''}{role}@{address}"
 
 
 def _store_trouble(trouble: str) -> None:

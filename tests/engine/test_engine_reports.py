@@ -30,8 +30,8 @@ class Notes(Reporter):
     def worker_lost(self, worker: Worker, job: Job | None) -> None:
         self.told.append(("lost", worker.name.decode(), job.payload.decode() if job is not None else ""))
 
-    def report(self, kind: str, text: str, caller: Caller, queue: bytes = b"", handle: bytes = b"") -> None:
-        self.told.append((kind, text, caller.address, queue.decode(), handle.decode()))
+    def report(self, kind: str, text: str, caller: Caller, queue: bytes = b"", key: bytes = b"") -> None:
+        self.told.append((kind, text, caller.address, queue.decode(), key.decode()))
 
 
 class NotedRoom(Room):
@@ -104,5 +104,5 @@ def test_a_worker_that_is_silent_for_too_long_is_reported_once() -> None:
 def test_what_a_session_reports_names_its_caller() -> None:
     room = NotedRoom()
     session, _ = room.peer("peer")
-    session.report(BAD_INPUT, "no magic", b"rev", b"H:1")
-    assert room.notes.told == [("bad_input", "no magic", "127.0.0.1", "rev", "H:1")]
+    session.report(BAD_INPUT, "no magic", b"rev", b"u7")
+    assert room.notes.told == [("bad_input", "no magic", "127.0.0.1", "rev", "u7")]

@@ -176,3 +176,24 @@ def test_with_curve_on_both_sides(tmp_path: Path) -> None:
                     assert await manager.do("reverse", b"abc") == b"cba"
 
     asyncio.run(story())
+
+
+def test_a_message_with_nowhere_to_go_is_told_in_the_log() -> None:
+    words = ("--json", "--listen", "127.0.0.1:0", "--manager", NOWHERE, "--log-format", "json")
+    with Running(*words) as device:
+        address = device.json_line()["device"]
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        stranger = context.socket(zmq.DEALER)
+        stranger.connect(f"tcp://{address}")
+        stranger.send_multipart([b"no hop of this device", b"", b"", b"body"])
+        assert device.process.stderr is not None
+        line = json.loads(device.process.stderr.readline())
+        context.destroy(linger=0)
+    assert line["level"] == "warning"
+    assert line["message"] == "a message from a worker had nowhere to go, and is dropped"
+
+
+def test_an_unknown_format_of_the_log_is_explained() -> None:
+    code, complaint = refused("--manager", NOWHERE, "--log-format", "xml")
+    assert code == 2
+    assert complaint == 'hall: --log-format: "xml" is not allowed; it takes one of "text", "json"\n'

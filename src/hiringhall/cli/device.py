@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import signal
+import sys
 from pathlib import Path  # noqa: TC003 (typer looks at it)
 from typing import Annotated, Final
 
@@ -14,11 +16,13 @@ import zmq.auth
 
 from hiringhall.cli.reporting import TROUBLE, complain, say
 from hiringhall.config.sources import ConfigError
+from hiringhall.logs.writing import DescriptorHandler, LogFormat, logging_to
 from hiringhall.peers.wmp import AddressError, Curve, Device, LinkTerms, WmpError
 from hiringhall.peers.wmp.links import endpoint, is_private
 from hiringhall.peers.wmp.security import check_keys
 
 DEFAULT_LISTEN: Final = "127.0.0.1:5600"
+LOG_FORMATS: Final[dict[str, LogFormat]] = {"text": "text", "json": "json"}
 
 
 def device(
@@ -66,6 +70,9 @@ def device(
     queue_max: Annotated[
         int, typer.Option("--queue-max", min=1, help="Messages that wait on one connection; more are dropped.")
     ] = LinkTerms().queue_max,
+    log_format: Annotated[
+        str, typer.Option("--log-format", metavar="FORMAT", help="The log in lines of text, or of json.")
+    ] = "text",
     as_json: Annotated[
         bool, typer.Option("--json", help="Say what there is to say as lines of JSON, for programs.")
     ] = False,
@@ -77,11 +84,14 @@ def device(
     managers = manager or []
     keys = _keys(curve, client_key or [], manager_key or [])
     _check(listen, managers, keys, insecure=insecure)
+    if log_format not in LOG_FORMATS:
+        raise ConfigError([f'--log-format: "{log_format}" is not allowed; it takes one of "text", "json"'])
     if keys is not None and len(keys.managers) not in (1, len(managers)):
         raise ConfigError([f"--manager-key: give one for all managers, or one for each of the {len(managers)}"])
     terms = LinkTerms(message_bytes_max=message_bytes_max, queue_max=queue_max)
     try:
-        return asyncio.run(_serve(listen, managers, keys, terms, as_json=as_json))
+        with logging_to(DescriptorHandler(sys.stderr.fileno()), logging.INFO, LOG_FORMATS[log_format]):
+            return asyncio.run(_serve(listen, managers, keys, terms, as_json=as_json))
     except WmpError as error:
         complain(f"hall: {error}")
         return TROUBLE

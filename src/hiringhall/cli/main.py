@@ -17,9 +17,10 @@ from hiringhall.cli import schedule
 from hiringhall.cli.device import device
 from hiringhall.cli.history import history
 from hiringhall.cli.moving import export_jobs, import_jobs
-from hiringhall.cli.reporting import Parameters, guarded, log_to, say
+from hiringhall.cli.reporting import Parameters, guarded, say
 from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
 from hiringhall.config import template
+from hiringhall.logs.writing import DescriptorHandler, logging_to
 from hiringhall.server import DEFAULT_DOORS, DOOR_SETTINGS, Opened, check_shield, run
 
 if TYPE_CHECKING:
@@ -48,6 +49,12 @@ DoorFlag = Annotated[
         "--door",
         metavar="DIALECT=HOST:PORT",
         help="Listen here; may be repeated. Replaces the configured doors (default: gearman=127.0.0.1:4730).",
+    ),
+]
+LogFormatFlag = Annotated[
+    str | None,
+    typer.Option(
+        "--log-format", metavar="FORMAT", help="The log in lines of text, or of json (default: text)."
     ),
 ]
 SetFlag = Annotated[
@@ -83,6 +90,7 @@ def serve(
     storage: StorageFlag = None,
     door: DoorFlag = None,
     assignments: SetFlag = None,
+    log_format: LogFormatFlag = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Say where the doors are as one line of JSON, for programs.")
     ] = False,
@@ -96,9 +104,11 @@ def serve(
     The first Ctrl-C or SIGTERM drains: no new work is handed out, and running jobs may finish. The second
     stops at once. What was acknowledged is on disk either way.
     """
-    settings = load_settings(config, data, storage, door, assignments).config
-    log_to(logging.StreamHandler(sys.stderr), logging.getLevelNamesMapping()[settings.hall.log_level.upper()])
-    return run(settings, _announce_json if as_json else _announce, accept_loss=accept_loss)
+    settings = load_settings(config, data, storage, door, assignments, log_format).config
+    level = logging.getLevelNamesMapping()[settings.hall.log_level.upper()]
+    with logging_to(DescriptorHandler(sys.stderr.fileno()), level, settings.hall.log_format) as repeats:
+        announce = _announce_json if as_json else _announce
+        return run(settings, announce, repeats=repeats, accept_loss=accept_loss)
 
 
 def _announce_json(opened: Opened) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import io
-import logging
 import os
 import sys
 from typing import TYPE_CHECKING, Final, ParamSpec
@@ -23,8 +22,6 @@ TROUBLE: Final = 1
 WRONG_USE: Final = 2
 INTERRUPTED: Final = 130
 
-LOG_FORMAT: Final = "%(asctime)s %(levelname)-7s %(message)s"
-
 
 def complain(text: str) -> None:
     """One line on stderr; a stderr that nobody reads is no reason to fail."""
@@ -40,12 +37,6 @@ def say(text: str) -> None:
         sys.stdout.reconfigure(errors=UNSHOWN)
     sys.stdout.write(text)
     sys.stdout.flush()
-
-
-def log_to(handler: logging.Handler, level: int) -> None:
-    """Send the hall's log to one place only."""
-    handler.setFormatter(logging.Formatter(LOG_FORMAT))
-    logging.basicConfig(handlers=[handler], level=level, force=True)
 
 
 def guarded(command: Callable[Parameters, int], program: str) -> Callable[Parameters, int]:

@@ -30,9 +30,14 @@ def load_settings(
     storage: str | None = None,
     doors: list[str] | None = None,
     assignments: list[str] | None = None,
+    log_format: str | None = None,
 ) -> loading.Loaded:
     """All sources put together; what looks odd is told on stderr. Raises ConfigError."""
-    named = {"--data": (("hall", "data"), data), "--storage": (("hall", "storage"), storage)}
+    named = {
+        "--data": (("hall", "data"), data),
+        "--storage": (("hall", "storage"), storage),
+        "--log-format": (("hall", "log_format"), log_format),
+    }
     flags = loading.Flags(config, doors or (), assignments or (), named)
     loaded = loading.load(flags, os.environ, DOOR_SETTINGS, DEFAULT_DOORS)
     for warning in loaded.warnings:

@@ -26,6 +26,7 @@ Z85 = frozenset(string.digits + string.ascii_letters + ".-:+=^!/*?&<>()[]{}@%$#"
 
 Storage = Literal["sqlite", "memory"]
 LogLevel = Literal["debug", "info", "warning", "error"]
+LogFormat = Literal["text", "json"]
 
 
 class HallSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -58,6 +59,13 @@ class HallSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     log_level: Annotated[LogLevel, Meta(description="The least important messages to write to stderr.")] = (
         "info"
     )
+    log_format: Annotated[LogFormat, Meta(description="How they are written: lines of text, or of JSON.")] = (
+        "text"
+    )
+    slow_commit_s: Annotated[
+        float,
+        Meta(ge=0, le=3600, description="A commit that takes longer than this is told in the log."),
+    ] = 1.0
 
 
 class LimitsSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):

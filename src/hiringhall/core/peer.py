@@ -24,6 +24,11 @@ class Peer:
         self.watching: dict[int, Job] = {}
         """Live jobs that have this peer in `watchers`, by id."""
 
+    @property
+    def speaker(self) -> Peer:
+        """The peer that has the connection: itself, unless it stands for another."""
+        return self
+
     def woken(self) -> None:
         """A sleeping worker should ask for work."""
 

@@ -48,14 +48,24 @@ REFUSED_SUBMIT: Final = "refused_submit"
 """What a peer submitted was not taken in."""
 BAD_INPUT: Final = "bad_input"
 """What a peer sent cannot be read in its protocol."""
+TLS_FAILURE: Final = "tls_failure"
+"""A connection did not get through its TLS handshake."""
+DOOR_FULL: Final = "door_full"
+"""A peer was turned away because the door has as many as it may."""
+SLOW_PEER: Final = "slow_peer"
+"""A peer was dropped because it does not take what it is sent."""
+OVER_BUDGET: Final = "over_budget"
+"""A peer was dropped because all of them together kept too much memory, and it the most."""
 
 
 class Caller:
     """Who is at the other end, as far as the transport knows."""
 
-    __slots__ = ("address", "descriptor", "port", "route")
+    __slots__ = ("address", "descriptor", "door", "port", "route")
 
-    def __init__(self, address: str, descriptor: int, route: tuple[bytes, ...] = (), port: int = 0) -> None:
+    def __init__(
+        self, address: str, descriptor: int, route: tuple[bytes, ...] = (), port: int = 0, door: str = ""
+    ) -> None:
         self.address = address
         """Without the port: "127.0.0.1", or "" where there is none."""
         self.descriptor = descriptor
@@ -64,6 +74,8 @@ class Caller:
         """The frames before its messages, where there are frames: the first is its ZeroMQ identity."""
         self.port = port
         """Its own port, where the transport knows it; 0 otherwise."""
+        self.door = door
+        """The name of the door that it came in by, for the log."""
 
     @property
     def name(self) -> str:
@@ -77,10 +89,13 @@ class Caller:
 class Reporter(Observer):
     """Receives also what sessions and transports report. This one ignores all of it."""
 
-    def report(self, kind: str, text: str, caller: Caller, queue: bytes = b"", handle: bytes = b"") -> None:
+    def report(self, kind: str, text: str, caller: Caller, queue: bytes = b"", key: bytes = b"") -> None:
         """Something is worth a line in the log. `kind` is a word such as those above, `text` is for people.
-        `queue` and `handle` are as the peer knows them; empty: it is about none.
+        `queue` and `key` are those of the job that it is about; empty: it is about none.
         """
+
+    def slow_commit(self, took_us: int, changes: int) -> None:
+        """The store took longer for a commit than it should."""
 
 
 _SILENT: Final = Reporter()
@@ -154,11 +169,11 @@ class Session(Peer):
         """What this dialect calls a job, for the log."""
         return b"%d" % job.id
 
-    def report(self, kind: str, text: str, queue: bytes = b"", handle: bytes = b"") -> None:
+    def report(self, kind: str, text: str, queue: bytes = b"", key: bytes = b"") -> None:
         """Say in the log that something went wrong with this peer: REFUSED_SUBMIT or BAD_INPUT. The text may
         quote what the peer sent: the log escapes and shortens it.
         """
-        self.reporter.report(kind, text, self.caller, queue, handle)
+        self.reporter.report(kind, text, self.caller, queue, key)
 
     def attended(self, listeners: int) -> None:
         """On a bus: so many listen to what is said; 0: nobody does."""

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from hiringhall.storage.contract import Store
 
 
+SLOW_COMMIT_US: Final = 1_000_000
+"""A commit that takes longer is reported, unless the driver is told otherwise."""
 PATIENT_TURNS_MAX: Final = 4
 """In a busy hall clients hear of what happened in so many turns at once."""
 
@@ -57,7 +59,7 @@ class StoreThread:
     def __init__(
         self,
         store: Store,
-        done: Callable[[str], None],
+        done: Callable[[str, int], None],
         found: Callable[[Session, int, EndRow | None, str], None],
         found_parents: Callable[[list[EndRow], str], None],
         broken: Callable[[Exception], None],
@@ -95,7 +97,9 @@ class StoreThread:
             what, number = errand
             try:
                 if isinstance(what, Batch):
-                    self._done(self._commit(what, number))
+                    begun_ns = time.monotonic_ns()
+                    trouble = self._commit(what, number)
+                    self._done(trouble, (time.monotonic_ns() - begun_ns) // 1000)
                 elif isinstance(what, list):
                     self._found_parents(*self._find_parents(what))
                 else:
@@ -140,6 +144,7 @@ class Driver:
         on_trouble: Callable[[str], None],
         clock: Clock | None = None,
         reporter: Reporter | None = None,
+        slow_commit_us: int = SLOW_COMMIT_US,
     ) -> None:
         self.scheduler = scheduler
         self.store = store
@@ -150,6 +155,7 @@ class Driver:
         )
         self.engine = Engine(scheduler, self._store_thread, reporter)
         self.reporter = self.engine.reporter
+        self._slow_commit_us = slow_commit_us
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turning = False
         self._arrivals = 0
@@ -356,10 +362,10 @@ class Driver:
             self._timer = None
         return self._pauses.end(now_us)
 
-    def _store_done(self, trouble: str) -> None:
+    def _store_done(self, trouble: str, took_us: int) -> None:
         """On the store's thread."""
         assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._store_answered, trouble)
+        self._loop.call_soon_threadsafe(self._store_answered, trouble, took_us)
 
     def _store_found(self, session: Session, job_id: int, line: EndRow | None, trouble: str) -> None:
         """On the store's thread."""
@@ -388,8 +394,10 @@ class Driver:
         assert self._loop is not None
         self._loop.call_soon_threadsafe(fail_loudly)
 
-    def _store_answered(self, trouble: str) -> None:
+    def _store_answered(self, trouble: str, took_us: int) -> None:
         self.turn()
+        if took_us > self._slow_commit_us:
+            self.reporter.slow_commit(took_us, self.engine.changes_under_way)
         before = self.scheduler.store_trouble
         if trouble:
             self.engine.failed(trouble)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from hiringhall.core.errors import STORE_DOWN, Refusal, invariant
-from hiringhall.dialects.session import Reporter
+from hiringhall.dialects.session import REFUSED_SUBMIT, Reporter
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Batch, EndRow
@@ -322,6 +322,12 @@ class Engine:
         """Parents are still to be looked up in the history, or to be asked for."""
         return len(self._asked) > 0 or self.scheduler.graph.inquiries.waiting
 
+    @property
+    def changes_under_way(self) -> int:
+        """How many changes the transaction under way holds."""
+        batch = self._batch
+        return len(batch.inserts) + len(batch.updates) + len(batch.ends) if batch is not None else 0
+
     def next_deadline(self) -> int:
         """When to start a turn even if nothing arrives; 0: never, as things stand."""
         next_us = self.scheduler.next_deadline()
@@ -435,6 +441,7 @@ class Engine:
             if job is None or job.id not in withdrawn:
                 remaining.append(pledge)
             elif not pledge.ending:
+                session.report(REFUSED_SUBMIT, refusal.text, job.queue.name, job.key)
                 answer = session.recalled(job, refusal)
                 session.out_bytes += len(answer) - len(session.out[pledge.place])
                 session.out[pledge.place] = answer

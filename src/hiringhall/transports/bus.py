@@ -41,6 +41,8 @@ class BusDoor:
         self.driver = driver
         self.make_session = make_session
         self.options = options
+        self.name = ""
+        """What the log calls it."""
         self.session: Session | None = None
         self.dropped = 0
         """Messages of several frames: a bus's have one."""
@@ -72,7 +74,7 @@ class BusDoor:
         self._outward.setsockopt(zmq.XPUB_VERBOSER, 1)
         bound = await listen(self._outward, host, port)
         self.driver.turn()
-        self.session = self.make_session(Caller("", -1))
+        self.session = self.make_session(Caller("", -1, (), 0, self.name))
         self.session.prompt = True
         self.session.out_bytes_max = SAID_BYTES_MAX
         self.driver.join(self.session, BusLink(self))

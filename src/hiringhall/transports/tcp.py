@@ -11,7 +11,7 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from hiringhall.dialects.session import Caller, Link
+from hiringhall.dialects.session import DOOR_FULL, SLOW_PEER, Caller, Link
 
 if TYPE_CHECKING:
     import ssl
@@ -59,6 +59,8 @@ class TcpDoor:
         self.guests = dict(guests) if guests is not None else {}
         """Other dialects, by the bytes that their connections begin with."""
         self.options = options
+        self.name = ""
+        """What the log calls it."""
         self.connections: dict[Connection, None] = {}
         self.refused = 0
         """Connections turned away because the door was full."""
@@ -99,6 +101,13 @@ class TcpDoor:
         for connection in list(self.connections):
             connection.abort()
 
+    def caller(self, transport: asyncio.BaseTransport) -> Caller:
+        """Who is at the other end."""
+        peer = transport.get_extra_info("peername")
+        address, port = (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) and peer else ("", 0)
+        sock = transport.get_extra_info("socket")
+        return Caller(address, sock.fileno() if sock is not None else -1, (), port, self.name)
+
     def forget(self, connection: Connection) -> None:
         self.connections.pop(connection, None)
         if self._emptied is not None and not self.connections:
@@ -132,6 +141,8 @@ class Connection(Link):
         options = door.options
         if len(door.connections) >= options.connections_max:
             door.refused += 1
+            text = f"it has {options.connections_max} connections (connections_max)"
+            door.driver.reporter.report(DOOR_FULL, text, door.caller(transport))
             transport.abort()
             return
         self._transport = transport
@@ -145,10 +156,8 @@ class Connection(Link):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, options.keepalive_idle_s)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, options.keepalive_interval_s)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, options.keepalive_count)
-        peer = transport.get_extra_info("peername")
-        address, port = (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) and peer else ("", 0)
         self._driver.turn()  # that somebody listens may be all that somebody else waits for
-        self._join(door.make_session(Caller(address, sock.fileno() if sock is not None else -1, port=port)))
+        self._join(door.make_session(door.caller(transport)))
 
     def data_received(self, data: bytes) -> None:
         if self._opening is not None and self._session is not None:
@@ -215,7 +224,14 @@ class Connection(Link):
             transport.writelines(messages)
         else:
             transport.write(b"".join(messages))
-        if self._overfull and transport.get_write_buffer_size() > self._door.options.output_hard_bytes:
+        if self._overfull:
+            self._check_unsent(transport)
+
+    def _check_unsent(self, transport: asyncio.Transport) -> None:
+        unsent_bytes = transport.get_write_buffer_size()
+        if unsent_bytes > self._door.options.output_hard_bytes and self._session is not None:
+            text = f"it has not read {unsent_bytes} bytes that it was sent (output_hard_bytes)"
+            self._session.report(SLOW_PEER, text)
             transport.abort()
 
     def close(self) -> None:

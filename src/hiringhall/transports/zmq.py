@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import zmq
 
 from hiringhall.core.limits import SECOND_US
-from hiringhall.dialects.session import Caller, Link
+from hiringhall.dialects.session import BAD_INPUT, DOOR_FULL, SLOW_PEER, Caller, Link
 from hiringhall.transports.sockets import Curve, SocketRoom, ZmqOptions, listen
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ class ZmqDoor:
         self.make_session = make_session
         self.answer_route = answer_route
         self.options = options
+        self.name = ""
+        """What the log calls it."""
         self.links: dict[tuple[bytes, ...], ZmqLink] = {}
         self.dropped = 0
         """Messages dropped: ill-formed, or by a new way while the table was full."""
@@ -172,13 +174,19 @@ class ZmqDoor:
         self.driver.receive(link.session, frame.bytes)
 
     def _welcome(self, key: tuple[bytes, ...], envelope: list[bytes], frame: zmq.Frame) -> ZmqLink | None:
+        caller = Caller(_address(frame), -1, key, 0, self.name)
         route = self.answer_route(envelope) if len(envelope) < FRAMES_MAX else None
         if route is None:
+            self.driver.reporter.report(
+                BAD_INPUT, f"a message of {len(envelope) + 1} ill-formed frames", caller
+            )
             return None
         self._sweep()
         if len(self.links) >= self.options.peers_max:
+            text = f"it knows {self.options.peers_max} peers (peers_max)"
+            self.driver.reporter.report(DOOR_FULL, text, caller)
             return None
-        session = self.make_session(Caller(_address(frame), -1, key))
+        session = self.make_session(caller)
         session.prompt = True
         link = ZmqLink(self, key, route, session)
         self.links[key] = link
@@ -247,6 +255,7 @@ class ZmqDoor:
         link.unsent += messages
         link.unsent_bytes += sum([len(message) for message in messages])
         if link.unsent_bytes > self.options.unsent_bytes_max:
+            link.session.report(SLOW_PEER, f"{link.unsent_bytes} bytes wait for it (unsent_bytes_max)")
             self._unreachable(link)
 
     def _send_later(self, pause_s: float) -> None:
@@ -267,6 +276,8 @@ class ZmqDoor:
             else:
                 link.stuck_s += waited_s
                 if link.stuck_s > self.options.stall_s:
+                    text = f"it has taken nothing for {self.options.stall_s:g} s (stall_s)"
+                    link.session.report(SLOW_PEER, text)
                     self._unreachable(link)
             if not link.unsent:
                 self._stuck.pop(link, None)

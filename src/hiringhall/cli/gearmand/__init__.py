@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import logging.handlers
 import os
 import signal
 import sys
@@ -19,8 +18,9 @@ from hiringhall import __version__
 from hiringhall.cli.gearmand import daemon
 from hiringhall.cli.gearmand.options import UsageError, parse, usage
 from hiringhall.cli.gearmand.translating import Plan, plan
-from hiringhall.cli.reporting import TROUBLE, complain, guarded, log_to, say
+from hiringhall.cli.reporting import TROUBLE, complain, guarded, say
 from hiringhall.doors.gearman import GEARMAND_VERSION
+from hiringhall.logs.writing import logging_to
 from hiringhall.server import Opened, run
 
 if TYPE_CHECKING:
@@ -64,16 +64,15 @@ def _serve(planned: Plan) -> int:
     background = daemon.go_to_background() if planned.daemon else None
     with daemon.pid_file(planned.pid_file, required=planned.pid_file_required):
         handler = daemon.log_handler(planned.log_file, syslog=planned.syslog)
-        log_to(handler, planned.log_level)
-        with contextlib.closing(handler):
-            return run(planned.config, _Announcer(handler, background), "gearmand")
+        log_format = planned.config.hall.log_format
+        with contextlib.closing(handler), logging_to(handler, planned.log_level, log_format) as repeats:
+            return run(planned.config, _Announcer(background), "gearmand", repeats)
 
 
 class _Announcer:
     """Tells the log, and the process that started us, that the doors are open."""
 
-    def __init__(self, handler: logging.Handler, background: Background | None) -> None:
-        self._handler = handler
+    def __init__(self, background: Background | None) -> None:
         self._background = background
 
     def __call__(self, opened: Opened) -> None:
@@ -86,7 +85,5 @@ class _Announcer:
             self._background.ready()
 
     def _reopen_log(self) -> None:
-        """SIGHUP: logrotate has moved the file away."""
-        if isinstance(self._handler, logging.handlers.WatchedFileHandler):
-            self._handler.reopenIfNeeded()
+        """SIGHUP: logrotate has moved the file away. Each line looks for that, so a line is all it takes."""
         _log.info("log reopened")

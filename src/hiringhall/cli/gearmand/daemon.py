@@ -15,6 +15,7 @@ import resource
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
+from hiringhall.logs.writing import DescriptorHandler
 from hiringhall.server import HallError
 
 if TYPE_CHECKING:
@@ -128,10 +129,10 @@ def log_handler(log_file: str, *, syslog: bool) -> logging.Handler:
     if log_file == "none":
         return logging.NullHandler()
     if log_file == "stderr":
-        return logging.StreamHandler(sys.stderr)
+        return DescriptorHandler(sys.stderr.fileno())
     try:
         # Looks at each line whether logrotate took the file away.
         return logging.handlers.WatchedFileHandler(log_file, encoding="utf-8")
     except OSError as error:
         print(f"hall-gearmand: cannot write {log_file}, logging to stderr: {error.strerror}", file=sys.stderr)
-        return logging.StreamHandler(sys.stderr)
+        return DescriptorHandler(sys.stderr.fileno())

@@ -75,6 +75,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Option, ...]], ...]] = (
             Option("keepalive-interval", "", "-1", "number", -1, "Seconds between probes.", 32_767),
             Option("keepalive-count", "", "-1", "number", -1, "Unanswered probes until a peer is gone.", 127),
             Option("log-file", "l", "/var/log/gearmand.log", "text", about="Log file, or stderr, or none."),
+            Option("log-format", "", "text", "text", about="Lines of text or of json; not one of gearmand's."),
             Option("listen", "L", "", "text", about="Address to listen on; loopback by default."),
             Option("pid-file", "P", "/var/gearmand.pid", "text", about="File to write the process id to."),
             Option("protocol", "r", "", "text", about="A further protocol; there is none here."),

@@ -24,7 +24,7 @@ from hiringhall.doors.gearman import GearmanDoorSettings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hiringhall.config.schema import LogLevel
+    from hiringhall.config.schema import LogFormat, LogLevel
 
 _TLS_VARIABLES: Final = {
     "ssl-ca-file": "GEARMAND_CA_CERTIFICATE",
@@ -69,6 +69,9 @@ _LEVEL_WORDS: Final[Mapping[int, LogLevel]] = {
 }
 
 
+_LOG_FORMATS: Final[Mapping[str, LogFormat]] = {"text": "text", "json": "json"}
+
+
 class Plan(NamedTuple):
     """A hall to open, and the process to open it in."""
 
@@ -96,7 +99,10 @@ def plan(arguments: Arguments, environ: Mapping[str, str]) -> Plan:
     if arguments.has("worker-wakeup") and arguments.number("worker-wakeup") != 1:
         notes.append("--worker-wakeup changes nothing here: one worker is woken for one job")
     level = _log_level(arguments)
-    hall = msgspec.structs.replace(_storage(arguments, notes), log_level=_LEVEL_WORDS[level])
+    log_format = _log_format(arguments)
+    hall = msgspec.structs.replace(
+        _storage(arguments, notes), log_level=_LEVEL_WORDS[level], log_format=log_format
+    )
     config = Config(
         hall=hall,
         limits=LimitsSettings(),
@@ -142,6 +148,13 @@ def _log_level(arguments: Arguments) -> int:
         name = LEVELS[min(LEVELS.index("ERROR") + louder, len(LEVELS) - 1)]
         level = min(level, _LEVEL_NUMBERS[name])
     return level
+
+
+def _log_format(arguments: Arguments) -> LogFormat:
+    log_format = arguments.text("log-format")
+    if log_format not in _LOG_FORMATS:
+        raise UsageError(f"--log-format takes text or json, not {log_format}")
+    return _LOG_FORMATS[log_format]
 
 
 def _storage(arguments: Arguments, notes: list[str]) -> HallSettings:

@@ -13,7 +13,7 @@ from hiringhall.core.limits import SECOND_US
 from hiringhall.core.needs import SKILL_MAX, TIME_US_MAX
 from hiringhall.core.queues import NO_BOUND
 from hiringhall.core.reasons import why
-from hiringhall.dialects.session import Session
+from hiringhall.dialects.session import BAD_INPUT, Session
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
@@ -125,6 +125,7 @@ def answer(session: Session, door: GearmanDoor, line: bytes) -> None:
     elif command == b"shutdown":
         session.send(_shut_down(door, words))
     else:
+        session.report(BAD_INPUT, "an unknown text command: " + line.decode("utf-8", "backslashreplace"))
         session.send(
             b"ERR UNKNOWN_COMMAND Unknown+server+command%s\r\n" % _printable(words[0][:_WORD_BYTES_MAX])
         )

@@ -15,7 +15,7 @@ from hiringhall.core.timers import NEVER
 from hiringhall.dialects.gearman import admin, replies, wire
 from hiringhall.dialects.gearman.door import GearmanDoor, GearmanOptions, House
 from hiringhall.dialects.gearman.schedule import next_due_us
-from hiringhall.dialects.session import Session
+from hiringhall.dialects.session import BAD_INPUT, REFUSED_SUBMIT, Session
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job, Lease, Terms
@@ -80,6 +80,7 @@ class GearmanSession(Session):
             at = reader.error_at
             if at < 0 or data[at] == 0:
                 code = replies.INVALID_MAGIC if error.code == wire.BAD_MAGIC else replies.ARGUMENT_TOO_LARGE
+                self.report(BAD_INPUT, error.text)
                 self.send(replies.error(code, error.text))
                 self.finish()
                 return
@@ -96,6 +97,7 @@ class GearmanSession(Session):
             if line is not None:
                 admin.answer(self, self._door, line)
             elif lines.overlong:
+                self.report(BAD_INPUT, "a text command without an end")
                 self.send(admin.OVERLONG)
                 self.finish()
         self._lines = lines if lines.partial else None
@@ -144,6 +146,7 @@ class GearmanSession(Session):
         elif packet_type == wire.SET_CLIENT_ID:
             self._set_client_id(body)
         elif packet_type != wire.ALL_YOURS:
+            self.report(BAD_INPUT, f"packet type {packet_type} is none that a peer sends")
             self.send(replies.unexpected(packet_type))
 
     # --- a client's words
@@ -166,6 +169,7 @@ class GearmanSession(Session):
         try:
             job = self._hall.submit(spec, watcher)
         except Refusal as refusal:
+            self.report(REFUSED_SUBMIT, refusal.text, spec.queue, shown_unique(spec.key))
             self.send(replies.refused(refusal))
             return
         created = replies.created(self._door.handle(job.id))
@@ -199,6 +203,7 @@ class GearmanSession(Session):
         try:
             due_us = next_due_us(args[2:7], self._hall.now_us, self._door.zone)
         except Refusal as refusal:
+            self.report(REFUSED_SUBMIT, refusal.text, args[0], args[1])
             self.send(replies.refused(refusal))
             return
         self._submit_special(
@@ -412,6 +417,9 @@ class GearmanSession(Session):
         else:
             self.conclude(job, opening)
             self.send(result)
+
+    def job_handle(self, job: Job) -> bytes:
+        return self._door.handle(job.id)
 
     def recalled(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002 (the client knows no handle yet)
         return replies.refused(refusal)

@@ -16,7 +16,7 @@ from hiringhall.core.jobs import STATE_NAMES, SUCCESS, JobSpec
 from hiringhall.core.limits import SECOND_US
 from hiringhall.dialects.gearman_draft import replies, wire
 from hiringhall.dialects.gearman_draft.door import DraftDoor, DraftOptions
-from hiringhall.dialects.session import Session
+from hiringhall.dialects.session import BAD_INPUT, REFUSED_SUBMIT, Session
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import EndRow
@@ -101,6 +101,7 @@ class DraftSession(Session):
             self.link.resume()
 
     def _break_off(self, code: int, text: str) -> None:
+        self.report(BAD_INPUT, text)
         self.send(wire.pack_error(code, text))
         super().finish()
 
@@ -163,6 +164,7 @@ class DraftSession(Session):
         try:
             job = self._hall.submit(spec, self if job_type == wire.SYNC_WAIT else None)
         except Refusal as refusal:
+            self.report(REFUSED_SUBMIT, refusal.text, name, key)
             self.send(replies.refused(refusal))
             return
         if job_type == wire.SYNC_WAIT:
@@ -373,6 +375,9 @@ class DraftSession(Session):
     def ended(self, job: Job) -> None:
         self._awaited = None
         self._conclude(job)
+
+    def job_handle(self, job: Job) -> bytes:
+        return self._door.handle(job.id)
 
     def recalled(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002 (the peer knows no handle yet)
         return replies.refused(refusal)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hiringhall.dialects.hire import wire
-from hiringhall.dialects.session import Session
+from hiringhall.dialects.session import BAD_INPUT, Session
 
 if TYPE_CHECKING:
     from hiringhall.dialects.hire.door import HireDoor
@@ -32,8 +32,9 @@ class BusSession(Session):
             line = wire.read_line(data)
             village = self._door.village
             village.hear(village.introduce(line.speaker, self._door, self), line)
-        except wire.BadLine:
+        except wire.BadLine as wrong:
             self._door.dropped += 1
+            self.report(BAD_INPUT, str(wrong))
 
     def attended(self, listeners: int) -> None:
         self._door.attended(listeners)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from hiringhall.dialects.hire import wire
 from hiringhall.dialects.hire.door import HireDoor, HireOptions
-from hiringhall.dialects.session import Session
+from hiringhall.dialects.session import BAD_INPUT, Session
 
 if TYPE_CHECKING:
     from hiringhall.dialects.hire.village import Villager
@@ -74,6 +74,7 @@ class LineSession(Session):
 
     def _complain(self, wrong: str) -> None:
         self._door.dropped += 1
+        self.report(BAD_INPUT, wrong)
         self.send(wire.COMMENT + b" " + wrong.encode() + b"\n")
 
     def parted(self) -> None:

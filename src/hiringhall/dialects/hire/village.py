@@ -46,6 +46,10 @@ class Villager(Peer):
         """Its jobs, as it announced them."""
 
     @property
+    def speaker(self) -> Peer:
+        return self.session
+
+    @property
     def idle(self) -> bool:
         """It holds nothing, and nobody works for it."""
         worker = self.worker

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from hiringhall.core.errors import BAD_REQUEST, Refusal
 from hiringhall.core.jobs import DONE, FAILED, FAILURE, JobSpec
 from hiringhall.dialects.pingpong import wire
-from hiringhall.dialects.session import Session
+from hiringhall.dialects.session import REFUSED_SUBMIT, Session
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job, Lease
@@ -147,6 +147,7 @@ class ClientSession(Session):
                 raise Refusal(BAD_REQUEST, UNSAYABLE)
             door.hall.submit(JobSpec(door.options.queue, data, b"", door.terms), self)
         except Refusal as refusal:
+            self.report(REFUSED_SUBMIT, refusal.text, door.options.queue)
             self.send(refused(refusal))
 
     def ended(self, job: Job) -> None:

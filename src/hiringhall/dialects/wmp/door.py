@@ -55,6 +55,10 @@ class Hand(Peer):
         self.name = b""
         """What the job is called in TAKE, once there is one."""
 
+    @property
+    def speaker(self) -> Peer:
+        return self.path
+
     def revoked(self, lease: Lease) -> None:
         del lease
         self.path.send(self.door.cancel(self.name))

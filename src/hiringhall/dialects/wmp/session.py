@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import Refusal
 from hiringhall.core.jobs import FAILURE
-from hiringhall.dialects.session import Session
+from hiringhall.dialects.session import BAD_INPUT, Session
 from hiringhall.dialects.wmp import wire
 from hiringhall.dialects.wmp.door import WmpDoor, WmpOptions
 
@@ -61,8 +61,9 @@ class WmpSession(Session):
                 self._take_status(message)
             else:
                 raise wire.BadMessage("only a manager says this")
-        except wire.BadMessage:
+        except wire.BadMessage as error:
             self._door.dropped += 1
+            self.report(BAD_INPUT, str(error))
             return
         worker = self.worker
         if worker is not None:

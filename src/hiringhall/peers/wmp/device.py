@@ -7,6 +7,7 @@ a chain, or side by side.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Final, Self
 
 from hiringhall.peers.wmp.errors import WmpError
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hiringhall.peers.wmp.security import Curve
+
+log: Final = logging.getLogger("hiringhall.wmp")
 
 _ROUTER: Final = 0
 """The number of its listening socket; managers have those after it."""
@@ -99,6 +102,15 @@ class Device:
             forwards = self._relay.from_below(frames)
         else:
             forwards = self._relay.from_manager(link - 1, frames)
+        if not forwards:
+            log.warning("a message from %s had nowhere to go, and is dropped", self._end_of(link))
         for forward in forwards:
             number = _ROUTER if forward.hop == BELOW else forward.hop + 1
-            self.forwarded += self._links.send(number, forward.frames)
+            sent = self._links.send(number, forward.frames)
+            self.forwarded += sent
+            if not sent:
+                log.warning("a message to %s could not be sent, and is dropped", self._end_of(number))
+
+    def _end_of(self, link: int) -> str:
+        """Who is at the other end of a link, for the log."""
+        return "a worker" if link == _ROUTER else self._managers[link - 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -47,8 +48,8 @@ class FileTaken(StoreError):
 
 
 class FileLock:
-    """Held from construction to `release`. The file stays, and says who held it last: a line each for the
-    number of the process, its kind, and the namespace that the number is of.
+    """Held from construction to `release`. The file stays. While it is held it says by whom: a line each for
+    the number of the process, its kind, and the namespace that the number is of. `release` empties it.
     """
 
     def __init__(self, path: Path, kind: Kind) -> None:
@@ -64,10 +65,16 @@ class FileLock:
             holder = _read_holder(self._descriptor)
             os.close(self._descriptor)
             raise FileTaken(path.parent, holder) from error
+        before = _read_holder(self._descriptor)
+        self.taken_from = before if before.pid else None
+        """Who held it before, and ended without releasing it."""
         os.ftruncate(self._descriptor, 0)
+        os.lseek(self._descriptor, 0, os.SEEK_SET)
         os.write(self._descriptor, f"{os.getpid()}\n{kind}\n{_own_namespace()}\n".encode())
 
     def release(self) -> None:
+        with contextlib.suppress(OSError):  # a full or broken disk must not keep it locked
+            os.ftruncate(self._descriptor, 0)
         os.close(self._descriptor)
 
 

@@ -119,6 +119,9 @@ class SqliteStore:
         except OSError as error:
             raise StoreError(f"{self._path.parent} cannot be made a data folder: {error.strerror}") from error
         self._lock = FileLock(lock_path(self._path), self._kind)
+        if self._lock.taken_from is not None:
+            before = self._lock.taken_from.named
+            self._on_warning(f"{self._path.parent} is taken over from {before}, which ended without closing it")
         try:
             check_log(self._path, self._on_warning, accept_loss=self._accept_loss)
             with explained(self._path):

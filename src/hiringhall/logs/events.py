@@ -1,0 +1,130 @@
+"""What the core, the sessions and the transports report, as records of the log.
+
+The law: an event that is only counted costs no record, and one below the log's level costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.dialects.session import Caller, Reporter, Session
+from hiringhall.logs.lines import EVENT_ATTRIBUTE, FIELDS_ATTRIBUTE
+from hiringhall.logs.repeats import Repeats, Topic
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.workers import Worker
+
+EVENT_LINES_MAX: Final = 5
+"""Events of one kind at one door that have a line of their own within a window; the rest is counted."""
+
+DEAD_LETTER: Final = "dead_letter"
+LOST_WORKER: Final = "lost_worker"
+SLOW_COMMIT: Final = "slow_commit"
+_NOBODY: Final = Caller("", -1)
+
+_log = logging.getLogger("hiringhall")
+
+
+class Events(Reporter):
+    """Writes a record for each event, unless there are too many of its kind."""
+
+    def __init__(self, repeats: Repeats) -> None:
+        super().__init__()
+        self._repeats = repeats
+        self._muted = False
+
+    def mute(self) -> None:
+        """The hall closes: workers whose connections it closes itself are not lost."""
+        self._muted = True
+
+    def dead_letter(self, job: Job, worker: Worker | None) -> None:
+        session = _session_of(worker)
+        caller = session.caller if session is not None else _NOBODY
+        topic = Topic(logging.WARNING, DEAD_LETTER, "dead letter", caller.door, job.queue.name)
+        if self._admits(topic):
+            text = f"failed for good with code {job.code} after {_counted(job.attempts, 'attempt')}"
+            fields = _job_fields(job, session) | _worker_fields(worker)
+            self._write(topic, f"{text}: {_decoded(job.result)}" if job.result else text, caller, fields)
+
+    def worker_lost(self, worker: Worker, job: Job | None) -> None:
+        session = _session_of(worker)
+        caller = session.caller if session is not None else _NOBODY
+        queue = job.queue.name if job is not None else b""
+        topic = Topic(
+            logging.WARNING if job is not None else logging.INFO, LOST_WORKER, "lost worker", caller.door, queue
+        )
+        if not self._admits(topic):
+            return
+        if job is None:
+            self._write(topic, "it was silent for too long, and held no job", caller, _worker_fields(worker))
+        else:
+            losses = _counted(job.losses, "worker")
+            fields = _job_fields(job, session) | _worker_fields(worker)
+            self._write(topic, f"it is gone or silent with a job, which has now lost {losses}", caller, fields)
+
+    def report(self, kind: str, text: str, caller: Caller, queue: bytes = b"", key: bytes = b"") -> None:
+        topic = Topic(logging.WARNING, kind, kind.replace("_", " "), caller.door)
+        if self._admits(topic):
+            fields: dict[str, str | bytes] = {}
+            if queue:
+                fields["queue"] = queue
+            if key:
+                fields["key"] = key
+            self._write(topic, text, caller, fields)
+
+    def slow_commit(self, took_us: int, changes: int) -> None:
+        topic = Topic(logging.WARNING, SLOW_COMMIT, "slow commit")
+        if self._admits(topic):
+            text = f"the store took {took_us / 1_000_000:.1f} s for {_counted(changes, 'change')}"
+            self._write(topic, text, _NOBODY, {"seconds": f"{took_us / 1_000_000:.3f}"})
+
+    def _admits(self, topic: Topic) -> bool:
+        return (
+            not self._muted and _log.isEnabledFor(topic.level) and self._repeats.admit(topic, EVENT_LINES_MAX)
+        )
+
+    def _write(self, topic: Topic, text: str, caller: Caller, fields: dict[str, str | bytes]) -> None:
+        named: dict[str, str | bytes] = {}
+        if caller.door:
+            named["door"] = caller.door
+        if peer := peer_name(caller):
+            named["peer"] = peer
+        extra = {EVENT_ATTRIBUTE: topic.event, FIELDS_ATTRIBUTE: named | fields}
+        _log.log(topic.level, "%s: %s", topic.text, text, extra=extra)
+
+
+def peer_name(caller: Caller) -> str:
+    """The address and port of a peer, and its identity where it has one."""
+    name = caller.name
+    if caller.route:
+        identity = caller.route[0]
+        shown = identity.decode() if identity.isascii() and identity.decode().isprintable() else identity.hex()
+        name += f"/{shown}"
+    return name
+
+
+def _session_of(worker: Worker | None) -> Session | None:
+    speaker = worker.peer.speaker if worker is not None else None
+    return speaker if isinstance(speaker, Session) else None
+
+
+def _job_fields(job: Job, session: Session | None) -> dict[str, str | bytes]:
+    handle = session.job_handle(job) if session is not None else b"%d" % job.id
+    fields: dict[str, str | bytes] = {"queue": job.queue.name, "handle": handle}
+    if job.key:
+        fields["key"] = job.key
+    return fields
+
+
+def _worker_fields(worker: Worker | None) -> dict[str, str | bytes]:
+    return {"worker": worker.name} if worker is not None and worker.name else {}
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _decoded(data: bytes) -> str:
+    return data[:400].decode("utf-8", "backslashreplace")

@@ -1,0 +1,135 @@
+"""The handler of every record, and the thread that writes the lines.
+
+The law: whoever logs never waits. Records go through a bounded queue; while nobody takes the lines, as with a
+full pipe at stderr, further records are dropped and counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import queue
+import select
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Literal
+
+from hiringhall.logs.lines import EVENT_ATTRIBUTE, FIELDS_ATTRIBUTE, JsonFormatter, TextFormatter
+from hiringhall.logs.repeats import Repeats, Summary, Topic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LogFormat = Literal["text", "json"]
+
+LINES_WAITING_MAX: Final = 10_000
+SUMMARY_PAUSE_S: Final = 1.0
+"""How often the thread looks for windows of repeats that are over."""
+CLOSE_WAIT_S: Final = 2.0
+"""How long the last lines may take when the log closes."""
+SAME_LINES_MAX: Final = 1
+"""Lines of one wording within a window, where the record is no event."""
+
+
+class DescriptorHandler(logging.Handler):
+    """Writes lines to a file descriptor, past Python's own buffers: no lock is held while it blocks, so a
+    process whose stderr nobody reads can still end.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = (self.format(record) + "\n").encode("utf-8", "backslashreplace")
+        while line:
+            try:
+                line = line[os.write(self._descriptor, line) :]
+            except BlockingIOError:
+                select.select([], [self._descriptor], [])
+            except OSError:
+                return  # nobody reads it any more
+
+
+class LogWriter(logging.Handler):
+    """Takes records from all threads and hands them to `target` on a thread of its own."""
+
+    def __init__(
+        self, target: logging.Handler, repeats: Repeats, lines_waiting_max: int = LINES_WAITING_MAX
+    ) -> None:
+        super().__init__()
+        self._target = target
+        self._repeats = repeats
+        self._records: queue.Queue[logging.LogRecord | None] = queue.Queue(lines_waiting_max)
+        self._dropped = 0
+        """Records for which there was no room, since the last line about it."""
+        self._runner = threading.Thread(target=self._run, name="hall-log", daemon=True)
+        self._runner.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not getattr(record, EVENT_ATTRIBUTE, ""):
+            topic = Topic(record.levelno, "", record.getMessage())
+            if not self._repeats.admit(topic, SAME_LINES_MAX):
+                return
+        try:
+            self._records.put_nowait(record)
+        except queue.Full:
+            self._dropped += 1
+
+    def finish(self) -> None:
+        """Write what waits, for a moment at most."""
+        with contextlib.suppress(queue.Full):
+            self._records.put(None, timeout=CLOSE_WAIT_S)
+            self._runner.join(CLOSE_WAIT_S)
+
+    def _run(self) -> None:
+        while True:
+            try:
+                record = self._records.get(timeout=SUMMARY_PAUSE_S)
+            except queue.Empty:
+                self._summarise(self._repeats.summaries())
+                continue
+            if record is None:
+                self._summarise(self._repeats.summaries(all_of_them=True))
+                return
+            # Not `handle`: it holds a lock while the write blocks, and the process waits for that at its end.
+            self._target.emit(record)
+            self._summarise(self._repeats.summaries())
+
+    def _summarise(self, summaries: list[Summary]) -> None:
+        for topic, count, window_s in summaries:
+            text = f"{topic.text}: {count} more in {window_s:.1f} s"
+            fields: dict[str, str | bytes] = {"repeated": str(count)}
+            if topic.door:
+                fields["door"] = topic.door
+            if topic.queue:
+                fields["queue"] = topic.queue
+            self._target.emit(_record(topic.level, topic.event, text, fields))
+        if self._dropped:
+            dropped = self._dropped
+            self._dropped -= dropped
+            text = f"{dropped} lines of the log were dropped: they came faster than they could be written"
+            self._target.emit(_record(logging.WARNING, "log_dropped", text, {"dropped": str(dropped)}))
+
+
+def _record(level: int, event: str, text: str, fields: dict[str, str | bytes]) -> logging.LogRecord:
+    record = logging.LogRecord("hiringhall", level, "", 0, text, None, None)
+    record.__dict__[EVENT_ATTRIBUTE] = event
+    record.__dict__[FIELDS_ATTRIBUTE] = fields
+    return record
+
+
+@contextmanager
+def logging_to(target: logging.Handler, level: int, log_format: LogFormat) -> Iterator[Repeats]:
+    """Inside, everything that is logged in this process goes to `target`, and nowhere else. Gives what counts
+    the repeats: events are counted there before they become records.
+    """
+    repeats = Repeats()
+    target.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    writer = LogWriter(target, repeats)
+    logging.basicConfig(handlers=[writer], level=level, force=True)
+    try:
+        yield repeats
+    finally:
+        writer.finish()

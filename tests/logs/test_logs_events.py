@@ -1,0 +1,141 @@
+"""Events of the hall, as lines of the log."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hiringhall.core.jobs import JobSpec, Terms
+from hiringhall.core.limits import Limits
+from hiringhall.core.scheduler import Scheduler
+from hiringhall.dialects.session import BAD_INPUT, REFUSED_SUBMIT, Caller, Session
+from hiringhall.logs.events import EVENT_LINES_MAX, Events, peer_name
+from hiringhall.logs.lines import EVENT_ATTRIBUTE, FIELDS_ATTRIBUTE
+from hiringhall.logs.repeats import Repeats
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job
+
+DOOR = "gearman@127.0.0.1:4730"
+DURABLE = Terms(durable=True, detached=True)
+
+
+class Talker(Session):
+    def job_handle(self, job: Job) -> bytes:
+        return b"H:hall:%d" % job.id
+
+
+class Stage:
+    """A scheduler that tells its events, and one worker."""
+
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.INFO, "hiringhall")
+        self._caplog = caplog
+        self.repeats = Repeats()
+        self.events = Events(self.repeats)
+        self.core = Scheduler(Limits(), 1, 1_000_000)
+        self.core.observer = self.events
+        self.session = Talker(Caller("127.0.0.1", 3, (), 50_001, DOOR))
+        self.session.reporter = self.events
+
+    def run(self, payload: bytes, terms: Terms = DURABLE) -> Job:
+        job = self.core.submit(JobSpec(b"rev", payload, b"u" + payload, terms), None)
+        worker = self.core.worker(self.session)
+        worker.name = b"ada"
+        self.core.can_do(worker, b"rev")
+        self.core.take(worker)
+        return job
+
+    def told(self) -> list[tuple[str, str, dict[str, Any]]]:
+        """The event, the message and the values of each record."""
+        return [
+            (getattr(record, EVENT_ATTRIBUTE), record.getMessage(), getattr(record, FIELDS_ATTRIBUTE))
+            for record in self._caplog.records
+        ]
+
+
+@pytest.fixture
+def stage(caplog: pytest.LogCaptureFixture) -> Stage:
+    return Stage(caplog)
+
+
+def test_a_dead_letter_is_told_with_door_peer_queue_and_handle(stage: Stage) -> None:
+    job = stage.run(b"a")
+    stage.core.fail(next(iter(stage.core.worker(stage.session).leases.values())), 1, b"no disk")
+    assert stage.told() == [
+        (
+            "dead_letter",
+            "dead letter: failed for good with code 1 after 1 attempt: no disk",
+            {
+                "door": DOOR,
+                "peer": "127.0.0.1:50001",
+                "queue": b"rev",
+                "handle": b"H:hall:%d" % job.id,
+                "key": b"ua",
+                "worker": b"ada",
+            },
+        )
+    ]
+
+
+def test_a_lost_worker_is_told_with_the_job_it_held(stage: Stage) -> None:
+    stage.run(b"a")
+    stage.core.leave(stage.session)
+    ((event, text, fields),) = stage.told()
+    assert (event, text) == (
+        "lost_worker",
+        "lost worker: it is gone or silent with a job, which has now lost 1 worker",
+    )
+    assert (fields["peer"], fields["queue"], fields["worker"]) == ("127.0.0.1:50001", b"rev", b"ada")
+
+
+def test_workers_whose_connections_the_hall_closes_are_not_told_as_lost(stage: Stage) -> None:
+    stage.run(b"a")
+    stage.events.mute()
+    stage.core.leave(stage.session)
+    assert stage.told() == []
+
+
+def test_many_events_of_a_kind_at_one_door_are_counted_whoever_caused_them(stage: Stage) -> None:
+    for number in range(100):
+        caller = Caller("127.0.0.1", 3, (), 40_000 + number, DOOR)
+        stage.events.report(BAD_INPUT, f"nonsense {number}", caller)
+    assert len(stage.told()) == EVENT_LINES_MAX
+    ((topic, unwritten, _),) = stage.repeats.summaries(all_of_them=True)
+    assert (topic.text, topic.door, unwritten) == ("bad input", DOOR, 100 - EVENT_LINES_MAX)
+
+
+def test_events_at_other_doors_and_of_other_kinds_have_lines_of_their_own(stage: Stage) -> None:
+    for number in range(100):
+        stage.events.report(BAD_INPUT, f"nonsense {number}", Caller("", 3, (), 0, DOOR))
+    stage.events.report(BAD_INPUT, "elsewhere", Caller("", 3, (), 0, "hire@127.0.0.1:1"))
+    stage.session.report(REFUSED_SUBMIT, "full", b"rev", b"u7")
+    assert [text for _, text, _ in stage.told()[EVENT_LINES_MAX:]] == [
+        "bad input: elsewhere",
+        "refused submit: full",
+    ]
+    assert stage.told()[-1][2] == {"door": DOOR, "peer": "127.0.0.1:50001", "queue": b"rev", "key": b"u7"}
+
+
+def test_events_below_the_level_are_not_even_counted(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR, "hiringhall")
+    for _ in range(100):
+        stage.session.report(BAD_INPUT, "nonsense")
+    assert stage.told() == []
+    assert stage.repeats.summaries(all_of_them=True) == []
+
+
+@pytest.mark.parametrize(
+    ("caller", "expected"),
+    [
+        (Caller("10.0.0.7", 3, (), 5555), "10.0.0.7:5555"),
+        (Caller("::1", 3, (), 5555), "[::1]:5555"),
+        (Caller("10.0.0.7", -1, (b"worker-1", b"")), "10.0.0.7/worker-1"),
+        (Caller("10.0.0.7", -1, (b"\x00k\x8b\x45\x67",)), "10.0.0.7/006b8b4567"),
+        (Caller("", -1), ""),
+    ],
+)
+def test_how_a_peer_is_named(caller: Caller, expected: str) -> None:
+    assert peer_name(caller) == expected
