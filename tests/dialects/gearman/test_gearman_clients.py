@@ -312,3 +312,17 @@ def test_an_acknowledgement_can_be_taken_back(room: Room) -> None:
         pledge.job, Refusal(STORE_DOWN, "no room on the disk")
     )
     assert client.is_refused(b"QUEUE_ERROR") == "no room on the disk"
+
+
+def test_background_jobs_expire_and_foreground_jobs_wait_as_long_as_their_clients() -> None:
+    room = Room(GearmanOptions(expire_us=10 * SECOND_US))
+    client = room.guest()
+    awaited = client.submits(wire.SUBMIT_JOB, b"f", b"", b"awaited")
+    for submit in (wire.SUBMIT_JOB_BG, wire.SUBMIT_JOB_HIGH_BG, wire.SUBMIT_JOB_LOW_BG):
+        client.submits(submit, b"f", b"", b"")
+    room.wait(10 * SECOND_US - 1)
+    assert len(room.hall.jobs) == 4
+    room.wait(1)
+    assert list(room.hall.jobs) == [room.door.job_id(awaited)]
+    room.wait(3600 * SECOND_US)
+    assert room.worker(b"f").grabs() == awaited
