@@ -317,3 +317,11 @@ def test_jobs_that_gearmand_left_behind_are_not_forgotten(folder: Path) -> None:
         f"1 jobs wait in {folder}/queue.db, which only gearmand reads: "
         "let gearmand run them first, or move the file away to start without them"
     )
+
+
+def test_with_client_certificates_whoever_comes_in_is_an_admin(folder: Path) -> None:
+    for name in ("ca.pem", "server.pem", "server.key"):
+        (folder / name).touch()
+    shielded = ("--ssl", "--ssl-ca-file=ca.pem", "--ssl-certificate=server.pem", "--ssl-key=server.key")
+    assert door(planned(*shielded)).admin_from == "anywhere"
+    assert door(planned()).admin_from == "loopback"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core import ids
-from hiringhall.core.archive import Archive
+from hiringhall.core.archive import SPARE_SHIFT, Archive
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, TOO_LARGE, WRONG_STATE, Refusal, invariant
 from hiringhall.core.graph import Graph
 from hiringhall.core.jobs import (
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from hiringhall.core.workers import Worker
 
 SWEEP_PAUSE_US: Final = 1_000_000
+LIMITED_SHARE: Final = 10
+"""One in so many queues may be there only because somebody has set a limit for its jobs."""
 
 _LEGAL: Final = [sum(1 << target for target in targets) for _, targets in MOVES]
 
@@ -111,6 +113,8 @@ class Floor:
         """Why durable jobs are refused; empty while the store works."""
         self.jobs: dict[int, Job] = {}
         self.queues: dict[bytes, Queue] = {}
+        self._limited: dict[Queue, None] = {}
+        """Those for which somebody has set a limit of jobs, the latest at the end."""
         self.workers: dict[Worker, None] = {}
         self.residents: dict[tuple[bytes, bytes], Worker] = {}
         """Workers that are known by queue and name, in order of coming."""
@@ -187,6 +191,27 @@ class Floor:
         if queue.live or queue.workers:
             raise Refusal(WRONG_STATE, "there are still jobs or workers for it")
         del self.queues[queue.name]
+        self._limited.pop(queue, None)
+
+    def limit_queue(self, name: bytes, maxima: list[int]) -> None:
+        """Refuse submits above so many live jobs of a queue, by priority. A tenth of all queues may be there
+        only because of such a limit; with more, the oldest limits are forgotten.
+        """
+        queue = self.queue(name)
+        queue.maxima = maxima
+        self._limited.pop(queue, None)
+        if not queue.limited:
+            return
+        self._limited[queue] = None
+        kept = max(self.limits.queues_max // LIMITED_SHARE, 1)
+        if len(self._limited) > kept:
+            self._forget_limits(len(self._limited) - kept + (kept >> SPARE_SHIFT))
+
+    def _forget_limits(self, count: int) -> None:
+        """Forget the oldest queues that have a limit, and neither jobs nor workers."""
+        unused = [queue for queue in self._limited if not queue.live and not queue.workers]
+        for queue in unused[:count]:
+            self.drop_queue(queue)
 
     def find(self, job_id: int) -> Job | None:
         """A live job, or an ended one that is still kept."""

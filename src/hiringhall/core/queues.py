@@ -312,7 +312,12 @@ class Queue:
     @property
     def idle(self) -> bool:
         """Nothing refers to it: it may be forgotten."""
-        return not self.live and not self.workers and self.maxima == [NO_BOUND] * PRIORITIES
+        return not self.live and not self.workers and not self.limited
+
+    @property
+    def limited(self) -> bool:
+        """Somebody has set how many jobs it may have."""
+        return self.maxima != [NO_BOUND] * PRIORITIES
 
     def counts(self) -> tuple[int, int, int]:
         """Live jobs, leased jobs, capable workers."""

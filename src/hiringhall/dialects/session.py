@@ -78,6 +78,12 @@ class Caller:
         """The name of the door that it came in by, for the log."""
 
     @property
+    def is_loopback(self) -> bool:
+        """It is on this machine, as its address tells."""
+        address = self.address.removeprefix("::ffff:")
+        return address == "::1" or address.startswith("127.")
+
+    @property
     def name(self) -> str:
         """Address and port: "127.0.0.1:40312" or "[::1]:40312"."""
         if not self.port:

@@ -95,6 +95,12 @@ class GearmanDoorSettings(TcpDoorSettings, frozen=True, kw_only=True, forbid_unk
         str, Meta(min_length=1, description="The time zone of SUBMIT_JOB_SCHED, such as Europe/Vienna.")
     ] = "UTC"
     shutdown: Annotated[bool, Meta(description="Obey the admin command `shutdown`.")] = True
+    admin_from: Annotated[
+        Literal["loopback", "anywhere"],
+        Meta(
+            description="Whence peers may use `shutdown`, and `cancel job` for jobs that they do not wait for."
+        ),
+    ] = "loopback"
     handle_prefix: Annotated[
         str,
         Meta(
@@ -139,6 +145,7 @@ class GearmanDoorSettings(TcpDoorSettings, frozen=True, kw_only=True, forbid_unk
             timeout_min_us=round(self.timeout_min_s * SECOND_US),
             overruns_requeued=self.on_timeout == "requeue",
             shutdown_allowed=self.shutdown,
+            admin_anywhere=self.admin_from == "anywhere",
             packet_bytes_max=int(self.packet_bytes_max),
             expire_us=round(self.expire_s * SECOND_US),
             log_all=self.log == "all",

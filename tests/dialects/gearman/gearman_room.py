@@ -18,9 +18,9 @@ Packet = tuple[int, bytes]
 class Guest:
     """Somebody at the door: says packets, hears packets."""
 
-    def __init__(self, room: Room, descriptor: int) -> None:
+    def __init__(self, room: Room, descriptor: int, address: str) -> None:
         self.room = room
-        self.session = GearmanSession(Caller("127.0.0.1", descriptor), room.door)
+        self.session = GearmanSession(Caller(address, descriptor), room.door)
         self.session.outbox = room.outbox
 
     def say(self, packet_type: int, *args: bytes) -> Guest:
@@ -88,9 +88,9 @@ class Room:
         self.outbox: list[Session] = []
         self._descriptor = 10
 
-    def guest(self) -> Guest:
+    def guest(self, address: str = "127.0.0.1") -> Guest:
         self._descriptor += 1
-        return Guest(self, self._descriptor)
+        return Guest(self, self._descriptor, address)
 
     def worker(self, *functions: bytes) -> Guest:
         guest = self.guest()

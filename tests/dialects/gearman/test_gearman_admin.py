@@ -195,6 +195,63 @@ def test_maxqueue_bounds_a_function(room: Room) -> None:
     client.submits(wire.SUBMIT_JOB_HIGH, b"f", b"c", b"")
 
 
+def test_limits_on_unused_names_leave_room_for_new_functions() -> None:
+    room = Room(limits=Limits(queues_max=100))
+    for number in range(300):
+        assert room.ask(b"maxqueue name-%d 5" % number) == admin.OK
+    client = room.guest()
+    for number in range(90):
+        client.submits(wire.SUBMIT_JOB_BG, b"new-%d" % number, b"", b"")
+        room.wait(SECOND_US)
+    # The latest limits stand.
+    for _ in range(5):
+        client.submits(wire.SUBMIT_JOB_BG, b"name-299", b"", b"")
+    client.say(wire.SUBMIT_JOB_BG, b"name-299", b"", b"").is_refused(b"QUEUE_ERROR")
+
+
+def test_a_limit_of_a_function_in_use_is_not_forgotten_for_others() -> None:
+    room = Room(limits=Limits(queues_max=100))
+    worker = room.worker(b"served")
+    room.ask(b"maxqueue served 1")
+    for number in range(300):
+        room.ask(b"maxqueue name-%d 5" % number)
+    client = room.guest()
+    client.submits(wire.SUBMIT_JOB_BG, b"served", b"", b"")
+    client.say(wire.SUBMIT_JOB_BG, b"served", b"", b"").is_refused(b"QUEUE_ERROR")
+    worker.leaves()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"])
+def test_who_is_on_loopback_may_stop_the_hall_and_cancel_jobs(room: Room, address: str) -> None:
+    handle = room.guest("10.0.0.7").submits(wire.SUBMIT_JOB_BG, b"f", b"", b"")
+    guest = room.guest(address)
+    assert guest.say_bytes(b"cancel job " + handle + b"\n").reads() == admin.OK
+    assert guest.say_bytes(b"shutdown\n").reads() == admin.OK
+    assert room.stops == [False]
+
+
+@pytest.mark.parametrize("address", ["10.0.0.7", "::ffff:10.0.0.7", "fe80::1", "::127.0.0.1", ""])
+def test_others_may_not_stop_the_hall_nor_cancel_what_they_do_not_wait_for(room: Room, address: str) -> None:
+    handle = room.guest().submits(wire.SUBMIT_JOB_BG, b"f", b"", b"")
+    guest = room.guest(address)
+    own = guest.submits(wire.SUBMIT_JOB, b"f", b"", b"")
+    refused = b"ERR NOT_ALLOWED %s+is+for+peers+on+loopback+at+this+door+(admin_from)\r\n"
+    assert guest.say_bytes(b"cancel job " + handle + b"\n").reads() == refused % b"cancel+job"
+    assert guest.say_bytes(b"shutdown graceful\n").reads() == refused % b"shutdown"
+    assert (room.stops, len(room.hall.jobs)) == ([], 2)
+    answer = guest.say_bytes(b"cancel job " + own + b"\n").reads()
+    assert answer == wire.pack_response(wire.WORK_FAIL, own) + admin.OK
+    assert len(room.hall.jobs) == 1
+
+
+def test_the_door_may_let_everybody_stop_the_hall_and_cancel_jobs() -> None:
+    room = Room(GearmanOptions(admin_anywhere=True))
+    handle = room.guest().submits(wire.SUBMIT_JOB_BG, b"f", b"", b"")
+    guest = room.guest("10.0.0.7")
+    assert guest.say_bytes(b"cancel job " + handle + b"\nshutdown\n").reads() == admin.OK * 2
+    assert room.stops == [False]
+
+
 @pytest.mark.parametrize(
     ("words", "maxima"),
     [

@@ -205,6 +205,8 @@ def _doors(
         tls=tls,
         background="durable" if durable else "memory",
         losses_max=arguments.number("job-retries") & _RETRIES_MASK,
+        # Whoever shows a certificate that the CA signed is trusted.
+        admin_from="loopback" if tls is None else "anywhere",
         timeout_unit="ms",
         timeout_min_s=1.0,
         on_timeout="requeue",

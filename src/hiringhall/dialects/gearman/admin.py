@@ -37,6 +37,8 @@ IN_USE: Final = b"ERR there are still connected workers or executing clients\r\n
 NO_FUNCTION: Final = b"ERR function not found\r\n"
 NO_SHUTDOWN: Final = b"ERR NOT_ALLOWED shutdown+is+switched+off+at+this+door\r\n"
 
+NOT_FROM_HERE: Final = b"ERR NOT_ALLOWED %s+is+for+peers+on+loopback+at+this+door+(admin_from)\r\n"
+
 _PRINTABLE: Final = bytes(byte if byte >= 32 and byte != 127 else ord("?") for byte in range(256))
 _WORD_BYTES_MAX: Final = 64
 _NUMBER_DIGITS_MAX: Final = 10
@@ -123,7 +125,7 @@ def answer(session: Session, door: GearmanDoor, line: bytes) -> None:
     elif command == b"version":
         session.send(b"OK %s\n" % door.house.version.encode())
     elif command == b"shutdown":
-        session.send(_shut_down(door, words))
+        session.send(_shut_down(session, door, words))
     else:
         session.report(BAD_INPUT, "an unknown text command: " + line.decode("utf-8", "backslashreplace"))
         session.send(
@@ -223,6 +225,8 @@ def _cancel(session: Session, door: GearmanDoor, words: list[bytes]) -> None:
     job: Job | None = door.hall.jobs.get(door.job_id(words[2]))
     if job is None:
         session.send(UNKNOWN_JOB)
+    elif job.id not in session.watching and not _is_admin(session, door):
+        session.send(NOT_FROM_HERE % b"cancel+job")
     else:
         door.hall.cancel(job, b"cancelled at the text protocol")
         session.conclude(job, OK)
@@ -243,7 +247,7 @@ def _limit(door: GearmanDoor, words: list[bytes]) -> bytes:
     if len(numbers) == 1:
         maxima = maxima[:1] * 3
     try:
-        door.hall.queue(words[1]).maxima = maxima
+        door.hall.limit_queue(words[1], maxima)
     except Refusal as refusal:
         return _refused(refusal)
     return OK
@@ -338,12 +342,19 @@ def _drop(door: GearmanDoor, name: bytes) -> bytes:
     return OK
 
 
-def _shut_down(door: GearmanDoor, words: list[bytes]) -> bytes:
+def _is_admin(session: Session, door: GearmanDoor) -> bool:
+    """Whether the peer may stop the hall, and cancel the jobs of others."""
+    return door.options.admin_anywhere or session.caller.is_loopback
+
+
+def _shut_down(session: Session, door: GearmanDoor, words: list[bytes]) -> bytes:
     graceful = len(words) == 2 and words[1].lower() == b"graceful"
     if len(words) > 1 and not graceful:
         return _incomplete(b"shutdown")
     if not door.options.shutdown_allowed:
         return NO_SHUTDOWN
+    if not _is_admin(session, door):
+        return NOT_FROM_HERE % b"shutdown"
     door.house.stop(graceful)
     return OK
 

@@ -62,6 +62,8 @@ class GearmanOptions:
     failed."""
     shutdown_allowed: bool = True
     """The text command `shutdown` stops the hall."""
+    admin_anywhere: bool = False
+    """Everybody may use `shutdown`, and cancel the jobs of others; otherwise peers on loopback may."""
     packet_bytes_max: int = wire.PACKET_BYTES_MAX
     expire_us: int = 0
     """A background job that no worker takes for so long is cancelled; 0: never."""
