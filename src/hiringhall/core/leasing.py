@@ -6,7 +6,6 @@ three ways to say one thing, credit: this worker will take so many more.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, STALE_LEASE, Refusal
@@ -95,10 +94,8 @@ class Leasing(Needs):
             self.cant_do(worker, queue.name)
 
     def take_turns(self, worker: Worker) -> None:
-        """The worker takes from its queues in turn, whatever the priorities in the others: from the one that
-        was served longest ago, and of those that were not served yet from the one that it named last.
-        """
-        worker.rotation = OrderedDict.fromkeys(reversed(worker.abilities))
+        """The worker takes from its queues in turn, whatever the priorities in the others."""
+        worker.take_turns()
 
     def requeue_overruns(self, worker: Worker) -> None:
         """A job that this worker does not finish within its run limit goes to another, as if it was lost."""
@@ -113,7 +110,7 @@ class Leasing(Needs):
         if self.closing:
             return None
         if name is None:
-            job = self._pick(worker)
+            job = worker.pick(self.now_us)
         else:
             queue = self.queues.get(name)
             job = queue.best(worker, self.now_us) if queue is not None and queue in worker.abilities else None
@@ -233,7 +230,7 @@ class Leasing(Needs):
     def _match(self, queue: Queue) -> None:
         while queue.ready and queue.takers:
             worker = next(iter(queue.takers))
-            job = self._pick(worker)
+            job = worker.pick(self.now_us)
             if job is None:
                 self._match_choosily(queue)
                 return
@@ -259,7 +256,7 @@ class Leasing(Needs):
         """Not every worker is good for every job: look at each of them."""
         for worker in list(queue.takers) if queue.hopes() else ():
             while queue.ready and worker.credit:
-                job = self._pick(worker)
+                job = worker.pick(self.now_us)
                 if job is None:
                     break
                 self._push(job, worker)
@@ -342,30 +339,6 @@ class Leasing(Needs):
         worker.wake_until_us += max(self.limits.wake_us - worker.wake_step_us, 0)
         if queue.ready:
             self._unsettle(queue)
-
-    def _pick(self, worker: Worker) -> Job | None:
-        if worker.rotation is not None:
-            return self._pick_in_turn(worker, worker.rotation)
-        best: Job | None = None
-        for queue in worker.abilities:
-            if not queue.ready:
-                continue
-            job = queue.best(worker, self.now_us)
-            if job is not None and (
-                best is None
-                or job.terms.priority < best.terms.priority
-                or (job.terms.priority == best.terms.priority and job.id < best.id)
-            ):
-                best = job
-        return best
-
-    def _pick_in_turn(self, worker: Worker, rotation: OrderedDict[Queue, None]) -> Job | None:
-        for queue in rotation:
-            job = queue.best(worker, self.now_us) if queue.ready else None
-            if job is not None:
-                rotation.move_to_end(queue)
-                return job
-        return None
 
     def _lease(self, job: Job, worker: Worker) -> Lease:
         queue = job.queue

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from hiringhall.core.jobs import PLAIN
 from hiringhall.core.timers import Timed
 
 if TYPE_CHECKING:
-    from collections import OrderedDict
-
     from hiringhall.core.auctions import Engagement
-    from hiringhall.core.jobs import Lease, Shape
+    from hiringhall.core.jobs import Job, Lease, Shape
     from hiringhall.core.peer import Peer
     from hiringhall.core.queues import Queue
 
@@ -103,3 +102,34 @@ class Worker(Timed):
     def fits(self, name: bytes, shape: Shape, now_us: int) -> bool:
         """Whether jobs of this queue and shape may be given to it."""
         return shape[0] <= self.skill(name) and (not self.until_us or now_us + shape[1] <= self.until_us)
+
+    def take_turns(self) -> None:
+        """Take from its queues in turn: from the one that was served longest ago, and of those that were not
+        served yet from the one that was named last.
+        """
+        self.rotation = OrderedDict.fromkeys(reversed(self.abilities))
+
+    def pick(self, now_us: int) -> Job | None:
+        """The ready job of its queues that goes first for it."""
+        if self.rotation is not None:
+            return self._pick_in_turn(self.rotation, now_us)
+        best: Job | None = None
+        for queue in self.abilities:
+            if not queue.ready:
+                continue
+            job = queue.best(self, now_us)
+            if job is not None and (
+                best is None
+                or job.terms.priority < best.terms.priority
+                or (job.terms.priority == best.terms.priority and job.id < best.id)
+            ):
+                best = job
+        return best
+
+    def _pick_in_turn(self, rotation: OrderedDict[Queue, None], now_us: int) -> Job | None:
+        for queue in rotation:
+            job = queue.best(self, now_us) if queue.ready else None
+            if job is not None:
+                rotation.move_to_end(queue)
+                return job
+        return None
