@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pytest
 import zmq
 import zmq.auth
+from dwork_peer import Asker
 from hall_process import HallProcess, wait_until
 
 from hiringhall.core.jobs import DONE
+from hiringhall.dialects.dwork import wire as dwork
 from hiringhall.peers.gearman import AsyncClient, AsyncWorker, WorkerJob
 from hiringhall.peers.hire import Curve, Job, Provider, Stage, Worker, best_skill
+from hiringhall.peers.wmp import Job as WmpJob
+from hiringhall.peers.wmp import Worker as WmpWorker
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
+    from collections.abc import Callable, Coroutine, Iterator
     from pathlib import Path
 
 STORY_S: Final = 30.0
@@ -46,6 +51,8 @@ class HireHall(HallProcess):
         super().__init__(folder, more=more)
         self.addresses: dict[str, str] = {}
         """Of the hire doors, as peers write them."""
+        self.others: list[str] = []
+        """Of the doors behind those."""
 
     def stay(self) -> None:
         """Open the first hire door where it was."""
@@ -53,8 +60,9 @@ class HireHall(HallProcess):
 
     def _first_line(self) -> bytes:
         line = super()._first_line()
-        _, lines, publish, subscribe = (door["address"] for door in json.loads(line)["doors"])
+        _, lines, publish, subscribe, *others = (door["address"] for door in json.loads(line)["doors"])
         self.addresses = {"tcp": f"tcp://{lines}", "bus": f"bus://{publish},{subscribe}"}
+        self.others = others
         return line
 
 
@@ -137,6 +145,54 @@ def test_a_gearman_worker_does_what_a_building_announces(hall: HireHall) -> None
             await working
 
     act(story())
+
+
+def test_a_wmp_worker_does_what_a_building_announces(tmp_path: Path) -> None:
+    async def story(hall: HireHall) -> None:
+        called = asyncio.Event()
+
+        async def serve(job: WmpJob) -> bytes:
+            called.set()
+            return b"served"
+
+        worker = WmpWorker(hall.others, {"serve": serve}, skills={"serve": 7})
+        async with Provider(hall.addresses["tcp"], window_s=0.1, pause_s=0.01) as inn:
+            working = asyncio.create_task(worker.run())
+            performance = await inn.employ("serve", 60.0, satisfied=called)
+            assert performance.skill == 7
+            worker.stop()
+            await working
+
+    with HireHall(tmp_path, MORE + '[[door]]\ndialect = "wmp"\naddress = "127.0.0.1:0"\n') as hall:
+        act(story(hall))
+
+
+def test_a_dwork_location_does_what_a_building_announces(tmp_path: Path) -> None:
+    more = '[[door]]\ndialect = "dwork"\naddress = "127.0.0.1:0"\nqueue = "serve"\nkeep_open = true\n'
+    rated = '[[worker]]\nname = "node-*"\nskills = ["serve=7"]\n'
+
+    def steal(address: str, completed: Callable[[], object], over: threading.Event) -> None:
+        with Asker(address) as node:
+            while not over.is_set():
+                for task in node.ask(dwork.encode(dwork.STEAL, location=b"node-1")).tasks:
+                    done = dwork.encode(dwork.COMPLETE, [dwork.encode_task(task.name, b"")], location=b"node-1")
+                    assert node.ask(done).type == dwork.OK
+                    completed()
+
+    async def story(hall: HireHall) -> None:
+        completed, over = asyncio.Event(), threading.Event()
+        complete = partial(asyncio.get_running_loop().call_soon_threadsafe, completed.set)
+        stealing = asyncio.create_task(asyncio.to_thread(steal, hall.others[0], complete, over))
+        try:
+            async with Provider(hall.addresses["tcp"], window_s=0.1, pause_s=0.01) as inn:
+                performance = await inn.employ("serve", 60.0, satisfied=completed)
+                assert performance.skill == 7
+        finally:
+            over.set()
+            await stealing
+
+    with HireHall(tmp_path, MORE + more + rated) as hall:
+        act(story(hall))
 
 
 def test_who_quits_at_work_is_replaced_and_is_no_loss(hall: HireHall) -> None:

@@ -246,6 +246,12 @@ class Hiring(Residents):
             return None
         return promise if self._begin_booked(promise) else super().take(worker, name)
 
+    def pass_on(self, engagement: Engagement, worker: Worker) -> None:
+        """What was promised to a worker that delegates is kept by the worker that stands for it."""
+        engagement.worker.promise = None
+        engagement.worker = worker
+        worker.promise = engagement
+
     def _begin_booked(self, engagement: Engagement) -> bool:
         """A worker of another dialect comes for what a provider has promised it. False: it is good for that no
         more.

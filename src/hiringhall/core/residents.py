@@ -68,8 +68,9 @@ class Residents(Returning):
         """Forget the residents that hold nothing; they will be known again when they ask for work."""
         if self.now_us - self._residents_swept_us >= SWEEP_PAUSE_US:
             self._residents_swept_us = self.now_us
-            for worker in [worker for worker in self.residents.values() if not worker.leases]:
-                self._drop_worker(worker)
+            for worker in list(self.residents.values()):
+                if not worker.leases and worker.promise is None:
+                    self._drop_worker(worker)
         if len(self.residents) >= self.limits.residents_max:
             text = f"{self.limits.residents_max} workers are known by name (residents_max)"
             raise Refusal(HALL_FULL, text)

@@ -22,8 +22,8 @@ class Worker(Timed):
         "abilities",
         "asleep",
         "bids",
-        "bookable",
         "credit",
+        "delegates",
         "heard_us",
         "hirings",
         "leases",
@@ -86,8 +86,8 @@ class Worker(Timed):
         """Its silence does not count while it has a job, and is counted from the end of the last one."""
         self.bids = False
         """It is told of jobs by announcement, and hired: it is neither woken nor pushed to."""
-        self.bookable = True
-        """It does one job at a time and asks for the next, so that it can be promised something."""
+        self.delegates = False
+        """Each of its jobs is held by a worker of its own: only while it sleeps is it known to be free."""
         self.skills: dict[bytes, int] | None = None
         """How good it is at some queues, by name; None: it has not said, and gets what needs no skill."""
         self.until_us = 0

@@ -7,13 +7,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hire_room import SECOND_US, Bus, GearmanWorker, Room, line
+from hire_room import FIRST_JOB, SECOND_US, START_US, Bus, GearmanWorker, Room, line
 from hire_script import UUIDS
 
 from hiringhall.core.auctions import Rules
 from hiringhall.core.jobs import CANCELLED, DONE, QUEUED, JobSpec, Terms
 from hiringhall.core.peer import Peer
 from hiringhall.core.policies import soonest
+from hiringhall.core.ratings import Rating, Ratings
+from hiringhall.dialects.dwork import wire as dwork
+from hiringhall.dialects.dwork.door import DworkDoor, DworkOptions
+from hiringhall.dialects.dwork.session import DworkSession
 from hiringhall.dialects.hire.door import HireOptions
 from hiringhall.dialects.pingpong.door import PingPongDoor, PingPongOptions
 from hiringhall.dialects.pingpong.session import WorkerSession
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
 
 DETACHED = Terms(detached=True)
 DURABLE = Terms(durable=True, detached=True)
+QUIET = HireOptions(queues=frozenset([b"bake"]))
+"""Jobs of the hall are not announced there, unless somebody is to bake."""
 
 
 class Client(Peer):
@@ -70,10 +76,167 @@ def test_a_pingpong_worker_that_is_hired_while_it_works_does_one_after_the_other
     assert client.results == {b"one": b"result of one", b"two": b"result of two"}
 
 
-def test_a_wmp_worker_is_not_entered(room: Room) -> None:
-    session = WmpSession(Caller("127.0.0.1", -1, (b"w", b"", b"")), WmpDoor(room.hall, WmpOptions(), bytes(32)))
-    session.outbox = room.outbox
-    session.receive(wmp.encode_body(wmp.READY, [(b"role", b"grind")]))
+class WmpWorker:
+    """Says what it is told to say, and hears commands."""
+
+    def __init__(self, room: Room, *ready: tuple[bytes, bytes]) -> None:
+        self.room = room
+        door = WmpDoor(room.hall, WmpOptions(), bytes(32))
+        self.session = WmpSession(Caller("127.0.0.1", -1, (b"w", b"", b"")), door)
+        self.session.outbox = room.outbox
+        self.says(wmp.READY, (b"role", b"grind"), *ready)
+
+    def says(self, command: bytes, *headers: tuple[bytes, bytes]) -> list[wmp.Message]:
+        """What it hears then."""
+        self.session.receive(wmp.encode_body(command, list(headers)))
+        return self.hears()
+
+    def hears(self) -> list[wmp.Message]:
+        self.room.end_turn()
+        said = [wmp.parse_body(text) for text in self.session.out]
+        self.room.taken(self.session)
+        return said
+
+    def done(self, taken: wmp.Message, status: bytes) -> list[wmp.Message]:
+        headers = [(name, taken.first(name)) for name in (b"manager", b"job")]
+        return self.says(wmp.DONE, *headers, (b"status", status))
+
+
+def test_a_wmp_worker_whose_skill_is_not_known_does_not_bid(room: Room) -> None:
+    WmpWorker(room)
+    tower = room.guest(room.door())
+    tower.says(line("tower", "ANNOUNCE", "task", "grind"))
+    assert tower.hears() == []
+
+
+@pytest.mark.parametrize("role", [(), ((b"role", b"grind"),)], ids=["any role", "its role"])
+def test_a_wmp_worker_is_hired_woken_and_given_the_job_before_all_others(
+    room: Room, role: tuple[tuple[bytes, bytes], ...]
+) -> None:
+    worker, tower = WmpWorker(room, (b"skill", b"9 grind")), room.guest(room.door(QUIET))
+    tower.says(line("tower", "ANNOUNCE", "task", "grind"))
+    assert tower.hears() == [line("miller", "AVAIL", "task", "0", "9")]
+    tower.says(line("tower", "HIRE", "miller", "task"))
+    (wake,) = worker.hears()
+    assert (wake.command, wake.first(b"role")) == (wmp.WAKE, b"grind")
+    room.submits(b"grind", DETACHED)
+    (taken,) = worker.says(wmp.GIVE, *role)
+    assert (taken.command, taken.first(b"key"), taken.payload) == (wmp.TAKE, UUIDS["task"].encode(), b"")
+    assert tower.hears() == [line("miller", "START", "task")]
+    tower.says(line("tower", "PERFORM", "task", "grind", "3"))
+    assert tower.hears() == [line("miller", "PERFORMING", "task")]
+    worker.done(taken, b"ok")
+    tower.says(line("tower", "DISMISS", "miller", "task"))
+    assert tower.hears() == []
+    room.wait(61)
+    assert not [worker for worker in room.hall.workers if worker.leases or worker.promise is not None]
+
+
+@pytest.mark.parametrize("end", ["declines", "fails", "is silent", "ignores the WAKE", "is dismissed"])
+def test_a_wmp_worker_that_does_not_do_a_provider_s_job(room: Room, end: str) -> None:
+    worker, tower = WmpWorker(room, (b"skill", b"9 grind")), room.guest(room.door())
+    tower.says(line("tower", "ANNOUNCE", "task", "grind"), line("tower", "HIRE", "miller", "task"))
+    worker.hears()
+    tower.hears()
+    if end == "ignores the WAKE":
+        room.wait(6)
+    else:
+        (taken,) = worker.says(wmp.GIVE)
+        assert tower.hears() == [line("miller", "START", "task")]
+        if end == "is silent":
+            room.wait(61)
+        elif end == "is dismissed":
+            tower.says(line("tower", "DISMISS", "miller", "task"))
+            (cancel,) = worker.hears()
+            assert (cancel.command, cancel.first(b"job")) == (wmp.CANCEL, taken.first(b"job"))
+        else:
+            worker.done(taken, b"declined" if end == "declines" else b"failed")
+    assert tower.hears() == ([] if end == "is dismissed" else [line("miller", "QUIT", "task")])
+
+
+def test_a_wmp_worker_at_work_does_not_bid_until_it_is_ready_again(room: Room) -> None:
+    worker, tower = WmpWorker(room, (b"skill", b"9 grind")), room.guest(room.door(QUIET))
+    room.submits(b"grind", DETACHED)
+    worker.hears()
+    (taken,) = worker.says(wmp.GIVE)
+    tower.says(line("tower", "ANNOUNCE", "task", "grind"))
+    assert tower.hears() == [], "nobody knows when it will be free"
+    worker.done(taken, b"ok")
+    worker.says(wmp.READY, (b"role", b"grind"), (b"skill", b"9 grind"))
+    tower.says(line("tower", "ANNOUNCE", "task", "grind"))
+    assert tower.hears() == [line("miller", "AVAIL", "task", "0", "9")]
+
+
+class Location:
+    """A dwork worker: one location."""
+
+    def __init__(self, room: Room, *, skill: int = 7) -> None:
+        self.room = room
+        room.hall.know(Ratings([(b"node-1", Rating({b"grind": skill}, 0))]))
+        self.session = DworkSession(Caller("127.0.0.1", -1), DworkDoor(room.hall, DworkOptions(queue=b"grind")))
+        self.session.outbox = room.outbox
+
+    def asks(self, request: int, tasks: list[bytes] | None = None) -> dwork.Query:
+        self.session.receive(dwork.encode(request, tasks or [], location=b"node-1"))
+        self.room.end_turn()
+        (answer,) = self.session.out
+        self.room.taken(self.session)
+        return dwork.parse(answer)
+
+
+def test_a_dwork_location_is_hired_and_steals_the_job_before_all_others(room: Room) -> None:
+    node, tower = Location(room), room.guest(room.door(QUIET))
+    room.submits(b"grind", DETACHED)
+    (first,) = node.asks(dwork.STEAL).tasks
+    tower.says(line("tower", "ANNOUNCE", "task", "grind"))
+    assert tower.hears() == [line("miller", "AVAIL", "task", "10", "7")], "as long as a job takes by itself"
+    assert node.asks(dwork.COMPLETE, [dwork.encode_task(first.name, b"")]).type == dwork.OK
+    tower.says(line("tower", "ANNOUNCE", "task", "grind"), line("tower", "HIRE", "miller", "task"))
+    room.submits(b"grind", DETACHED)
+    (task,) = node.asks(dwork.STEAL).tasks
+    assert (task.name, task.origin) == (b"#%d" % (FIRST_JOB + 2), b"")
+    assert tower.hears()[-1] == line("miller", "START", "task")
+    tower.says(line("tower", "PERFORM", "task", "grind", "3"))
+    assert tower.hears() == [line("miller", "PERFORMING", "task")]
+    assert node.asks(dwork.COMPLETE, [dwork.encode_task(task.name, b"")]).type == dwork.OK
+    assert tower.hears() == []
+    (after,) = node.asks(dwork.STEAL).tasks
+    assert after.name == b"#%d" % (FIRST_JOB + 3)
+
+
+@pytest.mark.parametrize("end", ["gives it back", "exits", "never asks"])
+def test_a_dwork_location_that_does_not_do_a_provider_s_job(room: Room, end: str) -> None:
+    node, tower = Location(room), room.guest(room.door())
+    node.asks(dwork.STEAL)
+    tower.says(line("tower", "ANNOUNCE", "task", "grind"), line("tower", "HIRE", "miller", "task"))
+    assert tower.hears() == [line("miller", "AVAIL", "task", "0", "7")]
+    if end == "never asks":
+        room.wait(6)
+    else:
+        (task,) = node.asks(dwork.STEAL).tasks
+        assert tower.hears() == [line("miller", "START", "task")]
+        if end == "exits":
+            node.asks(dwork.EXIT)
+        else:
+            node.asks(dwork.TRANSFER, [dwork.encode_task(task.name, b"")])
+    assert tower.hears() == [line("miller", "QUIT", "task")]
+
+
+def test_a_dwork_location_that_is_unknown_or_silent_does_not_bid(room: Room) -> None:
+    node, tower = Location(room), room.guest(room.door())
+    node.asks(dwork.STEAL)
+    room.wait(61)
+    tower.says(line("tower", "ANNOUNCE", "task", "grind"))
+    assert tower.hears() == []
+    node.asks(dwork.STEAL)
+    room.hall.know(Ratings([]))
+    tower.says(line("tower", "ANNOUNCE", "task", "grind"))
+    assert tower.hears() == []
+
+
+def test_tasks_outside_the_hall_are_held_by_nobody_who_bids(room: Room) -> None:
+    room.hall.know(Ratings([(b"*", Rating({b"grind": 7}, 0))]))
+    room.hall.report_start(JobSpec(b"grind", b"", b"k", DURABLE), b"somebody", START_US)
     tower = room.guest(room.door())
     tower.says(line("tower", "ANNOUNCE", "task", "grind"))
     assert tower.hears() == []

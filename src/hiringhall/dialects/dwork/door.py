@@ -80,7 +80,7 @@ class DworkDoor:
         job = scheduler.find_key(self.queue, name)
         if job is None and name.startswith(NUMBER_MARK):
             job = scheduler.jobs.get(ids.parse(name[1:]))
-            if job is not None and (job.key or job.queue.name != self.queue):
+            if job is not None and (job.named or job.queue.name != self.queue):
                 return None
         return job
 
@@ -94,7 +94,7 @@ class DworkDoor:
             extras = {LOG: _encode_log(task.log)} if task.log is not None else None
             spec = JobSpec(self.queue, task.origin, task.name, self.terms, 0, parents, extras)
             return self.scheduler.submit(spec, None)
-        if job.key:
+        if job.named:
             # It may be another door's: from now on it is as lasting as this door's own.
             self.scheduler.submit(JobSpec(self.queue, task.origin, task.name, self.terms), None)
         if parents:
@@ -137,7 +137,7 @@ class DworkDoor:
             raise Refusal(BAD_REQUEST, f"no task can be called {show(name)}")
         if name.startswith(NUMBER_MARK):
             job = self.find(name)
-            if job is not None and not job.key:
+            if job is not None and not job.named:
                 return job.id
         return (self.queue, name)
 
@@ -156,11 +156,11 @@ class DworkDoor:
             log += wire.encode_log(wire.STOLEN, job.started_us)
         if job.state == DONE:
             log += wire.encode_log(wire.RECORDED, job.ended_us)
-        return wire.encode_task(job.key or name_of(job), job.payload, None, None, log)
+        return wire.encode_task(job.key if job.named else name_of(job), job.payload, None, None, log)
 
 
 def name_of(job: Job) -> bytes:
-    """What a job without a key is called."""
+    """What a job is called that has no key, or one that is its provider's."""
     return b"%b%d" % (NUMBER_MARK, job.id)
 
 

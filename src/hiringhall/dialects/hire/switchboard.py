@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from hiringhall.core.auctions import ARRIVED, BIDS_MAX, CALLED, HIRED, PERFORMING, Engagement
 from hiringhall.core.errors import Refusal
 from hiringhall.core.jobs import DONE, PLAIN, PROVIDER, JobSpec, Terms
+from hiringhall.core.residents import OUTSIDE
 from hiringhall.core.workers import Worker  # noqa: TC001 (compiled, a NamedTuple looks its types up)
 from hiringhall.dialects.hire import wire
 from hiringhall.dialects.hire.wire import BadLine, Line
@@ -30,6 +31,8 @@ STANDING_MAX: Final = 1000
 """Announcements that one who comes late is told of."""
 LOOKS_MAX: Final = 10_000
 """Workers of a queue that are looked at to find those, and postings to find some that are over, or stand."""
+SILENCE_US: Final = 60_000_000
+"""A worker that is known by its name only, holds nothing and was silent for longer may be gone."""
 NOTICES: Final = 20
 """So often in the time that it may be silent a provider's life is noticed, however much it says."""
 
@@ -158,9 +161,7 @@ class Switchboard:
         for worker in islice(queue.workers, LOOKS_MAX):
             if len(posting.bids) >= OTHERS_MAX:
                 return
-            if worker.bids or not worker.bookable or worker.resident is not None:
-                continue
-            if worker.promise is not None or not worker.fits(posting.type, needs, hall.now_us):
+            if not self._bids_for(worker, posting.type) or not worker.fits(posting.type, needs, hall.now_us):
                 continue
             uuid = self._uuid(worker)
             skill = min(worker.skill(posting.type), wire.SKILL_MAX)
@@ -168,6 +169,21 @@ class Switchboard:
             posting.bids[uuid] = Bid(worker, hall.now_us + free_in_us, worker.hirings)
             line = Line(uuid, wire.AVAIL, posting.job, time_us=free_in_us, skill=skill)
             self._village.say(line, posting.provider)
+
+    def _bids_for(self, worker: Worker, name: bytes) -> bool:
+        """Whether the hall says AVAIL for a worker. One that asks the hall for each job is known well enough;
+        of any other the skill and the time until it is free must be known.
+        """
+        if worker.bids or worker.promise is not None:
+            return False
+        if worker.resident is None and not worker.delegates:
+            return True
+        if worker.skills is None or name not in worker.skills:
+            return False
+        if worker.delegates:
+            return worker.asleep
+        seen = len(worker.leases) > 0 or self._hall.now_us - worker.heard_us <= SILENCE_US
+        return seen and worker.name != OUTSIDE
 
     def _free_in_us(self, worker: Worker, rules: Rules) -> int:
         """How long a worker of another dialect still works, as far as anybody knows."""

@@ -85,16 +85,24 @@ class WmpDoor:
     # --- jobs given away
 
     def give(self, path: Session, ready: Worker, queues: list[Queue]) -> Lease | None:
-        """Put the next job of these queues that is good for a worker into its hands, if there is one."""
+        """Put the next job of these queues that is good for a worker into its hands, if there is one: before
+        all others what it was hired for.
+        """
+        promise = ready.promise if ready.promise is not None and ready.promise.job.queue in queues else None
         waiting = [queue for queue in queues if queue.ready]
+        if promise is not None:
+            waiting.append(promise.job.queue)
         if not waiting:
             return None
         hall = self.hall
         hand = Hand(self, path)
         worker = hall.worker(hand)
         worker.name, worker.skills, worker.until_us = ready.name, ready.skills, ready.until_us
+        worker.number = ready.number
         for queue in waiting:
             hall.can_do(worker, queue.name)
+        if promise is not None:
+            hall.pass_on(promise, worker)
         lease = hall.take(worker)
         # It will take no other: it is not counted among those who can do the queue.
         hall.cant_do_any(worker)

@@ -83,7 +83,7 @@ class WmpSession(Session):
         worker = self.worker
         if worker is None:
             worker = self._hall.worker(self)
-            worker.bookable = False  # each job goes into a hand of its own
+            worker.delegates = True  # each job goes into a hand of its own
             worker.wake_step_us = self._door.options.wake_step_us
             self._hall.expect(worker, self._door.options.expire_us)
             self._skills = {}
@@ -218,8 +218,10 @@ class WmpSession(Session):
     def woken(self) -> None:
         worker = self.worker
         assert worker is not None
-        assert worker.waking is not None
-        self.send(self._door.wake(worker.waking.name))
+        promise = worker.promise
+        queue = promise.job.queue if promise is not None else worker.waking
+        assert queue is not None
+        self.send(self._door.wake(queue.name))
 
     def lost(self) -> None:
         self._unsure.clear()
