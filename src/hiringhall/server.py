@@ -431,6 +431,7 @@ def tcp_options(settings: TcpDoorSettings, index: int) -> TcpOptions:
         keepalive_interval_s=settings.keepalive_interval_s,
         keepalive_count=settings.keepalive_count,
         tls=tls_context(settings.tls, f"door[{index}].tls") if settings.tls is not None else None,
+        handshake_s=settings.tls.handshake_s if settings.tls is not None else TcpOptions.handshake_s,
     )
 
 

@@ -186,6 +186,10 @@ class TlsSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True
     verify_client: Annotated[
         bool, Meta(description="Let in only clients with a certificate signed by one of `ca`.")
     ] = True
+    handshake_s: Annotated[
+        float,
+        Meta(ge=0.1, le=3600, description="How long a handshake may take; then the connection is closed."),
+    ] = 10.0
 
     def faults(self) -> Iterator[tuple[str, str]]:
         if self.verify_client and not self.ca:

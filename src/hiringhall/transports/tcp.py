@@ -11,7 +11,8 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from hiringhall.dialects.session import DOOR_FULL, SLOW_PEER, Caller, Link
+from hiringhall.dialects.session import DOOR_FULL, SLOW_PEER, TLS_FAILURE, Caller, Link
+from hiringhall.transports.tls import TlsListener
 
 if TYPE_CHECKING:
     import ssl
@@ -40,6 +41,8 @@ class TcpOptions:
     keepalive_interval_s: int = 10
     keepalive_count: int = 6
     tls: ssl.SSLContext | None = None
+    handshake_s: float = 10.0
+    """How long a TLS handshake may take."""
     close_wait_s: float = 2.0
     """How long the last bytes may take when the hall closes."""
 
@@ -64,24 +67,45 @@ class TcpDoor:
         self.connections: dict[Connection, None] = {}
         self.refused = 0
         """Connections turned away because the door was full."""
-        self._server: asyncio.Server | None = None
+        self._server: asyncio.Server | TlsListener | None = None
         self._emptied: asyncio.Event | None = None
 
     async def open(self, host: str, port: int) -> tuple[str, int]:
         """Listen; the address that was bound."""
+        options = self.options
+        if options.tls is not None:
+            listener = TlsListener(
+                options.tls, options.handshake_s, self._make_connection, self._has_room, self._handshake_failed
+            )
+            self._server = listener
+            return await listener.open(host, port, options.backlog)
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: cast("asyncio.Protocol", Connection(self)),
-            host,
-            port,
-            backlog=self.options.backlog,
-            ssl=self.options.tls,
-            reuse_address=True,
+        server = await loop.create_server(
+            self._make_connection, host, port, backlog=options.backlog, reuse_address=True
         )
+        self._server = server
         # A list with uvloop, a tuple with asyncio: compiled, only what both are will do.
-        sockets: Sequence[socket.socket] = cast("Any", self._server).sockets
+        sockets: Sequence[socket.socket] = cast("Any", server).sockets
         bound = sockets[0].getsockname()
         return str(bound[0]), int(bound[1])
+
+    def _make_connection(self) -> asyncio.Protocol:
+        return cast("asyncio.Protocol", Connection(self))
+
+    def _has_room(self, handshakes: int, address: str, port: int) -> bool:
+        if len(self.connections) + handshakes < self.options.connections_max:
+            return True
+        self.turn_away(Caller(address, -1, (), port, self.name))
+        return False
+
+    def turn_away(self, caller: Caller) -> None:
+        """There is no room for another connection."""
+        self.refused += 1
+        text = f"it has {self.options.connections_max} connections (connections_max)"
+        self.driver.reporter.report(DOOR_FULL, text, caller)
+
+    def _handshake_failed(self, address: str, port: int, text: str) -> None:
+        self.driver.reporter.report(TLS_FAILURE, text, Caller(address, -1, (), port, self.name))
 
     def close_listener(self) -> None:
         """Let nobody else in."""
@@ -140,9 +164,7 @@ class Connection(Link):
         door = self._door
         options = door.options
         if len(door.connections) >= options.connections_max:
-            door.refused += 1
-            text = f"it has {options.connections_max} connections (connections_max)"
-            door.driver.reporter.report(DOOR_FULL, text, door.caller(transport))
+            door.turn_away(door.caller(transport))
             transport.abort()
             return
         self._transport = transport
