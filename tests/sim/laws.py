@@ -348,11 +348,13 @@ class Laws:
             self._end(sight)
         sight.holding = None
 
-    def finished_by_name(self, location: LocationHolder, job_id: int, result: bytes) -> None:
-        """A location that has a job says that it is done; perhaps before it was told that it has it."""
+    def finished_by_name(self, holder: Holder, job_id: int, result: bytes) -> None:
+        """Somebody who has a job says that it is done; perhaps before it was told that it has it, or after it
+        was taken away for its silence.
+        """
         sight = self.see(job_id)
-        if sight.holding is not None and sight.holding.tap is location:
-            self.finished(location, job_id, result)
+        if sight.holding is not None and sight.holding.tap is holder:
+            self.finished(holder, job_id, result)
         sight.results[result] = None
         sight.succeeded = True
 

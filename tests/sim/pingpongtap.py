@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.core.jobs import CANCELLED, DONE, FAILED
+from hiringhall.core.jobs import CANCELLED, DONE, FAILED, HELD
 from hiringhall.dialects.pingpong import wire
 
 from .sights import Submit
@@ -22,9 +22,16 @@ if TYPE_CHECKING:
 class WorkerTap(Tap):
     """A worker at the backend."""
 
-    def __init__(self, number: int, session: Session, laws: Laws, options: PingPongOptions) -> None:
+    def __init__(
+        self, number: int, session: Session, laws: Laws, options: PingPongOptions, sent: dict[bytes, int]
+    ) -> None:
         super().__init__(number, session, laws)
         self._options = options
+        self._identity = session.caller.route[0]
+        self._sent = sent
+        """What every identity was sent and has not answered for, whichever session it had then."""
+        self._reported_id = 0
+        """The job whose result it has just sent."""
         self._job_id = 0
         """What it was sent and has not answered for; 0: nothing."""
         self._holding: Holding | None = None
@@ -51,8 +58,9 @@ class WorkerTap(Tap):
             return
         self._begun = True
         self._in_step = self._in_step or data == wire.READY
-        job_id = self._job_id
+        known = self._job_id != 0
         self._job_id = 0
+        job_id = self._sent.pop(self._identity, 0)
         if data == wire.READY:
             self.laws.lost(self)
         if not job_id or data == wire.READY:
@@ -62,8 +70,20 @@ class WorkerTap(Tap):
         error = wire.parse_error(data)
         if error is not None and wire.failure_number(error[0]):
             self.laws.failed(self, job_id)
+            # It may back off now, and is not the next one then.
+            self.laws.see(job_id).returned_us = 0
         else:
-            self.laws.finished(self, job_id, data)
+            self.laws.finished_by_name(self, job_id, data)
+            self.laws.in_doubt(job_id)
+            if known:
+                self._reported_id = job_id
+
+    def took(self) -> None:
+        """A result counts, however late it is, unless the job has ended or waits for something."""
+        job = self.laws.scheduler.jobs.get(self._reported_id)
+        self._reported_id = 0
+        if job is not None and job.state != HELD:
+            raise Violation("late", f"c{self.number} has done job {job.id}, which has not ended")
 
     def taken_over(self) -> None:
         self._in_step = False
@@ -89,7 +109,7 @@ class WorkerTap(Tap):
         if submit is not None and not submit.lease_us:
             self.silence_us = options.job_timeout_us + options.expire_us
         laws.assigned(self, job_id, options.queue, data)
-        self._job_id = job_id
+        self._job_id = self._sent[self._identity] = job_id
         self._holding = laws.see(job_id).holding
 
 

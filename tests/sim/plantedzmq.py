@@ -151,6 +151,7 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "PING is a second credit": (WorkerSession, "receive", _receive_ping_as_credit),
     "READY gives nothing back": (WorkerSession, "receive", _receive_ready_as_ping),
     "READY is no loss": (WorkerSession, "receive", _receive_ready_as_given_back),
+    "late result dropped": (WorkerSession, "_reclaim", _nothing),
     "silent worker stays ready": (WorkerSession, "_stand_ready", _stand_ready_for_ever),
     "owed answer forgotten": (WorkerSession, "revoked", _nothing),
     "whole herd woken": (Leasing, "_match", _wake_the_herd),

@@ -77,6 +77,7 @@ class ZmqDoors:
         scheduler = hall.scheduler
         dwork = DworkDoor(scheduler, self.dwork)
         pingpong = PingPongDoor(scheduler, self.pingpong)
+        sent: dict[bytes, int] = {}
         wmp = WmpDoor(scheduler, self.wmp, self._secrets.randbytes(SECRET_BYTES))
         wake_us = hall.limits.wake_us
         routers = (
@@ -91,7 +92,7 @@ class ZmqDoors:
                 hall,
                 "backend",
                 lambda caller: WorkerSession(caller, pingpong),
-                lambda number, session: WorkerTap(number, session, laws, self.pingpong),
+                lambda number, session: WorkerTap(number, session, laws, self.pingpong, sent),
                 pingpong_wire.worker_route,
             ),
             self._router(

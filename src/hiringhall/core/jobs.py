@@ -62,7 +62,7 @@ CALLED_OFF: Final = 130
 QUIT_TOO_OFTEN: Final = 122
 """The code of a job that too many hired workers quit after they had begun."""
 CUT_SHORT: Final = 123
-"""The code of an attempt that ended with the hall."""
+"""The code of an attempt that ended with the hall, or because another worker reported first."""
 
 FAIL_WITH_PARENT: Final = 0
 RUN_ANYWAY: Final = 1

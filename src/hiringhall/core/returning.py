@@ -1,13 +1,18 @@
-"""Workers that come back after a silence, without the job that they had."""
+"""Workers that come back after a silence: without the job they had, or late with its result.
+
+The law: as long as a job has not ended, the first report of a worker that was given it counts.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hiringhall.core.jobs import CUT_SHORT, DELAYED, LEASED, QUEUED
 from hiringhall.core.leasing import Leasing
 
 if TYPE_CHECKING:
-    from hiringhall.core.jobs import Lease
+    from hiringhall.core.jobs import Job, Lease
+    from hiringhall.core.workers import Worker
 
 
 class Returning(Leasing):
@@ -17,3 +22,30 @@ class Returning(Leasing):
         """The worker has come back without the job: a loss, as if it had gone."""
         self._check_live(lease)
         self._lose(lease)
+
+    def reclaim(self, worker: Worker, job: Job, started_us: int) -> Lease:
+        """A worker reports on a job that was taken from it because it was silent: it holds the job again.
+
+        Any other worker that has begun with the job meanwhile is told to stop. Refused if the job has ended, or
+        waits for parents.
+        """
+        if job.lease is not None:
+            self._revoke(job.lease)
+            self._give_back(job.lease, CUT_SHORT)
+        if job.state == QUEUED:
+            job.queue.drop(job)
+        elif job.state != DELAYED:
+            raise self._stale()
+        if self.auctions:
+            self._unlist(job)
+        self.timers.disarm(job)
+        self._move(job, LEASED)
+        job.worker_name = worker.name
+        job.started_us = started_us
+        if job.tries is not None:
+            # The attempt goes on.
+            kept = [attempt for attempt in job.tries if (attempt[0], attempt[2]) != (started_us, worker.name)]
+            job.tries = kept or None
+        lease = self._attach_lease(job, worker, 0)
+        lease.started_us = started_us
+        return lease

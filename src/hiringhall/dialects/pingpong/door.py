@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 
 DOUBTS_MAX: Final = 10_000
 
+Sent = tuple[int, int]
+"""A job that was sent to a worker: its id, and when."""
+NOTHING_KNOWN: Final[Sent] = (0, 0)
+"""A job that the hall does not know any more, or that the worker may have but need not."""
+
 
 @dataclass(frozen=True)
 class PingPongOptions:
@@ -44,8 +49,9 @@ class PingPongDoor:
         self.hall = hall
         self.options = options
         self._opened_us = hall.awake_us
-        self._doubts: dict[bytes, None] = {}
-        """Identities that were sent a job and were forgotten before they answered; the oldest goes first."""
+        self._doubts: dict[bytes, Sent] = {}
+        """Identities that were sent a job and were forgotten before they answered, with that job; the oldest
+        goes first."""
         self.terms = Terms(
             durable=options.durable,
             detached=options.durable,
@@ -55,15 +61,16 @@ class PingPongDoor:
             logged=options.log_all,
         )
 
-    def doubt(self, identity: bytes) -> None:
-        """If it comes back, it may come back with a job of which nobody knows any more."""
-        self._doubts[identity] = None
+    def doubt(self, identity: bytes, sent: Sent) -> None:
+        """If it comes back, it may come back with the job that it was sent."""
+        self._doubts[identity] = sent
         if len(self._doubts) > DOUBTS_MAX:
             del self._doubts[next(iter(self._doubts))]
 
-    def is_doubtful(self, identity: bytes) -> bool:
-        """Whether one who is new here may have a job: the hall was open before, not long ago, or has met it."""
-        if identity in self._doubts:
-            del self._doubts[identity]
-            return True
-        return self.hall.epoch > 1 and self.hall.awake_us < self._opened_us + self.options.job_timeout_us
+    def recall(self, identity: bytes) -> Sent | None:
+        """What one who is new here may still have: the hall has met it, or was open before, not long ago.
+        None: it has nothing.
+        """
+        sent = self._doubts.pop(identity, None)
+        young = self.hall.awake_us < self._opened_us + self.options.job_timeout_us
+        return NOTHING_KNOWN if sent is None and young and self.hall.epoch > 1 else sent

@@ -6,18 +6,18 @@ no name, so this alone keeps one job's result from being taken for another's.
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import BAD_REQUEST, Refusal
 from hiringhall.core.jobs import DONE, FAILED, FAILURE, JobSpec
 from hiringhall.dialects.pingpong import wire
+from hiringhall.dialects.pingpong.door import NOTHING_KNOWN
 from hiringhall.dialects.session import REFUSED_SUBMIT, Session
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job, Lease
     from hiringhall.core.workers import Worker
-    from hiringhall.dialects.pingpong.door import PingPongDoor
+    from hiringhall.dialects.pingpong.door import PingPongDoor, Sent
     from hiringhall.dialects.session import Caller
 
 UNSAYABLE: Final = "the payload PONG cannot be sent to a PING/PONG worker: it would be taken for a sign of life"
@@ -38,8 +38,8 @@ class WorkerSession(Session):
         self._owes_until_us = 0
         """A job it was sent was taken from it, and it has not answered since: till then it gets no other.
         By the time that the hall was awake; 0: it owes nothing."""
-        self._unanswered = False
-        """It was sent a job, and has said nothing since but PING."""
+        self._sent: Sent | None = None
+        """The latest job that it was sent, and has not answered for: since then it has said only PING."""
         self._doubtful = False
         """A job may lie unread in its socket: its next PING does not prove that it has none."""
 
@@ -52,7 +52,8 @@ class WorkerSession(Session):
             hall.expect(worker, self._door.options.expire_us)
             if not self._heard:
                 self._heard = True
-                self._doubtful = self._door.is_doubtful(self.caller.route[0])
+                self._sent = self._door.recall(self.caller.route[0])
+                self._doubtful = self._sent is not None
         hall.beat(worker)
         lease = self._lease(worker)
         if lease is not None and self._unsent:
@@ -71,7 +72,8 @@ class WorkerSession(Session):
             # It was started again: the job may be what ended it.
             hall.lose(lease)
         self._owes_until_us = 0
-        self._doubtful = self._unanswered = False
+        self._doubtful = False
+        self._sent = None
         self._stand_ready(worker)
 
     def _lease(self, worker: Worker) -> Lease | None:
@@ -95,16 +97,30 @@ class WorkerSession(Session):
 
     def _take_result(self, worker: Worker, lease: Lease | None, data: bytes) -> None:
         hall = self._hall
-        if lease is None:
-            with contextlib.suppress(Refusal):
-                hall.find_lease(worker, _NO_JOB)  # it is late, and counted
-            return
         error = wire.parse_error(data)
         number = wire.failure_number(error[0]) if error is not None else 0
+        if lease is None:
+            lease = self._reclaim(worker, failed=number > 0)
+        if lease is None:
+            return
         if error is not None and number:
             hall.fail(lease, number, error[1])
         else:
             hall.finish(lease, data)
+
+    def _reclaim(self, worker: Worker, *, failed: bool) -> Lease | None:
+        """The job that was taken from it because it was silent, unless that has ended since. The first result
+        counts; a failure does not end what another worker has begun.
+        """
+        hall = self._hall
+        job_id, started_us = self._sent or NOTHING_KNOWN
+        job = hall.jobs.get(job_id)
+        try:
+            if job is None or (failed and job.lease is not None):
+                return hall.find_lease(worker, _NO_JOB)  # counts it as stale
+            return hall.reclaim(worker, job, started_us)
+        except Refusal:
+            return None
 
     # --- notices
 
@@ -117,7 +133,7 @@ class WorkerSession(Session):
         # A notice calls no verb: a job that cannot be said is failed at the worker's next word.
         self._unsent = lease.job.payload == wire.PONG
         if not self._unsent:
-            self._unanswered = True
+            self._sent = lease.job.id, lease.started_us
             self.send(lease.job.payload)
 
     def revoked(self, lease: Lease) -> None:  # noqa: ARG002 (there is but one)
@@ -126,8 +142,9 @@ class WorkerSession(Session):
             self._doubtful = True
 
     def parted(self) -> None:
-        if self._unanswered:
-            self._door.doubt(self.caller.route[0])
+        if self._sent is not None:
+            # What it held until now may not have reached it.
+            self._door.doubt(self.caller.route[0], self._sent if self._owes_until_us else NOTHING_KNOWN)
 
     def recalled(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002 (a worker submits nothing)
         return refused(refusal)
