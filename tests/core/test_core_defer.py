@@ -37,7 +37,7 @@ def test_the_job_is_ready_again_once_the_others_are_done(hall: Hall) -> None:
     assert (job.attempts, job.state) == (2, LEASED)
 
 
-def test_parents_that_are_met_already_make_it_a_release(hall: Hall) -> None:
+def test_a_job_whose_further_parents_are_met_comes_after_all_that_are_ready(hall: Hall) -> None:
     bob = hall.worker("bob")
     done = submit(hall, "done")
     hall.core.finish(bob.takes("done"), b"")
@@ -46,6 +46,7 @@ def test_parents_that_are_met_already_make_it_a_release(hall: Hall) -> None:
     hall.core.defer(bob.takes("job"), (done.id, (b"q", b"done")))
     hall.turn()
     assert (job.state, job.ready_us) == (QUEUED, 0)
+    bob.takes("next")
     bob.takes("job")
 
 

@@ -347,7 +347,7 @@ class Hiring(Residents):
             self._delay(job, lease.begin_us)
         else:
             self._move(job, QUEUED)
-            self._enqueue(job, front=True)
+            self._enqueue(job, front=front)
         self._note(job)
 
     def _check_stage(self, engagement: Engagement, stage: int) -> None:

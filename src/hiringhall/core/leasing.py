@@ -206,11 +206,11 @@ class Leasing(Needs):
         self._delay(job, self.now_us + max(pause_us, 1))
         self._note(job)
 
-    def release(self, lease: Lease) -> None:
-        """Given back, nobody's fault: the job is next again."""
+    def release(self, lease: Lease, *, front: bool = True) -> None:
+        """Given back, nobody's fault: the job is next again, or comes after all that are ready."""
         self._check_live(lease)
         self.counters.released += 1
-        self._give_back(lease, GIVEN_BACK)
+        self._give_back(lease, GIVEN_BACK, front=front)
 
     def recall(self, lease: Lease) -> None:
         """Taken back because the hall closes: the worker may stop, nobody is blamed."""

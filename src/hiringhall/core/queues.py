@@ -1,6 +1,7 @@
 """A queue: the jobs of one kind, and the workers who wait for them.
 
-The law: a lane gives its jobs out first in, first out; a job that comes back goes to the front.
+The law: a lane gives its jobs out first in, first out; a job that comes back goes to the front, or to the end
+where its worker declined it.
 """
 
 from __future__ import annotations

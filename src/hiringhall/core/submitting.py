@@ -252,11 +252,11 @@ class Submitting(Bidding):
         return further
 
     def defer(self, lease: Lease, parents: tuple[ParentRef, ...]) -> None:
-        """Given back, nobody's fault: the job is ready again once these parents are met."""
+        """Given back, nobody's fault: the job comes after all that are ready, once these parents are met."""
         self._check_live(lease)
         job = lease.job
         further = self.check_parents(job, parents)
-        self.release(lease)
+        self.release(lease, front=False)
         if job.state == QUEUED:
             self._wait_for(job, further)
 

@@ -69,14 +69,37 @@ def test_what_a_task_says_when_it_is_completed_is_its_result() -> None:
 # --- transfer
 
 
-def test_a_task_that_is_created_again_is_next() -> None:
+def test_tasks_that_are_created_again_come_after_all_that_are_ready() -> None:
     room = Room()
     guest = room.guest()
-    guest.creates(b"a", b"b")
+    guest.creates(b"a", b"b", b"c", b"d")
+    guest.steals(b"w", 2)
+    assert guest.transfers(b"w", task(b"b"), task(b"a")) == OK
+    assert guest.steals(b"v", 9) == [b"c", b"d", b"b", b"a"]
+    assert guest.completes(b"v", b"a") == OK
+
+
+def test_a_worker_that_declines_a_task_is_given_the_others_before_it_is_given_that_one_again() -> None:
+    room = Room()
+    guest = room.guest()
+    names = [b"%d" % number for number in range(3)]
+    guest.creates(*names)
+    stolen: list[bytes] = []
+    for _ in range(6):
+        (name,) = guest.steals(b"w")
+        assert guest.transfers(b"w", task(name)) == OK
+        stolen.append(name)
+    assert stolen == names + names
+
+
+def test_a_task_that_was_created_again_is_no_longer_its_locations() -> None:
+    room = Room()
+    guest = room.guest()
+    guest.creates(b"a")
     guest.steals(b"w")
     assert guest.transfers(b"w", task(b"a")) == OK
-    assert guest.steals(b"v", 9) == [b"a", b"b"]
     assert guest.completes(b"w", b"a").type == wire.NOT_FOUND
+    assert guest.steals(b"v") == [b"a"]
     assert guest.completes(b"v", b"a") == OK
 
 
