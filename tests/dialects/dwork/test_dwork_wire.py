@@ -91,11 +91,19 @@ BAD = [
     # What nobody may send.
     (CREATE + b"\x02\x00", "a field with the number 0 in a QueryMsg"),
     (CREATE + field(2, TASK + b"\x02\x00"), "a field with the number 0 in a TaskMsg"),
-    (CREATE + b"\x3b\x3c", "field 7 of a QueryMsg with wire type 3"),
+    (CREATE + b"\x3b", "the message ends within group 7"),
+    (CREATE + b"\x3b\x43\x44", "the message ends within group 7"),
+    (CREATE + b"\x3b\x44", "group 7 ends as group 8"),
+    (CREATE + b"\x3b\x43\x3c\x44", "group 8 ends as group 7"),
+    (CREATE + b"\x3b\x02\x00\x3c", "a field with the number 0 in group 7"),
+    (CREATE + b"\x3b\x04\x3c", "a field with the number 0 in group 7"),
+    (CREATE + b"\x3b\x0e\x3c", "field 1 of a group with wire type 6"),
+    (CREATE + b"\x3b\x0d\x00\x3c", "the message ends within field 1 of a group"),
+    (CREATE + b"\x3b" * 101 + b"\x3c" * 101, "more than 100 groups within each other"),
     (CREATE + b"\x3c", "field 7 of a QueryMsg with wire type 4"),
     (CREATE + b"\x3e\x00", "field 7 of a QueryMsg with wire type 6"),
     (CREATE + b"\x3f\x00", "field 7 of a QueryMsg with wire type 7"),
-    (CREATE + field(2, TASK + field(4, NAME + b"\x1b\x1c")), "field 3 of a Dep with wire type 3"),
+    (CREATE + field(2, TASK + field(4, NAME + b"\x1b")) + b"\x1c", "the message ends within group 3"),
     # Cut short, also where only the message within is.
     (b"\x08", "the message ends within a number"),
     (b"\x08\x80", "the message ends within a number"),
@@ -140,6 +148,9 @@ STRANGE = [
     ("32 bits", b"\x3d" + bytes(4)),
     ("the highest number of a field", b"\xf8\xff\xff\xff\x0f\x01"),
     ("the longest number", b"\x28" + b"\xff" * 9 + b"\x7f"),
+    ("an empty group", b"\x3b\x3c"),
+    ("a group", b"\x3b\x08\x05\x12\x03new\x39" + bytes(8) + b"\x0d" + bytes(4) + b"\x3c"),
+    ("groups within groups", b"\x3b" * 12 + b"\x3c" * 12),
 ]
 
 
@@ -150,6 +161,10 @@ def test_unknown_fields_are_passed_over(strange: bytes) -> None:
     task = field(2, inner + TASK + field(4, NAME + inner) + field(6, inner + STATE + TIME) + inner)
     query = parse(strange + CREATE + task + strange)
     assert said(query) == said(parse(CREATE + field(2, TASK + field(4, NAME) + field(6, STATE + TIME))))
+
+
+def test_groups_may_be_nested_a_hundred_deep() -> None:
+    assert parse(CREATE + b"\x3b" * 100 + b"\x3c" * 100).type == wire.CREATE
 
 
 def test_the_last_of_a_repeated_field_counts() -> None:

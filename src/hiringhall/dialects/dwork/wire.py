@@ -40,11 +40,15 @@ RECORDED: Final = 7
 _NUMBER: Final = 0
 _FIXED_64: Final = 1
 _TEXT: Final = 2
+_GROUP_START: Final = 3
+_GROUP_END: Final = 4
 _FIXED_32: Final = 5
 
 _HEAD_BYTES_MAX: Final = 5
 """A tag or a length is a number of 32 bits."""
 _NUMBER_BYTES_MAX: Final = 10
+GROUP_DEPTH_MAX: Final = 100
+"""Groups within groups, as protobuf's own readers bound it."""
 _INT64_MIN: Final = -(1 << 63)
 
 # Each message with its fields by number, for people; "" where there is none.
@@ -274,6 +278,37 @@ def _skip(body: bytes, tag: i64, at: i64, end: i64, message: tuple[str, ...]) ->
         raise BadMessage(f"a field with the number 0 in a {message[0]}")
     if field < len(message) and message[field]:
         raise BadMessage(f"{message[0]}.{message[field]} with wire type {wire_type}")
+    if wire_type == _GROUP_START:
+        return _skip_group(body, field, at, end)
+    return _skip_value(body, field, wire_type, at, end, message[0])
+
+
+def _skip_group(body: bytes, field: i64, at: i64, end: i64) -> i64:
+    """Where the group ends: behind the end tag with its number, and all groups in it have ended before."""
+    open_groups: list[int] = [field]
+    while open_groups:
+        if at == end:
+            raise BadMessage(f"the message ends within group {open_groups[-1]}")
+        tag, at = _tag(body, at, end)
+        field = tag >> 3
+        wire_type = tag & 7
+        if field == 0:
+            raise BadMessage(f"a field with the number 0 in group {open_groups[-1]}")
+        if wire_type == _GROUP_START:
+            if len(open_groups) == GROUP_DEPTH_MAX:
+                raise BadMessage(f"more than {GROUP_DEPTH_MAX} groups within each other")
+            open_groups.append(field)
+        elif wire_type == _GROUP_END:
+            opened = open_groups.pop()
+            if opened != field:
+                raise BadMessage(f"group {opened} ends as group {field}")
+        else:
+            at = _skip_value(body, field, wire_type, at, end, "group")
+    return at
+
+
+def _skip_value(body: bytes, field: i64, wire_type: i64, at: i64, end: i64, within: str) -> i64:
+    """Where the value ends that is no group."""
     if wire_type == _NUMBER:
         _, at = _number(body, at, end, _NUMBER_BYTES_MAX)
     elif wire_type == _TEXT:
@@ -281,9 +316,9 @@ def _skip(body: bytes, tag: i64, at: i64, end: i64, message: tuple[str, ...]) ->
     elif wire_type in (_FIXED_64, _FIXED_32):
         at += 8 if wire_type == _FIXED_64 else 4
         if at > end:
-            raise BadMessage(f"the message ends within field {field} of a {message[0]}")
+            raise BadMessage(f"the message ends within field {field} of a {within}")
     else:
-        raise BadMessage(f"field {field} of a {message[0]} with wire type {wire_type}")
+        raise BadMessage(f"field {field} of a {within} with wire type {wire_type}")
     return at
 
 
