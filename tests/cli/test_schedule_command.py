@@ -171,8 +171,8 @@ WRONG = [
     ),
     (("--every", "1s", "--key", "{due:%Q}"), '--key: "{due:%Q}" is no format of a date'),
     (
-        ("--every", "1s", "--key", "k" * 513),
-        "--key: is too long: it has at most 512 bytes (limits.key_bytes_max)",
+        ("--every", "1s", "--key", "k" * 4097),
+        "--key: is too long: it has at most 4096 bytes (limits.key_bytes_max)",
     ),
     (("--every", "1s", "--retries", "-1"), "--retries"),
     (("--every", "1s", "--quits-max", "-1"), "--quits-max"),

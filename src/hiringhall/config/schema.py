@@ -78,7 +78,9 @@ class LimitsSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=T
     queue_name_bytes_max: Annotated[Size, Meta(description="The longest name of a queue.")] = Size(
         _LIMITS.queue_name_bytes_max
     )
-    key_bytes_max: Annotated[Size, Meta(description="The longest key of a job.")] = Size(_LIMITS.key_bytes_max)
+    key_bytes_max: Annotated[
+        Size, Meta(description="The longest key of a job, and name of a dwork location.")
+    ] = Size(_LIMITS.key_bytes_max)
     payload_bytes_max: Annotated[Size, Meta(description="One job's payload, one chunk, one result.")] = Size(
         _LIMITS.payload_bytes_max
     )

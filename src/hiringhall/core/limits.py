@@ -16,7 +16,8 @@ class Limits:
     queues_max: int = 100_000
     """Queues that exist at once."""
     queue_name_bytes_max: int = 512
-    key_bytes_max: int = 512
+    key_bytes_max: int = 4096
+    """A job's key, and the name of a worker known by it. Tasks of dwork are commands, and their names keys."""
     payload_bytes_max: int = 64 << 20
     """One job's payload, one chunk, one result."""
     parents_max: int = 10_000

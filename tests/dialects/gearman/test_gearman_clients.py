@@ -296,6 +296,14 @@ def test_the_halls_no_is_an_error_that_says_what_to_do() -> None:
     assert "closing" in client.is_refused(b"SHUTDOWN")
 
 
+def test_a_unique_is_no_longer_than_gearman_has_it_however_long_keys_may_be(room: Room) -> None:
+    client = room.guest()
+    client.submits(wire.SUBMIT_JOB, b"f", b"x" * 512, b"")
+    client.say(wire.SUBMIT_JOB, b"f", b"x" * 513, b"")
+    assert "512 bytes" in client.is_refused(b"ARGUMENT_TOO_LARGE")
+    assert room.hall.limits.key_bytes_max == 4096
+
+
 def test_while_the_store_fails_background_jobs_are_refused_and_foreground_ones_are_not(room: Room) -> None:
     room.hall.store_trouble = "the disk is full; make room"
     client = room.guest()

@@ -29,6 +29,8 @@ APART_BYTES_MIN: Final = 16_384
 """Data at least this long is sent beside its packet's opening, without a copy of its own."""
 DATA_KEY_PREFIX: Final = b"\0data:"
 """Before the digest that is the key of a job submitted as "-": no client's unique can hold a NUL."""
+UNIQUE_BYTES_MAX: Final = 512
+"""Other dialects may have longer keys."""
 SECONDS_DIGITS_MAX: Final = 10
 OVERRUNS_MAX: Final = 1000
 """Jobs whose late reports are taken in silence, for each worker; of older ones it is told."""
@@ -166,6 +168,10 @@ class GearmanSession(Session):
         self._hand_in(JobSpec(queue, payload, key, self._door.terms[packet_type]), watcher)
 
     def _hand_in(self, spec: JobSpec, watcher: Session | None) -> None:
+        if len(spec.key) > UNIQUE_BYTES_MAX:
+            text = f"a unique may have {UNIQUE_BYTES_MAX} bytes"
+            self.send(replies.error(replies.ARGUMENT_TOO_LARGE, text))
+            return
         try:
             job = self._hall.submit(spec, watcher)
         except Refusal as refusal:
