@@ -10,6 +10,8 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from hiringhall.core import ids
+from hiringhall.core.jobs import ORIGIN
+from hiringhall.core.residents import OUTSIDE
 from hiringhall.dialects.dwork import wire
 
 from .sights import Submit, is_made_for
@@ -116,7 +118,19 @@ class DworkTap(Tap):
             for task in asked.query.tasks:
                 job = self._find(task.name)
                 asked.job_ids.append(job.id if job is not None else 0)
+                if job is not None and job.extras is not None and ORIGIN in job.extras:
+                    self.laws.origins.setdefault(job.id, job.extras[ORIGIN])
                 self._tangle(task)
+            self._all_or_nothing(asked)
+
+    def _all_or_nothing(self, asked: Asked) -> None:
+        """Of a Create that is refused no task was taken in."""
+        if not self.session.out or wire.parse(self.session.out[-1]).type != wire.ERROR:
+            return
+        for job in self.laws.scheduler.jobs.values():
+            origin = self.laws.origins.get(job.id)
+            if any(submit.payload == origin for submit in asked.submits):
+                raise Violation("all or nothing", f"job {job.id} is of a Create that was refused")
 
     def _create(self, asked: Asked) -> None:
         options = self._options
@@ -150,14 +164,16 @@ class DworkTap(Tap):
 
     def _complete(self, asked: Asked, location: LocationHolder) -> Asked:
         for task in asked.query.tasks:
-            job = self._held(location, task.name)
+            job = self._held(location, task.name, anybody=not self._options.complete_by_holder)
             if job is None or job.id in asked.job_ids:
                 asked.unknown.append(task.name)
             else:
                 asked.job_ids.append(job.id)
+                assert job.lease is not None
+                holder = self.laws.location(self._queue, job.lease.worker.name)
                 if any(is_made_for(task.origin, payload) for payload in location.told.get(task.name, ())):
                     self.laws.see(job.id).mixed_up[task.origin] = None
-                self.laws.finished_by_name(location, job.id, task.origin)
+                self.laws.finished_by_name(holder, job.id, task.origin)
         return asked._replace(expected=wire.NOT_FOUND if asked.unknown else wire.OK)
 
     def _transfer(self, asked: Asked, location: LocationHolder) -> Asked:
@@ -176,6 +192,7 @@ class DworkTap(Tap):
             self._tangle(task)
             if sure:
                 self.laws.released(location, job.id)
+                self.laws.see(job.id).declined = True
             else:
                 # It may be refused.
                 self.laws.in_doubt(job.id)
@@ -276,10 +293,14 @@ class DworkTap(Tap):
                 return None
         return job
 
-    def _held(self, location: LocationHolder, name: bytes) -> Job | None:
+    def _held(self, location: LocationHolder, name: bytes, *, anybody: bool = False) -> Job | None:
+        """The task of a name, if the location has it, or any location has."""
         job = self._find(name)
         lease = job.lease if job is not None else None
-        return job if lease is not None and location.has(lease) else None
+        if lease is None:
+            return None
+        anybodys = anybody and lease.worker.resident is not None and lease.worker.name != OUTSIDE
+        return job if anybodys or location.has(lease) else None
 
 
 def _edges(task: wire.Task) -> list[tuple[bytes, bytes]]:

@@ -165,7 +165,7 @@ class Notary:
             # It was chosen as the turn began. In the turn the job was cancelled, or not stored.
             self._owed[who, sight.id] = None
             return
-        submit = laws.submits.get(job.payload) if job is not None else None
+        submit = laws.submit_of(job.id, job.payload) if job is not None else None
         if submit is None:
             raise Violation("identity", f"c{who.number} is hired for {sight.id}, which nobody submitted")
         sight.made_by(submit)

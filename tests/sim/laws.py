@@ -73,6 +73,8 @@ class Laws:
         self._unbegun: dict[int, tuple[int, int]] = {}
         """Jobs that somebody is hired for and has not begun, with their losses and the attempts that were over,
         as the turn began."""
+        self.origins: dict[int, bytes] = {}
+        """The payloads of dwork's tasks, by id: workers of other dialects are told the name in its place."""
         self._ids: dict[bytes, int] = {}
         """Jobs by payload: some dialects have no other name for them."""
         self.reported: dict[ParentRef, dict[bytes, int]] = {}
@@ -191,11 +193,21 @@ class Laws:
     def _take_census(self) -> None:
         for job_id, job in self.scheduler.jobs.items():
             self._ids[job.payload] = job_id
+            if job_id in self.origins:
+                self._ids[self.origins[job_id]] = job_id
 
     def find_id(self, payload: bytes) -> int:
         """The job of that payload; 0: there was none at the end of any turn."""
         self._take_census()
         return self._ids.get(payload, 0)
+
+    def submit_of(self, job_id: int, payload: bytes) -> Submit | None:
+        """The submit that made a job, of which a worker, or the store, is told this payload."""
+        origin = self.origins.get(job_id)
+        submit = self.submits.get(payload if origin is None else origin)
+        if submit is None or origin is None or payload in (origin, submit.key):
+            return submit
+        return None
 
     def id_of(self, payload: bytes) -> int:
         """The job that somebody is told of by its payload."""
@@ -274,7 +286,9 @@ class Laws:
         _, made, tag = result.partition(MADE_FOR)
         if not made or result in sight.mixed_up:
             return
-        if sight.submit is not None and not is_made_for(result, sight.submit.payload):
+        submit = sight.submit
+        named = submit is not None and sight.id in self.origins and is_made_for(result, submit.key)
+        if submit is not None and not named and not is_made_for(result, submit.payload):
             raise Violation("mixed up", f"job {sight.id} has a result that was made for {tag!r}")
 
     def cancelling(self, job_id: int) -> None:
@@ -307,7 +321,7 @@ class Laws:
             self.foreign[job_id] = None
             return
         sight = self.see(job_id)
-        submit = self.submits.get(payload)
+        submit = self.submit_of(job_id, payload)
         if submit is None or submit.queue != queue:
             raise Violation("identity", f"job {job_id} is not what anybody submitted")
         if sight.submit is not None and sight.submit is not submit:
@@ -326,6 +340,7 @@ class Laws:
         sight.holding.doubtful = self.may_be_taken_back(job_id)
         sight.assignments += 1
         sight.returned_us = 0
+        sight.declined = False
         if sight.holding.since_us == self.now_us:
             self.assigned_now.append(sight)
         for early_tap, early_id, result in self._early:

@@ -104,7 +104,7 @@ class WorkerTap(Tap):
         if self.heard_us + options.expire_us <= laws.now_us:
             raise Violation("expired", f"c{self.number} is sent a job after too much silence")
         job_id = laws.id_of(data)
-        submit = laws.submits.get(data)
+        submit = laws.submit_of(job_id, data)
         self.silence_us = 0
         if submit is not None and not submit.lease_us:
             self.silence_us = options.job_timeout_us + options.expire_us

@@ -39,7 +39,7 @@ def _confirm_at_once(self: DworkSession, jobs: list[Any]) -> None:
     self.send(dwork_wire.encode(dwork_wire.OK))
 
 
-def _lease_of_any_location(self: DworkSession, worker: Any, name: bytes) -> Any:
+def _lease_of_any_location(self: DworkSession, worker: Any, name: bytes, *, anybody: bool = False) -> Any:
     job = self.door.find(name)
     return job.lease if job is not None else None
 
@@ -51,7 +51,7 @@ def _transfer_one_by_one(self: DworkSession, query: Any) -> None:
         if lease is None:
             self.send(dwork_wire.encode(dwork_wire.NOT_FOUND))
             return
-        self.door.scheduler.defer(lease, self.door.parents(task))
+        self.door.scheduler.defer(lease, self.door._parents(task))
     self.send(dwork_wire.encode(dwork_wire.OK))
 
 
@@ -60,12 +60,15 @@ def _retire_but_for_one(self: Leasing, worker: Any) -> None:
         self.release(lease)
 
 
-def _join_another_doors(self: DworkDoor, task: Any) -> Any:
-    job = self.find(task.name)
-    if job is None:
-        return _CREATE(self, task)
-    self.scheduler.depend(job, self.parents(task))
-    return job
+def _join_another_doors(self: DworkDoor, tasks: Any) -> Any:
+    """A submit that only joins has no payload."""
+    scheduler: Any = self.scheduler
+    submit = scheduler.submit
+    scheduler.submit = lambda spec, watcher: submit(spec, watcher) if spec.payload else None
+    try:
+        return _CREATE(self, tasks)
+    finally:
+        del scheduler.submit
 
 
 # --- PING/PONG
@@ -147,7 +150,8 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "Complete by another location": (DworkSession, "_lease", _lease_of_any_location),
     "Transfer that is NotFound changes something": (DworkSession, "_transfer", _transfer_one_by_one),
     "Exit keeps a task": (Residents, "retire", _retire_but_for_one),
-    "further parents ignored": (Scheduler, "depend", _nothing),
+    "refused Create leaves tasks": (Scheduler, "take_back", _nothing),
+    "further parents ignored": (Scheduler, "carry_out", _nothing),
     "PING is a second credit": (WorkerSession, "receive", _receive_ping_as_credit),
     "READY gives nothing back": (WorkerSession, "receive", _receive_ready_as_ping),
     "READY is no loss": (WorkerSession, "receive", _receive_ready_as_given_back),

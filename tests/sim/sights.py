@@ -148,6 +148,8 @@ class Sight:
         self.tangled: dict[ParentRef, int] = {}
         """Those that somebody asked for, with the order of the latest time: it may wait for them, and its place
         in the queue may be another."""
+        self.declined = False
+        """Its worker gave it back as if it were created then: it comes after those that were ready."""
         self.hired = False
         """Somebody was hired for it, and may have given it back: its place in the queue may be another."""
         self.gone = False
@@ -172,6 +174,7 @@ class Sight:
         """It starts anew from what is on disk: what happened since counts for nothing."""
         self.holding = None
         self.returned_us = 0
+        self.declined = False
         self.losses = losses
         self.failures = failures
         self.not_before_us = not_before_us

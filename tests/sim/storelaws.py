@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.core.jobs import DONE, FAILED, LEASED, LOST, TRIES_KEPT
+from hiringhall.core.jobs import DONE, FAILED, LEASED, LOST, ORIGIN, TRIES_KEPT
 from hiringhall.core.residents import OUTSIDE
 from hiringhall.engine.turn import LINGER_US, STARTED_US
 from hiringhall.storage.contract import HistoryQuery
@@ -67,8 +67,9 @@ class Mirror:
         if row.holder == OUTSIDE:
             self._report(row.id, row.queue, row.key)
             return
-        submit = self._laws.submits.get(row.payload)
-        if submit is None:
+        submit = self._laws.submit_of(row.id, row.payload)
+        origin = self._laws.origins.get(row.id)
+        if submit is None or (origin is not None and (row.extras or {}).get(ORIGIN) != origin):
             raise Violation("identity", f"job {row.id} is not what anybody submitted")
         sight = self._laws.see(row.id)
         if sight.submit is not None and sight.submit is not submit:

@@ -153,6 +153,6 @@ def _waited(laws: Laws, job: Job) -> bool:
 def _returned(laws: Laws, job: Job) -> bool:
     """The job came back from a worker before this turn."""
     sight = laws.sights.get(job.id)
-    if sight is None or sight.retried or sight.tangled or sight.hired:
+    if sight is None or sight.retried or sight.tangled or sight.hired or sight.declined:
         return False
     return 0 < sight.returned_us < laws.now_us

@@ -47,6 +47,7 @@ class ZmqDoors:
             failures_max=random.choice((0, 1)),
             on_parent_failure=random.choice((FAIL_WITH_PARENT, RUN_ANYWAY, HOLD)),
             keep_open=world.chance(0.5),
+            complete_by_holder=world.stream("complete by").random() < 0.5,
         )
         self.pingpong = PingPongOptions(
             queue=random.choice(queues),

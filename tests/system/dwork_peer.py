@@ -92,7 +92,7 @@ class Asker:
         answer = self.ask(wire.encode(wire.OK))
         assert answer.type == wire.OK
         assert answer.name is not None
-        ready, waiting, assigned = (int(part.split()[0]) for part in answer.name.split(b","))
+        ready, waiting, assigned, _ = (int(part.split()[0]) for part in answer.name.split(b","))
         assert ready == answer.n
         return ready, waiting, assigned
 

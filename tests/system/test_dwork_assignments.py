@@ -44,7 +44,8 @@ def test_what_a_location_was_given_is_its_own_after_the_hall_came_back(hall: Hal
             assert asker.status() == (10, 0, 10)
             assert asker.lookup(names[3]) == b"owner"
             assert asker.steal(b"thief", 100)[1] == names[10:]
-            assert asker.complete(b"thief", names) == names[:10]
+            assert asker.complete(b"thief", names[10:]) == []
+            assert asker.status() == (0, 0, 10)
             assert asker.complete(b"owner", names[:10]) == []
             assert asker.steal(b"thief") == (wire.EXIT, [])
     rows = hall.history()

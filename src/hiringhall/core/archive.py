@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.jobs import FAILED
+from hiringhall.core.jobs import FAILED, ORIGIN
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
@@ -21,7 +21,7 @@ SPARE_SHIFT: Final = 6
 class Archive:
     """Ended jobs, the one that ended last at the end."""
 
-    __slots__ = ("_by_key", "_bytes", "_bytes_max", "_count_max", "_kept", "_sizes", "complete")
+    __slots__ = ("_by_key", "_bytes", "_bytes_max", "_count_max", "_failed", "_kept", "_sizes", "complete")
 
     def __init__(self, limits: Limits) -> None:
         self._count_max = limits.ended_max
@@ -31,6 +31,8 @@ class Archive:
         self._sizes: dict[int, int] = {}
         """The bytes that each was counted with, where there are any."""
         self._bytes = 0
+        self._failed: dict[bytes, int] = {}
+        """How many of them failed, by the queue's name."""
         self.complete = True
         """Every line of the history is here too: what is not found here has never ended."""
 
@@ -40,9 +42,14 @@ class Archive:
     def add(self, job: Job) -> None:
         """Keep a job, and let the oldest go when there are too many."""
         self._kept[job.id] = job
-        if job.state == FAILED and job.payload:
-            self._sizes[job.id] = len(job.payload)
-            self._bytes += len(job.payload)
+        if job.state == FAILED:
+            self._count_failed(job.queue.name, 1)
+            size = len(job.payload)
+            if job.extras is not None:
+                size += len(job.extras.get(ORIGIN, b""))
+            if size:
+                self._sizes[job.id] = size
+                self._bytes += size
         if job.named:
             name = (job.queue.name, job.key)
             latest = self._by_key.get(name)
@@ -73,8 +80,21 @@ class Archive:
         if self._kept.pop(job.id, None) is None:
             return
         self._bytes -= self._sizes.pop(job.id, 0)
+        if job.state == FAILED:
+            self._count_failed(job.queue.name, -1)
         if job.key and self._by_key.get((job.queue.name, job.key)) is job:
             del self._by_key[job.queue.name, job.key]
+
+    def failed(self, queue: bytes) -> int:
+        """How many jobs of a queue have failed, were not retried since, and are still kept."""
+        return self._failed.get(queue, 0)
+
+    def _count_failed(self, queue: bytes, change: int) -> None:
+        count = self._failed.get(queue, 0) + change
+        if count:
+            self._failed[queue] = count
+        else:
+            del self._failed[queue]
 
     def find(self, job_id: int) -> Job | None:
         return self._kept.get(job_id)

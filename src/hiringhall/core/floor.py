@@ -26,6 +26,7 @@ from hiringhall.core.jobs import (
     TRIES_KEPT,
     Job,
     Lease,
+    without_origin,
 )
 from hiringhall.core.keys import Keys
 from hiringhall.core.ledger import Ledger
@@ -86,7 +87,7 @@ class Counters:
         """Leases that ended by time."""
         self.released = 0
         self.withdrawn = 0
-        """Jobs taken back because the store failed before they were acknowledged."""
+        """Jobs taken back before they were acknowledged: the store failed, or refused with others."""
         self.stale = 0
         """Reports refused because the lease was not live."""
         self.woken = 0
@@ -440,6 +441,7 @@ class Floor:
             self.ledger.note(job)
         elif kept:
             job.payload = job.result = b""
+            job.extras = without_origin(job.extras)
         if kept:
             self.archive.add(job)
         elif terms.logged:

@@ -10,14 +10,44 @@ from typing import TYPE_CHECKING
 
 from hiringhall.core.errors import CYCLE, HALL_FULL, Refusal
 from hiringhall.core.inquiries import Inquiries
+from hiringhall.core.jobs import Job
 
 if TYPE_CHECKING:
-    from hiringhall.core.jobs import Job, ParentRef
+    from hiringhall.core.jobs import ParentRef
 
 
 def name_of(job: Job) -> ParentRef:
     """What a child can wait for once the job has ended without success."""
     return (job.queue.name, job.key) if job.named else job.id
+
+
+class Plan:
+    """Edges that are to be added together: all of them, or none."""
+
+    __slots__ = ("_children", "_counts", "edges")
+
+    def __init__(self) -> None:
+        self.edges: list[tuple[Job, list[Job | ParentRef]]] = []
+        """Jobs, each with further parents that it will wait for."""
+        self._children: dict[int, list[Job]] = {}
+        """The same the other way round: by the id of a parent that is known."""
+        self._counts: dict[int, int] = {}
+        """How many further parents each job will have."""
+
+    def add(self, child: Job, parents: list[Job | ParentRef]) -> None:
+        self.edges.append((child, parents))
+        self._counts[child.id] = self.count(child) + len(parents)
+        for parent in parents:
+            if isinstance(parent, Job):
+                self._children.setdefault(parent.id, []).append(child)
+
+    def count(self, child: Job) -> int:
+        """How many further parents a job will have."""
+        return self._counts.get(child.id, 0)
+
+    def children(self, parent: Job) -> list[Job]:
+        """Who will wait for a job, beside those who do."""
+        return self._children.get(parent.id, [])
 
 
 class Graph:
@@ -121,15 +151,24 @@ class Graph:
         self.unlink(child, parent)
         self.expect(child, name_of(parent))
 
-    def refuse_cycle(self, waiting: dict[int, Job] | None, parents: list[Job], walk_max: int) -> None:
-        """Refuse `parents` for a job that `waiting` wait for, if one of them is among those or waits for them.
+    def refuse_cycle(
+        self, waiting: dict[int, Job] | None, parents: list[Job], walk_max: int, plan: Plan | None = None
+    ) -> None:
+        """Refuse `parents` for a job that `waiting` wait for, if one of them is among those or waits for them,
+        or will do so by the plan.
 
         Only a job that somebody waits for can close a cycle, so most submits never walk.
         """
         if not waiting:
             return
         # Who waits for nothing can wait for none of them.
-        wanted = {parent.id for parent in parents if parent.parents is not None or parent.id in waiting}
+        wanted = {
+            parent.id
+            for parent in parents
+            if parent.parents is not None
+            or parent.id in waiting
+            or (plan is not None and plan.count(parent) > 0)
+        }
         if not wanted:
             return
         seen: dict[int, Job] = dict(waiting)
@@ -140,7 +179,10 @@ class Graph:
                 raise Refusal(CYCLE, "one of the job's parents waits for this very job; leave that parent out")
             if len(seen) > walk_max:
                 raise Refusal(HALL_FULL, f"more than {walk_max} jobs depend on this one: too many to check")
-            for child in (job.children or {}).values():
+            children = list(job.children.values()) if job.children is not None else []
+            if plan is not None:
+                children += plan.children(job)
+            for child in children:
                 if child.id not in seen:
                     seen[child.id] = child
                     stack.append(child)

@@ -54,7 +54,7 @@ LOST: Final = 125
 """The code of a job that lost too many workers."""
 PARENT_FAILED: Final = 126
 WITHDRAWN: Final = 127
-"""The code of a job whose store failed before it was acknowledged."""
+"""The code of a job that was taken back before it was acknowledged."""
 GIVEN_BACK: Final = 0
 """The code of an attempt whose worker gave the job back."""
 CALLED_OFF: Final = 130
@@ -81,6 +81,9 @@ PROVIDER: Final = "provider"
 
 QUITS: Final = "quits"
 """How many hired workers quit a job after they had begun, among its extras; counted where there is a bound."""
+ORIGIN: Final = "origin"
+"""The extra that says where a job comes from, in a dialect in which that is not its payload. It is kept for as
+long as the payload is."""
 
 
 def is_named(key: bytes, extras: dict[str, bytes] | None) -> bool:
@@ -222,7 +225,14 @@ class JobSpec:
         """Not before this time; 0: at once."""
         self.parents = parents
         self.extras = extras
-        """What a dialect wants kept with the job and shown to its worker; the core knows its own mark only."""
+        """What a dialect wants kept with the job and shown to its worker; the core knows some names in it."""
+
+
+def without_origin(extras: dict[str, bytes] | None) -> dict[str, bytes] | None:
+    """What is left of a job's extras when its payload is not kept any longer."""
+    if extras is None or ORIGIN not in extras:
+        return extras
+    return {name: value for name, value in extras.items() if name != ORIGIN} or None
 
 
 class Job(Timed):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from hiringhall.core.auctions import Engagement
 from hiringhall.core.changes import Batch, EndRow, JobRow, JobUpdate
 from hiringhall.core.graph import name_of
-from hiringhall.core.jobs import DELAYED, DONE, FAILED, QUEUED
+from hiringhall.core.jobs import DELAYED, DONE, FAILED, QUEUED, without_origin
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Firing
@@ -210,7 +210,7 @@ class Ledger:
                 job.losses,
                 job.terms,
                 job.payload if failed else b"",
-                job.extras,
+                job.extras if failed else without_origin(job.extras),
                 job.ready_us,
                 _tries(job),
             )
@@ -231,6 +231,7 @@ class Ledger:
                 job.result = b""
                 if job.state != FAILED or not job.terms.durable:
                     job.payload = b""
+                    job.extras = without_origin(job.extras)
 
     def reopen(self, batch: Batch) -> list[Job]:
         """The batch is not on disk: note again what the store knew before; the jobs it never saw."""
@@ -249,4 +250,5 @@ class Ledger:
             else:
                 # That a job was done which nobody wanted kept is no reason to hold on to its bytes.
                 job.payload = job.result = b""
+                job.extras = without_origin(job.extras)
         return newcomers

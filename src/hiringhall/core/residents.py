@@ -45,7 +45,7 @@ class Residents(Returning):
         return worker
 
     def find_resident(self, name: bytes, who: bytes) -> Worker | None:
-        return self.residents.get((name, who))
+        return self.residents.get((name, who)) if who != OUTSIDE else None
 
     def retire(self, worker: Worker) -> None:
         """The worker leaves in good order: what it holds is next again, without blame."""

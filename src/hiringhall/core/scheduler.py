@@ -31,7 +31,7 @@ from hiringhall.core.jobs import (
     Lease,
     is_named,
 )
-from hiringhall.core.submitting import Submitting, terms_with
+from hiringhall.core.submitting import Submitting
 from hiringhall.core.timers import NEVER
 from hiringhall.core.workers import Worker
 
@@ -152,10 +152,7 @@ class Scheduler(Submitting):
             if job.id in withdrawn:
                 continue
             withdrawn[job.id] = job
-            self.ledger.forget(job)
-            self.counters.withdrawn += 1
-            job.terms = job.before or terms_with(job.terms, durable=False, detached=False, logged=False)
-            job.before = None
+            self._withdraw(job)
             if job.state >= DONE:
                 self.archive.discard(job)
         return withdrawn

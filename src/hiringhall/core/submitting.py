@@ -18,7 +18,7 @@ from hiringhall.core.errors import (
     WRONG_STATE,
     Refusal,
 )
-from hiringhall.core.graph import name_of
+from hiringhall.core.graph import Plan, name_of
 from hiringhall.core.jobs import (
     DELAYED,
     DONE,
@@ -33,6 +33,7 @@ from hiringhall.core.jobs import (
     RUN_ANYWAY,
     STATE_NAMES,
     SUCCESS,
+    WITHDRAWN,
     Job,
     Lease,
     Terms,
@@ -242,33 +243,58 @@ class Submitting(Bidding):
         """A job that no worker has yet waits for further parents; one that a worker has may be told of parents
         that are met.
         """
-        self._wait_for(job, self.check_depend(job, parents))
-
-    def check_depend(self, job: Job, parents: tuple[ParentRef, ...]) -> list[Job | ParentRef]:
-        """What `depend` would have the job wait for. Changes nothing."""
-        further = self.check_parents(job, parents)
-        if job.state >= DONE or (further and job.state == LEASED):
-            raise Refusal(WRONG_STATE, f"it is {STATE_NAMES[job.state]} already, and waits for nothing more")
-        return further
+        plan = Plan()
+        self.plan(plan, job, parents)
+        self.carry_out(plan)
 
     def defer(self, lease: Lease, parents: tuple[ParentRef, ...]) -> None:
         """Given back, nobody's fault: the job comes after all that are ready, once these parents are met."""
         self._check_live(lease)
-        job = lease.job
-        further = self.check_parents(job, parents)
+        plan = Plan()
+        self.plan(plan, lease.job, parents, returned=True)
         self.release(lease, front=False)
-        if job.state == QUEUED:
-            self._wait_for(job, further)
+        self.carry_out(plan)
 
-    def check_parents(self, job: Job, parents: tuple[ParentRef, ...]) -> list[Job | ParentRef]:
-        """Which of these parents a job that exists would have to wait for. Changes nothing."""
+    def plan(
+        self, plan: Plan, job: Job, parents: tuple[ParentRef, ...], *, returned: bool = False
+    ) -> list[Job | ParentRef]:
+        """Plan that a job waits for further parents: those of them that are not met. One that a worker has can
+        wait for none, unless it will be given back before. Changes nothing yet.
+        """
         if job.terms.durable and self.store_trouble:
             raise Refusal(STORE_DOWN, self.store_trouble)
         name = (job.queue.name, job.key) if job.key else None
-        known = len(job.parents) if job.parents is not None else 0
+        known = plan.count(job) + (len(job.parents) if job.parents is not None else 0)
         found = self._resolve(parents, name, job.terms, known)
-        self.graph.refuse_cycle({job.id: job}, _live(found), self.limits.graph_walk_max)
+        self.graph.refuse_cycle({job.id: job}, _live(found), self.limits.graph_walk_max, plan)
+        if job.state >= DONE or (found and job.state == LEASED and not returned):
+            raise Refusal(WRONG_STATE, f"it is {STATE_NAMES[job.state]} already, and waits for nothing more")
+        plan.add(job, found)
         return found
+
+    def carry_out(self, plan: Plan) -> None:
+        """All that was planned happens; nothing else has happened since, but what the plan was made for."""
+        for job, parents in plan.edges:
+            # A job that was given back may have ended with that.
+            if parents and job.state < LEASED:
+                self._wait_for(job, parents)
+
+    def take_back(self, job: Job) -> None:
+        """A submit of this turn, which nobody has heard of, is refused after all: the job was never there."""
+        self._withdraw(job)
+        if job.children is not None:
+            self.graph.forget(job)
+            if not self.archive.complete:
+                # Those who waited for the name may have asked the history for it before the job came.
+                self.graph.inquiries.add(name_of(job))
+        self._cancel(job, WITHDRAWN, b"it was refused together with another")
+
+    def _withdraw(self, job: Job) -> None:
+        """The job is no business of the store's any more, and nobody was promised that it would be."""
+        self.ledger.forget(job)
+        self.counters.withdrawn += 1
+        job.terms = job.before or terms_with(job.terms, durable=False, detached=False, logged=False)
+        job.before = None
 
     def _wait_for(self, job: Job, parents: list[Job | ParentRef]) -> None:
         self._hold(job, parents)

@@ -61,6 +61,10 @@ class DworkDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unkno
             description="What a task does when one that it waits for failed: fail too, run, or go on waiting."
         ),
     ] = "fail"
+    complete_by: Annotated[
+        Literal["anybody", "holder"],
+        Meta(description="Which locations can complete a task: any, or only the one that holds it."),
+    ] = "anybody"
     keep_open: Annotated[
         bool, Meta(description="Answer a Steal with NotFound, and not Exit, when all work is done.")
     ] = False
@@ -78,6 +82,7 @@ class DworkDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unkno
             quits_max=self.quits_max,
             failures_max=self.retries,
             on_parent_failure=_POLICIES[self.on_predecessor_failure],
+            complete_by_holder=self.complete_by == "holder",
             keep_open=self.keep_open,
             log_all=self.log == "all",
         )

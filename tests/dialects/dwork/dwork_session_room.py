@@ -15,7 +15,7 @@ from hiringhall.core.limits import SECOND_US, Limits
 from hiringhall.dialects.dwork import wire
 from hiringhall.dialects.dwork.door import DworkDoor, DworkOptions
 from hiringhall.dialects.dwork.session import DworkSession
-from hiringhall.dialects.session import Caller, Link
+from hiringhall.dialects.session import Caller, Link, Reporter
 from hiringhall.engine.recovery import open_scheduler
 from hiringhall.engine.turn import COMPANY_US, Engine
 from hiringhall.storage.contract import HistoryQuery
@@ -60,6 +60,17 @@ class Desk:
 
     def look_up_parents(self, refs: list[ParentRef]) -> None:
         self.parents = refs
+
+
+class Clerk(Reporter):
+    """Keeps what sessions report."""
+
+    def __init__(self) -> None:
+        self.reports: list[tuple[str, str, bytes]] = []
+        """The kind, the text and the queue."""
+
+    def report(self, kind: str, text: str, caller: Caller, queue: bytes = b"", handle: bytes = b"") -> None:
+        self.reports.append((kind, text, queue))
 
 
 class Guest:
@@ -136,6 +147,7 @@ class Room:
         self.options = options or DworkOptions()
         self.limits = limits or Limits()
         self.store = MemoryStore()
+        self.clerk = Clerk()
         self.held = False
         """The store answers only when the story says so."""
         self.now_us = START_US
@@ -144,7 +156,7 @@ class Room:
     def _open(self) -> None:
         self.hall = open_scheduler(self.store, self.limits, self.now_us)
         self.desk = Desk()
-        self.engine = Engine(self.hall, self.desk)
+        self.engine = Engine(self.hall, self.desk, self.clerk)
         self.door = DworkDoor(self.hall, self.options)
         self.begin()
         self.end()

@@ -6,11 +6,22 @@ from __future__ import annotations
 
 import pytest
 from dwork_said import Said, SaidTask
-from dwork_session_room import EXIT, NOT_FOUND, OK, Guest, Room, create, room_with_a_held_task, task
+from dwork_session_room import (
+    DETACHED,
+    EXIT,
+    NOT_FOUND,
+    OK,
+    Guest,
+    Room,
+    create,
+    room_with_a_held_task,
+    task,
+)
 
-from hiringhall.core.jobs import LEASED, QUEUED, Terms
+from hiringhall.core.jobs import LEASED, QUEUED, JobSpec, Terms
 from hiringhall.core.limits import SECOND_US, Limits
 from hiringhall.core.peer import Peer
+from hiringhall.core.residents import OUTSIDE
 from hiringhall.dialects.dwork import wire
 from hiringhall.dialects.dwork.door import DworkOptions
 
@@ -22,23 +33,63 @@ def test_complete_records_the_known_and_lists_just_the_unknown() -> None:
     guest = room.guest()
     guest.creates(b"a", b"b", b"c", b"others", task(b"next", b"a", b"b"))
     guest.steals(b"w", 2)
-    guest.steals(b"v", 2)
+    guest.steals(b"v")
     named = [SaidTask(name, b"result") for name in (b"nobody", b"a", b"c", b"b", b"others")]
     answer = guest.asks(Said(wire.COMPLETE, tuple(named), location=b"w"))
-    assert answer == Said(wire.NOT_FOUND, (named[0], named[2], named[4]))
-    assert room.done() == [b"a", b"b"]
+    assert answer == Said(wire.NOT_FOUND, (named[0], named[4]))
+    assert sorted(room.done()) == [b"a", b"b", b"c"]
     assert room.state(b"next") == QUEUED
-    assert (room.state(b"c"), room.state(b"others")) == (LEASED, LEASED)
+    assert room.state(b"others") == QUEUED
 
 
 @pytest.mark.parametrize("location", [b"v", b"never seen"])
-def test_only_who_holds_a_task_can_complete_it(location: bytes) -> None:
+def test_any_location_can_complete_a_task_that_another_holds(location: bytes) -> None:
     room = room_with_a_held_task()
     guest = room.guest()
+    guest.steals(b"v")
+    assert guest.completes(location, b"held") == OK
+    assert room.done() == [b"held"]
+    assert guest.completes(b"bench-1", b"held") == Said(wire.NOT_FOUND, (SaidTask(b"held", b""),))
+    (row,) = room.history()
+    assert row.worker == b"bench-1", "who held it, and not who said that it is done"
+
+
+@pytest.mark.parametrize("location", [b"v", b"never seen"])
+def test_only_who_holds_a_task_can_complete_it_where_the_door_says_so(location: bytes) -> None:
+    room = Room(DworkOptions(complete_by_holder=True))
+    guest = room.guest()
+    guest.creates(b"held", b"idle")
+    guest.steals(b"bench-1")
     guest.steals(b"v")
     assert guest.completes(location, b"held") == Said(wire.NOT_FOUND, (SaidTask(b"held", b""),))
     assert room.state(b"held") == LEASED
     assert guest.completes(b"bench-1", b"held") == OK
+
+
+def test_nobody_completes_what_a_worker_of_another_dialect_has() -> None:
+    room = Room()
+    guest = room.guest()
+    guest.creates(b"t")
+    worker = room.hall.worker(Peer())
+    room.begin()
+    room.hall.can_do(worker, b"dwork")
+    lease = room.hall.take(worker)
+    assert lease is not None
+    room.end()
+    assert guest.completes(b"w", b"t").type == wire.NOT_FOUND
+    assert lease.job.lease is lease
+
+
+@pytest.mark.parametrize("location", [b"w", OUTSIDE])
+@pytest.mark.parametrize("kind", [wire.COMPLETE, wire.TRANSFER, wire.EXIT])
+def test_no_location_touches_a_task_that_runs_outside_the_hall(kind: int, location: bytes) -> None:
+    room = Room()
+    room.begin()
+    job = room.hall.report_start(JobSpec(b"dwork", b"", b"t", DETACHED), b"elsewhere", 0)
+    room.end()
+    tasks = (SaidTask(b"t", b""),) if kind != wire.EXIT else ()
+    assert room.guest().asks(Said(kind, tasks, location=location)).type == wire.NOT_FOUND
+    assert job.state == LEASED
 
 
 def test_a_task_is_completed_once() -> None:
@@ -267,8 +318,8 @@ def test_a_silent_locations_tasks_are_ready_again() -> None:
     room.wait(9 * SECOND_US)
     assert guest.asks(Said(wire.STEAL, location=b"v")) == NOT_FOUND
     room.wait(2 * SECOND_US)
-    assert sorted(guest.steals(b"v", 9)) == [b"a", b"b"]
     assert guest.completes(b"w", b"a").type == wire.NOT_FOUND
+    assert sorted(guest.steals(b"v", 9)) == [b"a", b"b"]
 
 
 @pytest.mark.parametrize(
@@ -372,10 +423,10 @@ def test_a_foreground_job_whose_client_has_left_is_dropped_when_it_is_given_back
 
 def test_the_status_counts_ready_waiting_and_assigned() -> None:
     guest = Room().guest()
-    assert guest.asks(Said(wire.OK)) == Said(wire.OK, name=b"0 ready, 0 waiting, 0 assigned", n=0)
+    assert guest.asks(Said(wire.OK)) == Said(wire.OK, name=b"0 ready, 0 waiting, 0 assigned, 0 failed", n=0)
     guest.creates(b"a", b"b", b"c", task(b"d", b"a"), task(b"e", b"never"))
     guest.steals(b"w")
-    assert guest.asks(Said(wire.OK)) == Said(wire.OK, name=b"2 ready, 2 waiting, 1 assigned", n=2)
+    assert guest.asks(Said(wire.OK)) == Said(wire.OK, name=b"2 ready, 2 waiting, 1 assigned, 0 failed", n=2)
 
 
 def test_lookup_tells_who_holds_a_task_and_who_ran_it() -> None:

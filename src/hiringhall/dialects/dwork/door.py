@@ -1,7 +1,8 @@
 """What all sessions of one dwork door share: its queue, the terms of its tasks, and what is told of them.
 
-A task is a job of the door's queue: its name is the key, its origin the payload. A job that another door
-handed in without a key is called by its number.
+A task is a job of the door's queue: its name is the key, and the payload, which is what a worker of another
+dialect is given; its origin is an extra. Of a job that another door handed in the origin is the payload, and
+the name of one without a key is its number.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core import ids
-from hiringhall.core.errors import BAD_REQUEST, Refusal
-from hiringhall.core.jobs import DONE, FAIL_WITH_PARENT, JobSpec, Terms
+from hiringhall.core.errors import BAD_REQUEST, STORE_DOWN, TOO_LARGE, WRONG_STATE, Refusal
+from hiringhall.core.graph import Plan
+from hiringhall.core.jobs import CANCELLED, DONE, FAIL_WITH_PARENT, ORIGIN, Job, JobSpec, Lease, Terms
 from hiringhall.dialects.dwork import wire
 
 if TYPE_CHECKING:
-    from hiringhall.core.jobs import Job, ParentRef
+    from collections.abc import Iterable
+
+    from hiringhall.core.jobs import ParentRef
     from hiringhall.core.queues import Queue
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.dialects.dwork.wire import Task
@@ -45,6 +49,8 @@ class DworkOptions:
     failures_max: int = 0
     """How often a failure, which workers of other dialects can report, is followed by another attempt."""
     on_parent_failure: int = FAIL_WITH_PARENT
+    complete_by_holder: bool = False
+    """Only the location that holds a task can complete it; otherwise any location can."""
     keep_open: bool = False
     """Stealers hear NotFound, and not Exit, when all work is done: more is to come."""
     log_all: bool = False
@@ -84,49 +90,98 @@ class DworkDoor:
                 return None
         return job
 
-    def create(self, task: Task) -> Job:
-        """Take a task in, or have a living one wait for further tasks."""
-        parents = self.parents(task)
-        job = self.find(task.name)
-        if job is None:
-            if not task.name:
-                raise Refusal(BAD_REQUEST, "a task has a name")
-            extras = {LOG: _encode_log(task.log)} if task.log is not None else None
-            spec = JobSpec(self.queue, task.origin, task.name, self.terms, 0, parents, extras)
-            return self.scheduler.submit(spec, None)
-        if job.named:
-            # It may be another door's: from now on it is as lasting as this door's own.
-            self.scheduler.submit(JobSpec(self.queue, task.origin, task.name, self.terms), None)
-        if parents:
-            self.scheduler.depend(job, parents)
-        return job
-
-    def successors(self, task: Task, returned: list[Job] | None = None) -> list[Job]:
-        """The tasks that a task names as its successors, all of which can wait for it: now, or once those that
-        are `returned` are.
+    def create(self, tasks: list[Task]) -> list[Job]:
+        """Take tasks in, and have those that are alive wait for further tasks: all of it, or nothing. The jobs
+        that were changed; a refusal names the task.
         """
-        found: list[Job] = []
+        scheduler = self.scheduler
+        created: list[Job] = []
+        joined: list[tuple[Task, Job]] = []
+        plan = Plan()
+        task = tasks[0]
+        try:
+            for task in tasks:
+                job = self.find(task.name)
+                if job is None:
+                    job = self._submit(task)
+                    created.append(job)
+                    if job.parents is not None:
+                        _refuse_failed(job.parents.values())
+                else:
+                    joined.append((task, job))
+            # Nothing is planned before all new tasks are there: an edge to one of them is found by its job.
+            for task, job in joined:
+                if self.terms.durable and scheduler.store_trouble:
+                    raise Refusal(STORE_DOWN, scheduler.store_trouble)
+                self._plan(plan, job, self._parents(task))
+            for task in tasks:
+                self._plan_successors(plan, task)
+        except Refusal as refusal:
+            for job in reversed(created):
+                scheduler.take_back(job)
+            rest = f"; none of these {len(tasks)} tasks was created" if len(tasks) > 1 else ""
+            raise Refusal(refusal.reason, f"{show(task.name)}: {refusal.text}{rest}") from refusal
+        scheduler.carry_out(plan)
+        for _, job in joined:
+            if job.named:
+                # It may be another door's: from now on it is as lasting as this door's own.
+                scheduler.submit(JobSpec(self.queue, b"", job.key, self.terms), None)
+        return created + [job for _, job in joined] + [job for job, _ in plan.edges]
+
+    def transfer(self, tasks: list[Task], leases: list[Lease]) -> list[Job]:
+        """Give tasks back as if they were created now: all of them, or none. The jobs that were changed; a
+        refusal names the task.
+        """
+        scheduler = self.scheduler
+        returned = {lease.job: lease for lease in leases}
+        plan = Plan()
+        task = tasks[0]
+        try:
+            for task, lease in zip(tasks, leases, strict=True):
+                self._plan(plan, lease.job, self._parents(task), returned)
+            for task in tasks:
+                self._plan_successors(plan, task, returned)
+        except Refusal as refusal:
+            raise Refusal(refusal.reason, f"{show(task.name)}: {refusal.text}") from refusal
+        for task, lease in zip(tasks, leases, strict=True):
+            keep_log(lease.job, task)
+        for lease in returned.values():
+            scheduler.release(lease, front=False)
+        scheduler.carry_out(plan)
+        return list(returned) + [job for job, _ in plan.edges]
+
+    def _submit(self, task: Task) -> Job:
+        """Take in a task that is not alive."""
+        limits = self.scheduler.limits
+        if not task.name:
+            raise Refusal(BAD_REQUEST, "a task has a name")
+        if len(task.origin) > limits.payload_bytes_max:
+            raise Refusal(TOO_LARGE, f"an origin may have {limits.payload_bytes_max} bytes (payload_bytes_max)")
+        extras = {ORIGIN: task.origin}
+        if task.log is not None:
+            extras[LOG] = _encode_log(task.log)
+        spec = JobSpec(self.queue, task.name, task.name, self.terms, 0, self._parents(task), extras)
+        return self.scheduler.submit(spec, None)
+
+    def _plan(
+        self, plan: Plan, job: Job, parents: tuple[ParentRef, ...], returned: dict[Job, Lease] | None = None
+    ) -> None:
+        """Plan that a living task waits for these; one that is `returned` with it is nobody's by then."""
+        later = returned is not None and job in returned
+        found = self.scheduler.plan(plan, job, parents, returned=later)
+        if job.terms.on_parent_failure == FAIL_WITH_PARENT:
+            _refuse_failed(found)
+
+    def _plan_successors(self, plan: Plan, task: Task, returned: dict[Job, Lease] | None = None) -> None:
+        """Plan that those which a task names as its successors wait for it."""
         for name in task.succs or ():
             job = self.find(name)
             if job is None:
                 text = f"successor {show(name)} is not known: create it first, or let it name its predecessor"
                 raise Refusal(BAD_REQUEST, text)
-            ref = self._ref(task.name)
-            if returned is not None and job in returned:
-                self.scheduler.check_parents(job, (ref,))
-            else:
-                self.scheduler.check_depend(job, (ref,))
-            found.append(job)
-        return found
+            self._plan(plan, job, (self._ref(task.name),), returned)
 
-    def precede(self, task: Task) -> list[Job]:
-        """The tasks that a task names as its successors wait for it from now on."""
-        successors = self.successors(task)
-        for successor in successors:
-            self.scheduler.depend(successor, (self._ref(task.name),))
-        return successors
-
-    def parents(self, task: Task) -> tuple[ParentRef, ...]:
+    def _parents(self, task: Task) -> tuple[ParentRef, ...]:
         if task.preds is None:
             return ()
         return tuple([self._ref(name) for name in task.preds])
@@ -144,8 +199,10 @@ class DworkDoor:
     def describe(self, job: Job) -> bytes:
         """The TaskMsg of a job, with all that its log can tell."""
         log = b""
+        origin = job.payload
         if job.extras is not None:
             log = job.extras.get(LOG, b"")
+            origin = job.extras.get(ORIGIN, origin)
         log += wire.encode_log(wire.PENDING, job.created_us)
         ready_us = job.ready_us
         if ready_us or job.parents is not None:
@@ -156,7 +213,7 @@ class DworkDoor:
             log += wire.encode_log(wire.STOLEN, job.started_us)
         if job.state == DONE:
             log += wire.encode_log(wire.RECORDED, job.ended_us)
-        return wire.encode_task(job.key if job.named else name_of(job), job.payload, None, None, log)
+        return wire.encode_task(job.key if job.named else name_of(job), origin, None, None, log)
 
 
 def name_of(job: Job) -> bytes:
@@ -185,6 +242,15 @@ def show(name: bytes) -> str:
     """A name as people read it, or its beginning."""
     shown = repr(name[:SHOWN_BYTES_MAX].decode("utf-8", "backslashreplace"))
     return shown if len(name) <= SHOWN_BYTES_MAX else f"{shown}..."
+
+
+def _refuse_failed(parents: Iterable[Job | ParentRef | None]) -> None:
+    """Refuse a task that would fail at once, because one that it waits for has failed."""
+    for parent in parents:
+        if isinstance(parent, Job) and parent.state > DONE:
+            how = "was cancelled" if parent.state == CANCELLED else "has failed"
+            name = show(parent.key if parent.named else name_of(parent))
+            raise Refusal(WRONG_STATE, f"its predecessor {name} {how}: create that one again first")
 
 
 def _encode_log(log: list[tuple[int, int]]) -> bytes:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import Refusal
 from hiringhall.core.jobs import LEASED
+from hiringhall.core.residents import OUTSIDE
 from hiringhall.dialects.dwork import wire
-from hiringhall.dialects.dwork.door import keep_log, show
-from hiringhall.dialects.session import Session
+from hiringhall.dialects.dwork.door import keep_log
+from hiringhall.dialects.session import REFUSED_SUBMIT, Session
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job, Lease
@@ -92,17 +93,12 @@ class DworkSession(Session):
         self.send(wire.encode(wire.ERROR, name=text.encode()))
 
     def _create(self, query: Query) -> None:
-        door = self.door
-        jobs: list[Job] = []
-        for task in query.tasks:
-            try:
-                jobs.append(door.create(task))
-            except Refusal as refusal:
-                self._refuse(f"{show(task.name)}: {refusal.text}; the tasks named before it are taken in")
-                return
-        for task in query.tasks:
-            if task.succs is not None:
-                jobs += door.precede(task)
+        try:
+            jobs = self.door.create(query.tasks)
+        except Refusal as refusal:
+            # Few producers look at the answer.
+            self.report(REFUSED_SUBMIT, refusal.text, self.door.queue)
+            raise
         self._confirm(jobs)
 
     def _confirm(self, jobs: list[Job]) -> None:
@@ -154,10 +150,11 @@ class DworkSession(Session):
         door = self.door
         scheduler = door.scheduler
         worker = self._known_location(query)
+        anybody = not door.options.complete_by_holder
         unknown: list[bytes] = []
         durable = False
         for task in query.tasks:
-            lease = self._lease(worker, task.name)
+            lease = self._lease(worker, task.name, anybody=anybody)
             if lease is None:
                 scheduler.counters.stale += 1
                 unknown.append(wire.encode_task(task.name, task.origin))
@@ -174,7 +171,6 @@ class DworkSession(Session):
             self.send(reply)
 
     def _transfer(self, query: Query) -> None:
-        door = self.door
         worker = self._known_location(query)
         leases: list[Lease] = []
         for task in query.tasks:
@@ -183,21 +179,7 @@ class DworkSession(Session):
                 self.send(_NOT_FOUND)
                 return
             leases.append(lease)
-        returned = [lease.job for lease in leases]
-        for task, lease in zip(query.tasks, leases, strict=True):
-            door.scheduler.check_parents(lease.job, door.parents(task))
-            door.successors(task, returned)
-        jobs: list[Job] = []
-        for task, lease in zip(query.tasks, leases, strict=True):
-            job = lease.job
-            if job.lease is lease:
-                keep_log(job, task)
-                door.scheduler.defer(lease, door.parents(task))
-                jobs.append(job)
-        for task in query.tasks:
-            if task.succs is not None:
-                jobs += door.precede(task)
-        self._confirm(jobs)
+        self._confirm(self.door.transfer(query.tasks, leases))
 
     def _exit(self, query: Query) -> None:
         scheduler = self.door.scheduler
@@ -212,7 +194,8 @@ class DworkSession(Session):
     def _status(self) -> None:
         queue = self.door.counts()
         waiting = queue.live - queue.ready - queue.leased
-        text = f"{queue.ready} ready, {waiting} waiting, {queue.leased} assigned"
+        failed = self.door.scheduler.archive.failed(queue.name)
+        text = f"{queue.ready} ready, {waiting} waiting, {queue.leased} assigned, {failed} failed"
         self.send(wire.encode(wire.OK, None, text.encode(), queue.ready))
 
     def _lookup(self, name: bytes) -> None:
@@ -230,10 +213,16 @@ class DworkSession(Session):
             self.door.scheduler.beat(worker)
         return worker
 
-    def _lease(self, worker: Worker | None, name: bytes) -> Lease | None:
+    def _lease(self, worker: Worker | None, name: bytes, *, anybody: bool = False) -> Lease | None:
+        """By which the location holds a task; or any location at all."""
         job = self.door.find(name)
         lease = job.lease if job is not None else None
-        return lease if lease is not None and lease.worker is worker else None
+        if lease is None:
+            return None
+        holder = lease.worker
+        if holder is worker or (anybody and holder.resident is not None and holder.name != OUTSIDE):
+            return lease
+        return None
 
 
 def _check(query: Query) -> None:
