@@ -9,7 +9,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.errors import Refusal
+from hiringhall.core.errors import TOO_LARGE, Refusal
 from hiringhall.core.jobs import DONE, FAILED, FAILURE, LEASED, JobSpec
 from hiringhall.core.timers import NEVER
 from hiringhall.dialects.gearman import admin, replies, wire
@@ -168,11 +168,9 @@ class GearmanSession(Session):
         self._hand_in(JobSpec(queue, payload, key, self._door.terms[packet_type]), watcher)
 
     def _hand_in(self, spec: JobSpec, watcher: Session | None) -> None:
-        if len(spec.key) > UNIQUE_BYTES_MAX:
-            text = f"a unique may have {UNIQUE_BYTES_MAX} bytes"
-            self.send(replies.error(replies.ARGUMENT_TOO_LARGE, text))
-            return
         try:
+            if len(spec.key) > UNIQUE_BYTES_MAX:
+                raise Refusal(TOO_LARGE, f"a unique may have {UNIQUE_BYTES_MAX} bytes")
             job = self._hall.submit(spec, watcher)
         except Refusal as refusal:
             self.report(REFUSED_SUBMIT, refusal.text, spec.queue, shown_unique(spec.key))
