@@ -8,6 +8,7 @@ from hiringhall.core import ids, ledger
 from hiringhall.core.jobs import QUEUED
 from hiringhall.core.leasing import Leasing
 from hiringhall.core.residents import Residents
+from hiringhall.core.resting import Resting
 from hiringhall.core.scheduler import Scheduler
 from hiringhall.dialects.dwork import wire as dwork_wire
 from hiringhall.dialects.dwork.door import DworkDoor
@@ -159,6 +160,7 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "silent worker stays ready": (WorkerSession, "_stand_ready", _stand_ready_for_ever),
     "owed answer forgotten": (WorkerSession, "revoked", _nothing),
     "whole herd woken": (Leasing, "_match", _wake_the_herd),
+    "who declines is asked at once": (Resting, "rest", _nothing),
     "READY remembered twice": (WmpSession, "_take_ready", _take_ready_again),
     "DONE of an earlier attempt": (WmpDoor, "find_lease", _lease_of_any_attempt),
     "job given for ever": (WmpDoor, "give", _give_for_ever),

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 class HandHolder(Holder):
     """Whoever has the job that one TAKE gave."""
 
-    def __init__(self, path: PathTap, name: bytes, lease_us: int) -> None:
+    def __init__(self, path: PathTap, name: bytes, role: bytes, lease_us: int) -> None:
         super().__init__(path.number, path.laws)
         self.able = path.able
         self.name = name
+        self.role = role
         self.job_id = int(name.partition(b"-")[0])
         self.silence_us = lease_us
 
@@ -50,6 +51,10 @@ class PathTap(Tap):
         self._gives_before_ready = 0
         """How many of those came before its latest READY."""
         self.woken_for = b""
+        self._declines: dict[bytes, int] = {}
+        """How often it declined in a row, by role."""
+        self._rests_until_us: dict[bytes, int] = {}
+        """When it may be asked again, by role."""
 
     @property
     def waking(self) -> bool:
@@ -64,6 +69,8 @@ class PathTap(Tap):
         if self._silent:
             self.abilities.clear()
             self.awake()
+            self._declines.clear()
+            self._rests_until_us.clear()
 
     def heard(self, data: bytes) -> None:
         self._forget_if_silent()
@@ -92,6 +99,8 @@ class PathTap(Tap):
             return
         roles = message.every(b"role")
         self.abilities = dict.fromkeys(roles, 0)
+        for role in [role for role in self._declines if role not in self.abilities]:
+            del self._declines[role]
         for role in roles:
             self.able[role] = 0
         self.sleeps()
@@ -101,12 +110,30 @@ class PathTap(Tap):
         laws = self.laws
         del laws.hands[hand.name]
         status = message.first(b"status") or b"ok"
+        if status == b"declined":
+            self._rest(hand.role)
+        else:
+            self._declines.pop(hand.role, None)
         if status == b"ok":
             laws.finished(hand, hand.job_id, message.payload)
         elif status == b"failed":
             laws.failed(hand, hand.job_id)
         else:
             laws.released(hand, hand.job_id)
+
+    def _rest(self, role: bytes) -> None:
+        """Who declines one job after the other is asked less and less often."""
+        queue = self.laws.scheduler.queues.get(role)
+        if queue is not None and self.session.worker in queue.workers:
+            declines = self._declines.get(role, 0)
+            self._declines[role] = declines + 1
+            self._rests_until_us[role] = self.laws.now_us + (self._options.decline_us << declines)
+
+    def _check_rest(self, role: bytes) -> None:
+        if self._rests_until_us.get(role, 0) > self.laws.now_us:
+            raise Violation(
+                "rest", f"c{self.number} has declined a job of {role!r}, and is asked again too soon"
+            )
 
     def said(self, data: bytes) -> None:
         self.note(f"<- {data[:90]!r}")
@@ -140,6 +167,7 @@ class PathTap(Tap):
             raise Violation("ready", f"c{self.number} is woken and is not ready")
         if role not in self.abilities:
             raise Violation("ability", f"c{self.number} is woken for {role!r}, which it cannot do")
+        self._check_rest(role)
         self.awake(self.laws.now_us)
         self.woken_for = role
 
@@ -153,7 +181,8 @@ class PathTap(Tap):
 
     def _given(self, message: wire.Message) -> None:
         name = message.first(b"job")
-        hand = HandHolder(self, name, self._options.lease_us)
+        self._check_rest(message.first(b"role"))
+        hand = HandHolder(self, name, message.first(b"role"), self._options.lease_us)
         if name in self.laws.hands:
             raise Violation("identity", f"{name!r} is given a second time")
         self.laws.hands[name] = hand

@@ -167,6 +167,11 @@ def _audit_worker(hall: Scheduler, worker: Worker) -> None:
         invariant(worker in queue.workers, "a queue knows its workers")
         invariant((worker in queue.sleepers) == worker.asleep, "a sleeper is on the list of each of its queues")
         invariant((worker in queue.takers) == (worker.credit > 0), "so is a worker with credit")
+    for name, rest in (worker.rests or {}).items():
+        invariant(rest.due_us > hall.now_us, "a rest ends")
+        invariant(
+            hall.queues.get(name) not in worker.abilities, "nobody works for a queue while he rests from it"
+        )
     invariant(not (worker.asleep and worker.waking is not None), "nobody is asleep and being woken")
     invariant(not worker.overdue or worker.waking is not None, "who is overdue was woken")
     if worker.waking is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, Refusal
 from hiringhall.core.floor import SWEEP_PAUSE_US
 from hiringhall.core.peer import Peer
-from hiringhall.core.returning import Returning
+from hiringhall.core.resting import Resting
 
 if TYPE_CHECKING:
     from hiringhall.core.queues import Queue
@@ -21,7 +21,7 @@ OUTSIDE: Final = b"outside the hall"
 """The resident that holds tasks of which the hall is only told. Nobody else is called that."""
 
 
-class Residents(Returning):
+class Residents(Resting):
     """The verbs of those who have no connection."""
 
     def resident(self, name: bytes, who: bytes) -> Worker:

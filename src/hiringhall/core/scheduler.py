@@ -31,6 +31,7 @@ from hiringhall.core.jobs import (
     Lease,
     is_named,
 )
+from hiringhall.core.resting import Rest
 from hiringhall.core.submitting import Submitting
 from hiringhall.core.timers import NEVER
 from hiringhall.core.workers import Worker
@@ -94,6 +95,8 @@ class Scheduler(Submitting):
                 self._auction_due(thing)
             elif isinstance(thing, Market):
                 self._call_out(thing)
+            elif isinstance(thing, Rest):
+                self._rest_over(thing)
             else:
                 assert isinstance(thing, Worker)
                 self._worker_due(thing)

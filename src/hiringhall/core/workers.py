@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hiringhall.core.jobs import Job, Lease, Shape
     from hiringhall.core.peer import Peer
     from hiringhall.core.queues import Queue
+    from hiringhall.core.resting import Rest
 
 
 class Worker(Timed):
@@ -35,6 +36,7 @@ class Worker(Timed):
         "quiet_at_work",
         "requeues_overruns",
         "resident",
+        "rests",
         "rotation",
         "silence_us",
         "skills",
@@ -92,6 +94,8 @@ class Worker(Timed):
         """How good it is at some queues, by name; None: it has not said, and gets what needs no skill."""
         self.until_us = 0
         """When it has to go: it is given nothing that takes longer; 0: it stays."""
+        self.rests: dict[bytes, Rest] | None = None
+        """Queues it could do and is given nothing of for a while, by name; None: it never had to rest."""
         self.resident: Queue | None = None
         """The one queue of a worker that is known by its name and not by a connection: what it holds is kept
         when the hall closes."""

@@ -40,6 +40,9 @@ class WmpOptions:
     """Silence of a path after which its READY is forgotten."""
     wake_step_us: int = 5_000
     """How long a path may leave a WAKE unanswered before others are woken too."""
+    decline_us: int = 10_000
+    """How long a path that declines a job rests from its role; twice as long each time in a row."""
+    decline_max_us: int = 10_000_000
     roles_max: int = 256
     """Roles that one READY may name."""
 

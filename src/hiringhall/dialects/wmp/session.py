@@ -44,6 +44,8 @@ class WmpSession(Session):
         """What the latest READY said of them, by role."""
         self._leaves = False
         """It said how long it stays."""
+        self._declines: dict[bytes, int] = {}
+        """How many jobs it declined in a row, by role."""
 
     # --- what arrives
 
@@ -128,6 +130,10 @@ class WmpSession(Session):
         for queue in list(worker.abilities):
             if queue.name not in roles:
                 self._hall.cant_do(worker, queue.name)
+        for role in list(self._declines):
+            if role not in roles:
+                self._hall.cant_do(worker, role)
+                del self._declines[role]
         full = False
         for role in roles:
             try:
@@ -171,13 +177,30 @@ class WmpSession(Session):
         lease = self._door.find_lease(name)
         if lease is None:
             return
-        if status == b"ok":
-            self._hall.finish(lease, message.payload)
-        elif status == b"failed":
-            self._hall.fail(lease, code, message.payload)
-        else:
+        role = lease.job.queue.name
+        if status == b"declined":
             self._hall.release(lease)
+            self._rest(role)
+        else:
+            self._declines.pop(role, None)
+            if status == b"ok":
+                self._hall.finish(lease, message.payload)
+            else:
+                self._hall.fail(lease, code, message.payload)
         self._hall.leave(lease.worker.peer)
+
+    def _rest(self, role: bytes) -> None:
+        """It declines: the job is for others, and it is not asked again at once. Jobs that it declines together
+        count as one.
+        """
+        worker = self.worker
+        if worker is None:
+            return
+        options = self._door.options
+        declines = self._declines.get(role, 0)
+        pause_us = min(options.decline_us << min(declines, 40), options.decline_max_us)
+        if self._hall.rest(worker, role, pause_us):
+            self._declines[role] = declines + 1
 
     def _take_status(self, message: wire.Message) -> None:
         # WMP1 STATUS / manager: hall / job: 68719476737-5eb6...3c / progress: 3/8
@@ -225,6 +248,7 @@ class WmpSession(Session):
 
     def lost(self) -> None:
         self._unsure.clear()
+        self._declines.clear()
 
     def parted(self) -> None:
         """The path leads nowhere. Its worker may live on behind another; what cannot have arrived is next."""

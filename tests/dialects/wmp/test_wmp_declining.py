@@ -1,0 +1,125 @@
+"""Workers that decline what they are given: others have it at once, and they are asked less and less often."""
+
+from __future__ import annotations
+
+from wmp_room import SECOND_US, START_US, Path, Room
+
+from hiringhall.core.jobs import LEASED, QUEUED
+from hiringhall.dialects.wmp.session import WmpOptions
+
+PAUSE_US = WmpOptions().decline_us
+PAUSE_MAX_US = WmpOptions().decline_max_us
+DECLINED = (b"status", b"declined")
+
+
+def declining(room: Room) -> tuple[Path, bytes]:
+    """A path with a job of the queue f that it will not do."""
+    path = room.path().is_ready(b"f").is_woken(b"f")
+    return path, path.takes(b"f")
+
+
+def test_a_worker_that_declines_for_ever_is_asked_ever_more_rarely(room: Room) -> None:
+    room.client().submits(b"f")
+    path, name = declining(room)
+    declines = 0
+    while room.hall.now_us < START_US + 2 * SECOND_US and declines < 1000:
+        path.reports(name, DECLINED).is_ready(b"f")
+        declines += 1
+        while not path.hears():
+            room.wait(1_000)
+        name = path.takes(b"f")
+    assert declines == 8
+
+
+def test_another_has_the_declined_job_at_once(room: Room) -> None:
+    job = room.client().submits(b"f")
+    path, name = declining(room)
+    other = room.path().is_ready(b"f")
+    path.is_ready(b"f").reports(name, DECLINED).hears_nothing()
+    other.is_woken(b"f").takes(b"f")
+    assert job.state == LEASED
+
+
+def test_a_give_during_the_rest_is_answered_with_no(room: Room) -> None:
+    job = room.client().submits(b"f")
+    path, name = declining(room)
+    path.is_ready(b"f").reports(name, DECLINED)
+    path.is_denied(b"f")
+    assert job.state == QUEUED
+
+
+def test_the_rest_ends_without_another_ready(room: Room) -> None:
+    room.client().submits(b"f")
+    path, name = declining(room)
+    path.is_ready(b"f").reports(name, DECLINED).hears_nothing()
+    room.wait(PAUSE_US - 1)
+    path.hears_nothing()
+    room.wait(1)
+    path.is_woken(b"f").takes(b"f")
+
+
+def test_it_rests_from_the_role_it_declined_and_from_no_other(room: Room) -> None:
+    client = room.client()
+    client.submits(b"f")
+    path, name = declining(room)
+    path.is_ready(b"f", b"g").reports(name, DECLINED).hears_nothing()
+    client.submits(b"g")
+    path.is_woken(b"g").takes(b"g")
+
+
+def test_who_has_done_a_job_starts_with_a_short_rest_again(room: Room) -> None:
+    client = room.client()
+    client.submits(b"f")
+    path, name = declining(room)
+    for declines in range(5):
+        path.is_ready(b"f").reports(name, DECLINED).hears_nothing()
+        room.wait(PAUSE_US << declines)
+        name = path.is_woken(b"f").takes(b"f")
+    path.reports(name, payload=b"done")
+    client.submits(b"f")
+    name = path.is_ready(b"f").is_woken(b"f").takes(b"f")
+    path.is_ready(b"f").reports(name, DECLINED).hears_nothing()
+    room.wait(PAUSE_US)
+    path.is_woken(b"f")
+
+
+def test_no_rest_is_longer_than_the_longest(room: Room) -> None:
+    room.client().submits(b"f")
+    path, name = declining(room)
+    for _ in range(100):
+        path.is_ready(b"f").reports(name, DECLINED)
+        room.wait(PAUSE_MAX_US)
+        name = path.is_woken(b"f").takes(b"f")
+
+
+def test_a_worker_that_gives_back_all_it_has_at_once_rests_but_once(room: Room) -> None:
+    client, path = room.client(), room.path()
+    names = []
+    for _ in range(100):
+        client.submits(b"f")
+        names.append(path.is_ready(b"f").is_woken(b"f").takes(b"f"))
+    path.is_ready(b"f")
+    for name in names:
+        path.reports(name, DECLINED)
+    path.hears_nothing()
+    room.wait(PAUSE_US)
+    path.is_woken(b"f")
+
+
+def test_a_role_that_is_no_longer_named_does_not_come_back_after_the_rest(room: Room) -> None:
+    room.client().submits(b"f")
+    path, name = declining(room)
+    path.is_ready(b"f").reports(name, DECLINED).is_ready(b"g")
+    room.wait(PAUSE_US)
+    path.hears_nothing()
+    path.is_denied(b"f")
+
+
+def test_a_path_that_is_forgotten_during_its_rest_leaves_nothing_behind(room: Room) -> None:
+    room.client().submits(b"f")
+    path, name = declining(room)
+    path.is_ready(b"f").reports(name, DECLINED)
+    path.is_cut()
+    room.wait(PAUSE_US)
+    assert not room.hall.workers
+    path.is_ready(b"f").is_woken(b"f")
