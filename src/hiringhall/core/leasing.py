@@ -20,26 +20,24 @@ from hiringhall.core.jobs import (
     GIVEN_BACK,
     LEASED,
     LOST,
-    PLAIN,
     QUEUED,
     SUCCESS,
     TIMED_OUT,
     Job,
     Lease,
 )
-from hiringhall.core.needs import Needs
 from hiringhall.core.timers import NEVER
+from hiringhall.core.waking import Waking
 from hiringhall.core.workers import Worker
 
 if TYPE_CHECKING:
-    from hiringhall.core.jobs import Shape
     from hiringhall.core.peer import Peer
     from hiringhall.core.queues import Queue
 
 OVERRUN: Final = b"it ran longer than its worker may"
 
 
-class Leasing(Needs):
+class Leasing(Waking):
     """The working verbs, matching, and the deadlines of leases and workers."""
 
     def worker(self, peer: Peer) -> Worker:
@@ -115,18 +113,6 @@ class Leasing(Needs):
             queue = self.queues.get(name)
             job = queue.best(worker, self.now_us) if queue is not None and queue in worker.abilities else None
         return self._lease(job, worker) if job is not None else None
-
-    def sleep(self, worker: Worker) -> None:
-        """The worker waits for `woken`, which comes at the end of this turn if there is work for it."""
-        if worker.waking is not None:
-            self._answer_wake(worker)
-        worker.asleep = True
-        for queue in worker.abilities:
-            queue.sleepers[worker] = None
-            if queue.vain:
-                queue.reconsider(worker, self.now_us)
-            if queue.ready > queue.waking or (queue.ready and (queue.shapes is not None or queue.overdue)):
-                self._unsettle(queue)
 
     def offer(self, worker: Worker, slots: int) -> None:
         """The worker takes `slots` jobs pushed to it, from now on; a new offer replaces the one before."""
@@ -262,27 +248,6 @@ class Leasing(Needs):
                 self._push(job, worker)
         self._wake_choosily(queue)
 
-    def _wake_choosily(self, queue: Queue) -> None:
-        """Each who is woken stands for one job that is good for it: a job that nobody can be given wakes nobody
-        up, and one that nobody stands for does not wait for those who were woken for others.
-        """
-        hopes = queue.hopes()
-        if not hopes:
-            return
-        for worker in reversed(list(queue.sleepers)):
-            shape = queue.claim(worker, hopes, self.now_us)
-            if shape is None:
-                continue
-            del queue.sleepers[worker]
-            if shape != PLAIN:
-                queue.woken[shape] = queue.woken.get(shape, 0) + 1
-                worker.waking_shape = shape
-            self._wake(worker, queue)
-            hopes = queue.hopes()
-            if not hopes:
-                return
-        queue.vain.update(dict.fromkeys(hopes))
-
     def _spend(self, worker: Worker) -> None:
         """One slot is used; with slots left, the worker goes behind the others."""
         worker.credit -= 1
@@ -290,55 +255,6 @@ class Leasing(Needs):
             del queue.takers[worker]
             if worker.credit:
                 queue.takers[worker] = None
-
-    def _wake(self, worker: Worker, queue: Queue) -> None:
-        worker.asleep = False
-        for other in worker.abilities:
-            if other is not queue:
-                del other.sleepers[worker]
-        worker.waking = queue
-        queue.waking += 1
-        worker.wake_until_us = self.now_us + (worker.wake_step_us or self.limits.wake_us)
-        self._arm_worker(worker)
-        self.counters.woken += 1
-        worker.peer.woken()
-
-    def _rouse(self, worker: Worker) -> None:
-        """The worker asks for work although it said that it sleeps."""
-        worker.asleep = False
-        for queue in worker.abilities:
-            del queue.sleepers[worker]
-
-    def _answer_wake(self, worker: Worker) -> None:
-        """Whether or not it takes a job of the queue it was woken for, it stands for none any more."""
-        queue = worker.waking
-        assert queue is not None
-        worker.waking = None
-        if worker.overdue:
-            worker.overdue = False
-            _subtract(queue.overdue, worker.waking_shape)
-            worker.waking_shape = PLAIN
-        else:
-            queue.waking -= 1
-            if queue.woken and worker.waking_shape != PLAIN:
-                _subtract(queue.woken, worker.waking_shape)
-                worker.waking_shape = PLAIN
-        if queue.ready > queue.waking or (queue.ready and (queue.shapes is not None or queue.overdue)):
-            self._unsettle(queue)
-
-    def _pass_by(self, worker: Worker) -> None:
-        """It lets its wake-up go unanswered for a while: others are woken beside it."""
-        queue = worker.waking
-        assert queue is not None
-        shape = worker.waking_shape
-        queue.waking -= 1
-        if shape != PLAIN:
-            _subtract(queue.woken, shape)
-        worker.overdue = True
-        queue.overdue[shape] = queue.overdue.get(shape, 0) + 1
-        worker.wake_until_us += max(self.limits.wake_us - worker.wake_step_us, 0)
-        if queue.ready:
-            self._unsettle(queue)
 
     def _lease(self, job: Job, worker: Worker) -> Lease:
         queue = job.queue
@@ -435,17 +351,6 @@ class Leasing(Needs):
         self.counters.stale += 1
         return Refusal(STALE_LEASE, "this worker does not hold that job (any more)")
 
-    def _arm_worker(self, worker: Worker) -> None:
-        due_us = worker.wake_until_us if worker.waking is not None else NEVER
-        if worker.silence_us:
-            silent_us = worker.heard_us + worker.silence_us
-            if worker.quiet_at_work and worker.leases:
-                silent_us = self.now_us + worker.silence_us
-            if due_us == NEVER or silent_us < due_us:
-                due_us = silent_us
-        if due_us != NEVER:
-            self.timers.arm(worker, due_us)
-
     def _worker_due(self, worker: Worker) -> None:
         now_us = self.now_us
         at_work = worker.quiet_at_work and len(worker.leases) > 0
@@ -480,9 +385,3 @@ class Leasing(Needs):
         if worker.resident is not None:
             del self.residents[worker.resident.name, worker.name]
         worker.peer.worker = None
-
-
-def _subtract(counts: dict[Shape, int], shape: Shape) -> None:
-    counts[shape] -= 1
-    if not counts[shape]:
-        del counts[shape]
