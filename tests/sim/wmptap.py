@@ -46,8 +46,8 @@ class PathTap(Tap):
         self._options = options
         self._wake_us = wake_us
         self.wake_step_us = options.wake_step_us
-        self._gives: deque[bytes] = deque()
-        """Roles that it asked a job of, and has not been answered."""
+        self._gives: deque[tuple[bytes, dict[bytes, int]]] = deque()
+        """Roles that it asked a job of and has not been answered, with the rests it had then."""
         self._gives_before_ready = 0
         """How many of those came before its latest READY."""
         self.woken_for = b""
@@ -85,7 +85,7 @@ class PathTap(Tap):
         if message.command == wire.READY:
             self._ready(message)
         elif message.command == wire.GIVE:
-            self._gives.append(message.first(b"role"))
+            self._gives.append((message.first(b"role"), dict(self._rests_until_us)))
             self.awake()
         elif message.first(b"manager") == self._options.manager:
             hand = self.laws.hands.get(message.first(b"job"))
@@ -129,8 +129,8 @@ class PathTap(Tap):
             self._declines[role] = declines + 1
             self._rests_until_us[role] = self.laws.now_us + (self._options.decline_us << declines)
 
-    def _check_rest(self, role: bytes) -> None:
-        if self._rests_until_us.get(role, 0) > self.laws.now_us:
+    def _check_rest(self, role: bytes, rests_until_us: dict[bytes, int]) -> None:
+        if rests_until_us.get(role, 0) > self.laws.now_us:
             raise Violation(
                 "rest", f"c{self.number} has declined a job of {role!r}, and is asked again too soon"
             )
@@ -145,7 +145,8 @@ class PathTap(Tap):
             self._woken(message.first(b"role"))
         elif command == wire.TAKE:
             ready_since = self._gives_before_ready > 0
-            self._answered(message.first(b"role"))
+            rests_until_us = self._answered(message.first(b"role"))
+            self._check_rest(message.first(b"role"), rests_until_us)
             if not ready_since:
                 # The GIVE came after what was answered before: it is up again, whatever that said.
                 self.awake()
@@ -167,21 +168,21 @@ class PathTap(Tap):
             raise Violation("ready", f"c{self.number} is woken and is not ready")
         if role not in self.abilities:
             raise Violation("ability", f"c{self.number} is woken for {role!r}, which it cannot do")
-        self._check_rest(role)
+        self._check_rest(role, self._rests_until_us)
         self.awake(self.laws.now_us)
         self.woken_for = role
 
-    def _answered(self, role: bytes) -> None:
+    def _answered(self, role: bytes) -> dict[bytes, int]:
         if not self._gives:
             raise Violation("order", f"c{self.number} is told TAKE or NO and said no GIVE")
-        wanted = self._gives.popleft()
+        wanted, rests_until_us = self._gives.popleft()
         self._gives_before_ready = max(self._gives_before_ready - 1, 0)
         if wanted and wanted != role:
             raise Violation("order", f"c{self.number} asked for {wanted!r} and is told of {role!r}")
+        return rests_until_us
 
     def _given(self, message: wire.Message) -> None:
         name = message.first(b"job")
-        self._check_rest(message.first(b"role"))
         hand = HandHolder(self, name, message.first(b"role"), self._options.lease_us)
         if name in self.laws.hands:
             raise Violation("identity", f"{name!r} is given a second time")
