@@ -30,6 +30,7 @@ from hiringhall.doors.dialect import Process
 from hiringhall.doors.dwork import DWORK
 from hiringhall.doors.gearman import GEARMAN
 from hiringhall.doors.hire import HIRE, HIRE_BUS
+from hiringhall.doors.keyfiles import CertificateWatch, secret_warnings
 from hiringhall.doors.pingpong import PINGPONG
 from hiringhall.doors.wmp import WMP
 from hiringhall.engine.driver import Clock, Driver
@@ -203,6 +204,7 @@ class Hall:
             opened = await self._open_doors()
             self._keep_schedules(loop)
             self._watch_place(loop)
+            self._watch_keys()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self._signalled)
             loop.add_signal_handler(signal.SIGUSR1, self.drain, PATIENCE_S)
@@ -249,6 +251,14 @@ class Hall:
         except BookError as error:
             raise HallError(str(error)) from error
         self._attendants.append(keeper)
+
+    def _watch_keys(self) -> None:
+        """Warn of what is wrong with the files that encrypt the doors, now and while the hall runs."""
+        for warning in secret_warnings(self._config.door):
+            _log.warning("%s", warning)
+        watch = CertificateWatch(self._config.door, _log.warning)
+        watch.start()
+        self._attendants.append(watch)
 
     def _watch_place(self, loop: asyncio.AbstractEventLoop) -> None:
         """Find out that the data file was removed or replaced even while there is nothing to commit."""

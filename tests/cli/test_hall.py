@@ -321,3 +321,10 @@ def test_a_history_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     assert wrong.returncode == 2
     known = "done, failed, cancelled, running, queued, delayed, held"
     assert wrong.stderr == f'hall: --state: "lost" is not allowed; it takes one of {known}\n'
+
+
+def test_a_message_holds_nothing_that_a_terminal_acts_on(tmp_path: Path) -> None:
+    ended = run(HALL, "serve", "--set", "limits.\x1b\u009b31m=5", cwd=tmp_path)
+    assert ended.returncode == 2
+    assert "\\x9b31m" in ended.stderr
+    assert not [char for char in ended.stderr if not char.isprintable() and char != "\n"]

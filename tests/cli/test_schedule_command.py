@@ -40,6 +40,17 @@ def listed(folder: Path, *words: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in ended.stdout.splitlines()]
 
 
+def test_the_table_of_schedules_holds_nothing_that_a_terminal_acts_on(tmp_path: Path) -> None:
+    odd = "\x1b]0;title\x07 \u009b31m"
+    added = schedule(tmp_path, "add", "odd", "--queue", odd, "--key", odd, "--every", "1h", "--data", "data")
+    assert added.returncode == 0, added.stderr
+    shown = schedule(tmp_path, "list", "--data", "data")
+    assert "\\x9b31m" in shown.stdout.replace("\n", "")
+    assert not [char for char in shown.stdout if not char.isprintable() and char != "\n"]
+    (line,) = listed(tmp_path, "--data", "data")
+    assert line["key"] == odd
+
+
 def test_all_that_is_said_of_a_schedule_is_written_down(tmp_path: Path) -> None:
     ended = schedule(
         tmp_path,

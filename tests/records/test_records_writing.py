@@ -66,7 +66,8 @@ def test_csv_reads_back_as_it_was(records: list[Record], tmp_path: Path) -> None
     for row, record in zip(rows, records, strict=True):
         encoded = row["base64"].split()
         for name in BYTES_FIELDS:
-            data = base64.b64decode(row[name]) if name in encoded else row[name].encode()
+            text = row[name].removeprefix("'")
+            data = base64.b64decode(text) if name in encoded else text.encode()
             assert data == getattr(record, name)
         line = record.as_json()
         for name in ("id", "state", "code", "priority", "retries", "attempts", "losses"):
@@ -77,6 +78,46 @@ def test_csv_reads_back_as_it_was(records: list[Record], tmp_path: Path) -> None
         assert json.loads(row["parents"] or "[]") == line["parents"]
         assert json.loads(row["extras"] or "{}") == line["extras"]
         assert json.loads(row["extras_base64"] or "{}") == line.get("extras_base64", {})
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1", "'=1", "=\x1b[31m", "\u009b31m"],
+)
+def test_no_cell_of_csv_is_a_formula_or_holds_controls_and_all_are_exact(written: str, tmp_path: Path) -> None:
+    path = tmp_path / "one.csv"
+    data = written.encode()
+    save_records([ended_record(end(1, queue=data, key=data, result=data, payload=data))], path)
+    with path.open(encoding="utf-8", newline="") as file:
+        (row,) = csv.DictReader(file)
+    for cell in row.values():
+        assert not cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d")), cell
+        assert all(char.isprintable() or char in "\t\r\n" for char in cell), cell
+    for name in ("queue", "key", "result", "payload"):
+        text = row[name].removeprefix("'")
+        assert (base64.b64decode(text) if name in row["base64"].split() else text.encode()) == data
+
+
+def test_base64_that_begins_like_a_formula_is_marked_as_text(tmp_path: Path) -> None:
+    path = tmp_path / "one.csv"
+    save_records([ended_record(end(1, result=b"\xfb\xff"))], path)
+    assert b",'+/8=," in path.read_bytes()
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_new_file_is_for_its_owner_alone_and_a_replaced_one_keeps_its_permissions(
+    form: str, tmp_path: Path
+) -> None:
+    path = tmp_path / f"one.{form}"
+    before = os.umask(0)
+    try:
+        save_records([], path)
+        assert path.stat().st_mode & 0o777 == 0o600
+        path.chmod(0o644)
+        save_records([], path)
+        assert path.stat().st_mode & 0o777 == 0o644
+    finally:
+        os.umask(before)
 
 
 def test_a_carriage_return_stays_within_its_cell(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -209,6 +210,29 @@ class TestLock:
             store.commit(batch(inserts=[job(1)]), NOW_US)
         with pytest.raises(StoreError, match="is closed"):
             store.probe()
+
+
+class TestPermissions:
+    def test_new_files_are_for_their_owner_alone(self, path: Path) -> None:
+        before = os.umask(0)
+        try:
+            store = SqliteStore(path, Retention(), pytest.fail)
+            store.load(0)
+        finally:
+            os.umask(before)
+        modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
+        assert modes == {"hall.db": 0o600, "hall.db-wal": 0o600, "hall.db-shm": 0o600, "hall.db.lock": 0o600}
+        assert path.parent.stat().st_mode & 0o777 == 0o700
+        store.close()
+
+    def test_files_that_an_earlier_version_made_for_all_are_closed_to_others(
+        self, path: Path, store: SqliteStore
+    ) -> None:
+        store.close()
+        for file in path.parent.iterdir():
+            file.chmod(0o644)
+        store.load(0)
+        assert {file.stat().st_mode & 0o777 for file in path.parent.iterdir()} == {0o600}
 
 
 class TestQuarantine:

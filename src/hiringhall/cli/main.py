@@ -6,6 +6,7 @@ import functools
 import json
 import logging
 import sys
+import time
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -17,9 +18,10 @@ from hiringhall.cli import schedule
 from hiringhall.cli.device import device
 from hiringhall.cli.history import history
 from hiringhall.cli.moving import export_jobs, import_jobs
-from hiringhall.cli.reporting import Parameters, guarded, say
+from hiringhall.cli.reporting import Parameters, complain, guarded, say
 from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
 from hiringhall.config import template
+from hiringhall.doors.keyfiles import expiry_warnings, find_certificates, secret_warnings
 from hiringhall.logs.writing import DescriptorHandler, logging_to
 from hiringhall.server import DEFAULT_DOORS, DOOR_SETTINGS, Opened, check_shield, run
 
@@ -154,6 +156,9 @@ def check_config(
     loaded = load_settings(config, data, storage, door, assignments)
     for index, settings in enumerate(loaded.config.door):
         check_shield(settings, index)
+    certificates = find_certificates(loaded.config.door)
+    for warning in (*secret_warnings(loaded.config.door), *expiry_warnings(certificates, time.time())):
+        complain(f"hall: {warning}")
     doors = ", ".join(f"{settings.dialect} on {settings.address}" for settings in loaded.config.door)
     say(f"{loaded.file or 'no file, defaults'}: fine; {doors}; data in {loaded.config.hall.data}\n")
     return 0

@@ -8,6 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final, ParamSpec
 
+from hiringhall.cli.harmless import harmless
 from hiringhall.cli.paging import UNSHOWN
 from hiringhall.config.sources import ConfigError
 from hiringhall.server import HallError
@@ -26,7 +27,7 @@ INTERRUPTED: Final = 130
 def complain(text: str) -> None:
     """One line on stderr; a stderr that nobody reads is no reason to fail."""
     try:
-        print(text, file=sys.stderr, flush=True)
+        print(harmless(text, lines=True), file=sys.stderr, flush=True)
     except OSError:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 (for the rest of the process)
 

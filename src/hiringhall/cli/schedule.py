@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from hiringhall.cli.harmless import harmless
 from hiringhall.cli.reporting import complain, say
 from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
 from hiringhall.config.quantities import Age, Interval
@@ -321,12 +322,12 @@ def _as_table(lines: list[dict[str, object]]) -> str:
     for line in lines:
         behind = line["behind"]
         table.add_row(
-            Text(str(line["name"]), style="bold"),
-            Text(str(line["cron"] or f"every {line['every']}")),
-            Text(str(line["timezone"])),
-            Text(str(line["queue"])),
-            Text(str(line["key"])),
-            Text(str(line["defined"])),
+            Text(harmless(str(line["name"])), style="bold"),
+            Text(harmless(str(line["cron"] or f"every {line['every']}"))),
+            Text(harmless(str(line["timezone"]))),
+            Text(harmless(str(line["queue"]))),
+            Text(harmless(str(line["key"]))),
+            Text(harmless(str(line["defined"]))),
             Text(str(line["last"] or ("not yet" if line["begun"] else "not begun"))),
             Text(f"{behind} or more" if behind == CATCH_UP_MAX else str(behind or "")),
             Text("\n".join(cast("list[str]", line["next"]))),

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 
+from hiringhall.cli.harmless import harmless
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
@@ -71,7 +73,7 @@ def detail_lines(record: Record, colours: ColorSystem | None) -> Iterator[str]:
         ("allowed", _allowed(record)),
     ]
     fields += [("parent", _parent(parent)) for parent in record.parents]
-    fields += [(f"extra {name}", harmless(data)) for name, data in record.extras.items()]
+    fields += [(f"extra {harmless(name)}", harmless(data)) for name, data in record.extras.items()]
     for name, text in fields:
         if text:
             yield f"{name:<10}{text}"
@@ -83,16 +85,6 @@ def detail_lines(record: Record, colours: ColorSystem | None) -> Iterator[str]:
         if data:
             yield f"{name:<10}{len(data)} bytes"
             yield from (f"    {line}" for line in harmless(data, lines=True).split("\n"))
-
-
-def harmless(data: bytes, *, lines: bool = False) -> str:
-    """Bytes as text without anything that a terminal would act on; line ends stay if they may."""
-    text = data.decode(errors="backslashreplace")
-    if text.isprintable():
-        return text
-    return "".join(
-        char if char.isprintable() or (lines and char == "\n") else repr(char)[1:-1] for char in text
-    )
 
 
 def _line(

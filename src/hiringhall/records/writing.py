@@ -11,7 +11,9 @@ import codecs
 import csv
 import json
 import os
-from contextlib import closing
+import re
+import stat
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, Protocol
 
@@ -40,6 +42,12 @@ CSV_COLUMNS: Final = (
     "extras_base64",
     "base64",
 )
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+_OWNER_ALONE: Final = 0o600
+_QUOTED: Final = ("=", "+", "-", "@", "\t", "\r", "\n", *"\uff1d\uff0b\uff0d\uff20", "'")
+"""What a spreadsheet takes for the beginning of a formula, and the apostrophe that marks a cell as text."""
+_CONTROLS: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+"""The controls of C0 and C1, but for the tab and the ends of lines."""
 _JSON_COLUMNS: Final = ("tries", "parents", "extras", "extras_base64")
 
 
@@ -66,7 +74,9 @@ class JsonLinesWriter:
 
 class CsvWriter:
     """A line of headings, then one line a record. The last column names the columns that are in base64
-    because their bytes are not UTF-8; tries, parents and extras are JSON, as `Record.as_json` has them.
+    because their bytes are not UTF-8, or hold characters that a terminal would act on; tries, parents and
+    extras are JSON, as `Record.as_json` has them. Text that a spreadsheet would take for a formula, or that
+    begins with an apostrophe, gets an apostrophe before it.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -79,11 +89,11 @@ class CsvWriter:
         encoded: list[str] = []
         for name in BYTES_FIELDS:
             data: bytes = getattr(record, name)
-            try:
-                cells.append(data.decode())
-            except UnicodeDecodeError:
-                cells.append(base64.b64encode(data).decode())
+            text = _plain_text(data)
+            if text is None:
+                text = base64.b64encode(data).decode()
                 encoded.append(name)
+            cells.append(f"'{text}" if text.startswith(_QUOTED) else text)
         line = record.as_json()
         self._rows.writerow(
             [
@@ -103,6 +113,15 @@ class CsvWriter:
 
     def close(self) -> None:
         """Likewise."""
+
+
+def _plain_text(data: bytes) -> str | None:
+    """Bytes as text that a terminal does not act on; None: they are not such text."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if _CONTROLS.search(text) else text
 
 
 FORMATS: Final[dict[str, Callable[[IO[bytes]], RecordWriter]]] = {
@@ -139,6 +158,7 @@ def save_records(records: Iterable[Record], path: Path, form: str | None = None)
 class whole_file:  # noqa: N801 (it reads as the `open` that it is)
     """A file to write, that takes its name when it is whole and on disk; after an error there is none. A name
     that is a link stays one. A device or a FIFO cannot be replaced by a file: it gets the bytes as they come.
+    A new file is for its owner alone; one that takes the place of another has the other's permissions.
     """
 
     def __init__(self, path: Path) -> None:
@@ -147,7 +167,12 @@ class whole_file:  # noqa: N801 (it reads as the `open` that it is)
         self._unfinished = self._path.with_name(f".{self._path.name}.{os.getpid()}.part")
 
     def __enter__(self) -> IO[bytes]:
-        self._file: IO[bytes] = (self._unfinished if self._is_file else self._path).open("wb")
+        if not self._is_file:
+            self._file: IO[bytes] = self._path.open("wb")
+            return self._file
+        self._file = os.fdopen(os.open(self._unfinished, _CREATE, _OWNER_ALONE), "wb")
+        with suppress(OSError):  # There is none, or it has another owner.
+            os.fchmod(self._file.fileno(), stat.S_IMODE(self._path.stat().st_mode))
         return self._file
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

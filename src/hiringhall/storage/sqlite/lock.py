@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -65,6 +66,8 @@ class FileLock:
             holder = _read_holder(self._descriptor)
             os.close(self._descriptor)
             raise FileTaken(path.parent, holder) from error
+        with suppress(OSError):  # Another user's, who lets us write to it.
+            os.fchmod(self._descriptor, 0o600)
         before = _read_holder(self._descriptor)
         self.taken_from = before if before.pid else None
         """Who held it before, and ended without releasing it."""

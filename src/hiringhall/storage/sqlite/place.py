@@ -1,4 +1,4 @@
-"""Whether the files that SQLite writes are still those that a start would find.
+"""The data file and its log: for their owner alone, and still those that a start would find.
 
 A file that is removed, or replaced by another, while it is open takes every write and keeps none of them. The
 files are known by device and inode, and looked at by name only: closing a descriptor of a data file would give
@@ -9,14 +9,34 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hiringhall.storage.contract import StoreError
 from hiringhall.storage.sqlite.wal import index_path, log_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+
+_OWNER_ALONE: Final = 0o600
+_OTHERS: Final = 0o077
+
+
+def make_private(data_file: Path, on_warning: Callable[[str], None]) -> None:
+    """Let nobody but their owner read and write the files. SQLite gives the log and its index the permissions
+    of the data file. No connection may be open.
+    """
+    with suppress(OSError):  # It is there; or it cannot be made, as SQLite will say.
+        os.close(os.open(data_file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _OWNER_ALONE))
+    for path in (data_file, log_path(data_file), index_path(data_file)):
+        try:
+            if path.stat().st_mode & _OTHERS:
+                path.chmod(_OWNER_ALONE)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            on_warning(f"{path} is open to other users, and that cannot be changed: {error.strerror}")
 
 
 class Place:

@@ -19,7 +19,7 @@ from hiringhall.storage.retention import Brought, Expiry, Sections, keep_all
 from hiringhall.storage.sqlite.faults import explain, explained, failed_late
 from hiringhall.storage.sqlite.lock import FileLock, lock_path
 from hiringhall.storage.sqlite.loss import check_log
-from hiringhall.storage.sqlite.place import Place
+from hiringhall.storage.sqlite.place import Place, make_private
 from hiringhall.storage.sqlite.reader import PAGE_ROWS, find_latest, find_lines, pages_of_jobs
 from hiringhall.storage.sqlite.rows import (
     END_COLUMNS,
@@ -124,6 +124,7 @@ class SqliteStore:
             self._on_warning(f"{self._path.parent} is taken over from {before}, which ended without closing it")
         try:
             check_log(self._path, self._on_warning, accept_loss=self._accept_loss)
+            make_private(self._path, self._on_warning)
             with explained(self._path):
                 self._connection = self._open()
                 terms = read_terms(self._connection)
