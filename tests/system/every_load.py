@@ -36,8 +36,8 @@ PAUSE_S: Final = 0.02
 """How long a client rests, and how long somebody who was told that there is nothing waits to ask again."""
 ASK_S: Final = 1.0
 """After so long without an answer a dwork peer asks again."""
-PATIENCE_S: Final = 60.0
-"""A job of somebody who tries again by himself is done within that time."""
+OWN_TYPE: Final = "craft"
+"""What a provider of its own has done, by a worker who does nothing else."""
 HANDLES_KEPT: Final = 50
 """Handles that a client remembers, to ask for one of them from time to time."""
 
@@ -87,8 +87,9 @@ class EveryLoad(MixedLoad):
         self._workers += [
             asyncio.create_task(self._draft_worker()),
             asyncio.create_task(self._wmp_worker()),
-            asyncio.create_task(self._hire_worker()),
-            asyncio.create_task(self._hire_worker()),
+            asyncio.create_task(self._hire_worker(HIRED.decode())),
+            asyncio.create_task(self._hire_worker(HIRED.decode())),
+            asyncio.create_task(self._hire_worker(OWN_TYPE)),
         ]
         self._threads = [
             asyncio.create_task(asyncio.to_thread(self._dwork_stealer, b"near")),
@@ -261,7 +262,7 @@ class EveryLoad(MixedLoad):
             while self.submitting:
                 number += 1
                 tag = self._tag("managed", number)
-                result = await asyncio.wait_for(manager.do(WMP.decode(), tag.encode()), PATIENCE_S)
+                result = await manager.do(WMP.decode(), tag.encode())
                 if result.decode() != tag:
                     self.promises.surprises.append(f"{tag} was answered with {result!r}")
                 self.managed += 1
@@ -271,11 +272,11 @@ class EveryLoad(MixedLoad):
         terms = {"window_s": 0.05, "buffer_s": 0.5, "answer_s": 0.5, "pause_max_s": 0.5}
         async with hire.Provider(f"tcp://{self.doors.hire}", **terms) as provider:
             while self.submitting:
-                await asyncio.wait_for(provider.employ(HIRED.decode(), 0.01), PATIENCE_S)
+                await provider.employ(OWN_TYPE, 0.01)
                 self.employed += 1
 
-    async def _hire_worker(self) -> None:
-        async with hire.Worker(f"tcp://{self.doors.hire}", {HIRED.decode(): 5}, patience_s=1.0):
+    async def _hire_worker(self, kind: str) -> None:
+        async with hire.Worker(f"tcp://{self.doors.hire}", {kind: 5}, patience_s=1.0):
             await asyncio.Event().wait()
 
 

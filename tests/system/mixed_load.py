@@ -108,7 +108,7 @@ class MixedLoad:
     async def drain(self, timeout_s: float) -> None:
         """No more submits; the workers end everything, delayed jobs included."""
         self.submitting = False
-        await asyncio.gather(*self._tasks)
+        await asyncio.wait_for(asyncio.gather(*self._tasks), timeout_s)
         await asyncio.to_thread(wait_until, self._empty, "every job has ended", timeout_s)
         for task in self._workers:
             task.cancel()
