@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from hiringhall.core.changes import Batch, EndRow, JobRow, Loaded
     from hiringhall.core.jobs import Job, Lease
+    from hiringhall.dialects.session import Reporter
     from hiringhall.storage.contract import HistoryQuery
 
 PATIENCE_S = 20.0
@@ -118,13 +119,15 @@ class LoudWire(Wire):
 class Stage:
     """A driver, its store, and its people."""
 
-    def __init__(self, store: SlowStore | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self, store: SlowStore | None = None, clock: Clock | None = None, reporter: Reporter | None = None
+    ) -> None:
         self.store = store if store is not None else SlowStore()
         clock = clock if clock is not None else Clock()
         self.core = open_scheduler(self.store, Limits(), clock.now_us())
         self.troubles: list[str] = []
         self.troubled = asyncio.Event()
-        self.driver = Driver(self.core, self.store, self._on_trouble, clock)
+        self.driver = Driver(self.core, self.store, self._on_trouble, clock, reporter)
         self.driver.start(asyncio.get_running_loop())
 
     def _on_trouble(self, trouble: str) -> None:

@@ -11,6 +11,7 @@ from engine_stage import Stage, story
 
 from hiringhall.core.errors import Refusal
 from hiringhall.core.jobs import DONE, LEASED, QUEUED, Terms
+from hiringhall.dialects.session import Reporter
 from hiringhall.engine.driver import Clock
 from hiringhall.engine.pauses import PAUSE_US, READING_US, TICK_US, Pauses
 
@@ -74,12 +75,24 @@ class LeapingClock(Clock):
         return super().now_us() + self.leap_us
 
 
+class Log(Reporter):
+    """The pauses that are told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pauses_us: list[int] = []
+
+    def paused(self, paused_us: int) -> None:
+        self.pauses_us.append(paused_us)
+
+
 class Sleeper(Stage):
     """A driver on a machine that sleeps when the story says so."""
 
     def __init__(self) -> None:
         self.leaping = LeapingClock()
-        super().__init__(clock=self.leaping)
+        self.log = Log()
+        super().__init__(clock=self.leaping, reporter=self.log)
 
     async def sleep(self, slept_us: int) -> None:
         """The machine sleeps; then the hall takes turns again."""
@@ -104,6 +117,7 @@ def test_a_lease_outlives_a_sleep_of_the_machine() -> None:
         await wire.hears("accepted a|")
         await stage.sleep(HOUR_US)
         assert HOUR_US - TICK_US <= stage.core.paused_us <= HOUR_US + READING_US
+        assert stage.log.pauses_us == [stage.core.paused_us]
         await stage.passed(10)
         assert (job.state, job.losses) == (LEASED, 0)
         stage.driver.turn()
@@ -145,17 +159,43 @@ def test_a_lease_ends_in_its_time_if_there_is_no_pause() -> None:
     story(tell)
 
 
+def test_deadlines_act_in_a_hall_that_is_never_idle() -> None:
+    """Each pass of the loop has a turn that something opened by arriving."""
+
+    async def tell(stage: Stage) -> None:
+        ann, _ = stage.peer("ann")
+        bob, _ = stage.worker("bob")
+        carl, wire = stage.worker("carl")
+        stage.core.sleep(stage.core.worker(carl))
+        stage.submit(ann, "a", Terms(lease_us=20_000, losses_max=0))
+        stage.take(bob)
+        eve, _ = stage.peer("eve")
+        loop = asyncio.get_running_loop()
+        busy = True
+
+        def arrive() -> None:
+            stage.driver.receive(eve, b"x")
+            if busy:
+                loop.call_soon(arrive)
+
+        arrive()
+        await wire.hears("woken|")
+        busy = False
+
+    story(tell)
+
+
 # --- the sockets come first
 
 
-class Reporter(Talker):
+class Finisher(Talker):
     """A worker that has a lease, and whose message says that its work is done."""
 
     lease: Lease
     refused = False
 
     def __init__(self, stage: Stage) -> None:
-        super().__init__("reporter")
+        super().__init__("finisher")
         self._core = stage.core
 
     def receive(self, data: bytes) -> None:
@@ -168,22 +208,22 @@ class Reporter(Talker):
 def test_what_came_in_time_counts_though_the_loop_was_held_up_until_after_the_deadline() -> None:
     async def tell(stage: Stage) -> None:
         ann, wire = stage.peer("ann")
-        reporter = Reporter(stage)
-        stage.driver.join(reporter, wire)
-        stage.core.can_do(stage.core.worker(reporter), b"q")
+        finisher = Finisher(stage)
+        stage.driver.join(finisher, wire)
+        stage.core.can_do(stage.core.worker(finisher), b"q")
         here, there = socket.socketpair()
         with here, there:
             loop = asyncio.get_running_loop()
-            loop.add_reader(here, lambda: stage.driver.receive(reporter, here.recv(100)))
+            loop.add_reader(here, lambda: stage.driver.receive(finisher, here.recv(100)))
             job = stage.submit(ann, "a", Terms(lease_us=PAUSE_US // 5, losses_max=1))
-            reporter.lease = stage.take(reporter)
+            finisher.lease = stage.take(finisher)
             there.sendall(b"done in time")
-            until_us = reporter.lease.started_us + PAUSE_US // 4
+            until_us = finisher.lease.started_us + PAUSE_US // 4
             while stage.driver.clock.now_us() < until_us:
                 pass  # the loop does not come to its sockets
             await wire.hears("accepted a|ended a|")
             loop.remove_reader(here)
-        assert not reporter.refused
+        assert not finisher.refused
         assert (job.state, job.result) == (DONE, b"done in time")
 
     story(tell)

@@ -139,3 +139,10 @@ def test_events_below_the_level_are_not_even_counted(stage: Stage, caplog: pytes
 )
 def test_how_a_peer_is_named(caller: Caller, expected: str) -> None:
     assert peer_name(caller) == expected
+
+
+def test_a_pause_of_the_hall_is_told_with_its_length(stage: Stage) -> None:
+    stage.events.paused(61_234_000)
+    ((event, message, fields),) = stage.told()
+    assert (event, fields) == ("pause", {"seconds": "61.234"})
+    assert message == "pause: the hall was stopped, or its machine was, for 61.2 s; peers have so much longer"

@@ -103,6 +103,9 @@ class Reporter(Observer):
     def slow_commit(self, took_us: int, changes: int) -> None:
         """The store took longer for a commit than it should."""
 
+    def paused(self, paused_us: int) -> None:
+        """The hall was paused for so long, until now."""
+
 
 _SILENT: Final = Reporter()
 

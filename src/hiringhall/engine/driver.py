@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from hiringhall.storage.contract import Store
 
 
+TOLD_PAUSE_US: Final = 1_000_000
+"""A pause of the hall that is longer than this is told in the log."""
 SLOW_COMMIT_US: Final = 1_000_000
 """A commit that takes longer is reported, unless the driver is told otherwise."""
 PATIENT_TURNS_MAX: Final = 4
@@ -360,7 +362,10 @@ class Driver:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        return self._pauses.end(now_us)
+        paused_us = self._pauses.end(now_us)
+        if paused_us >= TOLD_PAUSE_US:
+            self.reporter.paused(paused_us)
+        return paused_us
 
     def _store_done(self, trouble: str, took_us: int) -> None:
         """On the store's thread."""

@@ -18,7 +18,7 @@ PAUSE_US: Final = 250_000
 READING_US: Final = 250_000
 """Added to each pause: the time for ZeroMQ's own thread, and the loop, to read what was sent meanwhile."""
 
-_NOT_PLANNED: Final = 1 << 62
+_NOT_PLANNED: Final = 1 << 61
 
 
 class Pauses:

@@ -22,6 +22,7 @@ EVENT_LINES_MAX: Final = 5
 DEAD_LETTER: Final = "dead_letter"
 LOST_WORKER: Final = "lost_worker"
 SLOW_COMMIT: Final = "slow_commit"
+PAUSE: Final = "pause"
 _NOBODY: Final = Caller("", -1)
 
 _log = logging.getLogger("hiringhall")
@@ -79,6 +80,13 @@ class Events(Reporter):
         if self._admits(topic):
             text = f"the store took {took_us / 1_000_000:.1f} s for {_counted(changes, 'change')}"
             self._write(topic, text, _NOBODY, {"seconds": f"{took_us / 1_000_000:.3f}"})
+
+    def paused(self, paused_us: int) -> None:
+        topic = Topic(logging.WARNING, PAUSE, "pause")
+        if self._admits(topic):
+            seconds = paused_us / 1_000_000
+            text = f"the hall was stopped, or its machine was, for {seconds:.1f} s; peers have so much longer"
+            self._write(topic, text, _NOBODY, {"seconds": f"{seconds:.3f}"})
 
     def _admits(self, topic: Topic) -> bool:
         return (
