@@ -178,7 +178,7 @@ class Hall:
             self.stop()
 
     def _audit(self) -> None:
-        """Check every cross-reference of the core, and say what came of it: each time, as somebody has asked."""
+        """Check every cross-reference of the core, and say each time what came of it: somebody has asked."""
         asked_for = {EVENT_ATTRIBUTE: "audit"}
         try:
             self._driver.scheduler.audit()
