@@ -209,6 +209,25 @@ class DworkTap(Tap):
             self.laws.released(location, job_id)
         return asked._replace(expected=wire.OK)
 
+    def unreached(self) -> None:
+        """What it asked for and has never been told of was given back."""
+        asking = [tap for tap in self.laws.taps.values() if isinstance(tap, DworkTap) and tap is not self]
+        for asked in self._pending:
+            name = asked.query.location
+            worker = self.laws.scheduler.find_resident(self._queue, name) if name is not None else None
+            if asked.query.type != wire.STEAL or worker is None or any(tap.asked(asked) for tap in asking):
+                continue
+            for lease in worker.leases.values():
+                if lease.started_us == asked.asked_us:
+                    raise Violation("unreached", f"{name!r} has {lease.job.id}, and has never heard of it")
+
+    def asked(self, other: Asked) -> bool:
+        """It asked at the same moment, for the same location."""
+        return self.heard_us == other.asked_us or any(
+            asked.asked_us == other.asked_us and asked.query.location == other.query.location
+            for asked in self._pending
+        )
+
     # --- what it is told
 
     def said(self, data: bytes) -> None:

@@ -112,6 +112,8 @@ class Router:
             for lease in reversed(list(worker.leases.values())):
                 if lease.started_us >= given_us:
                     hall.scheduler.release(lease)
+        link.session.unreached()
+        link.tap.unreached()
         self._part(link)
 
     def _part(self, link: RouterLink) -> None:
@@ -143,6 +145,7 @@ class RouterLink(Link):
         if not router.post.reaches(router.name, identity):
             router.unreachable(self)
             return
+        self.session.delivered += len(messages)
         for message in messages:
             self.tap.said(message)
             router.post.deliver(router.name, identity, [*frames, message])

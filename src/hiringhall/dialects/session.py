@@ -157,6 +157,8 @@ class Session(Peer):
         self.prompt = False
         """It is sent its part at once, however busy the hall is: set by a transport that sends message by
         message and gains nothing by waiting for more."""
+        self.delivered = 0
+        """Messages that were passed on to the network: counted by a transport that sends message by message."""
         self.closing = False
         """Close the connection once `out` is sent, and take nothing more from it."""
 
@@ -191,6 +193,11 @@ class Session(Peer):
     def idle(self) -> bool:
         """It does no work, waits for nothing and has nothing to be told: nobody misses it."""
         return self.worker is None and not self.watching and not self.out and self.sealed is None
+
+    def unreached(self) -> None:
+        """The peer is about to be parted, because a message to it cannot be delivered: what it was given by a
+        message that is not among those `delivered`, it has never seen.
+        """
 
     def parted(self) -> None:
         """The connection is gone; the core has been told."""

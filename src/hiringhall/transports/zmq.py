@@ -241,6 +241,8 @@ class ZmqDoor:
             if error.errno != errno.EHOSTUNREACH:
                 raise
             self._unreachable(link)
+        finally:
+            link.session.delivered += sent
         return len(messages)
 
     def _keep(self, link: ZmqLink, messages: list[bytes]) -> None:
@@ -303,6 +305,7 @@ class ZmqDoor:
             for lease in reversed(list(worker.leases.values())):
                 if lease.started_us >= given_us:
                     driver.scheduler.release(lease)
+        link.session.unreached()
         driver.part(link.session)
 
     def hold(self, link: ZmqLink) -> None:

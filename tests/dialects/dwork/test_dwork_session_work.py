@@ -223,6 +223,53 @@ def test_a_task_twice_in_one_transfer_is_given_back_once() -> None:
     assert guest.steals(b"w", 9) == [b"a"]
 
 
+# --- answers that cannot be delivered
+
+
+def part_unreached(room: Room, guest: Guest, delivered: int) -> None:
+    """So many of the answers were passed on, and the next one cannot be."""
+    guest.session.delivered = delivered
+    room.begin()
+    guest.session.unreached()
+    room.engine.part(guest.session)
+    room.end()
+
+
+def test_what_a_stealer_has_never_seen_is_given_back_without_blame() -> None:
+    room = Room()
+    guest = room.guest()
+    guest.creates(b"a", b"b", b"c", b"d", b"e")
+    guest.steals(b"w")
+    guest.steals(b"w", 2)
+    guest.steals(b"w")
+    part_unreached(room, guest, 2)
+    other = room.guest()
+    assert other.looks_up(b"a").location == b"w"
+    assert other.steals(b"v", 9) == [b"b", b"c", b"d", b"e"]
+    assert {job.losses for job in room.hall.jobs.values()} == {0}
+
+
+def test_what_was_delivered_stays_with_its_location() -> None:
+    room = Room()
+    guest = room.guest()
+    guest.creates(b"a", b"b")
+    guest.steals(b"w", 2)
+    part_unreached(room, guest, 2)
+    assert (room.state(b"a"), room.state(b"b")) == (LEASED, LEASED)
+
+
+def test_a_task_that_is_another_locations_by_now_is_not_given_back() -> None:
+    room = Room()
+    guest, other = room.guest(), room.guest()
+    guest.creates(b"a")
+    guest.steals(b"w")
+    other.leaves_as(b"w")
+    assert other.steals(b"w") == [b"a"]
+    part_unreached(room, guest, 1)
+    assert room.state(b"a") == LEASED
+    assert other.completes(b"w", b"a") == OK
+
+
 # --- exit
 
 

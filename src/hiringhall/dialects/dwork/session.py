@@ -1,11 +1,12 @@
 """One dwork peer: each request is answered once, in order.
 
-Anybody may speak for any location; what a location holds is kept by the scheduler under its name, and a
-session keeps nothing.
+Anybody may speak for any location; what a location holds is kept by the scheduler under its name. A session
+keeps only what it has handed out by answers that are not known to be delivered.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import Refusal
@@ -50,8 +51,15 @@ class DworkSession(Session):
     def __init__(self, caller: Caller, door: DworkDoor) -> None:
         super().__init__(caller)
         self.door = door
+        self._asked = 0
+        """Requests so far: each has one answer, in order."""
+        self._given: deque[tuple[int, list[Lease]]] = deque()
+        """What was handed out, by the number of the answer, while that may not be delivered."""
 
     def receive(self, data: bytes) -> None:
+        self._asked += 1
+        while self._given and self._given[0][0] <= self.delivered:
+            self._given.popleft()
         try:
             query = wire.parse(data)
             _check(query)
@@ -62,6 +70,14 @@ class DworkSession(Session):
             self._answer(query)
         except Refusal as refusal:
             self._refuse(refusal.text)
+
+    def unreached(self) -> None:
+        """Give back what the peer has never seen, without blame."""
+        while self._given:
+            number, leases = self._given.pop()
+            for lease in reversed(leases):
+                if number > self.delivered and lease.job.lease is lease:
+                    self.door.scheduler.release(lease)
 
     def recalled(self, job: Job, refusal: Refusal) -> bytes:
         del job
@@ -125,6 +141,7 @@ class DworkSession(Session):
         worker = scheduler.resident(door.queue, query.location)
         scheduler.beat(worker)
         tasks: list[bytes] = []
+        leases: list[Lease] = []
         size = 0
         durable = False
         wanted = 1 if query.n is None else min(query.n, STEAL_MAX)
@@ -136,8 +153,11 @@ class DworkSession(Session):
             durable = durable or job.terms.durable
             task = door.describe(job)
             tasks.append(task)
+            leases.append(lease)
             size += len(task)
             wanted -= 1
+        if leases:
+            self._given.append((self._asked, leases))
         if not tasks:
             done = not door.counts().live and not door.options.keep_open
             self.send(_EXIT if done else _NOT_FOUND)
@@ -220,9 +240,10 @@ class DworkSession(Session):
         if lease is None:
             return None
         holder = lease.worker
-        if holder is worker or (anybody and holder.resident is not None and holder.name != OUTSIDE):
+        if holder is worker:
             return lease
-        return None
+        held = holder.resident is not None and holder.name != OUTSIDE and holder.promise is not lease
+        return lease if anybody and held else None
 
 
 def _check(query: Query) -> None:
