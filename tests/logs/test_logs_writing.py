@@ -75,6 +75,16 @@ def test_the_same_message_is_written_once_and_summarised_at_the_end() -> None:
     assert summary.startswith("the disk is slow: 811 more in ")
 
 
+def test_what_is_no_warning_is_written_each_time() -> None:
+    gate = Gate()
+    gate.opened.set()
+    writer = LogWriter(gate, Repeats())
+    for _ in range(3):
+        writer.handle(said(logging.INFO, "audit clean"))
+    writer.finish()
+    assert gate.lines == ["audit clean"] * 3
+
+
 def test_a_full_pipe_blocks_neither_the_logger_nor_the_end() -> None:
     read_end, write_end = os.pipe()
     fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, PIPE_BYTES)

@@ -68,7 +68,8 @@ class LogWriter(logging.Handler):
         self._runner.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        if not getattr(record, EVENT_ATTRIBUTE, ""):
+        # What the hall says of its own course, such as the answer to a signal, has a line each time.
+        if record.levelno >= logging.WARNING and not getattr(record, EVENT_ATTRIBUTE, ""):
             topic = Topic(record.levelno, "", record.getMessage())
             if not self._repeats.admit(topic, SAME_LINES_MAX):
                 return
