@@ -44,6 +44,7 @@ from hiringhall.schedules.keeper import Keeper
 from hiringhall.storage.contract import StoreError
 from hiringhall.storage.memory import MemoryStore
 from hiringhall.storage.sqlite import DATABASE, SqliteStore
+from hiringhall.transports.budget import Budget
 from hiringhall.transports.bus import BusDoor
 from hiringhall.transports.tcp import TcpDoor, TcpOptions
 from hiringhall.transports.zmq import Curve, ZmqDoor, ZmqOptions
@@ -142,6 +143,7 @@ class Hall:
             scheduler.know(Ratings([_rating(worker) for worker in config.worker]))
         slow_commit_us = round(config.hall.slow_commit_s * SECOND_US)
         self._driver = Driver(scheduler, store, _store_trouble, clock, self._events, slow_commit_us)
+        self._budget = Budget(int(config.hall.buffer_bytes_max))
         self._doors: list[TcpDoor | ZmqDoor | BusDoor] = []
         self._attendants: list[Attendant] = []
         self._draining = asyncio.Event()
@@ -283,14 +285,14 @@ class Hall:
         if isinstance(settings, ZmqDoorSettings):
             assert endpoint.answer_route is not None
             options = zmq_options(settings, index)
-            door = ZmqDoor(self._driver, endpoint.make_session, endpoint.answer_route, options)
+            door = ZmqDoor(self._driver, endpoint.make_session, endpoint.answer_route, options, self._budget)
         else:
             assert isinstance(settings, TcpDoorSettings)
             tcp = tcp_options(settings, index)
             if tcp.connections_max > connections_possible():
                 tcp = dataclasses.replace(tcp, connections_max=connections_possible())
                 _log.debug("door[%d]: the system allows %d connections", index, tcp.connections_max)
-            door = TcpDoor(self._driver, endpoint.make_session, tcp, endpoint.guests)
+            door = TcpDoor(self._driver, endpoint.make_session, tcp, endpoint.guests, self._budget)
         door.name = door_name(settings, endpoint.role, endpoint.address)
         try:
             bound = Address.of(*await door.open(endpoint.address.host, endpoint.address.port))

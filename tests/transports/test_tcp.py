@@ -213,12 +213,14 @@ def test_reading_goes_on_only_when_both_reasons_to_stop_are_gone(loop: str) -> N
         connection = house.connection(house.sessions[0])
         transport = connection._transport
         assert transport is not None
+        ann.says(b"flood %d" % (32 * MIB))
+        await until(lambda: connection._overfull)
         connection.pause()
-        connection.pause_writing()
         connection.resume()
         assert not transport.is_reading()
         connection.pause()
-        connection.resume_writing()
+        await asyncio.wait_for(ann.reader.readexactly(32 * MIB), PATIENCE_S)
+        await until(lambda: not connection._overfull)
         assert not transport.is_reading()
         connection.resume()
         assert transport.is_reading()

@@ -62,6 +62,12 @@ class HallSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     log_format: Annotated[LogFormat, Meta(description="How they are written: lines of text, or of JSON.")] = (
         "text"
     )
+    buffer_bytes_max: Annotated[
+        Size,
+        Meta(
+            description="Incomplete input and unsent output of all peers; beyond it who has the most is closed."
+        ),
+    ] = Size(256 << 20)
     slow_commit_s: Annotated[
         float,
         Meta(ge=0, le=3600, description="A commit that takes longer than this is told in the log."),

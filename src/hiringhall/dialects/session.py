@@ -135,6 +135,9 @@ class Session(Peer):
         self.caller = caller
         self.link: Link | None = None
         """Set by the transport; None once the connection is gone."""
+        self.input_bytes = 0
+        """Input that is kept because the rest of its packet has not come, or because it cannot be answered yet.
+        Dialects whose packets may be long keep this up to date."""
         self.reporter = _SILENT
         """Set by the engine."""
         self.outbox: list[Session] = []

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 HELD_MESSAGES_MAX: Final = 20_000
 """A peer with more than this waiting for the store is not read from until the commit returns."""
+HELD_BYTES_MAX: Final = 1 << 20
+"""So is one with more bytes than this."""
 PATIENT_BYTES_MAX: Final = 65_536
 """Who is to be told more than this is told at once, however busy the hall is."""
 LINGER_US: Final = 10_000
@@ -226,7 +228,8 @@ class Engine:
         if scheduler.graph.inquiries.waiting:
             self._ask_for_parents()
         for session in self._gathering:
-            if len(session.out) > HELD_MESSAGES_MAX and session.link is not None:
+            much = len(session.out) > HELD_MESSAGES_MAX or session.out_bytes > HELD_BYTES_MAX
+            if much and session.link is not None:
                 session.link.pause()
 
     @property

@@ -11,7 +11,8 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from hiringhall.dialects.session import DOOR_FULL, SLOW_PEER, TLS_FAILURE, Caller, Link
+from hiringhall.dialects.session import DOOR_FULL, OVER_BUDGET, SLOW_PEER, TLS_FAILURE, Caller
+from hiringhall.transports.budget import NOTED_BYTES_MIN, Budget, Holder, output_bytes
 from hiringhall.transports.tls import TlsListener
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from hiringhall.engine.driver import Driver
 
 
+BACKLOG_BYTES: Final = 65_536
+"""With more than this unsent, what waits for a peer counts against the budget of all."""
 APART_BYTES_MIN: Final = 16_384
 """Messages at least this long are sent from where they are: many peers may be sent the same one."""
 
@@ -56,8 +59,10 @@ class TcpDoor:
         make_session: Callable[[Caller], Session],
         options: TcpOptions,
         guests: Mapping[bytes, Callable[[Caller], Session]] | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self.driver = driver
+        self.budget = budget if budget is not None else Budget()
         self.make_session = make_session
         self.guests = dict(guests) if guests is not None else {}
         """Other dialects, by the bytes that their connections begin with."""
@@ -138,19 +143,32 @@ class TcpDoor:
             self._emptied.set()
 
 
-class Connection(Link):
+class Connection(Holder):
     """One peer's connection: asyncio's protocol on one side, the `Link` of its session on the other."""
 
-    __slots__ = ("_door", "_driver", "_held", "_opening", "_overfull", "_session", "_transport")
+    __slots__ = (
+        "_backlogged",
+        "_budget",
+        "_door",
+        "_driver",
+        "_held",
+        "_opening",
+        "_overfull",
+        "_session",
+        "_transport",
+    )
 
     def __init__(self, door: TcpDoor) -> None:
         super().__init__()
         self._door = door
         self._driver = door.driver
+        self._budget = door.budget
         self._session: Session | None = None
         self._transport: asyncio.Transport | None = None
         self._opening: bytes | None = b"" if door.guests else None
         """The first bytes, while they could be those of another dialect; None: that is decided."""
+        self._backlogged = False
+        """The peer has not taken all that it was sent, and what waits for it is noted."""
         self._overfull = False
         """The peer does not read fast enough."""
         self._held = False
@@ -169,7 +187,7 @@ class Connection(Link):
             return
         self._transport = transport
         door.connections[self] = None
-        transport.set_write_buffer_limits(high=options.output_soft_bytes)
+        transport.set_write_buffer_limits(high=min(BACKLOG_BYTES, options.output_soft_bytes))
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -186,7 +204,10 @@ class Connection(Link):
             data = self._tell_dialect(self._opening + data)
         session = self._session
         if session is not None and not session.closing and data:
+            before = session.input_bytes
             self._driver.receive(session, data)
+            if session.input_bytes >= NOTED_BYTES_MIN or before >= NOTED_BYTES_MIN:
+                self._budget.note(self)
 
     def _tell_dialect(self, opening: bytes) -> bytes:
         """Find out by its first bytes which dialect a connection speaks; gives the bytes that can be read now.
@@ -220,6 +241,7 @@ class Connection(Link):
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
         self._transport = None
+        self._budget.forget(self)
         self._door.forget(self)
         session = self._session
         if session is not None:
@@ -227,12 +249,16 @@ class Connection(Link):
             self._driver.part(session)
 
     def pause_writing(self) -> None:
-        self._overfull = True
-        self._read_or_not()
+        self._backlogged = True
+        if self._transport is not None:
+            self._check_unsent(self._transport)
 
     def resume_writing(self) -> None:
-        self._overfull = False
-        self._read_or_not()
+        self._backlogged = False
+        self._budget.note(self)
+        if self._overfull:
+            self._overfull = False
+            self._read_or_not()
 
     # --- the engine's side
 
@@ -246,15 +272,32 @@ class Connection(Link):
             transport.writelines(messages)
         else:
             transport.write(b"".join(messages))
-        if self._overfull:
+        if self._backlogged:
             self._check_unsent(transport)
 
     def _check_unsent(self, transport: asyncio.Transport) -> None:
+        """The peer has not taken all of it: how much waits for it here?"""
+        options = self._door.options
         unsent_bytes = transport.get_write_buffer_size()
-        if unsent_bytes > self._door.options.output_hard_bytes and self._session is not None:
+        if unsent_bytes > options.output_hard_bytes and self._session is not None:
             text = f"it has not read {unsent_bytes} bytes that it was sent (output_hard_bytes)"
             self._session.report(SLOW_PEER, text)
             transport.abort()
+            return
+        if unsent_bytes > options.output_soft_bytes and not self._overfull:
+            self._overfull = True
+            self._read_or_not()
+        self._budget.note(self)
+
+    def kept_bytes(self) -> int:
+        session = self._session
+        kept = session.input_bytes + output_bytes(session) if session is not None else 0
+        return kept + (self._transport.get_write_buffer_size() if self._transport is not None else 0)
+
+    def drop(self, text: str) -> None:
+        if self._session is not None:
+            self._session.report(OVER_BUDGET, text)
+        self.abort()
 
     def close(self) -> None:
         if self._transport is not None:
@@ -267,11 +310,13 @@ class Connection(Link):
     def pause(self) -> None:
         self._held = True
         self._read_or_not()
+        self._budget.note(self)
 
     def resume(self) -> None:
         if self._held:
             self._held = False
             self._read_or_not()
+            self._budget.note(self)
 
     def _read_or_not(self) -> None:
         transport = self._transport

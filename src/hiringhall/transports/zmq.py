@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import zmq
 
 from hiringhall.core.limits import SECOND_US
-from hiringhall.dialects.session import BAD_INPUT, DOOR_FULL, SLOW_PEER, Caller, Link
+from hiringhall.dialects.session import BAD_INPUT, DOOR_FULL, OVER_BUDGET, SLOW_PEER, Caller
+from hiringhall.transports.budget import Budget, Holder, output_bytes
 from hiringhall.transports.sockets import Curve, SocketRoom, ZmqOptions, listen
 
 if TYPE_CHECKING:
@@ -56,8 +57,10 @@ class ZmqDoor:
         make_session: Callable[[Caller], Session],
         answer_route: AnswerRoute,
         options: ZmqOptions,
+        budget: Budget | None = None,
     ) -> None:
         self.driver = driver
+        self.budget = budget if budget is not None else Budget()
         self.make_session = make_session
         self.answer_route = answer_route
         self.options = options
@@ -207,6 +210,7 @@ class ZmqDoor:
 
     def _forget(self, link: ZmqLink) -> None:
         self._stuck.pop(link, None)
+        self.budget.forget(link)
         if self.links.pop(link.key, None) is not None:
             self.unhold(link)
             self.driver.part(link.session)
@@ -259,6 +263,8 @@ class ZmqDoor:
         if link.unsent_bytes > self.options.unsent_bytes_max:
             link.session.report(SLOW_PEER, f"{link.unsent_bytes} bytes wait for it (unsent_bytes_max)")
             self._unreachable(link)
+        else:
+            self.budget.note(link)
 
     def _send_later(self, pause_s: float) -> None:
         assert self._loop is not None
@@ -283,6 +289,8 @@ class ZmqDoor:
                     self._unreachable(link)
             if not link.unsent:
                 self._stuck.pop(link, None)
+            if sent:
+                self.budget.note(link)
         if self._stuck and self._socket is not None:
             self._send_later(pause_s)
         elif self._unstuck is not None:
@@ -292,6 +300,7 @@ class ZmqDoor:
     def _unreachable(self, link: ZmqLink) -> None:
         """The peer is gone, or takes nothing: what it was given just now it has never seen."""
         self._stuck.pop(link, None)
+        self.budget.forget(link)
         if self.links.pop(link.key, None) is not None:
             assert self._loop is not None
             self._loop.call_soon(self._part_unreached, link, self.driver.scheduler.now_us)
@@ -326,7 +335,7 @@ class ZmqDoor:
                 self._look_soon()
 
 
-class ZmqLink(Link):
+class ZmqLink(Holder):
     """The way back to one peer."""
 
     __slots__ = ("_door", "heard_us", "held", "key", "route", "session", "stuck_s", "unsent", "unsent_bytes")
@@ -355,9 +364,21 @@ class ZmqLink(Link):
 
     def pause(self) -> None:
         self._door.hold(self)
+        self._door.budget.note(self)
 
     def resume(self) -> None:
-        self._door.unhold(self)
+        if self.held:
+            self._door.unhold(self)
+            self._door.budget.note(self)
+
+    def kept_bytes(self) -> int:
+        return self.unsent_bytes + output_bytes(self.session)
+
+    def drop(self, text: str) -> None:
+        self.session.report(OVER_BUDGET, text)
+        self.unsent = []
+        self.unsent_bytes = 0
+        self._door._unreachable(self)  # noqa: SLF001 (its other half)
 
 
 def _address(frame: zmq.Frame) -> str:

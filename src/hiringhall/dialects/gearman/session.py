@@ -78,6 +78,7 @@ class GearmanSession(Session):
                 self._take_in(packet_type, body)
             error = reader.error
             if error is None:
+                self.input_bytes = reader.kept_bytes
                 return
             at = reader.error_at
             if at < 0 or data[at] == 0:

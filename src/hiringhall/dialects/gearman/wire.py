@@ -179,6 +179,7 @@ class Reader:
         "_type",
         "error",
         "error_at",
+        "kept_bytes",
         "limit",
     )
 
@@ -196,6 +197,8 @@ class Reader:
         self._type = 0
         self._missing = 0
         """Bytes of the body under way that have not arrived; 0: none is under way."""
+        self.kept_bytes = 0
+        """What has arrived of the body under way."""
         self._pieces: list[bytes | bytearray] = []
         self._gathered = bytearray()
         """Small pieces that follow the last of `_pieces`."""
@@ -284,10 +287,12 @@ class Reader:
                 self._gathered = bytearray()
             packets.append((self._type, b"".join(self._pieces)))
             self._pieces = []
+            self.kept_bytes = 0
         return after
 
     def _keep(self, data: bytes, at: int, after: int) -> None:
         self._missing -= after - at
+        self.kept_bytes += after - at
         if after - at < _PIECE_BYTES_MIN:
             self._gathered += data[at:after]
             if len(self._gathered) < _GATHERED_BYTES_MAX:

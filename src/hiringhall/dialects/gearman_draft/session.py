@@ -74,6 +74,7 @@ class DraftSession(Session):
             self._held.clear()
             self._break_off(wire.FULL, "too much was sent behind a request that is not answered yet")
             return
+        self.input_bytes = self._held_bytes
         if self._asked and self._held and self.link is not None:
             # Again each time: the engine has it read on whenever a commit has returned.
             self._paused = True
