@@ -15,7 +15,8 @@ from store_rows import NOW_US, batch, end, job, plain_end, plain_job
 from hiringhall.core.changes import Firing
 from hiringhall.core.jobs import FAILED, LEASED
 from hiringhall.storage.contract import HistoryQuery, Retention, StoreError
-from hiringhall.storage.sqlite import SqliteStore, open_history, schema
+from hiringhall.storage.sqlite import FileTaken, SqliteStore, find_holder, open_history, schema
+from hiringhall.storage.sqlite.lock import lock_path
 from hiringhall.storage.sqlite.schema import APPLICATION_ID, migrate, migrations, pragma
 
 if TYPE_CHECKING:
@@ -182,6 +183,19 @@ class TestLock:
         store.close()
         assert [row.id for row in second.load(0).jobs] == [1]
         second.close()
+
+    @pytest.mark.parametrize(
+        "content", [b"", b"\n", b"garbage\nhall\n", b"0\nhall\n", b"-1\nhall\n", b"\xff\xfe", b"12345678901\n"]
+    )
+    def test_a_lock_that_cannot_be_read_names_no_process(
+        self, path: Path, store: SqliteStore, content: bytes
+    ) -> None:
+        """Whoever is named is told of new schedules by a signal."""
+        lock_path(path).write_bytes(content)
+        with pytest.raises(FileTaken, match=r"another hall \(process unknown\) has .*data open") as taken:
+            SqliteStore(path, Retention(), pytest.fail).load(0)
+        assert taken.value.holder.pid == 0
+        assert find_holder(path) is None
 
     def test_it_is_refused_from_another_process_too(self, path: Path, store: SqliteStore) -> None:
         program = (
