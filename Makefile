@@ -18,8 +18,8 @@ SHARED := -n $(WORKERS) --dist worksteal
 help:            ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
-serve: $(VENV)/installed            ## open the hall on embedded storage, with the Gearman door on 127.0.0.1:4730
-	$(BIN)/hall serve $(ARGS)
+serve: $(VENV)/installed            ## open the hall on embedded storage, with every door on loopback at its default port
+	$(BIN)/hall serve --all-doors $(ARGS)
 
 test: $(VENV)/tested            ## all tests on the installed package, compiled; then those of what is compiled, as plain Python
 	TEST_MODE=$(MODE) $(PYTEST) $(SHARED) -m "not soak" tests

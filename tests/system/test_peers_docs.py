@@ -30,6 +30,7 @@ class House(HallProcess):
 
     def __init__(self, folder: Path) -> None:
         doors = [f'[[door]]\ndialect = "{dialect}"\naddress = "127.0.0.1:0"\n' for dialect in DOORS.values()]
+        doors[0] += 'frontend = "127.0.0.1:0"\n'
         super().__init__(folder, more="".join(doors))
         self.places: dict[str, str] = dict.fromkeys(FREE, "127.0.0.1:0")
         """Where in truth is what the page says."""

@@ -9,6 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Final
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -19,14 +20,17 @@ from hiringhall.cli.device import device
 from hiringhall.cli.history import history
 from hiringhall.cli.moving import export_jobs, import_jobs
 from hiringhall.cli.reporting import Parameters, complain, guarded, say
-from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
+from hiringhall.cli.settings import ALL_DOORS, ConfigFlag, DataFlag, load_settings
 from hiringhall.config import template
 from hiringhall.doors.keyfiles import expiry_warnings, find_certificates, secret_warnings
+from hiringhall.doors.ports import find_taken
 from hiringhall.logs.writing import DescriptorHandler, logging_to
-from hiringhall.server import DEFAULT_DOORS, DOOR_SETTINGS, Opened, check_shield, run
+from hiringhall.server import DEFAULT_DOORS, DOOR_SETTINGS, HallError, Opened, check_shield, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from hiringhall.config.schema import Config
 
 app = typer.Typer(
     name="hall",
@@ -96,6 +100,13 @@ def serve(
     as_json: Annotated[
         bool, typer.Option("--json", help="Say where the doors are as one line of JSON, for programs.")
     ] = False,
+    all_doors: Annotated[
+        bool,
+        typer.Option(
+            "--all-doors",
+            help="Where no doors are named: one of each dialect on loopback, if its port is free.",
+        ),
+    ] = False,
     accept_loss: Annotated[
         bool,
         typer.Option("--accept-loss", help="Open although the log of the data file is damaged or missing."),
@@ -106,11 +117,25 @@ def serve(
     The first Ctrl-C or SIGTERM drains: no new work is handed out, and running jobs may finish. The second
     stops at once. What was acknowledged is on disk either way.
     """
-    settings = load_settings(config, data, storage, door, assignments, log_format).config
+    default_doors = ALL_DOORS if all_doors else DEFAULT_DOORS
+    loaded = load_settings(config, data, storage, door, assignments, log_format, default_doors)
+    settings = _without_taken(loaded.config) if all_doors and not loaded.doors_named else loaded.config
     level = logging.getLevelNamesMapping()[settings.hall.log_level.upper()]
     with logging_to(DescriptorHandler(sys.stderr.fileno()), level, settings.hall.log_format) as repeats:
         announce = _announce_json if as_json else _announce
         return run(settings, announce, repeats=repeats, accept_loss=accept_loss)
+
+
+def _without_taken(config: Config) -> Config:
+    """Without the doors whose ports other programs have; each of them is told."""
+    found = [(settings, find_taken(settings, index)) for index, settings in enumerate(config.door)]
+    for _, taken in found:
+        if taken:
+            complain(f"hall: {taken}")
+    free = tuple(settings for settings, taken in found if not taken)
+    if not free:
+        raise HallError("no door can be opened: the ports of all of them are taken")
+    return msgspec.structs.replace(config, door=free)
 
 
 def _announce_json(opened: Opened) -> None:

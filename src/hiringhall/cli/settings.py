@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
+import msgspec
 import typer
 
 from hiringhall.cli.reporting import complain
 from hiringhall.config import loading
 from hiringhall.server import DEFAULT_DOORS, DOOR_SETTINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ConfigFlag = Annotated[
     Path | None,
@@ -24,6 +28,15 @@ DataFlag = Annotated[
 ]
 
 
+ALL_DOORS: Final = tuple(
+    f"{name}={field.default}"
+    for name, shape in DOOR_SETTINGS.items()
+    for field in msgspec.structs.fields(shape)
+    if field.name == "address"
+)
+"""A door of each dialect, at its default address."""
+
+
 def load_settings(
     config: Path | None,
     data: str | None = None,
@@ -31,6 +44,7 @@ def load_settings(
     doors: list[str] | None = None,
     assignments: list[str] | None = None,
     log_format: str | None = None,
+    default_doors: Sequence[str] = DEFAULT_DOORS,
 ) -> loading.Loaded:
     """All sources put together; what looks odd is told on stderr. Raises ConfigError."""
     named = {
@@ -39,7 +53,7 @@ def load_settings(
         "--log-format": (("hall", "log_format"), log_format),
     }
     flags = loading.Flags(config, doors or (), assignments or (), named)
-    loaded = loading.load(flags, os.environ, DOOR_SETTINGS, DEFAULT_DOORS)
+    loaded = loading.load(flags, os.environ, DOOR_SETTINGS, default_doors)
     for warning in loaded.warnings:
         complain(f"hall: {warning}")
     return loaded

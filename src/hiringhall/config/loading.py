@@ -67,6 +67,8 @@ class Loaded(NamedTuple):
     config: Config
     file: Path | None
     warnings: list[str]
+    doors_named: bool
+    """Somebody has named the doors; they are not the default ones."""
 
 
 def load(flags: Flags, environ: Mapping[str, str], dialects: Dialects, default_doors: Sequence[str]) -> Loaded:
@@ -85,7 +87,10 @@ def load(flags: Flags, environ: Mapping[str, str], dialects: Dialects, default_d
             leaves[key] = Leaf(value, flag, is_text=True)
     leaves.update(from_assignments(flags.assignments, "--set"))
     warnings = [f"{name}: no such setting, ignored{_suggest_variable(name, names)}" for name in unknown]
-    return Loaded(_Reader(leaves, dialects).config(), file, warnings)
+    doors_named = any(
+        key[0] == "door" and key[-1] == "dialect" and leaf.origin != "default" for key, leaf in leaves.items()
+    )
+    return Loaded(_Reader(leaves, dialects).config(), file, warnings, doors_named)
 
 
 def _find_file(flags: Flags, environ: Mapping[str, str]) -> Path | None:

@@ -25,7 +25,7 @@ class PingPongDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_un
     ] = Address("127.0.0.1:5556")
     frontend: Annotated[
         Address, Meta(description="Where to listen for clients; port 0 lets the system choose.")
-    ] = Address("127.0.0.1:0")
+    ] = Address("127.0.0.1:5555")
     queue: Annotated[
         str, Meta(min_length=1, max_length=512, description="The queue whose jobs are done by its workers.")
     ] = "pingpong"

@@ -1,0 +1,32 @@
+"""Which doors can be opened: those whose addresses are free."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hiringhall.config.quantities import Address
+    from hiringhall.config.schema import DoorSettings
+
+
+def find_taken(door: DoorSettings, index: int) -> str:
+    """Which address of a door another program has, and what to do about it; empty: all are free."""
+    for setting in door.__struct_fields__:
+        address = getattr(door, setting)
+        if address in door.addresses and _is_taken(address):
+            return (
+                f"{address} is in use by another program, so the {door.dialect} door stays shut: stop that "
+                f"program, or choose another port with --set door[{index}].{setting}={address.host}:PORT"
+            )
+    return ""
+
+
+def _is_taken(address: Address) -> bool:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        socket.create_server((address.host, address.port), family=family).close()
+    except OSError as error:
+        return error.errno == errno.EADDRINUSE
+    return False
