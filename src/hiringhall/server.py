@@ -46,6 +46,7 @@ from hiringhall.storage.memory import MemoryStore
 from hiringhall.storage.sqlite import DATABASE, SqliteStore
 from hiringhall.transports.budget import Budget
 from hiringhall.transports.bus import BusDoor
+from hiringhall.transports.closing import answer_the_last
 from hiringhall.transports.tcp import TcpDoor, TcpOptions
 from hiringhall.transports.zmq import Curve, ZmqDoor, ZmqOptions
 
@@ -342,6 +343,7 @@ class Hall:
         for attendant in self._attendants:
             await attendant.close()
         if self._broken is None:
+            await answer_the_last(self._driver, self._doors, patient=not self._stopping.is_set())
             await self._driver.stop()
         self._events.mute()
         for door in self._doors:

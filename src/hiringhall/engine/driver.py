@@ -221,14 +221,17 @@ class Driver:
 
     # --- closing
 
+    def stop_handing_out(self) -> None:
+        """The hall is about to close: no worker is given anything more."""
+        self.turn()
+        self.scheduler.closing = True
+
     async def drain(self, grace_us: int) -> None:
         """Hand nothing out any more; wait for what is being worked on, then take it back without blame.
 
         What a resident holds stays its own, and is not waited for.
         """
-        assert self._loop is not None
-        self.turn()
-        self.scheduler.closing = True
+        self.stop_handing_out()
         self.scheduler.dismiss_promised()
         idle = self._when(lambda: not any(worker.leases for worker in self._passing_workers()))
         if not await self._wait_awake(idle, grace_us):
@@ -256,8 +259,7 @@ class Driver:
     async def stop(self) -> None:
         """Commit what is pending, unless the store is in trouble, and close it."""
         assert self._loop is not None
-        self.turn()
-        self.scheduler.closing = True
+        self.stop_handing_out()
         await self._when(lambda: bool(self.scheduler.store_trouble) or not self.engine.busy)
         if self._timer is not None:
             self._timer.cancel()

@@ -69,6 +69,8 @@ class ZmqDoor:
         self.links: dict[tuple[bytes, ...], ZmqLink] = {}
         self.dropped = 0
         """Messages dropped: ill-formed, or by a new way while the table was full."""
+        self.heard = 0
+        """Messages taken in."""
         self._room: SocketRoom | None = None
         self._socket: zmq.Socket[bytes] | None = None
         self._receive: Callable[..., Any] | None = None
@@ -112,24 +114,36 @@ class ZmqDoor:
         and whoever works may still report.
         """
 
-    async def close(self) -> None:
-        """Send what is still to be sent, if it goes soon, and forget everybody."""
+    @property
+    def busy(self) -> bool:
+        """There are messages to take in, or some that ZeroMQ would not take yet."""
+        return len(self._stuck) > 0 or self._has_mail()
+
+    def shut(self) -> None:
+        """Hear nothing more, from this moment on. What ZeroMQ has taken is still sent; nobody is parted yet."""
         if self._socket is None:
             return
-        assert self._loop is not None
-        assert self._room is not None
-        if self._stuck:
-            self._unstuck = asyncio.Event()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._unstuck.wait(), self.options.close_wait_s)
         if self._descriptor >= 0:
             # uvloop answers None where asyncio says bool: compiled, only what both are will do.
             cast("Any", self._loop).remove_reader(self._descriptor)
             self._descriptor = -1
+        self._socket.close(round(self.options.close_wait_s * 1000))
+        self._socket = None
+
+    async def close(self) -> None:
+        """Send what is still to be sent, if it goes soon, and forget everybody."""
+        room = self._room
+        if room is None:
+            return
+        self._room = None
+        if self._stuck and self._socket is not None:
+            self._unstuck = asyncio.Event()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._unstuck.wait(), self.options.close_wait_s)
+        self.shut()
         for link in list(self.links.values()):
             self._forget(link)
-        self._socket = None
-        await self._room.close()
+        await room.close()
 
     # --- coming in
 
@@ -141,8 +155,13 @@ class ZmqDoor:
 
     def _look_again(self) -> None:
         self._looking = False
-        if self._socket is not None and cast("int", self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
+        if self._has_mail():
             self._look()
+
+    def _has_mail(self) -> bool:
+        if self._socket is None:
+            return False
+        return cast("int", self._socket.getsockopt(zmq.EVENTS)) & int(zmq.POLLIN) != 0
 
     def _look(self) -> None:
         """Take in what has come, up to a bound."""
@@ -173,6 +192,7 @@ class ZmqDoor:
             if link is None:
                 self.dropped += 1
                 return
+        self.heard += 1
         link.heard_us = self.driver.scheduler.awake_us
         self.driver.receive(link.session, frame.bytes)
 
