@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import zmq
 from hall_process import CODE, HallProcess, wait_until
 
 from hiringhall.dialects.gearman import wire
@@ -202,3 +203,24 @@ def test_json_is_chosen_by_a_flag(tmp_path: Path) -> None:
     process.send_signal(signal.SIGTERM)
     _, log = process.communicate(timeout=20)
     assert [json.loads(line)["message"] for line in log.splitlines()][-1] == "closed"
+
+
+@pytest.mark.parametrize("dialect", ["dwork", "wmp"])
+def test_nonsense_by_zeromq_is_told_with_the_identity_of_the_peer(tmp_path: Path, dialect: str) -> None:
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    with HallProcess(tmp_path, hall=JSON, door={"dialect": dialect}) as hall:
+        stranger = context.socket(zmq.DEALER)
+        stranger.setsockopt(zmq.IDENTITY, b"stranger-7")
+        stranger.connect(f"tcp://{hall.address}")
+        stranger.send_multipart([b"", b"", b"\xffnonsense"] if dialect == "wmp" else [b"\xffnonsense"])
+        line = wait_for(hall, "bad_input")
+        context.destroy(linger=0)
+    assert (line["door"], line["peer"]) == (f"{dialect}@{hall.address}", "127.0.0.1/stranger-7")
+
+
+def test_a_hire_line_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with HallProcess(tmp_path, hall=JSON, door={"dialect": "hire"}) as hall, connect(hall) as stranger:
+        stranger.sendall(b"\x1b]0;nonsense\x07\n")
+        line = wait_for(hall, "bad_input")
+        assert (line["door"], line["peer"]) == (f"hire@{hall.address}", f"127.0.0.1:{port_of(stranger)}")
+        assert line["message"].isprintable()

@@ -14,7 +14,7 @@ from hiringhall.core.jobs import LEASED
 from hiringhall.core.residents import OUTSIDE
 from hiringhall.dialects.dwork import wire
 from hiringhall.dialects.dwork.door import keep_log
-from hiringhall.dialects.session import REFUSED_SUBMIT, Session
+from hiringhall.dialects.session import BAD_INPUT, REFUSED_SUBMIT, Session
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job, Lease
@@ -64,6 +64,7 @@ class DworkSession(Session):
             query = wire.parse(data)
             _check(query)
         except wire.BadMessage as error:
+            self.report(BAD_INPUT, str(error))
             self._refuse(str(error))
             return
         try:
