@@ -173,7 +173,11 @@ def test_failures_of_a_handler() -> None:
         ):
             await line.expect(("GRAB_JOB_ALL", b""))
             line.say(wire.JOB_ASSIGN, b"H:1", b"fall", data)
-            await line.expect(answer)
+            heard, body = await line.hear()
+            said, _, trace = body.partition(b"\n")
+            assert (heard, said) == answer
+            # Whoever waits for the job learns where it failed.
+            assert (b", in fall\n" in trace) == (data in {b"clumsy", b"half", b"done"})
         await line.expect(("GRAB_JOB_ALL", b""))
         line.say(wire.JOB_ASSIGN, b"H:2", b"never registered", b"")
         heard, body = await line.hear()

@@ -24,7 +24,9 @@ from hiringhall.peers.gearman import (
     JobFailed,
     Progress,
     ServerError,
+    Status,
     Warned,
+    Worker,
     WorkerJob,
 )
 
@@ -106,12 +108,12 @@ def test_a_handler_that_raises_fails_its_job_with_the_text(server: Server, clien
 def test_status_by_handle_and_by_unique(client: Client, house: HouseWorker) -> None:
     job = client.submit("gate", unique="watched")
     wait_until(lambda: client.status(job).denominator == 7, "it shows progress")
-    assert client.status(job) == (True, True, 3, 7, 0)
-    assert client.status(job.handle) == (True, True, 3, 7, 0)
-    assert client.status_unique("watched") == (True, True, 3, 7, 1)
+    assert client.status(job) == Status(True, True, 3, 7)
+    assert client.status(job.handle) == Status(True, True, 3, 7)
+    assert client.status_unique("watched") == Status(True, True, 3, 7, clients=1)
     house.gate.release()
     assert job.result() == b"opened"
-    assert client.status(job) == (False, False, 0, 0, 0)
+    assert client.status(job)[:5] == (False, False, 0, 0, 0)
     assert client.status_unique("watched").known is False
 
 
@@ -217,3 +219,30 @@ def test_two_servers(hall: HallProcess, tmp_path_factory: pytest.TempPathFactory
         house.gate.release()
         wait_until(lambda: not client.status(receipt).known, "it is done")
         assert not client.status_unique("no such job").known
+
+
+def test_the_status_of_an_ended_background_job_tells_its_end(tmp_path: Path) -> None:
+    with HallProcess(tmp_path) as hall, hall.client() as client:
+        jobs = {what: client.submit_background("deed", what.encode()) for what in ("good", "bad")}
+        jobs["unwanted"] = client.submit_background("undone")
+        assert client.status(jobs["good"]) == Status(known=True, running=False, numerator=0, denominator=0)
+
+        def deed(job: WorkerJob) -> bytes:
+            return b"done" if job.data == b"good" else b"%d" % (1 // 0)
+
+        worker = Worker(hall.address)
+        worker.register("deed", deed)
+        with worker:
+            wait_until(lambda: hall.counts("deed")[0] == 0, "both have ended")
+        client.admin(f"cancel job {jobs['unwanted'].handle.decode()}")
+        ends = {what: client.status(job).end for what, job in jobs.items()}
+        assert ends == {"good": "done", "bad": "failed", "unwanted": "cancelled"}
+        assert client.status(jobs["good"].handle).end == "done", "by its bare handle too"
+        assert client.status(b"H:hall:1").end == ""
+
+
+def test_a_server_that_keeps_no_ends_tells_none(server: Server, house: HouseWorker) -> None:
+    with server.client() as client:
+        receipt = client.submit_background("reverse", b"hello")
+        wait_until(lambda: not client.status(receipt).known, "it has ended")
+        assert client.status(receipt).end == ("" if isinstance(server, Gearmand) else "done")

@@ -17,6 +17,7 @@ from hiringhall.server import HallError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from ssl import SSLContext
 
     from hiringhall.core.jobs import JobSpec
     from hiringhall.peers.gearman.client import Priority
@@ -58,11 +59,13 @@ def carry_problems(jobs: Iterable[WrittenJob]) -> list[tuple[int, str]]:
     ]
 
 
-async def send_jobs(jobs: Iterable[WrittenJob], address: str, tally: Tally) -> None:
+async def send_jobs(
+    jobs: Iterable[WrittenJob], address: str, tally: Tally, tls: SSLContext | None = None
+) -> None:
     """Submit all; raises HallError at the first that is not taken in. Counts as it goes."""
     under_way: deque[tuple[int, asyncio.Task[None]]] = deque()
     try:
-        async with AsyncClient(address) as client:
+        async with AsyncClient(address, tls=tls) as client:
             await _greet(client, address)
             try:
                 for job in jobs:

@@ -30,6 +30,7 @@ from hiringhall.core.errors import Refusal
 from hiringhall.core.jobs import DONE
 from hiringhall.core.residents import OUTSIDE
 from hiringhall.engine.recovery import open_scheduler
+from hiringhall.peers.tls import client_tls
 from hiringhall.records.joblines import read_jobs, write_job
 from hiringhall.records.writing import whole_file
 from hiringhall.server import HallError
@@ -38,6 +39,7 @@ from hiringhall.storage.sqlite import DATABASE, FileTaken, SqliteStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from ssl import SSLContext
 
     from hiringhall.config.schema import Config
     from hiringhall.core.scheduler import Scheduler
@@ -89,6 +91,17 @@ def import_jobs(
         str | None,
         typer.Option(metavar="HOST:PORT", help="Hand them in at this Gearman door of a running hall."),
     ] = None,
+    tls_ca: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The door speaks TLS: who signed its certificate, in PEM."),
+    ] = None,
+    tls_certificate: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The door speaks TLS: the certificate to show it, in PEM."),
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The certificate's key, unless it is in the same file.")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Take in the jobs of a file: into the data folder of a hall that is not running, or at a hall's door.
@@ -99,6 +112,7 @@ def import_jobs(
     if door is not None and data is not None:
         raise ConfigError(["--door: with it the jobs go to a running hall, and --data is of no use"])
     address = None if door is None else _address(door)
+    tls = _tls(door, tls_ca, tls_certificate, tls_key)
     settings = load_settings(config, data).config
     tally = Tally()
     try:
@@ -112,7 +126,7 @@ def import_jobs(
         if address is None:
             with _deaf_to_hangups():
                 return _import_offline(file, jobs, settings, tally, as_json=as_json)
-        asyncio.run(send_jobs(watched(jobs, "jobs", len(jobs)), address, tally))
+        asyncio.run(send_jobs(watched(jobs, "jobs", len(jobs)), address, tally, tls))
     except KeyboardInterrupt:
         complain(f"hall: interrupted; {tally if tally.taken or tally.unsure else 'nothing was imported'}")
         raise
@@ -237,6 +251,25 @@ def _refuse(file: Path, problems: list[tuple[int, str]]) -> int:
         complain(f"hall: {file}: {len(problems) - PROBLEMS_MAX} problems more")
     complain(f"hall: {file}: nothing was imported")
     return TROUBLE
+
+
+def _tls(door: str | None, ca: Path | None, certificate: Path | None, key: Path | None) -> SSLContext | None:
+    """How to come in at a door that speaks TLS; None: it does not."""
+    given = {"--tls-ca": ca, "--tls-certificate": certificate, "--tls-key": key}
+    named = [flag for flag, file in given.items() if file is not None]
+    if not named:
+        return None
+    if door is None:
+        raise ConfigError([f"{named[0]}: is for a door; name that with --door"])
+    if certificate is None and key is not None:
+        raise ConfigError(["--tls-key: belongs to a certificate; name that with --tls-certificate"])
+    for flag, file in given.items():
+        if file is not None and not file.is_file():
+            raise ConfigError([f"{flag}: there is no file {file}"])
+    try:
+        return client_tls(ca, certificate, key)
+    except OSError as error:
+        raise ConfigError([f"{', '.join(named)}: cannot be used: {error}"]) from None
 
 
 def _told(facts: dict[str, object], words: str, as_json: bool) -> str:

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import contextlib
 from traceback import format_exception
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import logging
+
+
+TRACE_CHARS_MAX: Final = 16_384
+"""What is told of a traceback to somebody far away; the log has all of it."""
 
 
 def describe(error: BaseException) -> str:
@@ -24,6 +28,15 @@ def describe(error: BaseException) -> str:
     except Exception:  # noqa: BLE001 - a text that cannot be made must not be the end of a worker
         said = "(it cannot say what happened)"
     return _encodable(f"{type(error).__name__}: {said}")
+
+
+def report(error: BaseException) -> str:
+    """What happened in the first line, as `describe` says it, and below it where: the traceback.
+
+    Of a very long traceback the end is told, which is nearest to what was raised.
+    """
+    trace = _encodable("".join(format_exception(error)).rstrip())
+    return f"{describe(error)}\n{trace[-TRACE_CHARS_MAX:]}"
 
 
 def log_failure(log: logging.Logger, what: str, error: Exception) -> None:

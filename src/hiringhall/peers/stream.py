@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol, Self, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from ssl import SSLContext
 
 CLOSE_S: Final = 2.0
 """How long a server may take nothing of what was said last."""
@@ -90,12 +91,12 @@ class Stream(asyncio.Protocol, Generic[Loss]):
         self._reason = ""
         """Why we gave the connection up, when it was us."""
 
-    async def connect(self, host: str, port: int, timeout_s: float) -> Self:
+    async def connect(self, host: str, port: int, timeout_s: float, tls: SSLContext | None = None) -> Self:
         """Connect, once, or raise the loss."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout_s):
-                await loop.create_connection(lambda: self, host, port)
+                await loop.create_connection(lambda: self, host, port, ssl=tls)
         except TimeoutError:
             raise self._loss(f"{self.server}: no connection within {timeout_s} s") from None
         except OSError as error:

@@ -6,6 +6,7 @@ The law: nothing asynchronous is touched but from its own loop, and no thread is
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import inspect
 import threading
@@ -180,6 +181,13 @@ class Runner(Generic[Ran]):
 
     def _run_here(self) -> None:
         asyncio.run(self._run())
+
+    def _run_until_interrupted(self) -> None:
+        """Ctrl-C leaves the servers at once, so that others are given what is under way, and is no error. A
+        function that runs in a thread is still waited for.
+        """
+        with contextlib.suppress(KeyboardInterrupt):
+            self._run_here()
 
     async def _run(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -295,3 +295,40 @@ def test_shutdown_where_it_is_allowed() -> None:
     room = Room(GearmanOptions(shutdown_allowed=False))
     assert room.ask(b"shutdown") == b"ERR NOT_ALLOWED shutdown+is+switched+off+at+this+door\r\n"
     assert room.stops == []
+
+
+# --- how a job ended
+
+
+def test_the_outcome_of_a_job_is_told(room: Room) -> None:
+    client, worker = room.guest(), room.worker(b"f")
+    handles = [client.submits(wire.SUBMIT_JOB_BG, b"f", b"", b"") for _ in range(4)]
+    for packet_type, handle in ((wire.WORK_COMPLETE, handles[0]), (wire.WORK_FAIL, handles[1])):
+        assert worker.grabs() == handle
+        worker.say(packet_type, handle).hears()
+    room.ask(b"cancel job " + handles[2])
+    ends = [room.ask(b"outcome " + handle) for handle in handles]
+    assert ends == [b"OK done 0\n", b"OK failed 1\n", b"OK cancelled 130\n", b"OK queued\n"]
+
+
+def test_the_outcome_of_a_job_that_left_nothing_is_that_it_ended(room: Room) -> None:
+    client, worker = room.guest(), room.worker(b"f")
+    handle = client.submits(wire.SUBMIT_JOB, b"f", b"", b"")
+    worker.say(wire.WORK_COMPLETE, worker.grabs(), b"")
+    assert room.ask(b"outcome " + handle) == b"OK ended\n"
+    assert room.ask(b"outcome " + handle + b"0") == admin.UNKNOWN_JOB
+    assert room.ask(b"outcome nonsense") == admin.UNKNOWN_JOB
+    assert room.ask(b"outcome").startswith(b"ERR INVALID_ARGUMENTS")
+
+
+def test_the_outcome_of_a_durable_job_is_told_when_it_is_on_disk(room: Room) -> None:
+    client, worker, curious = room.guest(), room.worker(b"f"), room.guest()
+    handle = client.submits(wire.SUBMIT_JOB_BG, b"f", b"", b"")
+    worker.say(wire.WORK_COMPLETE, worker.grabs(), b"")
+    curious.say_bytes(b"outcome " + handle + b"\n")
+    pledges = curious.session.pledges
+    assert pledges is not None
+    assert [pledge.ending for pledge in pledges] == [True]
+    assert curious.reads() == b"OK done 0\n"
+    curious.say_bytes(b"outcome " + handle + b"\n")
+    assert curious.session.pledges is None

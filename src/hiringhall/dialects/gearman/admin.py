@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import Refusal
-from hiringhall.core.jobs import HIGH, LOW, NORMAL, PRIORITIES
+from hiringhall.core.jobs import HIGH, LOW, NORMAL, PRIORITIES, STATE_NAMES
 from hiringhall.core.limits import SECOND_US
 from hiringhall.core.needs import SKILL_MAX, TIME_US_MAX
 from hiringhall.core.queues import NO_BOUND
@@ -111,6 +111,8 @@ def answer(session: Session, door: GearmanDoor, line: bytes) -> None:
         session.send(_need(door, words))
     elif command == b"why":
         session.send(_why(door, words))
+    elif command == b"outcome":
+        _tell_outcome(session, door, words)
     elif command in (b"create", b"drop"):
         if count != 3 or words[1].lower() != b"function":
             session.send(_incomplete(command))
@@ -306,6 +308,28 @@ def _why(door: GearmanDoor, words: list[bytes]) -> bytes:
         return _incomplete(b"why")
     job = door.hall.find(door.job_id(words[1]))
     return b"OK %s\n" % why(door.hall, job).encode() if job is not None else UNKNOWN_JOB
+
+
+def _tell_outcome(session: Session, door: GearmanDoor, words: list[bytes]) -> None:
+    """How a job ended, and its code; of one that has not ended, its state."""
+    if len(words) != 2:
+        session.send(_incomplete(b"outcome"))
+        return
+    hall = door.hall
+    job_id = door.job_id(words[1])
+    unwritten = hall.unwritten(job_id)
+    job = unwritten if unwritten is not None else hall.find(job_id)
+    if unwritten is not None:
+        session.conclude(unwritten, _outcome(unwritten))
+    elif job is not None:
+        session.send(_outcome(job))
+    else:
+        session.send(b"OK ended\n" if hall.issued(job_id) else UNKNOWN_JOB)
+
+
+def _outcome(job: Job) -> bytes:
+    name = STATE_NAMES[job.state].encode()
+    return b"OK %s %d\n" % (name, job.code) if job.ended else b"OK %s\n" % name
 
 
 def _called(door: GearmanDoor, name: bytes) -> list[Worker]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hiringhall.peers.gearman.connection import parse_address
 from hiringhall.peers.gearman.errors import ConnectionLost, ServerError
 from hiringhall.peers.stream import plain_words
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 _TABLES: Final = frozenset(("status", "prioritystatus", "workers", "jobs", "show jobs", "show unique jobs"))
 """Commands whose answer goes on to a line with one dot."""
 _LINE_BYTES_MAX: Final = 1 << 20
 
 
-async def ask_admin(server: str, command: str, timeout_s: float) -> list[str]:
+async def ask_admin(server: str, command: str, timeout_s: float, tls: SSLContext | None = None) -> list[str]:
     """The lines of the answer, without the closing dot; raises ServerError for an ERR."""
     if "\n" in command:
         raise ValueError("a command is one line")
@@ -22,7 +25,7 @@ async def ask_admin(server: str, command: str, timeout_s: float) -> list[str]:
     line = command.encode() + b"\n"
     try:
         async with asyncio.timeout(timeout_s):
-            reader, writer = await asyncio.open_connection(host, port, limit=_LINE_BYTES_MAX)
+            reader, writer = await asyncio.open_connection(host, port, limit=_LINE_BYTES_MAX, ssl=tls)
             try:
                 writer.write(line)
                 return await _read(server, reader, command.lower().strip() in _TABLES)

@@ -11,6 +11,7 @@ from hiringhall.peers.threads import Face, Runner, blocking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
+    from ssl import SSLContext
 
     from hiringhall.peers.gearman.client import Priority
     from hiringhall.peers.gearman.errors import ServerError
@@ -92,8 +93,9 @@ class Client(Face[AsyncClient]):
         exceptions: bool = True,
         connect_timeout_s: float = 5.0,
         timeout_s: float | None = None,
+        tls: SSLContext | None = None,
     ) -> None:
-        client = AsyncClient(*servers, exceptions=exceptions, connect_timeout_s=connect_timeout_s)
+        client = AsyncClient(*servers, exceptions=exceptions, connect_timeout_s=connect_timeout_s, tls=tls)
         super().__init__(client, "gearman-client", timeout_s)
 
     run = blocking(AsyncClient.run)
@@ -153,6 +155,7 @@ class Worker(Runner[AsyncWorker]):
         retry_max_s: float = 10.0,
         on_error: Callable[[ServerError], None] | None = None,
         timeout_unit: TimeoutUnit = "s",
+        tls: SSLContext | None = None,
     ) -> None:
         worker = AsyncWorker(
             *servers,
@@ -164,6 +167,7 @@ class Worker(Runner[AsyncWorker]):
             retry_max_s=retry_max_s,
             on_error=on_error,
             timeout_unit=timeout_unit,
+            tls=tls,
         )
         super().__init__(worker, "gearman-worker")
 
@@ -185,5 +189,5 @@ class Worker(Runner[AsyncWorker]):
         self._tell(functools.partial(self.asynchronous.unregister, function))
 
     def work(self) -> None:
-        """Work until `stop` is called, from another thread or a signal handler."""
-        self._run_here()
+        """Work until `stop` is called, from another thread or a signal handler, or until Ctrl-C."""
+        self._run_until_interrupted()

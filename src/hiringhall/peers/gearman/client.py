@@ -10,10 +10,11 @@ from hiringhall.peers.gearman.admin import ask_admin
 from hiringhall.peers.gearman.connection import DEFAULT_SERVER, as_bytes, parse_address
 from hiringhall.peers.gearman.conversation import Conversation
 from hiringhall.peers.gearman.errors import ConnectionLost, GearmanError, ServerError
-from hiringhall.peers.gearman.jobs import AsyncJob, Receipt, Status, parse_status
+from hiringhall.peers.gearman.jobs import AsyncJob, End, Receipt, Status, parse_status, read_end
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from ssl import SSLContext
     from types import TracebackType
 
     Answer = TypeVar("Answer")
@@ -45,15 +46,25 @@ class AsyncClient:
     With several servers a job goes to the first, in the order given, that can be reached. Connections are made
     when they are needed, and made anew after a loss; a job under way at that moment ends in ConnectionLost.
     A call can be given up with `asyncio.timeout`.
+
+    `tls` is for servers that speak TLS: any SSLContext of a client, such as `hiringhall.peers.tls.client_tls`
+    makes.
     """
 
-    def __init__(self, *servers: str, exceptions: bool = True, connect_timeout_s: float = 5.0) -> None:
+    def __init__(
+        self,
+        *servers: str,
+        exceptions: bool = True,
+        connect_timeout_s: float = 5.0,
+        tls: SSLContext | None = None,
+    ) -> None:
         self.servers = servers or (DEFAULT_SERVER,)
         for server in self.servers:
             parse_address(server)
         self._options = ("exceptions",) if exceptions else ()
         """With "exceptions" the server passes on what a failing worker says."""
         self._connect_timeout_s = connect_timeout_s
+        self._tls = tls
         self._conversations: dict[str, Conversation] = {}
         self._locks = {server: asyncio.Lock() for server in self.servers}
         self._avoid_until_s: dict[str, float] = {}
@@ -138,11 +149,13 @@ class AsyncClient:
         return await self._receipt(wire.SUBMIT_JOB_SCHED, as_bytes(function), as_bytes(unique), *fields, data)
 
     async def status(self, job: Receipt | AsyncJob | bytes) -> Status:
-        """How a job is doing. A bare handle is asked of each server until one knows it."""
+        """How a job is doing, or how it ended. A bare handle is asked of each server until one knows it.
+
+        Only a hall tells the end, and as long as it has it in memory; gearmand forgets a job with its end.
+        """
         if isinstance(job, bytes):
             return await self._first_known(wire.GET_STATUS, wire.STATUS_RES, job)
-        conversation = await self._conversation(job.server)
-        return _status(await conversation.ask(wire.GET_STATUS, wire.STATUS_RES, job.handle))
+        return await self._status_at(job.server, wire.GET_STATUS, wire.STATUS_RES, job.handle)
 
     async def status_unique(self, unique: str | bytes) -> Status:
         """How the job with this unique is doing."""
@@ -162,7 +175,7 @@ class AsyncClient:
 
     async def admin(self, command: str, server: str = "") -> list[str]:
         """The lines that answer a command of the text admin protocol, such as "status" or "show jobs"."""
-        return await ask_admin(server or self.servers[0], command, self._connect_timeout_s)
+        return await ask_admin(server or self.servers[0], command, self._connect_timeout_s, self._tls)
 
     async def _receipt(self, packet_type: int, *args: bytes) -> Receipt:
         async def submit(conversation: Conversation) -> Receipt:
@@ -188,16 +201,31 @@ class AsyncClient:
         failures: list[GearmanError] = []
         for server in self.servers:
             try:
-                conversation = await self._conversation(server)
+                await self._conversation(server)
             except ConnectionLost as error:
                 failures.append(error)
                 continue
-            status = _status(await conversation.ask(packet_type, answer_type, name))
-            if status.known:
+            status = await self._status_at(server, packet_type, answer_type, name)
+            if status.known or status.end:
                 break
         if status is None:
             raise _all_lost(failures)
         return status
+
+    async def _status_at(self, server: str, packet_type: int, answer_type: int, name: bytes) -> Status:
+        conversation = await self._conversation(server)
+        status = _status(await conversation.ask(packet_type, answer_type, name))
+        if packet_type == wire.GET_STATUS and not status.known:
+            return status._replace(end=await self._end(server, name))
+        return status
+
+    async def _end(self, server: str, handle: bytes) -> End:
+        """How a job ended that is not live: the protocol has no packet for it, and a hall has a command."""
+        try:
+            (line,) = await ask_admin(server, f"outcome {handle.decode()}", self._connect_timeout_s, self._tls)
+        except (GearmanError, ValueError):
+            return ""
+        return read_end(line)
 
     async def _conversation(self, server: str) -> Conversation:
         conversation = self._conversations.get(server)
@@ -207,7 +235,9 @@ class AsyncClient:
             conversation = self._conversations.get(server)
             if conversation is None or not conversation.live:
                 try:
-                    conversation = await Conversation.open(server, self._connect_timeout_s, self._options)
+                    conversation = await Conversation.open(
+                        server, self._connect_timeout_s, self._options, self._tls
+                    )
                 except ConnectionLost:
                     self._avoid_until_s[server] = asyncio.get_running_loop().time() + _AVOID_S
                     raise

@@ -9,6 +9,8 @@ from hiringhall.peers.gearman.errors import ConnectionLost
 from hiringhall.peers.stream import Stream, split_address
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from hiringhall.peers.stream import Listener
 
 DEFAULT_PORT: Final = 4730
@@ -33,7 +35,13 @@ class Connection(Stream[ConnectionLost]):
     """A stream of the packets that servers send."""
 
     @classmethod
-    async def open(cls, server: str, listener: Listener[ConnectionLost], timeout_s: float) -> Connection:
+    async def open(
+        cls,
+        server: str,
+        listener: Listener[ConnectionLost],
+        timeout_s: float,
+        tls: SSLContext | None = None,
+    ) -> Connection:
         """Connect, or raise ConnectionLost."""
         connection = cls(server, wire.Reader(wire.RESPONSE), listener, ConnectionLost)
-        return await connection.connect(*parse_address(server), timeout_s)
+        return await connection.connect(*parse_address(server), timeout_s, tls)

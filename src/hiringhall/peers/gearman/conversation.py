@@ -17,6 +17,7 @@ from hiringhall.peers.gearman.jobs import AsyncJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from ssl import SSLContext
 
 _ANSWERS: Final = frozenset(
     (wire.JOB_CREATED, wire.STATUS_RES, wire.STATUS_RES_UNIQUE, wire.ECHO_RES, wire.OPTION_RES)
@@ -57,10 +58,12 @@ class Conversation:
         """An error that answers no question: the server says it before it closes."""
 
     @classmethod
-    async def open(cls, server: str, timeout_s: float, options: Iterable[str]) -> Conversation:
+    async def open(
+        cls, server: str, timeout_s: float, options: Iterable[str], tls: SSLContext | None = None
+    ) -> Conversation:
         """Connect and set the options, or raise ConnectionLost or ServerError."""
         conversation = cls(server)
-        conversation._connection = await Connection.open(server, conversation, timeout_s)
+        conversation._connection = await Connection.open(server, conversation, timeout_s, tls)
         try:
             for option in options:
                 await conversation.ask(wire.OPTION_REQ, wire.OPTION_RES, option.encode())

@@ -28,11 +28,14 @@ class JobFailed(GearmanError):
     """The job ended without a result. A worker's handler may raise it too.
 
     `exception` is what the worker said of it: empty when it gave no reason, or when the client did not ask
-    for exceptions.
+    for exceptions. Its first line is the message; further ones, such as a traceback, are a note.
     """
 
     def __init__(self, exception: bytes = b"", handle: bytes = b"") -> None:
-        reason = exception.decode(errors="replace") if exception else "the worker gave no reason"
+        reason, _, more = exception.decode(errors="replace").partition("\n")
+        reason = reason or "the worker gave no reason"
         super().__init__(f"{handle.decode(errors='replace')}: {reason}" if handle else reason)
+        if more:
+            self.add_note(more)
         self.exception = exception
         self.handle = handle

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast, get_args
 
 from hiringhall.dialects.gearman import wire
 from hiringhall.peers.gearman.errors import GearmanError, JobFailed
@@ -20,6 +20,9 @@ class Receipt(NamedTuple):
     server: str
 
 
+End = Literal["", "done", "failed", "cancelled", "ended"]
+
+
 class Status(NamedTuple):
     """What the server knows of a job."""
 
@@ -29,6 +32,9 @@ class Status(NamedTuple):
     denominator: int
     clients: int = 0
     """How many clients wait for it; told only when asked by unique."""
+    end: End = ""
+    """How it ended: "done", "failed", "cancelled", or "ended" if it is not known how. Empty: it has not ended,
+    or the server does not tell."""
 
 
 class Progress(NamedTuple):
@@ -67,7 +73,15 @@ def parse_status(body: bytes) -> Status | None:
     if len(args) not in {5, 6}:
         return None
     numbers = [parse_number(arg) for arg in args[1:]]
-    return Status(bool(numbers[0]), bool(numbers[1]), *numbers[2:])
+    known, running, numerator, denominator, clients = (*numbers, 0)[:5]
+    return Status(bool(known), bool(running), numerator, denominator, clients)
+
+
+def read_end(line: str) -> End:
+    """The answer to the text command `outcome`."""
+    ok, _, rest = line.partition(" ")
+    word = rest.partition(" ")[0]
+    return cast("End", word) if ok == "OK" and word in get_args(End) else ""
 
 
 class AsyncJob:

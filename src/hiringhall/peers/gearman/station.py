@@ -103,7 +103,7 @@ class Station:
 
     async def serve(self, connect_timeout_s: float) -> None:
         """Open, work, and return when the worker stops; raises ConnectionLost."""
-        self._connection = await Connection.open(self.server, self, connect_timeout_s)
+        self._connection = await Connection.open(self.server, self, connect_timeout_s, self._worker.tls)
         worker = self._worker
         if worker.client_id:
             self.send(wire.SET_CLIENT_ID, worker.client_id.encode())

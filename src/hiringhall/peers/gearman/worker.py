@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from hiringhall.dialects.gearman import wire
-from hiringhall.peers.failures import describe, log_failure
+from hiringhall.peers.failures import log_failure, report
 from hiringhall.peers.gearman.connection import DEFAULT_SERVER, as_bytes, parse_address
 from hiringhall.peers.gearman.errors import ConnectionLost, JobFailed, ServerError
 from hiringhall.peers.gearman.station import Station, WorkerJob, log
@@ -17,10 +17,11 @@ from hiringhall.peers.threads import returned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from ssl import SSLContext
 
 Handler = Callable[[WorkerJob], bytes | Awaitable[bytes | None] | None]
 """Gets a job, returns the bytes of its result (None: none). Raising JobFailed fails the job in silence or with
-the reason given; any other exception fails it with the exception's text."""
+the reason given; any other exception fails it with what it says and its traceback."""
 
 Grab = Literal["plain", "unique", "all"]
 TimeoutUnit = Literal["s", "ms"]
@@ -57,7 +58,8 @@ class AsyncWorker:
     of, such as a result that came too late; without it that is logged.
 
     `timeout_unit` is what the servers mean by the number in CAN_DO_TIMEOUT: "s" for `hall serve`, unless its
-    door says otherwise, and "ms" for gearmand and `hall-gearmand`.
+    door says otherwise, and "ms" for gearmand and `hall-gearmand`. `tls` is for servers that speak TLS: any
+    SSLContext of a client, such as `hiringhall.peers.tls.client_tls` makes.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class AsyncWorker:
         retry_max_s: float = 10.0,
         on_error: Callable[[ServerError], None] | None = None,
         timeout_unit: TimeoutUnit = "s",
+        tls: SSLContext | None = None,
     ) -> None:
         self.servers = servers or (DEFAULT_SERVER,)
         for server in self.servers:
@@ -89,6 +92,7 @@ class AsyncWorker:
         self._retry_max_s = retry_max_s
         self._on_error = on_error
         self._timeout_unit = timeout_unit
+        self.tls = tls
         self._threads: ThreadPoolExecutor
         self._tasks: asyncio.TaskGroup
         self._stop = asyncio.Event()
@@ -212,7 +216,7 @@ class AsyncWorker:
                 job.send(wire.WORK_FAIL)
         except Exception as error:  # noqa: BLE001 - a handler may raise anything, and its client is told
             log_failure(log, f"{job.handle.decode(errors='replace')}: {job.function}", error)
-            job.send(wire.WORK_EXCEPTION, describe(error).encode())
+            job.send(wire.WORK_EXCEPTION, report(error).encode())
         else:
             job.send(wire.WORK_COMPLETE, result)
         finally:

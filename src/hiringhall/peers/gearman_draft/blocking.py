@@ -16,6 +16,7 @@ from hiringhall.peers.threads import Face, Runner, blocking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from ssl import SSLContext
 
     from hiringhall.peers.gearman_draft.errors import ServerError
     from hiringhall.peers.gearman_draft.jobs import Job
@@ -40,9 +41,10 @@ class Client(Face[client.Client]):
         connect_timeout_s: float = 5.0,
         packet_bytes_max: int = wire.PACKET_BYTES_MAX,
         timeout_s: float | None = None,
+        tls: SSLContext | None = None,
     ) -> None:
         asynchronous = client.Client(
-            servers, connect_timeout_s=connect_timeout_s, packet_bytes_max=packet_bytes_max
+            servers, connect_timeout_s=connect_timeout_s, packet_bytes_max=packet_bytes_max, tls=tls
         )
         super().__init__(asynchronous, "gearman-draft", timeout_s)
 
@@ -78,8 +80,15 @@ class ResultLog(Face[resultlog.ResultLog]):
     True
     """
 
-    def __init__(self, server: str, *, connect_timeout_s: float = 5.0, timeout_s: float | None = None) -> None:
-        asynchronous = resultlog.ResultLog(server, connect_timeout_s=connect_timeout_s)
+    def __init__(
+        self,
+        server: str,
+        *,
+        connect_timeout_s: float = 5.0,
+        timeout_s: float | None = None,
+        tls: SSLContext | None = None,
+    ) -> None:
+        asynchronous = resultlog.ResultLog(server, connect_timeout_s=connect_timeout_s, tls=tls)
         super().__init__(asynchronous, "gearman-draft", timeout_s)
 
     register_start_task = blocking(resultlog.ResultLog.register_start_task)
@@ -111,6 +120,7 @@ class Worker(Runner[worker.Worker]):
         retry_max_s: float = 10.0,
         packet_bytes_max: int = wire.PACKET_BYTES_MAX,
         on_error: Callable[[ServerError], None] | None = None,
+        tls: SSLContext | None = None,
     ) -> None:
         asynchronous = worker.Worker(
             servers,
@@ -120,6 +130,7 @@ class Worker(Runner[worker.Worker]):
             retry_max_s=retry_max_s,
             packet_bytes_max=packet_bytes_max,
             on_error=on_error,
+            tls=tls,
         )
         super().__init__(asynchronous, "gearman-draft-worker")
 
@@ -141,5 +152,5 @@ class Worker(Runner[worker.Worker]):
         return decorate
 
     def run(self) -> None:
-        """Work until `stop` is called, from another thread or a signal handler."""
-        self._run_here()
+        """Work until `stop` is called, from another thread or a signal handler, or until Ctrl-C."""
+        self._run_until_interrupted()

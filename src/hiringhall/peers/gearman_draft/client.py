@@ -15,6 +15,7 @@ from hiringhall.peers.gearman_draft.jobs import Job, JobType, Outcome, Priority,
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
+    from ssl import SSLContext
     from types import TracebackType
 
     from hiringhall.peers.gearman_draft.conversation import StatusListener
@@ -57,7 +58,8 @@ class Client:
     gone, `lost` lists what was there, and `resubmit` hands a job in elsewhere: the draft leaves that to the
     application, for only it knows whether a job may run twice.
 
-    `packet_bytes_max` is that of the servers' doors: the largest packet that is read, such as a result.
+    `packet_bytes_max` is that of the servers' doors: the largest packet that is read, such as a result. `tls`
+    is for servers that speak TLS: any SSLContext of a client, such as `hiringhall.peers.tls.client_tls` makes.
     """
 
     def __init__(
@@ -67,11 +69,13 @@ class Client:
         connect_timeout_s: float = 5.0,
         packet_bytes_max: int = wire.PACKET_BYTES_MAX,
         choose: Callable[[Sequence[str]], str] = secrets.choice,
+        tls: SSLContext | None = None,
     ) -> None:
         self.servers = parse_servers(servers)
         self._connect_timeout_s = connect_timeout_s
         self._packet_bytes_max = packet_bytes_max
         self._choose = choose
+        self._tls = tls
         self._jobs: dict[Job, None] = {}
         self._under_way: dict[Job, _HandIn] = {}
         """Jobs that were handed in and have no answer, with their latest way."""
@@ -110,7 +114,9 @@ class Client:
         packet = _packet(Job(as_bytes(name), args, as_bytes(key), "sync+wait", priority))
         attendance = Attendance(on_status)
         connection = await self._reach(
-            lambda server: Connection.open(server, attendance, self._connect_timeout_s, self._packet_bytes_max)
+            lambda server: Connection.open(
+                server, attendance, self._connect_timeout_s, self._packet_bytes_max, self._tls
+            )
         )
         outcome = await attendance.attend(connection, packet)
         if not outcome.ok:
@@ -298,7 +304,9 @@ class Client:
         async with self._locks.setdefault(server, asyncio.Lock()):
             conversation = self._conversations.get(server)
             if conversation is None or not conversation.live:
-                conversation = await Conversation.open(server, self._connect_timeout_s, self._packet_bytes_max)
+                conversation = await Conversation.open(
+                    server, self._connect_timeout_s, self._packet_bytes_max, self._tls
+                )
                 self._conversations[server] = conversation
             return conversation
 

@@ -10,6 +10,7 @@ from hiringhall.peers.stream import Stream, split_address
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from ssl import SSLContext
 
     from hiringhall.peers.stream import Listener
 
@@ -47,7 +48,8 @@ class Connection(Stream[ConnectionLost]):
         listener: Listener[ConnectionLost],
         timeout_s: float,
         packet_bytes_max: int = wire.PACKET_BYTES_MAX,
+        tls: SSLContext | None = None,
     ) -> Connection:
         """Connect, or raise ConnectionLost."""
         connection = cls(server, wire.Reader(packet_bytes_max + _MORE_BYTES), listener, ConnectionLost)
-        return await connection.connect(*parse_address(server), timeout_s)
+        return await connection.connect(*parse_address(server), timeout_s, tls)

@@ -17,6 +17,7 @@ from hiringhall.peers.gearman_draft.jobs import Outcome, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from ssl import SSLContext
 
     StatusListener = Callable[[Status], None]
 
@@ -63,11 +64,15 @@ class Conversation:
 
     @classmethod
     async def open(
-        cls, server: str, timeout_s: float, packet_bytes_max: int = wire.PACKET_BYTES_MAX
+        cls,
+        server: str,
+        timeout_s: float,
+        packet_bytes_max: int = wire.PACKET_BYTES_MAX,
+        tls: SSLContext | None = None,
     ) -> Conversation:
         """Connect, or raise ConnectionLost."""
         conversation = cls(server)
-        conversation._connection = await Connection.open(server, conversation, timeout_s, packet_bytes_max)
+        conversation._connection = await Connection.open(server, conversation, timeout_s, packet_bytes_max, tls)
         return conversation
 
     @property

@@ -29,11 +29,18 @@ class ServerError(DraftError):
 
 
 class JobFailed(DraftError):
-    """The job ended without success: `code` is 1 to 255, `data` what the worker said of it."""
+    """The job ended without success: `code` is 1 to 255, `data` what the worker said of it.
+
+    The first line of `data` is in the message; further ones, such as a traceback, are a note.
+    """
 
     def __init__(self, name: str, code: int, data: bytes) -> None:
-        reason = data[:_TEXT_SHOWN].decode(errors="replace") or "the worker gave no reason"
-        super().__init__(f"{name} failed with code {code}: {reason}")
+        reason, _, more = data.decode(errors="replace").partition("\n")
+        super().__init__(
+            f"{name} failed with code {code}: {reason[:_TEXT_SHOWN] or 'the worker gave no reason'}"
+        )
+        if more:
+            self.add_note(more)
         self.name = name
         self.code = code
         self.data = data

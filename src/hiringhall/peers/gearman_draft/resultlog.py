@@ -13,6 +13,7 @@ from hiringhall.peers.gearman_draft.conversation import Conversation
 from hiringhall.peers.gearman_draft.jobs import as_bytes
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
     from types import TracebackType
 
     TaskName = tuple[str | bytes, str | bytes]
@@ -36,9 +37,10 @@ class ResultLog:
     time. Nothing is said twice: after ConnectionLost the caller decides whether to say it again.
     """
 
-    def __init__(self, server: str, *, connect_timeout_s: float = 5.0) -> None:
+    def __init__(self, server: str, *, connect_timeout_s: float = 5.0, tls: SSLContext | None = None) -> None:
         (self.server,) = parse_servers(server)
         self._connect_timeout_s = connect_timeout_s
+        self._tls = tls
         self._conversation: Conversation | None = None
         self._lock = asyncio.Lock()
 
@@ -71,7 +73,9 @@ class ResultLog:
     async def _tell(self, packet: bytes) -> bytes:
         async with self._lock:
             if self._conversation is None or not self._conversation.live:
-                self._conversation = await Conversation.open(self.server, self._connect_timeout_s)
+                self._conversation = await Conversation.open(
+                    self.server, self._connect_timeout_s, tls=self._tls
+                )
             conversation = self._conversation
         return await conversation.answer(packet, wire.JOB_CREATE_RES)
 

@@ -106,7 +106,7 @@ class Station:
             worker = self._worker
             try:
                 self._connection = await Connection.open(
-                    self.server, self, worker.connect_timeout_s, worker.packet_bytes_max
+                    self.server, self, worker.connect_timeout_s, worker.packet_bytes_max, worker.tls
                 )
             except ConnectionLost as loss:
                 log.warning("%s", loss)
@@ -153,6 +153,7 @@ class Station:
         except asyncio.CancelledError:
             running.cancel()
             # The server may give the task to another while ours comes to its end.
+            self._leaving = True
             self._abort("the worker was cancelled")
             await asyncio.wait([running])
             raise

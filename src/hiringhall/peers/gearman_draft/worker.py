@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from hiringhall.dialects.gearman_draft import wire
-from hiringhall.peers.failures import describe, log_failure
+from hiringhall.peers.failures import log_failure, report
 from hiringhall.peers.gearman_draft.connection import parse_servers
 from hiringhall.peers.gearman_draft.errors import ServerError, TaskError
 from hiringhall.peers.gearman_draft.jobs import as_bytes
@@ -20,10 +20,11 @@ from hiringhall.peers.threads import returned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from ssl import SSLContext
 
 Function = Callable[[Task], bytes | Awaitable[bytes | None] | None]
 """Gets a task, returns the bytes of its result (None: none). Raising TaskError fails it with that code; any
-other exception fails it with code 1 and the exception's text."""
+other exception fails it with code 1, what it says and its traceback."""
 
 
 class Worker:
@@ -47,7 +48,8 @@ class Worker:
 
     `packet_bytes_max` is that of the servers' doors: the largest packet that is read, and sent. A task whose
     result is larger fails with code 1. When a server refuses less than that, the task runs once more, and fails
-    likewise.
+    likewise. `tls` is for servers that speak TLS: any SSLContext of a client, such as
+    `hiringhall.peers.tls.client_tls` makes.
     """
 
     def __init__(
@@ -60,11 +62,13 @@ class Worker:
         retry_max_s: float = 10.0,
         packet_bytes_max: int = wire.PACKET_BYTES_MAX,
         on_error: Callable[[ServerError], None] | None = None,
+        tls: SSLContext | None = None,
     ) -> None:
         self.servers = parse_servers(servers)
         self.connect_timeout_s = connect_timeout_s
         self.retry_max_s = retry_max_s
         self.packet_bytes_max = packet_bytes_max
+        self.tls = tls
         self._sleep_s = sleep_s
         self._answer_s = answer_s
         self._on_error = on_error
@@ -195,7 +199,7 @@ class Worker:
             return failure.code, failure.data
         except Exception as error:  # noqa: BLE001 - a function may raise anything, and its client is told
             log_failure(log, f"{task.server}: {task.name}", error)
-            return FAILED, describe(error).encode()
+            return FAILED, report(error).encode()
 
 
 def _as_result(value: object) -> bytes:
