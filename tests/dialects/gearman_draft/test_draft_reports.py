@@ -118,7 +118,7 @@ def test_a_job_of_the_hall_is_ended_by_its_worker_alone(room: Room) -> None:
         (wire.pack_task_result(b"nightly", b"", START_US, 0, b""), wire.BAD_REQUEST),
         (wire.pack_task_start(b"", b"k", START_US), wire.BAD_REQUEST),
         (wire.pack_task_result(b"", b"k", START_US, 0, b""), wire.BAD_REQUEST),
-        (wire.pack_task_start(b"nightly", b"k" * 600, START_US), wire.TOO_LARGE),
+        (wire.pack_task_start(b"nightly", b"k" * 4097, START_US), wire.TOO_LARGE),
         (wire.pack_task_start(b"n" * 600, b"k", START_US), wire.TOO_LARGE),
     ],
 )
