@@ -262,3 +262,32 @@ def test_a_line_of_a_provider_s_job_that_was_asked_for_by_number_answers_for_no_
     other = hall.submit("other", parents=(SETUP,), terms=terms(RUN_ANYWAY))
     look_up(hall, disk)
     assert (child.state, other.state) == (QUEUED, HELD)
+
+
+@pytest.mark.parametrize("by_key_first", [True, False])
+def test_a_parent_that_is_named_twice_by_number_and_by_key_is_met_once(
+    hall: Hall, disk: Disk, by_key_first: bool
+) -> None:
+    setup = forgotten_setup(hall, disk)
+    refs: tuple[ParentRef, ...] = (SETUP, setup.id) if by_key_first else (setup.id, SETUP)
+    child = hall.submit("child", parents=refs, terms=BACKGROUND)
+    hall.turn()
+    look_up(hall, disk)
+    assert child.state == QUEUED
+    assert not hall.core.graph.expected
+
+
+def test_no_queue_is_made_for_a_parent_that_ended_in_one_that_is_gone(hall: Hall, disk: Disk) -> None:
+    bob = hall.worker("bob")
+    carl = hall.worker("carl", "old")
+    hall.submit("setup", "old", key="setup", terms=BACKGROUND)
+    hall.core.finish(carl.takes("setup"), b"")
+    evict(hall, bob)
+    history(hall, disk)
+    carl.leaves()
+    hall.core.drop_queue(hall.core.queue(b"old"))
+    child = hall.submit("child", parents=((b"old", b"setup"),), terms=BACKGROUND)
+    hall.turn()
+    look_up(hall, disk)
+    assert child.state == QUEUED
+    assert b"old" not in hall.core.queues

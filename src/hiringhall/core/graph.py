@@ -65,6 +65,9 @@ class Graph:
         """`child` waits for `parent`."""
         if child.parents is None:
             child.parents = {}
+        elif child.parents.get(parent.id, parent) is None:
+            # It waited for the same parent by number, too: that is one edge.
+            self._expect_no_more(child, parent.id)
         child.parents[parent.id] = parent
         if parent.children is None:
             parent.children = {}

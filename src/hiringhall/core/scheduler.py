@@ -31,6 +31,7 @@ from hiringhall.core.jobs import (
     Lease,
     is_named,
 )
+from hiringhall.core.queues import Queue
 from hiringhall.core.resting import Rest
 from hiringhall.core.submitting import Submitting
 from hiringhall.core.timers import NEVER
@@ -39,7 +40,6 @@ from hiringhall.core.workers import Worker
 if TYPE_CHECKING:
     from hiringhall.core.changes import Batch, EndRow, Loaded
     from hiringhall.core.jobs import ParentRef
-    from hiringhall.core.queues import Queue
 
 
 class Scheduler(Submitting):
@@ -193,7 +193,7 @@ class Scheduler(Submitting):
         self._stored_firings.update(loaded.fired)
         count = 0
         for end in loaded.ended:
-            self._keep_ended(end)
+            self._keep_ended(end, self._restore_queue(end.queue))
             count += 1
         if count >= self.limits.ended_max:
             self.archive.complete = False
@@ -251,9 +251,9 @@ class Scheduler(Submitting):
         job.worker_name = job.worker_name or holder
         self._attach_lease(job, worker, job.terms.run_us)
 
-    def _keep_ended(self, end: EndRow) -> Job:
+    def _keep_ended(self, end: EndRow, queue: Queue) -> Job:
         """A job that has ended, as the history knows it."""
-        job = Job(end.id, self._restore_queue(end.queue), end.key, end.payload, end.terms, end.created_us)
+        job = Job(end.id, queue, end.key, end.payload, end.terms, end.created_us)
         job.state = end.state
         job.code = end.code
         job.attempts = end.attempts
@@ -308,7 +308,9 @@ class Scheduler(Submitting):
             if not inquiries.answered(ref, end is not None):
                 continue
             if end is not None:
-                parent = self.archive.find(end.id) or self._keep_ended(end)
+                # Its queue may be gone since then: for what has ended none is made.
+                queue = self.queues.get(end.queue) or Queue(end.queue)
+                parent = self.archive.find(end.id) or self._keep_ended(end, queue)
                 self.graph.adopt_as(ref, parent)
                 if parent.children is not None:
                     self._tell_children(parent)
