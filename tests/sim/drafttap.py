@@ -79,7 +79,6 @@ class DraftTap(Tap):
         """The job that it was given last."""
         self._hasty: list[bytes] = []
         """Ends that it told after it had asked for the next task: no handle says which one is meant."""
-        laws.nameless = True
 
     @property
     def unanswered(self) -> int:
@@ -319,7 +318,8 @@ class DraftTap(Tap):
         sight = self.laws.see(asked.job_id)
         row = self.laws.mirror.history.get(asked.job_id)
         if status == wire.INCOMPLETE:
-            if asked.ended:
+            # Since it was asked, somebody may have given it another life.
+            if asked.ended and not sight.retried:
                 raise Violation("history", f"job {asked.job_id} has ended, and c{self.number} hears it has not")
         elif row is not None and not sight.retried:
             if (status, code, result) != _line(row):

@@ -79,8 +79,6 @@ class Laws:
         """Jobs by payload: some dialects have no other name for them."""
         self.reported: dict[ParentRef, dict[bytes, int]] = {}
         """Tasks that run outside, by queue and key, with the results and codes that were told of their ends."""
-        self.nameless = False
-        """Some dialect here has no names for jobs: the hall is asked for their ids."""
         self.scheduler: Scheduler
         """That of the latest boot."""
 
@@ -147,8 +145,7 @@ class Laws:
             self._unbegun[job_id] = (job.losses, job.attempts)
 
     def turn_ended(self, hall: Hall) -> None:
-        if hall.doors is not None or self.nameless:
-            self._take_census()
+        self._take_census()
         if self.audited:
             hall.scheduler.audit()
         turnlaws.check(self, hall)
@@ -195,6 +192,14 @@ class Laws:
             self._ids[job.payload] = job_id
             if job_id in self.origins:
                 self._ids[self.origins[job_id]] = job_id
+
+    def know_name(self, sight: Sight) -> bool:
+        """Whether it is known who asked for a job, if need be by the hall's own number for what was asked."""
+        if not sight.queue:
+            for payload, job_id in self._ids.items():
+                if job_id == sight.id and payload in self.submits:
+                    sight.made_by(self.submits[payload])
+        return bool(sight.queue)
 
     def find_id(self, payload: bytes) -> int:
         """The job of that payload; 0: there was none at the end of any turn."""

@@ -35,6 +35,8 @@ def check(laws: Laws, sight: Sight, submit: Submit, *, ahead_us: int = 0) -> Non
 def _parent_met(laws: Laws, sight: Sight, submit: Submit, ref: ParentRef) -> None:
     """The parent has succeeded, or at least ended where that is enough."""
     parents = _parents(laws, ref)
+    if isinstance(ref, int) and submit.on_parent_failure == HOLD and not laws.know_name(parents[0]):
+        return  # nobody was told of the parent: which name will do cannot be known
     if isinstance(ref, int) and parents[0].key and (submit.on_parent_failure == HOLD or parents[0].gone):
         # A parent that failed for a child that holds on, or died with the hall: its name will do.
         parents = _parents(laws, (parents[0].queue, parents[0].key))
