@@ -6,12 +6,13 @@ import asyncio
 
 import pytest
 
-from hiringhall.core.jobs import DONE, JobSpec, Terms
+from hiringhall.core.jobs import DONE, QUEUED, JobSpec, Terms
 from hiringhall.core.limits import Limits
 from hiringhall.core.scheduler import Scheduler
+from hiringhall.dialects.wmp.door import WAY
 from hiringhall.doors.agency import NEWS_BYTES_MAX, Agency, Errand
 from hiringhall.engine.driver import Driver
-from hiringhall.peers.wmp import JobFailed
+from hiringhall.peers.wmp import JobDeclined, JobFailed
 from hiringhall.storage.memory import MemoryStore
 
 MEGABYTE = b"x" * (1 << 20)
@@ -23,6 +24,8 @@ class Deaf:
     payload = b"oak"
     role = "saw"
     key = b""
+    manager = b"north"
+    via: tuple[bytes, ...] = ()
 
     def __init__(self) -> None:
         self.listens = asyncio.Event()
@@ -90,6 +93,70 @@ def test_a_job_whose_manager_takes_nothing_is_given_up(pieces: int) -> None:
             with pytest.raises(JobFailed, match="does not take"):
                 await doing
             assert not hall.jobs, "nobody else wanted it"
+        await driver.stop()
+
+    asyncio.run(tell())
+
+
+def agency_of(driver: Driver) -> Agency:
+    return Agency(driver, ["127.0.0.1:1"], ["saw"], 1, "south", Terms())
+
+
+@pytest.mark.parametrize(
+    ("manager", "via"),
+    [
+        (b"south", ()),
+        (b"north", (b"south",)),
+        (b"north", (b"east", b"south", b"west")),
+        (b"north", tuple(b"m%d" % number for number in range(8))),
+    ],
+    ids=["its own", "from here", "in a circle", "too far"],
+)
+def test_a_job_that_was_here_before_or_came_too_far_is_given_back(
+    manager: bytes, via: tuple[bytes, ...]
+) -> None:
+    async def tell() -> None:
+        hall = Scheduler(Limits())
+        driver = Driver(hall, MemoryStore(), lambda trouble: None)
+        driver.start(asyncio.get_running_loop())
+        taken = Deaf()
+        taken.manager, taken.via = manager, via
+        with pytest.raises(JobDeclined):
+            await agency_of(driver)._do(taken)  # type: ignore[arg-type]
+        assert not hall.jobs
+        await driver.stop()
+
+    asyncio.run(tell())
+
+
+def test_a_job_that_no_worker_takes_is_given_back() -> None:
+    async def tell() -> None:
+        hall = Scheduler(Limits())
+        driver = Driver(hall, MemoryStore(), lambda trouble: None)
+        driver.start(asyncio.get_running_loop())
+        taken = Deaf()
+        taken.via = (b"east",)
+        doing = asyncio.create_task(agency_of(driver)._do(taken))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        (job,) = hall.jobs.values()
+        assert job.state == QUEUED
+        assert job.extras == {WAY: b"east\nnorth"}
+        with pytest.raises(JobDeclined):
+            await doing
+        assert not hall.jobs
+        await driver.stop()
+
+    asyncio.run(tell())
+
+
+def test_a_job_is_given_back_while_the_hall_is_full() -> None:
+    async def tell() -> None:
+        hall = Scheduler(Limits(jobs_max=1))
+        hall.submit(JobSpec(b"saw", b"elm", terms=Terms(detached=True)), None)
+        driver = Driver(hall, MemoryStore(), lambda trouble: None)
+        driver.start(asyncio.get_running_loop())
+        with pytest.raises(JobDeclined):
+            await agency_of(driver)._do(Deaf())  # type: ignore[arg-type]
         await driver.stop()
 
     asyncio.run(tell())

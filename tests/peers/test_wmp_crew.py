@@ -412,3 +412,79 @@ def test_any_frames_are_taken(frames: list[bytes], body: bytes) -> None:
     story.do(story.crew.heard(0, [b"", b"", body], 0))
     story.do(story.crew.heard(0, [b"", b"", b"WMP1 TAKE\n" + body + b"\n\n"], 0))
     assert story.state == (0, 0)
+
+
+# --- a crew whose jobs are done by others
+
+
+class Room:
+    """How many more jobs of each role others could do."""
+
+    def __init__(self) -> None:
+        self.left: dict[bytes, int] = {}
+
+    def __call__(self, role: bytes) -> int:
+        return self.left.get(role, 0)
+
+
+def passing_on(room: Room) -> Story:
+    story = Story(capacity=10)
+    terms = CrewTerms(capacity=10, lock_us=LOCK_US, via=b"south")
+    story.crew = Crew(1, {b"r": 1, b"s": 1}, terms, room)
+    story.said.clear()
+    story.do(story.crew.start(0))
+    return story
+
+
+def test_it_is_ready_only_for_what_others_have_room_for() -> None:
+    room = Room()
+    story = passing_on(room)
+    assert (story.said, story.crew.has_news, story.crew.next_deadline()) == ([], False, None)
+    room.left = {b"s": 1}
+    assert story.crew.has_news
+    story.do(story.crew.look_for_room(story.now_us))
+    assert [line for line in story.said if "role=s" in line and "role=r" not in line and "via=south" in line]
+    assert not story.crew.has_news
+
+
+def test_it_asks_for_no_more_than_there_is_room_for() -> None:
+    room = Room()
+    room.left = {b"r": 1}
+    story = passing_on(room)
+    story.said.clear()
+    story.wake(b"r", come=(b"one",))
+    story.wake(b"r", come=(b"two",))
+    story.wake(b"s", come=(b"two",))
+    assert len(story.said) == 1
+    assert "GIVE" in story.said[0]
+
+
+def test_a_wake_it_could_not_answer_is_made_good_when_there_is_room() -> None:
+    room = Room()
+    room.left = {b"r": 1}
+    story = passing_on(room)
+    room.left = {}
+    story.said.clear()
+    story.wake(b"r")
+    assert story.said == []
+    room.left = {b"r": 1}
+    assert story.crew.has_news
+
+
+def test_a_job_for_which_the_room_is_gone_is_declined() -> None:
+    room = Room()
+    room.left = {b"r": 1}
+    story = passing_on(room)
+    story.wake(b"r")
+    room.left = {}
+    story.said.clear()
+    story.take(b"j")
+    assert story.crew.declined == 1
+    assert story.orders == []
+
+
+def test_the_way_of_a_job_is_kept_in_its_order() -> None:
+    story = Story()
+    story.wake()
+    story.take(b"j", b"r", (b"via", b"east"), (b"via", b"west"))
+    assert story.orders[0].via == [b"east", b"west"]

@@ -9,7 +9,7 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from hall_process import wait_until
+from hall_process import free_port, wait_until
 from many_doors import ManyDoors, complete, steal
 
 from hiringhall.dialects.dwork import wire as dwork
@@ -159,21 +159,16 @@ def test_a_managers_job_is_done_by_a_wmp_worker_of_the_hall(tmp_path: Path) -> N
 
 def test_a_job_that_its_manager_calls_off_ends_in_the_hall(tmp_path: Path) -> None:
     async def tell() -> None:
-        async with north() as manager, hall_of(tmp_path, manager) as hall:
-            waiting = manager.submit("saw", b"oak")
-            await until(lambda: hall.counts("saw")[:2] == (1, 0))
-            waiting.cancel()
+        async with north() as manager, hall_of(tmp_path, manager) as hall, Bench(hall, "saw") as bench:
+            running = manager.submit("saw", b"slowly")
+            await bench.wait_for(1)
+            assert (await asyncio.to_thread(hall.counts, "saw"))[:2] == (1, 1)
+            running.cancel()
             await until(lambda: hall.counts("saw")[:2] == (0, 0))
-            async with Bench(hall, "saw") as bench:
-                running = manager.submit("saw", b"slowly")
-                await bench.wait_for(1)
-                assert (await asyncio.to_thread(hall.counts, "saw"))[:2] == (1, 1)
-                running.cancel()
-                await until(lambda: hall.counts("saw")[:2] == (0, 0))
-                # The worker's result comes too late, and the worker is free for the next.
-                bench.may_end.set()
-                assert await manager.do("saw", b"ash") == b"sawn ash"
-                assert [job.data for job in bench.got] == [b"slowly", b"ash"]
+            # The worker's result comes too late, and the worker is free for the next.
+            bench.may_end.set()
+            assert await manager.do("saw", b"ash") == b"sawn ash"
+            assert [job.data for job in bench.got] == [b"slowly", b"ash"]
 
     run(tell())
 
@@ -279,14 +274,75 @@ def test_a_background_job_is_not_called_off_by_a_manager_that_joined_it(tmp_path
 
 def test_the_hall_holds_no_more_jobs_than_its_slots(tmp_path: Path) -> None:
     async def tell() -> None:
-        async with north() as manager, hall_of(tmp_path, manager, wmp={"slots": 3}) as hall:
-            jobs = [manager.submit("saw", b"%d" % number) for number in range(10)]
-            await until(lambda: hall.counts("saw")[0] == 3)
-            async with Bench(hall, "saw") as bench:
-                assert [await job.result() for job in jobs] == [b"sawn %d" % number for number in range(10)]
-                assert len(bench.got) == 10
+        async with (
+            north() as manager,
+            hall_of(tmp_path, manager, wmp={"slots": 3}) as hall,
+            Bench(hall, "saw") as bench,
+        ):
+            jobs = [manager.submit("saw", b"slowly %d" % number) for number in range(10)]
+            await bench.wait_for(3)
+            await until(lambda: hall.counts("saw")[:2] == (3, 3))
+            bench.may_end.set()
+            assert [await job.result() for job in jobs] == [b"sawn slowly %d" % number for number in range(10)]
+            assert len(bench.got) == 10
 
     run(tell())
+
+
+def test_a_hall_without_a_worker_for_a_role_leaves_its_jobs_to_others(tmp_path: Path) -> None:
+    async def saw(job: wmp.Job) -> bytes:
+        return b"elsewhere " + job.payload
+
+    async def tell() -> None:
+        async with north() as manager, hall_of(tmp_path, manager) as hall, Bench(hall, "plane"):
+            assert await manager.do("plane", b"ash") == b"sawn ash"
+            jobs = [manager.submit("saw", b"%d" % number) for number in range(40)]
+            async with wmp.Worker([manager.address], {"saw": saw}):
+                results = await asyncio.gather(*(job.result() for job in jobs))
+            assert results == [b"elsewhere %d" % number for number in range(40)]
+            late = manager.submit("saw", b"late")
+            async with Bench(hall, "saw"):
+                assert await late.result() == b"sawn late", "and does them as soon as there is one"
+
+    run(tell())
+
+
+def test_two_halls_that_work_for_each_other_do_each_job_once(tmp_path: Path) -> None:
+    """With a worker at one of them, and for a while at none."""
+    addresses = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+
+    def hall(number: int) -> ManyDoors:
+        folder = tmp_path / f"{number}"
+        folder.mkdir()
+        agency = {"managers": addresses[1 - number], "roles": ROLES, "manager": f"hall-{number}"}
+        made = ManyDoors(folder, wmp=agency, dwork={"keep_open": "true"})
+        made._addresses["wmp"] = addresses[number]
+        return made
+
+    async def tell(north: ManyDoors, south: ManyDoors) -> None:
+        async with gearman.AsyncClient(north.address) as client:
+            async with Bench(south, "saw") as bench:
+                assert await client.run("saw", b"oak") == b"sawn oak"
+                results = await asyncio.gather(*(client.run("saw", b"%d" % number) for number in range(30)))
+                assert results == [b"sawn %d" % number for number in range(30)]
+                assert len(bench.got) == 31
+            waiting = asyncio.create_task(client.run("saw", b"ash"))
+            await until(lambda: north.counts("saw")[0] + south.counts("saw")[0] >= 1)
+            async with Bench(north, "saw") as bench:
+                assert await waiting == b"sawn ash"
+                assert len(bench.got) == 1
+        await until(lambda: (north.counts("saw")[0], south.counts("saw")[0]) == (0, 0))
+
+    halls = [hall(0), hall(1)]
+    try:
+        for one in halls:
+            one.start()
+        run(tell(*halls))
+        for one in halls:
+            one.check()
+    finally:
+        for one in halls:
+            one.stop()
 
 
 def test_a_drained_hall_finishes_what_it_took_and_leaves_the_rest_to_others(tmp_path: Path) -> None:

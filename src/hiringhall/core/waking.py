@@ -5,7 +5,7 @@ The law: while a job is ready and nobody stands for it, nobody who is good for i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.jobs import PLAIN
 from hiringhall.core.needs import Needs
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from hiringhall.core.jobs import Shape
     from hiringhall.core.queues import Queue
     from hiringhall.core.workers import Worker
+
+RESIDENT_HEARD_US: Final = 10_000_000
+"""A resident sleeps nowhere: it is there if it has asked for work of late."""
 
 
 class Waking(Needs):
@@ -31,6 +34,26 @@ class Waking(Needs):
                 queue.reconsider(worker, self.now_us)
             if queue.ready > queue.waking or (queue.ready and (queue.shapes is not None or queue.overdue)):
                 self._unsettle(queue)
+
+    def spare(self, name: bytes) -> int:
+        """How many more jobs of a queue those who wait for work could be given now, beside the jobs that wait.
+        Other halls, which would pass a job on, are not counted.
+        """
+        queue = self.queues.get(name)
+        if queue is None:
+            return 0
+        spare = queue.waking - queue.ready
+        for worker in queue.sleepers:
+            spare += not worker.passes_on
+        for worker in queue.takers:
+            spare += worker.credit
+        if queue.markets is not None or self.residents:
+            for worker in queue.workers:
+                at_hand = worker.bids or (
+                    worker.resident is queue and self.now_us - worker.heard_us < RESIDENT_HEARD_US
+                )
+                spare += at_hand and not worker.leases and worker.promise is None
+        return max(spare, 0)
 
     def _wake_choosily(self, queue: Queue) -> None:
         """Each who is woken stands for one job that is good for it: a job that nobody can be given wakes nobody

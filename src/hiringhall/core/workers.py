@@ -31,6 +31,7 @@ class Worker(Timed):
         "name",
         "number",
         "overdue",
+        "passes_on",
         "peer",
         "promise",
         "quiet_at_work",
@@ -90,6 +91,8 @@ class Worker(Timed):
         """It is told of jobs by announcement, and hired: it is neither woken nor pushed to."""
         self.delegates = False
         """Each of its jobs is held by a worker of its own: only while it sleeps is it known to be free."""
+        self.passes_on = False
+        """It is another hall, which has jobs done by its own workers."""
         self.skills: dict[bytes, int] | None = None
         """How good it is at some queues, by name; None: it has not said, and gets what needs no skill."""
         self.until_us = 0

@@ -233,7 +233,7 @@ class Driver:
         """
         self.stop_handing_out()
         self.scheduler.dismiss_promised()
-        idle = self._when(lambda: not any(worker.leases for worker in self._passing_workers()))
+        idle = self.when(lambda: not any(worker.leases for worker in self._passing_workers()))
         if not await self._wait_awake(idle, grace_us):
             idle.cancel()
             self.turn()
@@ -260,13 +260,13 @@ class Driver:
         """Commit what is pending, unless the store is in trouble, and close it."""
         assert self._loop is not None
         self.stop_handing_out()
-        await self._when(lambda: bool(self.scheduler.store_trouble) or not self.engine.busy)
+        await self.when(lambda: bool(self.scheduler.store_trouble) or not self.engine.busy)
         if self._timer is not None:
             self._timer.cancel()
         await self._loop.run_in_executor(None, self._store_thread.stop)
         self.store.close()
 
-    def _when(self, holds: Callable[[], bool]) -> asyncio.Future[None]:
+    def when(self, holds: Callable[[], bool]) -> asyncio.Future[None]:
         """A future that is done at the end of the first turn after which `holds` is true."""
         assert self._loop is not None
         future: asyncio.Future[None] = self._loop.create_future()

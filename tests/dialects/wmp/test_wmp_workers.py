@@ -7,9 +7,10 @@ from hashlib import blake2b
 import pytest
 from wmp_room import SECOND_US, SECRET, START_US, Room
 
-from hiringhall.core.jobs import DONE, FAILED, QUEUED, Terms
+from hiringhall.core.jobs import DONE, FAILED, QUEUED, JobSpec, Terms
 from hiringhall.core.limits import Limits
 from hiringhall.dialects.wmp import wire
+from hiringhall.dialects.wmp.door import WAY
 
 
 def test_a_job_from_ready_to_done(room: Room) -> None:
@@ -271,3 +272,19 @@ def test_while_the_hall_closes_nobody_is_given_anything(room: Room) -> None:
     path.is_denied(b"f")
     assert job.state == QUEUED
     assert list(room.hall.workers) == [path.session.worker]
+
+
+def test_a_hall_that_works_here_is_known_by_its_ready(room: Room) -> None:
+    path = room.path().is_ready(b"f")
+    assert room.hall.spare(b"f") == 1
+    path.says(wire.READY, (b"role", b"f"), (b"via", b"south"))
+    assert room.hall.spare(b"f") == 0
+    path.is_ready(b"f")
+    assert room.hall.spare(b"f") == 1
+
+
+def test_the_way_of_another_managers_job_goes_with_it(room: Room) -> None:
+    spec = JobSpec(b"f", b"", terms=Terms(detached=True), extras={WAY: b"east\nwest"})
+    room.hall.submit(spec, None)
+    path = room.path().is_ready(b"f").is_woken(b"f")
+    assert path.says(wire.GIVE, (b"role", b"f")).hears_one(wire.TAKE).every(b"via") == [b"east", b"west"]

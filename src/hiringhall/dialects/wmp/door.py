@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from hiringhall.dialects.session import Session
 
 
+WAY: Final = "way"
+"""Among a job's extras: the managers that it has passed, a line each, if it is another manager's."""
 SECRET_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16
 
@@ -165,6 +167,8 @@ class WmpDoor:
         if job.key and len(job.key) <= wire.NAME_BYTES_MAX and b"\n" not in job.key:
             headers.append((b"key", job.key))
         headers.append((b"lease", wire.encode_seconds(self.lease_us(job))))
+        if job.extras is not None and WAY in job.extras:
+            headers += [(b"via", manager) for manager in job.extras[WAY].split(b"\n")]
         return wire.encode_body(wire.TAKE, headers, job.payload)
 
     def cancel(self, name: bytes) -> bytes:

@@ -90,6 +90,7 @@ class WmpSession(Session):
             self._hall.expect(worker, self._door.options.expire_us)
             self._skills = {}
             self._leaves = False
+        worker.passes_on = bool(message.first(b"via"))
         if name != worker.name or skills != self._skills:
             self._describe(worker, name, skills)
         if left or self._leaves:

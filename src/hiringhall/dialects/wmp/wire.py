@@ -34,6 +34,8 @@ JOB_BYTES_MAX: Final = 255
 """What a manager calls a job."""
 NUMBER_DIGITS_MAX: Final = 18
 """Digits of a number in a header: it fits into 63 bits."""
+WAY_MAX: Final = 8
+"""Managers that a job may have passed."""
 SKILL_MAX: Final = 1_000_000
 """How good a worker can be at a role."""
 

@@ -15,7 +15,14 @@ played in a simulator; the classes here give them both.
 from hiringhall.peers.wmp.crew import Crew, CrewTerms
 from hiringhall.peers.wmp.desk import Desk, DeskTerms
 from hiringhall.peers.wmp.device import Device
-from hiringhall.peers.wmp.errors import AddressError, JobCancelled, JobFailed, ManagerFull, WmpError
+from hiringhall.peers.wmp.errors import (
+    AddressError,
+    JobCancelled,
+    JobDeclined,
+    JobFailed,
+    ManagerFull,
+    WmpError,
+)
 from hiringhall.peers.wmp.links import LinkTerms
 from hiringhall.peers.wmp.manager import Data, Manager, Progress, Submitted
 from hiringhall.peers.wmp.relay import Relay
@@ -34,6 +41,7 @@ __all__ = [
     "Handler",
     "Job",
     "JobCancelled",
+    "JobDeclined",
     "JobFailed",
     "LinkTerms",
     "Manager",

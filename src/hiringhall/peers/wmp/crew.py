@@ -16,7 +16,7 @@ from hiringhall.dialects.wmp import wire
 from hiringhall.peers.wmp.alarms import Alarms, earliest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 Route = tuple[int, tuple[bytes, ...]]
 """A way to a manager: the link it is reached by, and the hops from there."""
@@ -42,12 +42,14 @@ class CrewTerms:
     beat_us: int = 10 * SECOND_US
     skills: tuple[tuple[bytes, int], ...] = ()
     """How good it is at some roles."""
+    via: bytes = b""
+    """Who it is, if it is a manager that has the jobs done by others."""
 
 
 class Order:
     """A job that this worker has, from its TAKE until its handler is over."""
 
-    __slots__ = ("beat_us", "cost", "job", "key", "manager", "payload", "role", "route", "wanted")
+    __slots__ = ("beat_us", "cost", "job", "key", "manager", "payload", "role", "route", "via", "wanted")
 
     def __init__(self, message: wire.Message, route: Route, cost: int, beat_us: int) -> None:
         self.manager = message.first(b"manager")
@@ -55,6 +57,8 @@ class Order:
         self.role = message.first(b"role")
         self.key = message.first(b"key")
         self.payload = message.payload
+        self.via = message.every(b"via")
+        """The managers that it has passed, the first one first."""
         self.route = route
         """Where its manager hears of it."""
         self.cost = cost
@@ -91,8 +95,16 @@ Effect = Send | Start | Stop
 class Crew:
     """What a worker has promised to whom."""
 
-    def __init__(self, links: int, costs: Mapping[bytes, int], terms: CrewTerms) -> None:
-        """`links` counts the managers it is connected to; `costs` says what a job of each role takes."""
+    def __init__(
+        self,
+        links: int,
+        costs: Mapping[bytes, int],
+        terms: CrewTerms,
+        room: Callable[[bytes], int] | None = None,
+    ) -> None:
+        """`links` counts the managers it is connected to; `costs` says what a job of each role takes. `room`
+        says how many more jobs of a role others could do for it; None: it does them itself.
+        """
         for role, cost in costs.items():
             if not 1 <= cost <= terms.capacity:
                 raise ValueError(f"a job of {role!r} costs {cost}; it must cost 1 to {terms.capacity}")
@@ -124,6 +136,9 @@ class Crew:
         self._ready_wait_us = terms.ready_first_us
         self._here = False
         """It takes jobs: from its start until it leaves."""
+        self._room = room
+        self._told: dict[bytes, None] = {}
+        """The roles of the latest READY, without those whose WAKE it could not answer."""
         self._effects: list[Effect] = []
 
     @property
@@ -152,6 +167,17 @@ class Crew:
         """It has so much time left, None for no end: all managers are told."""
         self.until_us = now_us + left_us if left_us is not None else None
         self._say_ready(now_us)
+        return self._result()
+
+    @property
+    def has_news(self) -> bool:
+        """There is room for a role of which no manager knows."""
+        return self._here and any(role not in self._told and self._fits(role) for role in self._costs)
+
+    def look_for_room(self, now_us: int) -> list[Effect]:
+        """There may be more room than there was."""
+        if self.has_news:
+            self._say_ready(now_us)
         return self._result()
 
     def tick(self, now_us: int) -> list[Effect]:
@@ -212,7 +238,8 @@ class Crew:
             return
         # The manager asks anew, so it no longer counts on what it asked before.
         self._unlock(route)
-        if cost > self.free:
+        if not self._fits(role):
+            self._told.pop(role, None)
             return
         self.locks[route] = Lock(role, cost)
         self.locked += cost
@@ -240,7 +267,7 @@ class Crew:
             return
         answer_route = self._answer_route(route, manager)
         cost = self._costs.get(role)
-        if cost is None or cost > self.free or not self._here:
+        if cost is None or not self._fits(role) or not self._here:
             self.declined += 1
             status = (b"status", b"declined")
             self._send(answer_route, wire.DONE, [(b"manager", manager), (b"job", job), status])
@@ -333,15 +360,24 @@ class Crew:
         if any(free_before < cost <= self.free for cost in self._costs.values()):
             self._say_ready(now_us)
 
+    def _fits(self, role: bytes) -> bool:
+        """There is room for another job of this role, beside those that managers were asked for."""
+        if self._costs[role] > self.free:
+            return False
+        return self._room is None or self._room(role) > sum(lock.role == role for lock in self.locks.values())
+
     def _say_ready(self, now_us: int) -> None:
         """Tell all managers what there is room for."""
-        headers = [(b"role", role) for role, cost in self._costs.items() if cost <= self.free]
+        self._told = {role: None for role in self._costs if self._fits(role)}
+        headers = [(b"role", role) for role in self._told]
         if not headers or not self._here:
             self._ready_at_us = None
             return
         if self._terms.name:
             headers.append((b"worker", self._terms.name))
         headers.append((b"slots", b"%d" % self.capacity))
+        if self._terms.via:
+            headers.append((b"via", self._terms.via))
         headers += ((b"skill", b"%d %s" % (skill, role)) for role, skill in self._terms.skills)
         if self.until_us is not None:
             headers.append((b"time-left", wire.encode_seconds(max(self.until_us - now_us, 0))))
@@ -379,5 +415,5 @@ class Crew:
         wanted = [order for order in self.orders if order.wanted]
         assert list(self._wanted.values()) == wanted
         assert len(self._beats_due) == len(wanted)
-        room = any(cost <= self.free for cost in self._costs.values())
+        room = self._room is None and any(cost <= self.free for cost in self._costs.values())
         assert self._ready_at_us is not None or not room or not self._here, "nobody will hear that it is ready"

@@ -25,6 +25,10 @@ class JobFailed(WmpError):
         self.code = code
 
 
+class JobDeclined(WmpError):
+    """A worker's handler raises it to give the job back: another worker shall have it."""
+
+
 class JobCancelled(WmpError):
     """The job was cancelled by its manager, or its manager has closed."""
 

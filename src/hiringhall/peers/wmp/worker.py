@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Self
 from hiringhall.dialects.wmp import wire
 from hiringhall.peers.failures import describe, log_failure
 from hiringhall.peers.wmp.crew import SECOND_US, Crew, CrewTerms, Order, Send, Start
-from hiringhall.peers.wmp.errors import JobFailed
+from hiringhall.peers.wmp.errors import JobDeclined, JobFailed
 from hiringhall.peers.wmp.links import Links, LinkTerms, Pacer, endpoint
 
 if TYPE_CHECKING:
@@ -59,6 +59,11 @@ class Job:
         """Whose job it is."""
         return self._order.manager
 
+    @property
+    def via(self) -> tuple[bytes, ...]:
+        """The managers that it has passed before its own, the first one first."""
+        return tuple(self._order.via)
+
     async def progress(self, numerator: int, denominator: int) -> None:
         """So much of so much is done."""
         if numerator < 0 or denominator < 0:
@@ -71,8 +76,9 @@ class Job:
 
 
 Handler = Callable[[Job], Awaitable[bytes | None]]
-"""Gets a job, returns the bytes of its result. Raising JobFailed fails the job with its reason and code, any
-other exception with the exception's text. It is cancelled when its manager wants no result any more."""
+"""Gets a job, returns the bytes of its result. Raising JobFailed fails the job with its reason and code,
+JobDeclined gives it back for another worker, any other exception fails it with the exception's text. It is
+cancelled when its manager wants no result any more."""
 
 
 class Worker:
@@ -92,6 +98,9 @@ class Worker:
 
     `skills` says how good it is at some of its roles, and `time_left_s` how long it stays from its start on: a
     manager that knows what its jobs need gives it none that it could not do, or not finish. See `stay`.
+
+    `via` names a manager that has these jobs done by its own workers. Then `room` says how many more jobs of a
+    role those could take now; call `look_for_room` when that changes.
 
     `identity` gives its sockets a name that stays over reconnects. No two workers may use the same.
     """
@@ -113,6 +122,8 @@ class Worker:
         identity: bytes | None = None,
         curve: Curve | None = None,
         links: LinkTerms | None = None,
+        via: str = "",
+        room: Callable[[bytes], int] | None = None,
     ) -> None:
         if not managers or not handlers:
             raise ValueError("a worker needs at least one manager and one handler")
@@ -137,9 +148,10 @@ class Worker:
             ready_max_us=_us(ready_max_s),
             beat_us=_us(beat_s),
             skills=tuple((as_header(role, "role"), skill) for role, skill in (skills or {}).items()),
+            via=as_header(via, "via", empty=True),
         )
         costs_by_role = {as_header(role, "role"): (costs or {}).get(role, 1) for role in handlers}
-        self.crew = Crew(len(managers), costs_by_role, terms)
+        self.crew = Crew(len(managers), costs_by_role, terms, room)
         """What it has promised to whom; to look at."""
         self._left_us = _us(time_left_s) if time_left_s is not None else None
         self._managers = list(managers)
@@ -148,7 +160,7 @@ class Worker:
         self._link_terms = links or LinkTerms()
         self._links: Links | None = None
         self._pacer: Pacer | None = None
-        self._tasks: dict[Order, asyncio.Task[bytes | JobFailed]] = {}
+        self._tasks: dict[Order, asyncio.Task[bytes | JobFailed | JobDeclined]] = {}
         self._stop = asyncio.Event()
         self._idle = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
@@ -183,6 +195,11 @@ class Worker:
         self._left_us = _us(seconds) if seconds is not None else None
         if self._pacer is not None:
             self._do(self.crew.stay(self._left_us, self._now_us()))
+
+    def look_for_room(self) -> None:
+        """There may be more `room` than there was: tell the managers."""
+        if self._pacer is not None:
+            self._do(self.crew.look_for_room(self._now_us()))
 
     def stop(self) -> None:
         """Take no more jobs; `run` returns when those under way are done."""
@@ -257,11 +274,11 @@ class Worker:
         assert self._links is not None
         await self._links.room(order.route[0], _ROOM_S)
 
-    async def _work(self, order: Order) -> bytes | JobFailed:
+    async def _work(self, order: Order) -> bytes | JobFailed | JobDeclined:
         """Run the handler."""
         try:
             result = _as_result(await self._handlers[order.role](Job(self, order)))
-        except JobFailed as failure:
+        except (JobFailed, JobDeclined) as failure:
             return failure
         except Exception as error:  # noqa: BLE001 (a handler may raise anything, and its manager is told)
             log_failure(log, f"{order.job.decode(errors='replace')}: {order.role!r}", error)
@@ -269,7 +286,7 @@ class Worker:
         await self._room(order)
         return result
 
-    def _over(self, order: Order, task: asyncio.Task[bytes | JobFailed]) -> None:
+    def _over(self, order: Order, task: asyncio.Task[bytes | JobFailed | JobDeclined]) -> None:
         """Say how it went. A task that was cancelled may not even have begun."""
         assert self._links is not None
         del self._tasks[order]
@@ -278,7 +295,9 @@ class Worker:
             if task.cancelled():
                 # By CANCEL, which wants no answer, or because the worker ends.
                 self._do(self.crew.give_back(order, now_us))
-            elif isinstance(end := task.result(), JobFailed):
+            elif isinstance(end := task.result(), JobDeclined):
+                self._do(self.crew.give_back(order, now_us))
+            elif isinstance(end, JobFailed):
                 self._do(self.crew.fail(order, end.reason, end.code, now_us))
             else:
                 self._do(self.crew.finish(order, end, now_us))
