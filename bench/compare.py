@@ -4,8 +4,8 @@
     python bench/compare.py BEFORE --only durable   one scenario; may be repeated
     python bench/compare.py BEFORE --json out.json  the figures for programs as well
 
-Peers such as gearmand are left out. Each row shows the median of both builds over the rounds, and what AFTER
-costs in relation to BEFORE: above 1 it costs more. Rounds of one build differ among themselves, so the spread of
+Peers such as gearmand are left out. Each row shows the median of both builds over the rounds, and what
+AFTER costs in relation to BEFORE: above 1 it costs more. Rounds of one build differ, so the spread of
 BEFORE is shown too; a difference within it means nothing. Ends with 1 if a row costs more than --allowed says.
 """
 
