@@ -47,7 +47,7 @@ from hiringhall.storage.sqlite import DATABASE, SqliteStore
 from hiringhall.transports.budget import Budget
 from hiringhall.transports.bus import BusDoor
 from hiringhall.transports.closing import answer_the_last
-from hiringhall.transports.tcp import TcpDoor, TcpOptions
+from hiringhall.transports.tcp import HANDSHAKE_S, TcpDoor, TcpOptions
 from hiringhall.transports.zmq import Curve, ZmqDoor, ZmqOptions
 
 if TYPE_CHECKING:
@@ -447,7 +447,7 @@ def tcp_options(settings: TcpDoorSettings, index: int) -> TcpOptions:
         keepalive_interval_s=settings.keepalive_interval_s,
         keepalive_count=settings.keepalive_count,
         tls=tls_context(settings.tls, f"door[{index}].tls") if settings.tls is not None else None,
-        handshake_s=settings.tls.handshake_s if settings.tls is not None else TcpOptions.handshake_s,
+        handshake_s=settings.tls.handshake_s if settings.tls is not None else HANDSHAKE_S,
     )
 
 

@@ -217,6 +217,24 @@ def test_an_older_job_of_the_name_does_not_take_the_place_of_a_later_one(disk: D
     assert hall.core.archive.find_key(b"q", b"setup") is second
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_name_means_the_latest_job_though_an_older_one_is_asked_for_by_number(
+    hall: Hall, disk: Disk, *, reverse: bool
+) -> None:
+    bob = hall.worker("bob")
+    first = run(hall, bob, "setup", code=3)
+    hall.after(1)
+    run(hall, bob, "setup")
+    evict(hall, bob)
+    history(hall, disk)
+    child = hall.submit("child", parents=(SETUP,), terms=BACKGROUND)
+    other = hall.submit("other", parents=(first.id,), terms=BACKGROUND)
+    refs = hall.core.graph.inquiries.take(10)
+    hall.core.found_parents(refs, sorted(lines_of(disk, refs), reverse=reverse))
+    hall.turn()
+    assert (child.state, other.state) == (QUEUED, FAILED)
+
+
 def test_a_restored_child_asks_for_what_its_parents_became(hall: Hall, disk: Disk) -> None:
     forgotten_setup(hall, disk)
     child = hall.submit("child", parents=(SETUP,), terms=BACKGROUND)

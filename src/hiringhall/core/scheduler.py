@@ -302,7 +302,10 @@ class Scheduler(Submitting):
         for line in lines:
             found[line.id] = line
             if is_named(line.key, line.extras):
-                found[line.queue, line.key] = line
+                # An older job of that name may have been asked for by its number.
+                latest = found.get((line.queue, line.key))
+                if latest is None or latest.ended_us <= line.ended_us:
+                    found[line.queue, line.key] = line
         for ref in refs:
             end = found.get(ref)
             if not inquiries.answered(ref, end is not None):

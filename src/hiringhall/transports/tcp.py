@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hiringhall.engine.driver import Driver
 
 
+HANDSHAKE_S: Final = 10.0
 BACKLOG_BYTES: Final = 65_536
 """With more than this unsent, what waits for a peer counts against the budget of all."""
 APART_BYTES_MIN: Final = 16_384
@@ -44,7 +45,7 @@ class TcpOptions:
     keepalive_interval_s: int = 10
     keepalive_count: int = 6
     tls: ssl.SSLContext | None = None
-    handshake_s: float = 10.0
+    handshake_s: float = HANDSHAKE_S
     """How long a TLS handshake may take."""
     close_wait_s: float = 2.0
     """How long the last bytes may take when the hall closes."""
