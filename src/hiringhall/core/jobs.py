@@ -232,7 +232,9 @@ def without_origin(extras: dict[str, bytes] | None) -> dict[str, bytes] | None:
     """What is left of a job's extras when its payload is not kept any longer."""
     if extras is None or ORIGIN not in extras:
         return extras
-    return {name: value for name, value in extras.items() if name != ORIGIN} or None
+    if len(extras) == 1:
+        return None
+    return {name: value for name, value in extras.items() if name != ORIGIN}
 
 
 class Job(Timed):

@@ -194,6 +194,8 @@ class Ledger:
         if job.stored:
             batch.deletes.append(job.id)
         failed = job.state == FAILED and job.terms.durable
+        if not failed:
+            job.extras = without_origin(job.extras)
         batch.ends.append(
             EndRow(
                 job.id,
@@ -210,7 +212,7 @@ class Ledger:
                 job.losses,
                 job.terms,
                 job.payload if failed else b"",
-                job.extras if failed else without_origin(job.extras),
+                job.extras,
                 job.ready_us,
                 _tries(job),
             )
@@ -231,7 +233,6 @@ class Ledger:
                 job.result = b""
                 if job.state != FAILED or not job.terms.durable:
                     job.payload = b""
-                    job.extras = without_origin(job.extras)
 
     def reopen(self, batch: Batch) -> list[Job]:
         """The batch is not on disk: note again what the store knew before; the jobs it never saw."""
@@ -250,5 +251,4 @@ class Ledger:
             else:
                 # That a job was done which nobody wanted kept is no reason to hold on to its bytes.
                 job.payload = job.result = b""
-                job.extras = without_origin(job.extras)
         return newcomers

@@ -115,12 +115,15 @@ class DworkDoor:
                     raise Refusal(STORE_DOWN, scheduler.store_trouble)
                 self._plan(plan, job, self._parents(task))
             for task in tasks:
-                self._plan_successors(plan, task)
+                if task.succs is not None:
+                    self._plan_successors(plan, task)
         except Refusal as refusal:
             for job in reversed(created):
                 scheduler.take_back(job)
             rest = f"; none of these {len(tasks)} tasks was created" if len(tasks) > 1 else ""
             raise Refusal(refusal.reason, f"{show(task.name)}: {refusal.text}{rest}") from refusal
+        if not plan.edges:
+            return created
         scheduler.carry_out(plan)
         for _, job in joined:
             if job.named:
