@@ -36,7 +36,6 @@ from hiringhall.doors.wmp import WMP
 from hiringhall.engine.driver import Clock, Driver
 from hiringhall.engine.recovery import open_scheduler
 from hiringhall.logs.events import Events
-from hiringhall.logs.lines import EVENT_ATTRIBUTE
 from hiringhall.logs.repeats import Repeats
 from hiringhall.process import connections_possible, raise_descriptor_limit, tune_interpreter
 from hiringhall.schedules.book import Book, BookError
@@ -182,13 +181,12 @@ class Hall:
 
     def _audit(self) -> None:
         """Check every cross-reference of the core, and say each time what came of it: somebody has asked."""
-        asked_for = {EVENT_ATTRIBUTE: "audit"}
         try:
             self._driver.scheduler.audit()
         except BrokenLaw as law:
-            _log.critical("audit broken: %s", law, extra=asked_for)
+            _log.critical("audit broken: %s", law)
         else:
-            _log.info("audit clean", extra=asked_for)
+            _log.info("audit clean")
 
     def _signalled(self) -> None:
         if self._draining.is_set():
