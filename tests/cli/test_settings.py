@@ -16,7 +16,8 @@ from hiringhall.config.sources import ConfigError
 from hiringhall.core.limits import Limits
 from hiringhall.dialects.gearman.door import GearmanOptions
 from hiringhall.doors.gearman import GearmanDoorSettings
-from hiringhall.server import DEFAULT_DOORS, DOOR_SETTINGS, tcp_options
+from hiringhall.endpoints import tcp_options
+from hiringhall.server import DEFAULT_DOORS, DOOR_SETTINGS
 from hiringhall.storage.contract import Retention
 from hiringhall.transports.tcp import TcpOptions
 

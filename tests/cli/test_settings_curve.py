@@ -12,7 +12,7 @@ from running import HALL, run
 from zmq_settings import KEY, OTHER_KEY, ZMQ_DIALECTS, door, problems, zmq_door
 
 from hiringhall.config.schema import ZmqDoorSettings
-from hiringhall.server import HallError, curve_keys
+from hiringhall.endpoints import HallError, curve_keys
 from hiringhall.transports.zmq import Curve
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from hiringhall.dialects.wmp.door import WmpOptions
 from hiringhall.doors.dwork import DworkDoorSettings
 from hiringhall.doors.pingpong import PingPongDoorSettings
 from hiringhall.doors.wmp import WmpDoorSettings
-from hiringhall.server import zmq_options
+from hiringhall.endpoints import zmq_options
 from hiringhall.transports.zmq import ZmqOptions
 
 if TYPE_CHECKING:

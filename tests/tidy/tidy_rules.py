@@ -67,6 +67,7 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
             "core",
             "dialects",
             "doors",
+            "endpoints",
             "engine.recovery",
             "logs",
             "peers",
@@ -78,6 +79,7 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
         ),
     ),
     ("__main__", ("cli",)),
+    ("endpoints", ("config", "transports")),
     ("server", ("",)),
     ("", ()),
 )

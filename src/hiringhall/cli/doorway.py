@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.jobs import HIGH, LOW, NORMAL
 from hiringhall.dialects.gearman.session import data_key
+from hiringhall.endpoints import HallError
 from hiringhall.peers.gearman import AsyncClient, ConnectionLost, GearmanError
-from hiringhall.server import HallError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -21,9 +21,9 @@ from hiringhall.cli.showing import detail_lines, table_lines
 from hiringhall.config.quantities import Interval
 from hiringhall.config.sources import ConfigError
 from hiringhall.core import ids
+from hiringhall.endpoints import HallError
 from hiringhall.records import FORMATS, STATES, History, MissingFormat, save_records, write_records
 from hiringhall.records.history import job_id_of
-from hiringhall.server import HallError
 from hiringhall.storage.sqlite import DATABASE
 
 if TYPE_CHECKING:

@@ -24,8 +24,9 @@ from hiringhall.cli.settings import ALL_DOORS, ConfigFlag, DataFlag, load_settin
 from hiringhall.config import template
 from hiringhall.doors.keyfiles import expiry_warnings, find_certificates, secret_warnings
 from hiringhall.doors.ports import find_taken
+from hiringhall.endpoints import HallError, check_shield
 from hiringhall.logs.writing import DescriptorHandler, logging_to
-from hiringhall.server import DEFAULT_DOORS, DOOR_SETTINGS, HallError, Opened, check_shield, run
+from hiringhall.server import DEFAULT_DOORS, DOOR_SETTINGS, Opened, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -29,11 +29,11 @@ from hiringhall.core.changes import Batch
 from hiringhall.core.errors import Refusal
 from hiringhall.core.jobs import DONE
 from hiringhall.core.residents import OUTSIDE
+from hiringhall.endpoints import HallError
 from hiringhall.engine.recovery import open_scheduler
 from hiringhall.peers.tls import client_tls
 from hiringhall.records.joblines import read_jobs, write_job
 from hiringhall.records.writing import whole_file
-from hiringhall.server import HallError
 from hiringhall.storage.contract import StoreError
 from hiringhall.storage.sqlite import DATABASE, FileTaken, SqliteStore
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, ParamSpec
 from hiringhall.cli.harmless import harmless
 from hiringhall.cli.paging import UNSHOWN
 from hiringhall.config.sources import ConfigError
-from hiringhall.server import HallError
+from hiringhall.endpoints import HallError
 from hiringhall.storage.contract import StoreError
 
 if TYPE_CHECKING:

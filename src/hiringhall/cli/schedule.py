@@ -24,11 +24,11 @@ from hiringhall.config.quantities import Age, Interval
 from hiringhall.config.schedules import LATE_S_MAX
 from hiringhall.config.sources import ConfigError
 from hiringhall.core.limits import SECOND_US
+from hiringhall.endpoints import HallError
 from hiringhall.schedules.book import Book, BookError
 from hiringhall.schedules.calendar import find_zone
 from hiringhall.schedules.keeper import CATCH_UP_MAX, machine_us
 from hiringhall.schedules.plan import LATE_US, RETRIES_MAX, Missed, Plan, Priority
-from hiringhall.server import HallError
 from hiringhall.storage.sqlite import DATABASE, find_holder, open_history
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import resource
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
+from hiringhall.endpoints import HallError
 from hiringhall.logs.writing import DescriptorHandler
-from hiringhall.server import HallError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
