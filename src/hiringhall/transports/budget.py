@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from hiringhall.dialects.session import Link, Session
 
 BYTES_MAX: Final = 256 << 20
@@ -19,6 +21,7 @@ _KEPT_EIGHTHS: Final = 7
 looked through again."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Holder(Link):
     """A link with its session, as far as the memory that they keep is concerned."""
 
