@@ -235,6 +235,26 @@ def test_a_name_means_the_latest_job_though_an_older_one_is_asked_for_by_number(
     assert (child.state, other.state) == (QUEUED, FAILED)
 
 
+def test_a_child_that_holds_for_a_failed_number_is_met_by_a_later_success_of_its_name(
+    hall: Hall, disk: Disk
+) -> None:
+    bob = hall.worker("bob")
+    first = run(hall, bob, "setup", code=3)
+    hall.after(1)
+    run(hall, bob, "setup")
+    in_memory = hall.submit("child", parents=(first.id,), terms=terms(HOLD))
+    assert in_memory.state == QUEUED
+    hall.core.cancel(in_memory)
+    evict(hall, bob)
+    history(hall, disk)
+    child = hall.submit("child", parents=(first.id,), terms=terms(HOLD))
+    assert look_up(hall, disk) == [first.id]
+    assert child.state == HELD
+    latest = [max(lines_of(disk, [SETUP]), key=lambda row: row.ended_us)]
+    hall.core.found_parents(hall.core.graph.inquiries.take(10), latest)
+    assert child.state == QUEUED
+
+
 def test_a_restored_child_asks_for_what_its_parents_became(hall: Hall, disk: Disk) -> None:
     forgotten_setup(hall, disk)
     child = hall.submit("child", parents=(SETUP,), terms=BACKGROUND)

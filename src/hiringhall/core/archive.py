@@ -51,13 +51,17 @@ class Archive:
                 self._sizes[job.id] = size
                 self._bytes += size
         if job.named:
-            name = (job.queue.name, job.key)
-            latest = self._by_key.get(name)
-            # One that is brought back from the history may have ended before the one that is here.
-            if latest is None or latest.ended_us <= job.ended_us:
-                self._by_key[name] = job
+            self._by_key[job.queue.name, job.key] = job
         if len(self._kept) > self._count_max or self._bytes > self._bytes_max:
             self._let_go()
+
+    def bring_back(self, job: Job) -> None:
+        """Keep a job that was looked up in the history. A later one of its name keeps the name."""
+        name = (job.queue.name, job.key)
+        latest = self._by_key.get(name) if job.named else None
+        self.add(job)
+        if latest is not None and latest.ended_us > job.ended_us and latest.id in self._kept:
+            self._by_key[name] = latest
 
     def _let_go(self) -> None:
         """Let the oldest go, and some more: a dict comes to its oldest by passing over all that went before."""

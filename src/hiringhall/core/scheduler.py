@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from hiringhall.core import audit as auditor
 from hiringhall.core import ids
 from hiringhall.core.auctions import Auction, Engagement, Market
+from hiringhall.core.graph import name_of
 from hiringhall.core.jobs import (
     CALLED_OFF,
     CANCELLED,
@@ -193,7 +194,7 @@ class Scheduler(Submitting):
         self._stored_firings.update(loaded.fired)
         count = 0
         for end in loaded.ended:
-            self._keep_ended(end, self._restore_queue(end.queue))
+            self.archive.add(_ended_job(end, self._restore_queue(end.queue)))
             count += 1
         if count >= self.limits.ended_max:
             self.archive.complete = False
@@ -251,23 +252,6 @@ class Scheduler(Submitting):
         job.worker_name = job.worker_name or holder
         self._attach_lease(job, worker, job.terms.run_us)
 
-    def _keep_ended(self, end: EndRow, queue: Queue) -> Job:
-        """A job that has ended, as the history knows it."""
-        job = Job(end.id, queue, end.key, end.payload, end.terms, end.created_us)
-        job.state = end.state
-        job.code = end.code
-        job.attempts = end.attempts
-        job.losses = end.losses
-        job.started_us = end.started_us
-        job.ended_us = end.ended_us
-        job.worker_name = end.worker
-        job.extras = end.extras
-        job.ready_us = end.ready_us
-        job.tries = list(end.tries) or None
-        job.logged = True
-        self.archive.add(job)
-        return job
-
     def _restore_edge(self, child: Job, ref: ParentRef) -> None:
         if isinstance(ref, int):
             parent = self.jobs.get(ref)
@@ -311,12 +295,18 @@ class Scheduler(Submitting):
             if not inquiries.answered(ref, end is not None):
                 continue
             if end is not None:
-                # Its queue may be gone since then: for what has ended none is made.
-                queue = self.queues.get(end.queue) or Queue(end.queue)
-                parent = self.archive.find(end.id) or self._keep_ended(end, queue)
+                parent = self.archive.find(end.id)
+                if parent is None:
+                    # Its queue may be gone since then: for what has ended none is made.
+                    parent = _ended_job(end, self.queues.get(end.queue) or Queue(end.queue))
+                    self.archive.bring_back(parent)
                 self.graph.adopt_as(ref, parent)
                 if parent.children is not None:
                     self._tell_children(parent)
+                name = name_of(parent)
+                if isinstance(ref, int) and name in self.graph.expected and name != ref:
+                    # A job that holds on waits for whoever had its name since.
+                    inquiries.add(name)
             elif isinstance(ref, int):
                 for child in list(self.graph.expected[ref].values()):
                     self._miss_parent(child, ref)
@@ -335,3 +325,20 @@ class Scheduler(Submitting):
     def audit(self) -> None:
         """Check every cross-reference."""
         auditor.audit(self)
+
+
+def _ended_job(end: EndRow, queue: Queue) -> Job:
+    """A job that has ended, as the history knows it."""
+    job = Job(end.id, queue, end.key, end.payload, end.terms, end.created_us)
+    job.state = end.state
+    job.code = end.code
+    job.attempts = end.attempts
+    job.losses = end.losses
+    job.started_us = end.started_us
+    job.ended_us = end.ended_us
+    job.worker_name = end.worker
+    job.extras = end.extras
+    job.ready_us = end.ready_us
+    job.tries = list(end.tries) or None
+    job.logged = True
+    return job

@@ -328,10 +328,11 @@ class Submitting(Bidding):
                     raise Refusal(BAD_REQUEST, "a job cannot be its own parent")
                 job = self.find_key(ref[0], ref[1]) or self.archive.find_key(ref[0], ref[1])
             if job is not None and job.state > DONE and terms.on_parent_failure == HOLD and job.named:
-                # It waits for whoever has the failed parent's name.
+                # It waits for whoever has the failed parent's name, or had it since and succeeded.
                 if (job.queue.name, job.key) == name:
                     raise Refusal(BAD_REQUEST, "a job cannot wait for its own name")
-                job = self.find_key(job.queue.name, job.key) or job
+                name_there = (job.queue.name, job.key)
+                job = self.find_key(*name_there) or self.archive.find_key(*name_there) or job
             if job is None:
                 found.append(ref)
             elif job.state < DONE or (job.state > DONE and terms.on_parent_failure != RUN_ANYWAY):
@@ -345,8 +346,10 @@ class Submitting(Bidding):
                 self._expect(job, parent)
             elif parent.state < DONE:
                 self.graph.link(job, parent)
+            elif policy == HOLD and parent.named:
+                self._expect(job, name_of(parent))
             elif policy == HOLD:
-                self.graph.expect(job, name_of(parent))
+                self.graph.expect(job, parent.id)
             elif policy == FAIL_WITH_PARENT:
                 self.graph.link(job, parent)
                 self._doomed.append(job)

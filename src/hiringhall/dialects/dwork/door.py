@@ -60,12 +60,16 @@ class DworkOptions:
 class DworkDoor:
     """One door and its queue."""
 
-    __slots__ = ("options", "queue", "scheduler", "terms")
+    __slots__ = ("_origin", "_origin_extras", "options", "queue", "scheduler", "terms")
 
     def __init__(self, scheduler: Scheduler, options: DworkOptions) -> None:
         self.scheduler = scheduler
         self.options = options
         self.queue = options.queue
+        self._origin = b""
+        self._origin_extras = {ORIGIN: b""}
+        """The extras of the latest task without a log: most tasks have the origin of the one before, and share
+        them."""
         self.terms = Terms(
             durable=options.durable,
             detached=True,
@@ -160,9 +164,14 @@ class DworkDoor:
             raise Refusal(BAD_REQUEST, "a task has a name")
         if len(task.origin) > limits.payload_bytes_max:
             raise Refusal(TOO_LARGE, f"an origin may have {limits.payload_bytes_max} bytes (payload_bytes_max)")
-        extras = {ORIGIN: task.origin}
+        origin = task.origin
         if task.log is not None:
-            extras[LOG] = _encode_log(task.log)
+            extras = {ORIGIN: origin, LOG: _encode_log(task.log)}
+        elif origin == self._origin:
+            extras = self._origin_extras
+        else:
+            extras = {ORIGIN: origin}
+            self._origin, self._origin_extras = origin, extras
         spec = JobSpec(self.queue, task.name, task.name, self.terms, 0, self._parents(task), extras)
         return self.scheduler.submit(spec, None)
 
