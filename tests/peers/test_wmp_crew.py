@@ -469,6 +469,12 @@ def test_a_wake_it_could_not_answer_is_made_good_when_there_is_room() -> None:
     assert story.said == []
     room.left = {b"r": 1}
     assert story.crew.has_news
+    story.do(story.crew.look_for_room(story.now_us))
+    assert len(story.said) == 1
+    assert "GIVE" in story.said[0]
+    assert not story.crew.has_news
+    story.do(story.crew.look_for_room(story.now_us))
+    assert len(story.said) == 1, "it is asked for once"
 
 
 def test_a_job_for_which_the_room_is_gone_is_declined() -> None:

@@ -328,6 +328,10 @@ def test_two_halls_that_work_for_each_other_do_each_job_once(tmp_path: Path) -> 
                 assert len(bench.got) == 31
             waiting = asyncio.create_task(client.run("saw", b"ash"))
             await until(lambda: north.counts("saw")[0] + south.counts("saw")[0] >= 1)
+            async with Bench(south, "plane"):
+                for number in range(20):  # Jobs go from one to the other all the while.
+                    assert await client.run("plane", b"%d" % number) == b"sawn %d" % number
+            await until(lambda: north.counts("saw")[0] + south.counts("saw")[0] == 1)
             async with Bench(north, "saw") as bench:
                 assert await waiting == b"sawn ash"
                 assert len(bench.got) == 1

@@ -139,6 +139,8 @@ class Crew:
         self._room = room
         self._told: dict[bytes, None] = {}
         """The roles of the latest READY, without those whose WAKE it could not answer."""
+        self._missed: dict[Route, bytes] = {}
+        """The roles of WAKEs for which others had no room: they are answered when there is some."""
         self._effects: list[Effect] = []
 
     @property
@@ -176,6 +178,10 @@ class Crew:
 
     def look_for_room(self, now_us: int) -> list[Effect]:
         """There may be more room than there was."""
+        for route, role in list(self._missed.items()):
+            if self._here and self._fits(role):
+                del self._missed[route]
+                self._ask(route, role, now_us)
         if self.has_news:
             self._say_ready(now_us)
         return self._result()
@@ -238,9 +244,19 @@ class Crew:
             return
         # The manager asks anew, so it no longer counts on what it asked before.
         self._unlock(route)
-        if not self._fits(role):
+        self._missed.pop(route, None)
+        if self._fits(role):
+            self._ask(route, role, now_us)
+        elif self._room is not None:
             self._told.pop(role, None)
-            return
+            self._missed[route] = role
+            if len(self._missed) > ROUTES_MAX:
+                del self._missed[next(iter(self._missed))]
+
+    def _ask(self, route: Route, role: bytes, now_us: int) -> None:
+        """Keep room for a job, and ask for it."""
+        self._unlock(route)
+        cost = self._costs[role]
         self.locks[route] = Lock(role, cost)
         self.locked += cost
         self._locks_due.set(route, now_us + self._terms.lock_us)
