@@ -115,6 +115,16 @@ def test_a_role_that_is_no_longer_named_does_not_come_back_after_the_rest(room: 
     path.is_denied(b"f")
 
 
+def test_a_role_named_again_and_dropped_again_during_the_rest_does_not_come_back(room: Room) -> None:
+    room.client().submits(b"f")
+    path, name = declining(room)
+    path.is_ready(b"f").reports(name, DECLINED)
+    path.is_ready(b"g").is_ready(b"f").is_ready(b"g")
+    room.wait(PAUSE_US)
+    path.hears_nothing()
+    path.is_denied(b"f")
+
+
 def test_a_path_that_is_forgotten_during_its_rest_leaves_nothing_behind(room: Room) -> None:
     room.client().submits(b"f")
     path, name = declining(room)

@@ -131,10 +131,11 @@ class WmpSession(Session):
         for queue in list(worker.abilities):
             if queue.name not in roles:
                 self._hall.cant_do(worker, queue.name)
-        for role in list(self._declines):
+        for role in worker.rests or ():
             if role not in roles:
                 self._hall.cant_do(worker, role)
-                del self._declines[role]
+        for role in [role for role in self._declines if role not in roles]:
+            del self._declines[role]
         full = False
         for role in roles:
             try:
