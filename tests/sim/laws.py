@@ -70,6 +70,8 @@ class Laws:
         """Reports of this turn on jobs that their sender did not have, as far as was known, with the result."""
         self.cancels_now: dict[int, None] = {}
         """Jobs that somebody asked to end in this turn."""
+        self.woken_now: dict[bytes, None] = {}
+        """Roles for which somebody was woken in this turn. Another turn may have the same time."""
         self._unbegun: dict[int, tuple[int, int]] = {}
         """Jobs that somebody is hired for and has not begun, with their losses and the attempts that were over,
         as the turn began."""
@@ -119,6 +121,7 @@ class Laws:
         self.assigned_now = []
         self._early = []
         self.cancels_now = {}
+        self.woken_now = {}
         self._unbegun = {}
         for sight in self.sights.values():
             holding = sight.holding

@@ -74,7 +74,8 @@ class WorkerTap(Tap):
             self.laws.see(job_id).returned_us = 0
         else:
             self.laws.finished_by_name(self, job_id, data)
-            self.laws.in_doubt(job_id)
+            # Somebody else may have been given it in this turn, and is told so at its end.
+            self.laws.cancelling(job_id)
             if known:
                 self._reported_id = job_id
 

@@ -18,16 +18,13 @@ def check(laws: Laws, hall: Hall) -> None:
     """
     standing: dict[bytes, int] = {}
     overdue: dict[bytes, int] = {}
-    fresh: dict[bytes, None] = {}
     for tap in laws.taps.values():
         if isinstance(tap, PathTap) and tap.waking:
             counts = standing if tap.stands_for_a_job(hall.limits.wake_us) else overdue
             counts[tap.woken_for] = counts.get(tap.woken_for, 0) + 1
-            if tap.woken_us == laws.now_us:
-                fresh[tap.woken_for] = None
-    for role in fresh:
+    for role in laws.woken_now:
         queue = hall.scheduler.queues.get(role)
         ready = queue.ready if queue is not None else 0
         wanted = ready + overdue.get(role, 0) if ready else 0
-        if standing[role] > wanted:
+        if standing.get(role, 0) > wanted:
             raise Violation("herd", f"{standing[role]} are woken for {ready} jobs of {role!r}")

@@ -110,9 +110,12 @@ class PathTap(Tap):
         laws = self.laws
         del laws.hands[hand.name]
         status = message.first(b"status") or b"ok"
-        if status == b"declined":
+        job = laws.scheduler.find(hand.job_id)
+        # A report is ignored if the job was taken away before, perhaps in this turn.
+        counts = job is not None and job.lease is not None and hand.has(job.lease)
+        if counts and status == b"declined":
             self._rest(hand.role)
-        else:
+        elif counts:
             self._declines.pop(hand.role, None)
         if status == b"ok":
             laws.finished(hand, hand.job_id, message.payload)
@@ -122,12 +125,16 @@ class PathTap(Tap):
             laws.released(hand, hand.job_id)
 
     def _rest(self, role: bytes) -> None:
-        """Who declines one job after the other is asked less and less often."""
+        """Who declines one job after the other is asked less and less often. It stands for no other job of the
+        role either, if it was woken for one.
+        """
         queue = self.laws.scheduler.queues.get(role)
         if queue is not None and self.session.worker in queue.workers:
             declines = self._declines.get(role, 0)
             self._declines[role] = declines + 1
             self._rests_until_us[role] = self.laws.now_us + (self._options.decline_us << declines)
+            if self.waking and self.woken_for == role:
+                self.awake()
 
     def _check_rest(self, role: bytes, rests_until_us: dict[bytes, int]) -> None:
         if rests_until_us.get(role, 0) > self.laws.now_us:
@@ -171,6 +178,7 @@ class PathTap(Tap):
         self._check_rest(role, self._rests_until_us)
         self.awake(self.laws.now_us)
         self.woken_for = role
+        self.laws.woken_now[role] = None
 
     def _answered(self, role: bytes) -> dict[bytes, int]:
         if not self._gives:
