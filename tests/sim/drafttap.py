@@ -183,6 +183,8 @@ class DraftTap(Tap):
                 return
             if asked.submit is not None and not asked.job_id:
                 self._pending[number] = asked._replace(job_id=self._live_id(asked.submit))
+            elif asked.packet_type == wire.JOB_ASSIGN_REQ:
+                self.laws.take_census()
             elif asked.task is not None:
                 self._see_task(asked.task[0], asked.task[1])
 

@@ -112,8 +112,13 @@ class DworkTap(Tap):
         self._pending.append(asked)
 
     def took(self) -> None:
-        """A Create that was not refused: its names mean these jobs."""
+        """A Create that was not refused: its names mean these jobs.
+
+        What a Steal was given is noted before it can end.
+        """
         asked = self._pending[-1]
+        if asked.query.type == wire.STEAL:
+            self.laws.take_census()
         if asked.query.type == wire.CREATE:
             for task in asked.query.tasks:
                 job = self._find(task.name)

@@ -148,7 +148,7 @@ class Laws:
             self._unbegun[job_id] = (job.losses, job.attempts)
 
     def turn_ended(self, hall: Hall) -> None:
-        self._take_census()
+        self.take_census()
         if self.audited:
             hall.scheduler.audit()
         turnlaws.check(self, hall)
@@ -190,7 +190,8 @@ class Laws:
             location = self.locations[queue, name] = LocationHolder(number, self, queue, name)
         return location
 
-    def _take_census(self) -> None:
+    def take_census(self) -> None:
+        """Note which job has which payload: of one that is gone this cannot be known any more."""
         for job_id, job in self.scheduler.jobs.items():
             self._ids[job.payload] = job_id
             if job_id in self.origins:
@@ -205,8 +206,8 @@ class Laws:
         return bool(sight.queue)
 
     def find_id(self, payload: bytes) -> int:
-        """The job of that payload; 0: there was none at the end of any turn."""
-        self._take_census()
+        """The job of that payload; 0: none was ever counted."""
+        self.take_census()
         return self._ids.get(payload, 0)
 
     def submit_of(self, job_id: int, payload: bytes) -> Submit | None:
