@@ -40,6 +40,8 @@ class Promise(Holding):
     def __init__(self, tap: Holder, now_us: int) -> None:
         super().__init__(tap, now_us, 0, 0)
         self.begun = False
+        self.arrived = False
+        """It has said START."""
         self.earliest_us = self.deadline_us = 0
         """When its stage ends without another word: not earlier, and no later."""
         self.perform_us = -1
@@ -123,6 +125,10 @@ class Notary:
             who.quit_us[sight.id] = laws.now_us
             self._quits(sight, promise)
         elif line.verb == wire.START and not promise.begun and promise.perform_us < 0:
+            if not promise.arrived:
+                promise.arrived = True
+                # It cannot have been called before: a PERFORMING of that time came too early, and is no word.
+                who.early = [(heard_us, early) for heard_us, early in who.early if early.job != line.job]
             self._ends_after(promise, sight, laws.now_us, self._rules.answer_us)
         elif line.verb == wire.PERFORMING and not promise.begun and promise.perform_us >= 0:
             promise.begun = True
@@ -137,11 +143,10 @@ class Notary:
     def _hear_again(self, who: VillagerHolder, number: int) -> None:
         """The hall hired it, or called it, before it took in what came in this turn: now that counts."""
         early = _of_turn(who.early, self._laws.now_us)
-        who.early = [
-            (heard_us, line)
-            for heard_us, line in early
-            if self._names.job_number(line.job) != number or not self._counts(who, number, line)
-        ]
+        who.early = []
+        for heard_us, line in early:
+            if self._names.job_number(line.job) != number or not self._counts(who, number, line):
+                who.early.append((heard_us, line))
 
     def said(self, who: VillagerHolder, line: wire.Line) -> None:
         """The hall speaks to a worker of a job of its own."""

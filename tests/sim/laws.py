@@ -68,6 +68,8 @@ class Laws:
         self.assigned_now: list[Sight] = []
         self._early: list[tuple[Holder, int, bytes | None]] = []
         """Reports of this turn on jobs that their sender did not have, as far as was known, with the result."""
+        self._results_told: list[tuple[Sight, bytes]] = []
+        """Ends that watchers heard of in this turn, perhaps before whoever did the job heard that it had it."""
         self.cancels_now: dict[int, None] = {}
         """Jobs that somebody asked to end in this turn."""
         self.woken_now: dict[bytes, None] = {}
@@ -120,6 +122,7 @@ class Laws:
         self.disturbed = self.withdrawing = self.unreached = False
         self.assigned_now = []
         self._early = []
+        self._results_told = []
         self.cancels_now = {}
         self.woken_now = {}
         self._unbegun = {}
@@ -151,6 +154,10 @@ class Laws:
         self.take_census()
         if self.audited:
             hall.scheduler.audit()
+        for sight, result in self._results_told:
+            self.check_result(sight, result)
+            if not sight.retried:
+                self._end(sight)
         turnlaws.check(self, hall)
         for job_id, (losses, attempts) in self._unbegun.items():
             losses_now, attempts_now = self._losses(job_id)
@@ -281,6 +288,9 @@ class Laws:
             raise Violation("promise", f"c{tap.number} was told the end of {job_id} before it was on disk")
         if sight.promised and job_id not in self.mirror.history and not sight.retried:
             raise Violation("promise", f"c{tap.number} was told an end of {job_id} that is not on disk")
+        if state == DONE and data not in sight.results:
+            self._results_told.append((sight, data))
+            return
         if state == DONE:
             self.check_result(sight, data)
         if not sight.retried:
