@@ -111,7 +111,7 @@ def test_a_gearman_job_done_by_a_draft_worker(hall: HallProcess, code: int) -> N
     with DraftHouse(hall.address) as house:
         if not code:
             with hall.client() as client:
-                wait_until(lambda: client.status(receipt) == (True, True, 3, 7, 0), "it shows progress")
+                wait_until(lambda: client.status(receipt)[:4] == (True, True, 3, 7), "it shows progress")
             house.gate.release()
         with hall.client() as client:
             wait_until(lambda: not client.status(receipt).known, "it is done")

@@ -186,7 +186,7 @@ MISTAKES: Final[dict[str, tuple[bytes, int]]] = {
     "a type that is none": (wire.pack_job_create_req(b"rss", b"", 0, 3, b""), wire.BAD_REQUEST),
     "a job of no name": (wire.pack_job_create_req(b"", b"", 0, 1, b""), wire.BAD_REQUEST),
     "a name too long": (wire.pack_job_create_req(b"n" * 4096, b"", 0, 1, b""), wire.TOO_LARGE),
-    "a key too long": (wire.pack_job_create_req(b"rss", b"k" * 4096, 0, 1, b""), wire.TOO_LARGE),
+    "a key too long": (wire.pack_job_create_req(b"rss", b"k" * 4097, 0, 1, b""), wire.TOO_LARGE),
     "a list of no names": (wire.pack(wire.WORKER_CONNECT, b"\0\0\0"), wire.BAD_BODY),
     "a list of too many names": (wire.pack(wire.WORKER_CONNECT, b"a\0" * 500_000), wire.BAD_BODY),
     "half a status": (wire.pack(wire.JOB_STATUS_ANNOUNCE, bytes(11)), wire.BAD_BODY),

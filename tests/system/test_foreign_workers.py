@@ -122,7 +122,7 @@ def test_status_by_handle_and_by_unique(client: Client, worker: Program, kind: K
     assert worker.line() == "gate"
     wait_until(lambda: client.status(receipt).denominator == 7, "progress is known")
     assert client.status(receipt)[:4] == (True, True, 3, 7)
-    assert client.status_unique("the-gate") == (True, True, 3, 7, 0)
+    assert client.status_unique("the-gate")[:5] == (True, True, 3, 7, 0)
     worker.say("open")
     wait_until(lambda: not client.status(receipt).known, "the job has ended")
 
