@@ -36,7 +36,7 @@ Messages = list[list[bytes]]
 @pytest.fixture(scope="module")
 def besieged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[HallProcess, Neighbour]]:
     folder = tmp_path_factory.mktemp("besieged")
-    # The neighbour works on what mutated messages create: none of them shall complete it before the neighbour does.
+    # The neighbour works on what mutated messages create: none of them shall complete it first.
     door = {"dialect": "dwork", "message_bytes_max": 8 * MIB, "complete_by": "holder"}
     with HallProcess(folder, door=door) as hall, Neighbour(hall) as neighbour:
         yield hall, neighbour
