@@ -255,6 +255,34 @@ def test_a_child_that_holds_for_a_failed_number_is_met_by_a_later_success_of_its
     assert child.state == QUEUED
 
 
+def test_a_child_that_holds_for_a_failed_number_waits_for_the_live_job_of_its_name(
+    hall: Hall, disk: Disk
+) -> None:
+    first = forgotten_setup(hall, disk, code=3)
+    child = hall.submit("child", parents=(first.id,), terms=terms(HOLD))
+    hall.turn()
+    second = hall.submit("setup", key="setup", terms=BACKGROUND)
+    look_up(hall, disk)
+    assert child.state == HELD
+    assert child.parents == {second.id: second}
+    hall.core.finish(hall.worker("eve").takes("setup"), b"")
+    assert child.state == QUEUED
+
+
+def test_a_child_that_holds_for_a_failed_number_is_met_by_a_success_that_only_memory_knows(
+    hall: Hall, disk: Disk
+) -> None:
+    first = forgotten_setup(hall, disk, code=3)
+    child = hall.submit("child", parents=(first.id,), terms=terms(HOLD))
+    hall.turn()
+    eve = hall.worker("eve")
+    hall.after(1)
+    hall.submit("setup", key="setup")
+    hall.core.finish(eve.takes("setup"), b"")
+    look_up(hall, disk)
+    assert child.state == QUEUED
+
+
 def test_a_restored_child_asks_for_what_its_parents_became(hall: Hall, disk: Disk) -> None:
     forgotten_setup(hall, disk)
     child = hall.submit("child", parents=(SETUP,), terms=BACKGROUND)

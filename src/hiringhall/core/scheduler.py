@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from hiringhall.core import audit as auditor
 from hiringhall.core import ids
 from hiringhall.core.auctions import Auction, Engagement, Market
-from hiringhall.core.graph import name_of
 from hiringhall.core.jobs import (
     CALLED_OFF,
     CANCELLED,
@@ -303,13 +302,28 @@ class Scheduler(Submitting):
                 self.graph.adopt_as(ref, parent)
                 if parent.children is not None:
                     self._tell_children(parent)
-                name = name_of(parent)
-                if isinstance(ref, int) and name in self.graph.expected and name != ref:
-                    # A job that holds on waits for whoever had its name since.
-                    inquiries.add(name)
+                if isinstance(ref, int) and parent.named:
+                    self._look_for_successor(parent.queue.name, parent.key)
             elif isinstance(ref, int):
                 for child in list(self.graph.expected[ref].values()):
                     self._miss_parent(child, ref)
+
+    def _look_for_successor(self, queue: bytes, key: bytes) -> None:
+        """Children that hold on for a parent that failed wait for whoever has its name, or had it since then:
+        a live job, one that memory still knows, or one in the history.
+        """
+        name = (queue, key)
+        if name not in self.graph.expected:
+            return
+        live = self.find_key(queue, key)
+        ended = self.archive.find_key(queue, key)
+        if live is not None:
+            self.graph.adopt_as(name, live)
+        elif ended is not None and ended.state == DONE:
+            self.graph.adopt_as(name, ended)
+            self._tell_children(ended)
+        else:
+            self.graph.inquiries.add(name)
 
     def _miss_parent(self, child: Job, ref: int) -> None:
         """A parent by number that nobody knows was only in memory, and is gone: as good as failed. Nobody can
