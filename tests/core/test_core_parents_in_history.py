@@ -269,6 +269,17 @@ def test_a_child_that_holds_for_a_failed_number_waits_for_the_live_job_of_its_na
     assert child.state == QUEUED
 
 
+def test_a_child_that_has_the_name_of_its_failed_parent_fails_instead_of_waiting_for_itself(
+    hall: Hall, disk: Disk
+) -> None:
+    first = forgotten_setup(hall, disk, code=3)
+    child = hall.submit("child", key="setup", parents=(first.id,), terms=terms(HOLD))
+    other = hall.submit("other", parents=(first.id,), terms=terms(HOLD))
+    look_up(hall, disk)
+    assert (child.state, child.code) == (FAILED, PARENT_FAILED)
+    assert (other.state, other.parents) == (HELD, {SETUP: None})
+
+
 def test_a_child_that_holds_for_a_failed_number_is_met_by_a_success_that_only_memory_knows(
     hall: Hall, disk: Disk
 ) -> None:

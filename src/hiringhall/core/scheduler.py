@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from hiringhall.core import audit as auditor
 from hiringhall.core import ids
 from hiringhall.core.auctions import Auction, Engagement, Market
+from hiringhall.core.errors import Refusal
 from hiringhall.core.jobs import (
     CALLED_OFF,
     CANCELLED,
@@ -303,27 +304,39 @@ class Scheduler(Submitting):
                 if parent.children is not None:
                     self._tell_children(parent)
                 if isinstance(ref, int) and parent.named:
-                    self._look_for_successor(parent.queue.name, parent.key)
+                    self._look_for_successor(parent)
             elif isinstance(ref, int):
                 for child in list(self.graph.expected[ref].values()):
                     self._miss_parent(child, ref)
 
-    def _look_for_successor(self, queue: bytes, key: bytes) -> None:
+    def _look_for_successor(self, parent: Job) -> None:
         """Children that hold on for a parent that failed wait for whoever has its name, or had it since then:
         a live job, one that memory still knows, or one in the history.
         """
-        name = (queue, key)
-        if name not in self.graph.expected:
+        queue, key = name = (parent.queue.name, parent.key)
+        waiting = self.graph.expected.get(name)
+        if waiting is None:
             return
         live = self.find_key(queue, key)
         ended = self.archive.find_key(queue, key)
         if live is not None:
+            for child in list(waiting.values()):
+                self._refuse_circle(child, live, parent)
             self.graph.adopt_as(name, live)
         elif ended is not None and ended.state == DONE:
             self.graph.adopt_as(name, ended)
             self._tell_children(ended)
         else:
             self.graph.inquiries.add(name)
+
+    def _refuse_circle(self, child: Job, live: Job, parent: Job) -> None:
+        """With a parent that was known a circle would have been refused at the submit: now the child fails."""
+        try:
+            self.graph.refuse_cycle({child.id: child}, [live], self.limits.graph_walk_max)
+        except Refusal:
+            self.graph.give_up(child, (live.queue.name, live.key))
+            self.graph.expect(child, parent.id)
+            self._doomed.append(child)
 
     def _miss_parent(self, child: Job, ref: int) -> None:
         """A parent by number that nobody knows was only in memory, and is gone: as good as failed. Nobody can
