@@ -116,6 +116,9 @@ class Laws:
                 sight.succeeded_surely = False
                 if sight.promised:
                     raise Violation("missing", f"job {sight.id} was acknowledged and is not on disk")
+            elif self.mirror.history[sight.id].state != DONE:
+                # A dead letter that was retried and succeeded, and of that nothing was on disk.
+                sight.succeeded_surely = False
 
     def turn_began(self, now_us: int) -> None:
         self.now_us = now_us
