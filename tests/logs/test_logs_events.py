@@ -63,7 +63,7 @@ def stage(caplog: pytest.LogCaptureFixture) -> Stage:
 
 def test_a_dead_letter_is_told_with_door_peer_queue_and_handle(stage: Stage) -> None:
     job = stage.run(b"a")
-    stage.core.fail(next(iter(stage.core.worker(stage.session).leases.values())), 1, b"no disk")
+    stage.core.fail(next(iter(stage.core.worker(stage.session).leases.values())), 1, b"no disk\nTraceback: ...")
     assert stage.told() == [
         (
             "dead_letter",

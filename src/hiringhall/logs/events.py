@@ -47,7 +47,7 @@ class Events(Reporter):
         if self._admits(topic):
             text = f"failed for good with code {job.code} after {_counted(job.attempts, 'attempt')}"
             fields = _job_fields(job, session) | _worker_fields(worker)
-            self._write(topic, f"{text}: {_decoded(job.result)}" if job.result else text, caller, fields)
+            self._write(topic, f"{text}: {_first_line(job.result)}" if job.result else text, caller, fields)
 
     def worker_lost(self, worker: Worker, job: Job | None) -> None:
         session = _session_of(worker)
@@ -134,5 +134,6 @@ def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def _decoded(data: bytes) -> str:
-    return data[:400].decode("utf-8", "backslashreplace")
+def _first_line(data: bytes) -> str:
+    """What went wrong, without the traceback that may follow: the history has all of it."""
+    return data[:400].partition(b"\n")[0].decode("utf-8", "backslashreplace")
