@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from . import dworkactors, pingpongactors, wmpactors
 from .dworkactors import DworkConsumer, DworkProducer, DworkSupervisor
@@ -18,6 +18,9 @@ from .zmqdoors import ZmqDoors
 if TYPE_CHECKING:
     from .callers import Caller
     from .scenario import Run
+
+PARTING_S: Final = 5
+"""Whatever is still under way when the hall has drained is over after so many seconds."""
 
 
 class Crowd:
@@ -89,7 +92,10 @@ class Crowd:
 
     def part(self) -> None:
         """All is done: nobody has anything left, or waits for anything."""
-        self.world.run(self.world.now_us + SECOND)
+        for _ in range(PARTING_S):
+            self.world.run(self.world.now_us + SECOND)
+            if all(crew.free for crew in self.crews):
+                break  # A slot is locked until a manager answers, or for a while if none does.
         if self.other is not None:
             self.other.check_idle()
         for crew in self.crews:

@@ -232,6 +232,8 @@ class DworkSupervisor(Dworker):
 
     def __init__(self, town: Town, post: Post, name: str) -> None:
         super().__init__(town, post, f"supervisor {name}")
+        self._sure: list[bytes] = []
+        """Locations that were dismissed a second time: nothing they had sent can still be on its way."""
 
     def started(self) -> None:
         self._look()
@@ -247,6 +249,9 @@ class DworkSupervisor(Dworker):
 
     def _dismiss(self, location: bytes) -> None:
         def exited(told: wire.Query) -> None:
+            if self.town.calm and location not in self._sure:
+                self._sure.append(location)
+                self.world.after(2 * SECOND, lambda: self.town.dead.append(location))
             self.later(10 * MS, self._look)
 
         def again() -> None:

@@ -209,8 +209,13 @@ class WmpWorker(Caller):
                 self._do(crew.progress(order, 1, 2, now_us))
             self._do(crew.finish(order, self.town.product("r", order.payload), now_us))
 
+    @property
+    def free(self) -> bool:
+        """No slot is locked or used."""
+        return self.crew is None or not (self.crew.locked or self.crew.used)
+
     def check_free(self) -> None:
-        """Nothing is going on any more: no slot is locked or used."""
+        """Nothing is going on any more."""
         crew = self.crew
-        if crew is not None and (crew.locked or crew.used):
+        if crew is not None and not self.free:
             raise Violation("locked", f"{self.name} has {crew.locked} locked and {crew.used} used at the end")

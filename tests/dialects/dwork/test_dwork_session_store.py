@@ -49,7 +49,7 @@ def test_a_change_is_answered_when_it_is_on_disk(write: str) -> None:
 def test_who_changes_nothing_is_answered_at_once() -> None:
     room, guest = held_room()
     guest.says(create(b"new"))
-    others = (Said(wire.OK), Said(wire.LOOKUP, name=b"t"), Said(wire.EXIT, location=b"nobody"))
+    others = (Said(wire.OK), Said(wire.LOOKUP, name=b"t"))
     for request in others:
         assert room.guest().asks(request).type in (wire.OK, wire.NOT_FOUND)
     assert guest.hears() == []
@@ -99,6 +99,22 @@ def test_a_location_that_held_something_before_a_restart_can_be_marked_down() ->
     guest = room.restart()
     assert guest.leaves_as(b"w") == NOT_FOUND
     assert guest.completes(b"v", b"a", b"b", b"c") == OK
+
+
+def test_that_a_location_holds_nothing_is_told_once_that_is_on_disk() -> None:
+    """Otherwise a crash gives its task back to it, after somebody was told that it holds none."""
+    room = Room()
+    guest, other = room.guest(), room.guest()
+    guest.creates(b"t")
+    assert guest.steals(b"w") == [b"t"]
+    room.held = True
+    guest.says(Said(wire.EXIT, location=b"w"))
+    other.says(Said(wire.EXIT, location=b"w"))
+    assert (guest.hears(), other.hears()) == ([], [])
+    room.held = False
+    room.commit()
+    room.wait(50_000)
+    assert (guest.hears(), other.hears()) == ([OK], [NOT_FOUND])
 
 
 def test_what_a_busy_hall_has_given_is_on_disk_a_moment_later() -> None:

@@ -206,7 +206,8 @@ class DworkSession(Session):
         scheduler = self.door.scheduler
         worker = self._known_location(query)
         if worker is None:
-            self.send(_NOT_FOUND)
+            # What it held may have ended just now: after a crash before the commit it would hold that again.
+            self.pledge(_NOT_FOUND)
             return
         jobs = [lease.job for lease in worker.leases.values()]
         scheduler.retire(worker)
