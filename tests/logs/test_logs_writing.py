@@ -75,6 +75,20 @@ def test_the_same_message_is_written_once_and_summarised_at_the_end() -> None:
     assert summary.startswith("the disk is slow: 811 more in ")
 
 
+def test_earlier_lines_can_be_waited_for() -> None:
+    gate = Gate()
+    writer = LogWriter(gate, Repeats())
+    writer.handle(said(logging.INFO, "first"))
+    writer.handle(said(logging.INFO, "second"))
+    assert gate.entered.wait(30)
+    opener = threading.Timer(0.05, gate.opened.set)
+    opener.start()
+    writer.wait_until_written()
+    assert gate.lines == ["first", "second"]
+    opener.join()
+    writer.finish()
+
+
 def test_what_is_no_warning_is_written_each_time() -> None:
     gate = Gate()
     gate.opened.set()

@@ -122,9 +122,9 @@ def serve(
     loaded = load_settings(config, data, storage, door, assignments, log_format, default_doors)
     settings = _without_taken(loaded.config) if all_doors and not loaded.doors_named else loaded.config
     level = logging.getLevelNamesMapping()[settings.hall.log_level.upper()]
-    with logging_to(DescriptorHandler(sys.stderr.fileno()), level, settings.hall.log_format) as repeats:
+    with logging_to(DescriptorHandler(sys.stderr.fileno()), level, settings.hall.log_format) as log:
         announce = _announce_json if as_json else _announce
-        return run(settings, announce, repeats=repeats, accept_loss=accept_loss)
+        return run(settings, announce, repeats=log.repeats, accept_loss=accept_loss)
 
 
 def _without_taken(config: Config) -> Config:

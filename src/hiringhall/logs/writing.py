@@ -27,7 +27,7 @@ LINES_WAITING_MAX: Final = 10_000
 SUMMARY_PAUSE_S: Final = 1.0
 """How often the thread looks for windows of repeats that are over."""
 CLOSE_WAIT_S: Final = 2.0
-"""How long the last lines may take when the log closes."""
+"""How long lines may take when somebody waits for them, as at the end."""
 SAME_LINES_MAX: Final = 1
 """Lines of one wording within a window, where the record is no event."""
 
@@ -60,8 +60,8 @@ class LogWriter(logging.Handler):
     ) -> None:
         super().__init__()
         self._target = target
-        self._repeats = repeats
-        self._records: queue.Queue[logging.LogRecord | None] = queue.Queue(lines_waiting_max)
+        self.repeats: Final = repeats
+        self._records: queue.Queue[logging.LogRecord | threading.Event | None] = queue.Queue(lines_waiting_max)
         self._dropped = 0
         """Records for which there was no room, since the last line about it."""
         self._runner = threading.Thread(target=self._run, name="hall-log", daemon=True)
@@ -71,12 +71,19 @@ class LogWriter(logging.Handler):
         # What the hall says of its own course, such as the answer to a signal, has a line each time.
         if record.levelno >= logging.WARNING and not getattr(record, EVENT_ATTRIBUTE, ""):
             topic = Topic(record.levelno, "", record.getMessage())
-            if not self._repeats.admit(topic, SAME_LINES_MAX):
+            if not self.repeats.admit(topic, SAME_LINES_MAX):
                 return
         try:
             self._records.put_nowait(record)
         except queue.Full:
             self._dropped += 1
+
+    def wait_until_written(self) -> None:
+        """Wait for the lines of all earlier records, for a moment at most."""
+        written = threading.Event()
+        with contextlib.suppress(queue.Full):
+            self._records.put(written, timeout=CLOSE_WAIT_S)
+            written.wait(CLOSE_WAIT_S)
 
     def finish(self) -> None:
         """Write what waits, for a moment at most."""
@@ -89,14 +96,17 @@ class LogWriter(logging.Handler):
             try:
                 record = self._records.get(timeout=SUMMARY_PAUSE_S)
             except queue.Empty:
-                self._summarise(self._repeats.summaries())
+                self._summarise(self.repeats.summaries())
                 continue
             if record is None:
-                self._summarise(self._repeats.summaries(all_of_them=True))
+                self._summarise(self.repeats.summaries(all_of_them=True))
                 return
+            if isinstance(record, threading.Event):
+                record.set()
+                continue
             # Not `handle`: it holds a lock while the write blocks, and the process waits for that at its end.
             self._target.emit(record)
-            self._summarise(self._repeats.summaries())
+            self._summarise(self.repeats.summaries())
 
     def _summarise(self, summaries: list[Summary]) -> None:
         for topic, count, window_s in summaries:
@@ -122,15 +132,12 @@ def _record(level: int, event: str, text: str, fields: dict[str, str | bytes]) -
 
 
 @contextmanager
-def logging_to(target: logging.Handler, level: int, log_format: LogFormat) -> Iterator[Repeats]:
-    """Inside, everything that is logged in this process goes to `target`, and nowhere else. Gives what counts
-    the repeats: events are counted there before they become records.
-    """
-    repeats = Repeats()
+def logging_to(target: logging.Handler, level: int, log_format: LogFormat) -> Iterator[LogWriter]:
+    """Inside, everything that is logged in this process goes to `target`, and nowhere else."""
     target.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
-    writer = LogWriter(target, repeats)
+    writer = LogWriter(target, Repeats())
     logging.basicConfig(handlers=[writer], level=level, force=True)
     try:
-        yield repeats
+        yield writer
     finally:
         writer.finish()

@@ -25,6 +25,7 @@ from hiringhall.server import Opened, run
 
 if TYPE_CHECKING:
     from hiringhall.cli.gearmand.daemon import Background
+    from hiringhall.logs.writing import LogWriter
 
 _log = logging.getLogger("hiringhall")
 
@@ -65,15 +66,16 @@ def _serve(planned: Plan) -> int:
     with daemon.pid_file(planned.pid_file, required=planned.pid_file_required):
         handler = daemon.log_handler(planned.log_file, syslog=planned.syslog)
         log_format = planned.config.hall.log_format
-        with contextlib.closing(handler), logging_to(handler, planned.log_level, log_format) as repeats:
-            return run(planned.config, _Announcer(background), "gearmand", repeats)
+        with contextlib.closing(handler), logging_to(handler, planned.log_level, log_format) as log:
+            return run(planned.config, _Announcer(background, log), "gearmand", log.repeats)
 
 
 class _Announcer:
     """Tells the log, and the process that started us, that the doors are open."""
 
-    def __init__(self, background: Background | None) -> None:
+    def __init__(self, background: Background | None, log: LogWriter) -> None:
         self._background = background
+        self._log = log
 
     def __call__(self, opened: Opened) -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reopen_log)
@@ -82,6 +84,8 @@ class _Announcer:
         if opened.data:
             _log.info("%d jobs recovered from %s", opened.recovered, opened.data)
         if self._background is not None:
+            # Whoever started us may read the log at once, and what was logged to its terminal belongs there.
+            self._log.wait_until_written()
             self._background.ready()
 
     def _reopen_log(self) -> None:
