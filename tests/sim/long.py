@@ -5,6 +5,7 @@ A seed that breaks a law is named at once, and the run goes on to its end.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -70,7 +71,7 @@ def play_seeds(seeds: Iterable[int]) -> Tally:
 
 
 def run(first: int, count: int, processes: int, console: Console) -> int:
-    """Play seeds from the first one on; 0: none broke a law, else 1."""
+    """Play seeds from the first one on; 0: all were played and none broke a law, else 1."""
     chunks = [range(at, min(at + CHUNK, first + count)) for at in range(first, first + count, CHUNK)]
     total = Tally()
     columns = (
@@ -82,17 +83,19 @@ def run(first: int, count: int, processes: int, console: Console) -> int:
     )
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task("no law broken", total=count)
-        for tally in _tallies(chunks, processes):
-            total = total.plus(tally)
-            for broken in tally.breaks:
-                progress.console.print(
-                    f"seed {broken.seed} breaks a law: {broken.text}", markup=False, soft_wrap=True
-                )
-            if total.breaks:
-                progress.update(bar, description=f"{len(total.breaks)} broke a law")
-            progress.advance(bar, tally.seeds)
+        # Whoever interrupts a long run wants to know what it came to so far.
+        with suppress(KeyboardInterrupt):
+            for tally in _tallies(chunks, processes):
+                total = total.plus(tally)
+                for broken in tally.breaks:
+                    progress.console.print(
+                        f"seed {broken.seed} breaks a law: {broken.text}", markup=False, soft_wrap=True
+                    )
+                if total.breaks:
+                    progress.update(bar, description=f"{len(total.breaks)} broke a law")
+                progress.advance(bar, tally.seeds)
     _report(total, first, console)
-    return 1 if total.breaks else 0
+    return 1 if total.breaks or total.seeds < count else 0
 
 
 def _tallies(chunks: list[range], processes: int) -> Iterator[Tally]:

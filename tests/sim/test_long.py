@@ -15,6 +15,8 @@ from .scenario import Run
 from .world import Violation
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pytest
 
     from .hall import Hall
@@ -64,3 +66,15 @@ def test_a_long_run_names_the_seeds_that_break_a_law_and_plays_the_others(
     assert "planted: 5, 8" in lines
     assert lines[-1].startswith("6 seeds from 4 on, ")
     assert lines[-1].endswith(": 2 broke a law")
+
+
+def test_a_long_run_that_is_interrupted_tells_what_it_came_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(chunks: list[range], processes: int) -> Iterator[long.Tally]:
+        yield long.Tally(seeds=10, turns=20, jobs=30)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(long, "_tallies", interrupted)
+    said = io.StringIO()
+
+    assert long.run(1, 100, 1, Console(file=said)) == 1
+    assert said.getvalue().splitlines()[-1] == "10 seeds from 1 on, 20 turns, 30 jobs: 0 broke a law"
