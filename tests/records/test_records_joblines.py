@@ -36,6 +36,7 @@ TERMS = st.builds(
     skill=st.integers(0, SKILL_MAX),
     takes_us=st.integers(0, TIME_US_MAX),
     quits_max=NUMBERS,
+    key_is_work=st.booleans(),
 )
 ROWS = st.builds(
     job,

@@ -10,7 +10,6 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from hiringhall.core import ids
-from hiringhall.core.jobs import ORIGIN
 from hiringhall.core.residents import OUTSIDE
 from hiringhall.dialects.dwork import wire
 
@@ -123,8 +122,8 @@ class DworkTap(Tap):
             for task in asked.query.tasks:
                 job = self._find(task.name)
                 asked.job_ids.append(job.id if job is not None else 0)
-                if job is not None and job.extras is not None and ORIGIN in job.extras:
-                    self.laws.origins.setdefault(job.id, job.extras[ORIGIN])
+                if job is not None and job.terms.key_is_work:
+                    self.laws.origins.setdefault(job.id, job.payload)
                 self._tangle(task)
             self._all_or_nothing(asked)
 

@@ -201,11 +201,10 @@ class Laws:
         return location
 
     def take_census(self) -> None:
-        """Note which job has which payload: of one that is gone this cannot be known any more."""
+        """Note what each job is called, by its payload and to its worker: once it is gone this is not known."""
         for job_id, job in self.scheduler.jobs.items():
             self._ids[job.payload] = job_id
-            if job_id in self.origins:
-                self._ids[self.origins[job_id]] = job_id
+            self._ids[job.work] = job_id
 
     def know_name(self, sight: Sight) -> bool:
         """Whether it is known who asked for a job, if need be by the hall's own number for what was asked."""

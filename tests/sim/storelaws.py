@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.core.jobs import DONE, FAILED, LEASED, LOST, ORIGIN, TRIES_KEPT
+from hiringhall.core.jobs import DONE, FAILED, LEASED, LOST, TRIES_KEPT
 from hiringhall.core.residents import OUTSIDE
 from hiringhall.engine.turn import LINGER_US, STARTED_US
 from hiringhall.storage.contract import HistoryQuery
@@ -69,7 +69,7 @@ class Mirror:
             return
         submit = self._laws.submit_of(row.id, row.payload)
         origin = self._laws.origins.get(row.id)
-        if submit is None or (origin is not None and (row.extras or {}).get(ORIGIN) != origin):
+        if submit is None or (origin is not None and row.payload != origin):
             raise Violation("identity", f"job {row.id} is not what anybody submitted")
         sight = self._laws.see(row.id)
         if sight.submit is not None and sight.submit is not submit:

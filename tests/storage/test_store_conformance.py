@@ -41,6 +41,7 @@ ODD_TERMS = Terms(
     expire_us=2**62,
     logged=True,
     quits_max=2**62,
+    key_is_work=True,
 )
 TRIES = ((1, 2**62, b"", 0), (3, 0, b"ann\x00\xff", 255))
 

@@ -110,13 +110,13 @@ async def _count_last(tasks: list[asyncio.Task[None]], tally: Tally) -> None:
 
 
 async def _submit(client: AsyncClient, spec: JobSpec) -> None:
-    unique = b"-" if spec.key and spec.key == data_key(spec.payload) else spec.key
+    unique = b"-" if spec.key and spec.key == data_key(spec.work) else spec.key
     if spec.due_us > time.time_ns() // 1000:
         epoch_s = -(-spec.due_us // _SECOND_US)
-        await client.submit_at(spec.queue, spec.payload, epoch_s=epoch_s, unique=unique)
+        await client.submit_at(spec.queue, spec.work, epoch_s=epoch_s, unique=unique)
     else:
         priority = _PRIORITIES[spec.terms.priority]
-        await client.submit_background(spec.queue, spec.payload, unique=unique, priority=priority)
+        await client.submit_background(spec.queue, spec.work, unique=unique, priority=priority)
 
 
 def _uncarried(spec: JobSpec, now_us: int) -> list[str]:
@@ -133,7 +133,7 @@ def _uncarried(spec: JobSpec, now_us: int) -> list[str]:
         found.append("the time that a job takes")
     if b"\0" in spec.queue:
         found.append("a queue with a NUL in its name")
-    if b"\0" in spec.key and spec.key != data_key(spec.payload):
+    if b"\0" in spec.key and spec.key != data_key(spec.work):
         found.append("a key with a NUL in it")
     if spec.key == b"-":
         found.append('the key "-", which means another thing there')

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.jobs import FAILED, ORIGIN
+from hiringhall.core.jobs import FAILED
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
@@ -45,8 +45,6 @@ class Archive:
         if job.state == FAILED:
             self._count_failed(job.queue.name, 1)
             size = len(job.payload)
-            if job.extras is not None:
-                size += len(job.extras.get(ORIGIN, b""))
             if size:
                 self._sizes[job.id] = size
                 self._bytes += size

@@ -26,7 +26,6 @@ from hiringhall.core.jobs import (
     TRIES_KEPT,
     Job,
     Lease,
-    without_origin,
 )
 from hiringhall.core.keys import Keys
 from hiringhall.core.ledger import Ledger
@@ -441,7 +440,6 @@ class Floor:
             self.ledger.note(job)
         elif kept:
             job.payload = job.result = b""
-            job.extras = without_origin(job.extras)
         if kept:
             self.archive.add(job)
         elif terms.logged:

@@ -81,9 +81,6 @@ PROVIDER: Final = "provider"
 
 QUITS: Final = "quits"
 """How many hired workers quit a job after they had begun, among its extras; counted where there is a bound."""
-ORIGIN: Final = "origin"
-"""The extra that says where a job comes from, in a dialect in which that is not its payload. It is kept for as
-long as the payload is."""
 
 
 def is_named(key: bytes, extras: dict[str, bytes] | None) -> bool:
@@ -107,6 +104,7 @@ class Terms:
         "durable",
         "expire_us",
         "failures_max",
+        "key_is_work",
         "lease_us",
         "logged",
         "losses_max",
@@ -137,6 +135,7 @@ class Terms:
         skill: int = 0,
         takes_us: int = 0,
         quits_max: int = 0,
+        key_is_work: bool = False,
     ) -> None:
         self.priority = priority
         self.durable = durable
@@ -165,10 +164,14 @@ class Terms:
         """How long it is expected to take: only workers with so much time left are given it; 0: unknown."""
         self.quits_max = quits_max
         """Hired workers that may quit after they have begun; at this count it has failed. 0: no bound."""
+        self.key_is_work = key_is_work
+        """Its workers are given its key. The payload is read by its own dialect only."""
         self.shape: Shape | None = (skill, _rounded_up(takes_us)) if skill or takes_us else None
         """Jobs of one shape fit the same workers; None: they fit all."""
 
-    def as_tuple(self) -> tuple[int, bool, bool, int, int, int, int, int, int, int, int, bool, int, int, int]:
+    def as_tuple(
+        self,
+    ) -> tuple[int, bool, bool, int, int, int, int, int, int, int, int, bool, int, int, int, bool]:
         """All fields in the order of `__init__`, for comparing and for storing."""
         return (
             self.priority,
@@ -186,6 +189,7 @@ class Terms:
             self.skill,
             self.takes_us,
             self.quits_max,
+            self.key_is_work,
         )
 
 
@@ -227,14 +231,10 @@ class JobSpec:
         self.extras = extras
         """What a dialect wants kept with the job and shown to its worker; the core knows some names in it."""
 
-
-def without_origin(extras: dict[str, bytes] | None) -> dict[str, bytes] | None:
-    """What is left of a job's extras when its payload is not kept any longer."""
-    if extras is None or ORIGIN not in extras:
-        return extras
-    if len(extras) == 1:
-        return None
-    return {name: value for name, value in extras.items() if name != ORIGIN}
+    @property
+    def work(self) -> bytes:
+        """What its worker is given."""
+        return self.key if self.terms.key_is_work else self.payload
 
 
 class Job(Timed):
@@ -323,6 +323,11 @@ class Job(Timed):
     @property
     def ended(self) -> bool:
         return self.state >= DONE
+
+    @property
+    def work(self) -> bytes:
+        """What its worker is given."""
+        return self.key if self.terms.key_is_work else self.payload
 
     @property
     def named(self) -> bool:

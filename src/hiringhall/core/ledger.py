@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from hiringhall.core.auctions import Engagement
 from hiringhall.core.changes import Batch, EndRow, JobRow, JobUpdate
 from hiringhall.core.graph import name_of
-from hiringhall.core.jobs import DELAYED, DONE, FAILED, QUEUED, without_origin
+from hiringhall.core.jobs import DELAYED, DONE, FAILED, QUEUED
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Firing
@@ -194,8 +194,6 @@ class Ledger:
         if job.stored:
             batch.deletes.append(job.id)
         failed = job.state == FAILED and job.terms.durable
-        if not failed:
-            job.extras = without_origin(job.extras)
         batch.ends.append(
             EndRow(
                 job.id,

@@ -388,4 +388,5 @@ def terms_with(
         skill=skill,
         takes_us=takes_us,
         quits_max=terms.quits_max,
+        key_is_work=terms.key_is_work,
     )

@@ -42,7 +42,7 @@ LINE_BYTES_MAX: Final = 1 << 29
 _POLICIES: Final = {"fail": FAIL_WITH_PARENT, "run": RUN_ANYWAY, "hold": HOLD}
 _POLICY_WORDS: Final = {policy: word for word, policy in _POLICIES.items()}
 _STATE_WORDS: Final = {state: word for word, state in LIVE_STATES.items()}
-_NUMBERS: Final = (
+_TERMS_FIELDS: Final = (
     "failures_max",
     "backoff_us",
     "backoff_max_us",
@@ -53,6 +53,7 @@ _NUMBERS: Final = (
     "skill",
     "takes_us",
     "quits_max",
+    "key_is_work",
 )
 SKILL_MAX: Final = 1_000_000
 TIME_US_MAX: Final = 36_500 * 86_400_000_000
@@ -76,6 +77,7 @@ class _TermsLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     skill: Annotated[int, Meta(ge=0, le=SKILL_MAX)] = DEFAULT_TERMS.skill
     takes_us: Annotated[int, Meta(ge=0, le=TIME_US_MAX)] = DEFAULT_TERMS.takes_us
     quits_max: Number = DEFAULT_TERMS.quits_max
+    key_is_work: bool = DEFAULT_TERMS.key_is_work
     on_parent_failure: Literal["fail", "run", "hold"] = "fail"
 
 
@@ -148,7 +150,7 @@ def write_job(row: JobRow) -> bytes:
         line["due"] = written(due)
     line["terms"] = {
         "priority": PRIORITY_WORDS[row.terms.priority],
-        **{name: getattr(row.terms, name) for name in _NUMBERS},
+        **{name: getattr(row.terms, name) for name in _TERMS_FIELDS},
         "on_parent_failure": _POLICY_WORDS[row.terms.on_parent_failure],
     }
     if row.parents:
@@ -245,6 +247,7 @@ def _terms(line: _TermsLine) -> Terms:
         skill=line.skill,
         takes_us=line.takes_us,
         quits_max=line.quits_max,
+        key_is_work=line.key_is_work,
     )
 
 

@@ -214,7 +214,7 @@ def test_a_worker_of_another_dialect_is_given_the_name_and_a_location_the_origin
     guest = room.guest()
     guest.asks(Said(wire.CREATE, (SaidTask(b"cut", b"mill"), SaidTask(b"glue", b""))))
     guest = room.restart()
-    assert [job.payload for job in room.hall.jobs.values()] == [b"cut", b"glue"]
+    assert [job.work for job in room.hall.jobs.values()] == [b"cut", b"glue"]
     answer = guest.asks(Said(wire.STEAL, n=2, location=b"w"))
     assert [(told.name, told.origin) for told in answer.tasks] == [(b"cut", b"mill"), (b"glue", b"")]
 
@@ -230,8 +230,8 @@ def test_the_origin_goes_when_a_task_is_done_and_stays_when_it_may_be_retried(du
     room.wait(SECOND_US)
     (found,) = guest.looks_up(b"good").tasks
     assert found.origin == b""
-    extras = {row.key: row.extras for row in room.history()}
-    assert extras == ({b"bad": {"origin": b"mill"}, b"good": None} if durable else {})
+    kept = {row.key: row.payload for row in room.history()}
+    assert kept == ({b"bad": b"mill", b"good": b""} if durable else {})
     if durable:
         guest = room.restart()
         failed = room.hall.archive.find_key(b"dwork", b"bad")

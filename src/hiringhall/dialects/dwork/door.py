@@ -1,8 +1,7 @@
 """What all sessions of one dwork door share: its queue, the terms of its tasks, and what is told of them.
 
-A task is a job of the door's queue: its name is the key, and the payload, which is what a worker of another
-dialect is given; its origin is an extra. Of a job that another door handed in the origin is the payload, and
-the name of one without a key is its number.
+A task is a job of the door's queue. Its name is the key, and what a worker of another dialect is given; its
+origin is the payload. The name of a job without a key, which another door handed in, is its number.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from hiringhall.core import ids
 from hiringhall.core.errors import BAD_REQUEST, STORE_DOWN, TOO_LARGE, WRONG_STATE, Refusal
 from hiringhall.core.graph import Plan
-from hiringhall.core.jobs import CANCELLED, DONE, FAIL_WITH_PARENT, ORIGIN, Job, JobSpec, Lease, Terms
+from hiringhall.core.jobs import CANCELLED, DONE, FAIL_WITH_PARENT, Job, JobSpec, Lease, Terms
 from hiringhall.dialects.dwork import wire
 
 if TYPE_CHECKING:
@@ -60,22 +59,19 @@ class DworkOptions:
 class DworkDoor:
     """One door and its queue."""
 
-    __slots__ = ("_origin", "_origin_extras", "options", "queue", "scheduler", "terms")
+    __slots__ = ("options", "queue", "scheduler", "terms")
 
     def __init__(self, scheduler: Scheduler, options: DworkOptions) -> None:
         self.scheduler = scheduler
         self.options = options
         self.queue = options.queue
-        self._origin = b""
-        self._origin_extras = {ORIGIN: b""}
-        """The extras of the latest task without a log: most tasks have the origin of the one before, and share
-        them."""
         self.terms = Terms(
             durable=options.durable,
             detached=True,
             lease_us=options.lease_us,
             losses_max=options.losses_max,
             quits_max=options.quits_max,
+            key_is_work=True,
             failures_max=options.failures_max,
             on_parent_failure=options.on_parent_failure,
             logged=options.log_all,
@@ -164,15 +160,8 @@ class DworkDoor:
             raise Refusal(BAD_REQUEST, "a task has a name")
         if len(task.origin) > limits.payload_bytes_max:
             raise Refusal(TOO_LARGE, f"an origin may have {limits.payload_bytes_max} bytes (payload_bytes_max)")
-        origin = task.origin
-        if task.log is not None:
-            extras = {ORIGIN: origin, LOG: _encode_log(task.log)}
-        elif origin == self._origin:
-            extras = self._origin_extras
-        else:
-            extras = {ORIGIN: origin}
-            self._origin, self._origin_extras = origin, extras
-        spec = JobSpec(self.queue, task.name, task.name, self.terms, 0, self._parents(task), extras)
+        extras = {LOG: _encode_log(task.log)} if task.log is not None else None
+        spec = JobSpec(self.queue, task.origin, task.name, self.terms, 0, self._parents(task), extras)
         return self.scheduler.submit(spec, None)
 
     def _plan(
@@ -210,11 +199,7 @@ class DworkDoor:
 
     def describe(self, job: Job) -> bytes:
         """The TaskMsg of a job, with all that its log can tell."""
-        log = b""
-        origin = job.payload
-        if job.extras is not None:
-            log = job.extras.get(LOG, b"")
-            origin = job.extras.get(ORIGIN, origin)
+        log = job.extras.get(LOG, b"") if job.extras is not None else b""
         log += wire.encode_log(wire.PENDING, job.created_us)
         ready_us = job.ready_us
         if ready_us or job.parents is not None:
@@ -225,7 +210,7 @@ class DworkDoor:
             log += wire.encode_log(wire.STOLEN, job.started_us)
         if job.state == DONE:
             log += wire.encode_log(wire.RECORDED, job.ended_us)
-        return wire.encode_task(job.key if job.named else name_of(job), origin, None, None, log)
+        return wire.encode_task(job.key if job.named else name_of(job), job.payload, None, None, log)
 
 
 def name_of(job: Job) -> bytes:

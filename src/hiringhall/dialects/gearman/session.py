@@ -324,14 +324,14 @@ class GearmanSession(Session):
         self._leased = lease
         self._leased_handle = handle
         if packet_type == wire.GRAB_JOB:
-            self._send_with(replies.ASSIGN_HEAD, handle + b"\0" + job.queue.name + b"\0", job.payload)
+            self._send_with(replies.ASSIGN_HEAD, handle + b"\0" + job.queue.name + b"\0", job.work)
             return
         before = b"\0".join((handle, job.queue.name, shown_unique(job.key), b""))
         reducer = job.extras.get("reducer", b"") if job.extras is not None else b""
         if packet_type == wire.GRAB_JOB_ALL and reducer:
-            self._send_with(replies.ASSIGN_ALL_HEAD, before + reducer + b"\0", job.payload)
+            self._send_with(replies.ASSIGN_ALL_HEAD, before + reducer + b"\0", job.work)
         else:
-            self._send_with(replies.ASSIGN_UNIQ_HEAD, before, job.payload)
+            self._send_with(replies.ASSIGN_UNIQ_HEAD, before, job.work)
 
     def _report(self, packet_type: int, body: bytes) -> None:
         # H:hall:68719476737 00 data; Perl's worker leaves the NUL out when there is no data

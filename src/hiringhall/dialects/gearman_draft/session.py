@@ -291,7 +291,7 @@ class DraftSession(Session):
             return
         job = lease.job
         self._task = job.id
-        self._send_with(wire.JOB_ASSIGN_RES, job.queue.name + b"\0", job.payload)
+        self._send_with(wire.JOB_ASSIGN_RES, job.queue.name + b"\0", job.work)
 
     def _find_lease(self) -> Lease:
         worker = self.worker

@@ -131,10 +131,10 @@ class WorkerSession(Session):
             lease.worker.quiet_at_work = False
             lease.worker.silence_us = options.job_timeout_us + options.expire_us
         # A notice calls no verb: a job that cannot be said is failed at the worker's next word.
-        self._unsent = lease.job.payload == wire.PONG
+        self._unsent = lease.job.work == wire.PONG
         if not self._unsent:
             self._sent = lease.job.id, lease.started_us
-            self.send(lease.job.payload)
+            self.send(lease.job.work)
 
     def revoked(self, lease: Lease) -> None:  # noqa: ARG002 (there is but one)
         if not self._unsent:

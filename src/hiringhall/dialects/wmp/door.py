@@ -169,7 +169,7 @@ class WmpDoor:
         headers.append((b"lease", wire.encode_seconds(self.lease_us(job))))
         if job.extras is not None and WAY in job.extras:
             headers += [(b"via", manager) for manager in job.extras[WAY].split(b"\n")]
-        return wire.encode_body(wire.TAKE, headers, job.payload)
+        return wire.encode_body(wire.TAKE, headers, job.work)
 
     def cancel(self, name: bytes) -> bytes:
         return wire.encode_body(wire.CANCEL, [(b"manager", self.options.manager), (b"job", name)])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 TERMS_COLUMNS: Final = (
     "id, priority, durable, detached, failures_max, backoff_us, backoff_max_us, losses_max, lease_us, run_us,"
-    " on_parent_failure, expire_us, logged, skill, takes_us, quits_max"
+    " on_parent_failure, expire_us, logged, skill, takes_us, quits_max, key_is_work"
 )
 JOB_COLUMNS: Final = (
     "id, queue, key, payload, terms, state, created_us, due_us, attempts, failures, losses, parents, extras,"
@@ -55,7 +55,7 @@ _END_SHAPES: Final = frozenset(
     (*_END_HEAD, extras, int, tries) for extras, tries in product((_NONE, bytes), repeat=2)
 )
 _LIVE_STATES: Final = frozenset((HELD, DELAYED, QUEUED, LEASED))
-_TERMS_SHAPE: Final = (int,) * 16
+_TERMS_SHAPE: Final = (int,) * 17
 
 _PARENTS: Final = msgspec.msgpack.Decoder(tuple[int | tuple[bytes, bytes], ...])
 _TRIES: Final = msgspec.msgpack.Decoder(tuple[Try, ...])
@@ -145,6 +145,7 @@ def read_terms(connection: sqlite3.Connection) -> dict[int, Terms]:
             skill=raw[13],
             takes_us=raw[14],
             quits_max=raw[15],
+            key_is_work=bool(raw[16]),
         )
     return found
 

@@ -46,7 +46,7 @@ _LATEST: Final = " ON CONFLICT (id) DO UPDATE SET " + ", ".join(
 )
 """The latest end stands. A dead letter may run again and end within one commit; and a commit that failed may
 be on disk all the same, when the fault came between the write and the answer, and its ends come again."""
-_INSERT_TERMS: Final = f"INSERT INTO terms ({TERMS_COLUMNS}) VALUES ({', '.join('?' * 16)})"  # noqa: S608, our own names
+_INSERT_TERMS: Final = f"INSERT INTO terms ({TERMS_COLUMNS}) VALUES ({', '.join('?' * 17)})"  # noqa: S608, our own names
 _MARK: Final = (
     "INSERT INTO schedules (name, due_us, plan) VALUES (?, ?, ?)"
     " ON CONFLICT (name) DO UPDATE SET due_us = excluded.due_us, plan = excluded.plan"
