@@ -260,11 +260,8 @@ class Hall:
 
     def _watch_place(self, loop: asyncio.AbstractEventLoop) -> None:
         """Find out that the data file was removed or replaced even while there is nothing to commit."""
-        store = self._driver.store
-        if not isinstance(store, SqliteStore):
-            return
         try:
-            store.check_place()
+            self._driver.store.check()
         except StoreError:
             self._driver.run_soon(self._driver.engine.probe)
         self._watch = loop.call_later(WATCH_S, self._watch_place, loop)

@@ -68,6 +68,9 @@ class SlowStore:
         self.commits += 1
         self.inner.commit(batch, now_us)
 
+    def check(self) -> None:
+        self.inner.check()
+
     def probe(self) -> None:
         self._pass()
         self.probes += 1

@@ -71,20 +71,22 @@ class StoreThread:
         self._found = found
         self._found_parents = found_parents
         self._broken = broken
-        self._errands: SimpleQueue[tuple[Batch | Session | list[ParentRef], int] | None] = SimpleQueue()
+        self._errands: SimpleQueue[tuple[Batch | Session | list[ParentRef], int, str] | None] = SimpleQueue()
         self._runner = threading.Thread(target=self._run, name="hall-store", daemon=True)
 
     def start(self) -> None:
         self._runner.start()
 
     def write(self, batch: Batch, now_us: int) -> None:
-        self._errands.put((batch, now_us))
+        # Looked at here, while the store's thread has nothing to do: that one would let go of the interpreter
+        # for the look, and wait until this one gives it back.
+        self._errands.put((batch, now_us, self._look()))
 
     def look_up(self, session: Session, job_id: int) -> None:
-        self._errands.put((session, job_id))
+        self._errands.put((session, job_id, ""))
 
     def look_up_parents(self, refs: list[ParentRef]) -> None:
-        self._errands.put((refs, 0))
+        self._errands.put((refs, 0, ""))
 
     def stop(self) -> None:
         """Wait for the errand under way, and end the thread."""
@@ -96,11 +98,11 @@ class StoreThread:
             errand = self._errands.get()
             if errand is None:
                 return
-            what, number = errand
+            what, number, trouble = errand
             try:
                 if isinstance(what, Batch):
                     begun_ns = time.monotonic_ns()
-                    trouble = self._commit(what, number)
+                    trouble = trouble or self._commit(what, number)
                     self._done(trouble, (time.monotonic_ns() - begun_ns) // 1000)
                 elif isinstance(what, list):
                     self._found_parents(*self._find_parents(what))
@@ -110,6 +112,14 @@ class StoreThread:
             except Exception as error:  # noqa: BLE001 (a fault of ours: the loop must hear of it)
                 self._broken(error)
                 return
+
+    def _look(self) -> str:
+        """Why a commit would be lost; empty: nothing is seen that speaks against one."""
+        try:
+            self._store.check()
+        except StoreError as error:
+            return str(error)
+        return ""
 
     def _commit(self, batch: Batch, now_us: int) -> str:
         """The trouble with it, if there is any."""
@@ -341,7 +351,9 @@ class Driver:
             return
         self._timer_us = max(min(next_us, now_us + TICK_US), now_us)
         self._pauses.plan(self._timer_us)
-        self._timer = self._loop.call_later((self._timer_us - now_us) / 1_000_000, self._timer_due)
+        # Loops count in milliseconds: a shorter wait would be none, over and over until the time has come.
+        delay_ms = -(-(self._timer_us - now_us) // 1000)
+        self._timer = self._loop.call_later(delay_ms / 1000, self._timer_due)
 
     def _timer_due(self) -> None:
         assert self._loop is not None

@@ -1,7 +1,7 @@
 """What a store must do: load, commit, query. Nothing of its engine shows through.
 
-All calls come from one thread at a time. `commit` returns when the batch is on disk, all of it; when it
-raises `StoreError` nothing of it counts, and the same or another batch may be tried later.
+All calls but `check` come from one thread at a time. `commit` returns when the batch is on disk, all of it;
+when it raises `StoreError` nothing of it counts, and the same or another batch may be tried later.
 """
 
 from __future__ import annotations
@@ -72,6 +72,9 @@ class Store(Protocol):
 
     def commit(self, batch: Batch, now_us: int) -> None:
         """Put the batch on disk as one transaction, and let a bounded part of the history expire."""
+
+    def check(self) -> None:
+        """A quick look, from any thread: raises StoreError while a commit would be lost."""
 
     def probe(self) -> None:
         """Write and sync something small: raises StoreError while the store cannot take a commit."""

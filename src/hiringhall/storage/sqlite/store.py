@@ -149,13 +149,12 @@ class SqliteStore:
             raise
         return Loaded(epoch, self.live(), self._latest_ended(ended_max), fired)
 
-    def check_place(self) -> None:
+    def check(self) -> None:
         """Raises StoreError while a commit would go to a file that no start would find."""
         if self._place is not None:
             self._place.check()
 
     def commit(self, batch: Batch, now_us: int) -> None:
-        self.check_place()
         with explained(self._path):
             if not self._counted:
                 self._recount()
@@ -173,7 +172,7 @@ class SqliteStore:
                 self._begin_log()
 
     def probe(self) -> None:
-        self.check_place()
+        self.check()
         with explained(self._path):
             try:
                 self._open_connection.execute(
