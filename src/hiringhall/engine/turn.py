@@ -27,7 +27,7 @@ PATIENT_BYTES_MAX: Final = 65_536
 LINGER_US: Final = 10_000
 """Changes that nobody waits for may linger for so long, so that more of them share a commit."""
 LINGER_CHANGES_MAX: Final = 2_000
-COMPANY_US: Final = 1_000
+COMPANY_US: Final = 2_000
 """Those who shared the last commits are given so long to share the next."""
 COMPANY_CHANGES_MAX: Final = 256
 """With more than this to write, a commit waits for nobody."""
