@@ -21,6 +21,7 @@ from hiringhall.storage.memory import MemoryStore
 if TYPE_CHECKING:
     from hiringhall.core.changes import Batch
     from hiringhall.core.jobs import ParentRef
+    from hiringhall.storage.contract import Retention
 
 START_US = 1_767_225_600_000_000
 """Thursday, 1 January 2026, midnight UTC."""
@@ -140,10 +141,15 @@ class Guest(Link):
 class Room:
     """The hall around them. Every turn ends with an audit."""
 
-    def __init__(self, options: DraftOptions | None = None, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        options: DraftOptions | None = None,
+        limits: Limits | None = None,
+        retention: Retention | None = None,
+    ) -> None:
         self.options = options or DraftOptions()
         self.limits = limits or Limits()
-        self.store = MemoryStore(epoch=1)
+        self.store = MemoryStore(retention, epoch=1)
         self.now_us = START_US
         self.slow = False
         """The store answers only when it is told to."""
