@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from running import DEADLINE_S, ENVIRONMENT, HALL
 
 from hiringhall.core.changes import Batch, EndRow, JobRow
-from hiringhall.core.jobs import CANCELLED, DELAYED, DONE, FAILED, HELD, QUEUED, Terms
+from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, HELD, QUEUED
+from hiringhall.core.terms import Terms
 from hiringhall.storage.contract import Retention
 from hiringhall.storage.sqlite import DATABASE, SqliteStore
 

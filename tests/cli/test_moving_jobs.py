@@ -20,8 +20,10 @@ from typer.testing import CliRunner
 
 from hiringhall.cli.main import app
 from hiringhall.core.changes import Batch, EndRow
-from hiringhall.core.jobs import DONE, JobSpec, Terms
+from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import Limits
+from hiringhall.core.states import DONE
+from hiringhall.core.terms import Terms
 from hiringhall.engine.recovery import open_scheduler
 from hiringhall.peers.gearman import Client, Worker
 from hiringhall.records import History

@@ -12,7 +12,7 @@ from running import HALL, Running, run
 from zmq_settings import KEY, OTHER_KEY, ZMQ_DIALECTS, door, problems, read, zmq_door
 
 from hiringhall.config.quantities import Address, Words
-from hiringhall.core.jobs import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY
+from hiringhall.core.terms import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY
 from hiringhall.dialects.dwork.door import DworkOptions
 from hiringhall.dialects.pingpong.door import PingPongOptions
 from hiringhall.dialects.wmp.door import WmpOptions

@@ -13,17 +13,19 @@ import pytest
 
 from hiringhall.core.changes import Loaded
 from hiringhall.core.errors import Refusal
-from hiringhall.core.jobs import CANCELLED, DELAYED, DONE, FAILED, LEASED, QUEUED, JobSpec, Terms
+from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import Limits
 from hiringhall.core.peer import Peer
 from hiringhall.core.scheduler import Scheduler
+from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, LEASED, QUEUED
+from hiringhall.core.terms import Terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hiringhall.core.auctions import Engagement
     from hiringhall.core.changes import Batch, EndRow, Firing, JobRow
-    from hiringhall.core.jobs import Job, Lease, ParentRef
+    from hiringhall.core.jobs import Job, ParentRef
+    from hiringhall.core.leases import Engagement, Lease
     from hiringhall.core.workers import Worker
 
 START_US: Final = 1_700_000_000_000_000
@@ -234,11 +236,11 @@ def check_lanes(core: Scheduler) -> None:
 def check_auctions(core: Scheduler) -> None:
     """An auction is for a job that somebody can still be given; what was promised is promised still."""
     for queue in core.queues.values():
-        for resting in queue.resting.values():
+        for resting in (queue.listing.resting if queue.listing is not None else {}).values():
             for job_id, auction in resting.items():
-                assert core.auctions.get(job_id) is auction, "what rests is in an auction"
+                assert core.auctions.by_job.get(job_id) is auction, "what rests is in an auction"
                 assert not auction.open, f"{name_of(auction.job)} rests, and is announced"
-    for auction in core.auctions.values():
+    for auction in core.auctions.by_job.values():
         job = auction.job
         assert core.jobs.get(job.id) is job, f"{name_of(job)} has ended and is in an auction"
         assert job.state in (DELAYED, QUEUED), f"{name_of(job)} is in an auction and cannot be given away"

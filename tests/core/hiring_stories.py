@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hall_recorder import Hall, Person
 
-from hiringhall.core.auctions import ARRIVED, CALLED, HIRED, PERFORMING, Engagement, Market, Rules
+from hiringhall.core.leases import ARRIVED, CALLED, HIRED, PERFORMING, Engagement
+from hiringhall.core.markets import Listing, Market, Rules
 from hiringhall.core.policies import soonest
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Crier(Person):
     market: Market
 
     def attended_by(self, audience: int) -> None:
-        self.hall.core.attend(self.market, audience)
+        self.hall.core.auctions.set_audience(self.market, audience)
 
 
 def crier(hall: Hall, *queues: str, audience: int = 1, **changed: Any) -> Crier:
@@ -49,13 +50,20 @@ def crier(hall: Hall, *queues: str, audience: int = 1, **changed: Any) -> Crier:
     person = Crier(hall, "crier")
     hall.people.append(person)
     covered = frozenset(queue.encode() for queue in queues) or None
-    person.market = hall.core.open_market(person, some_rules(**changed), covered)
+    person.market = hall.core.auctions.open_market(person, some_rules(**changed), covered)
     person.attended_by(audience)
     return person
 
 
+def listing_of(job: Job) -> Listing:
+    """What is announced of a job's queue."""
+    listing = job.queue.listing
+    assert listing is not None
+    return listing
+
+
 def bids(person: Person, job: Job, in_us: int = 0, skill: int = 0) -> None:
-    person.hall.core.bid(person.me, job.id, in_us, skill)
+    person.hall.core.auctions.bid(person.me, job.id, in_us, skill)
 
 
 def engagement_of(job: Job) -> Engagement:

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from hall_recorder import BACKGROUND, SECOND_US, Hall, name_of
 
-from hiringhall.core.jobs import Job, Lease, Terms
+from hiringhall.core.terms import Terms
 
 if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.leases import Lease
     from hiringhall.core.workers import Worker
 
 WATCHED_OVER = Terms(durable=True, detached=True, lease_us=10 * SECOND_US, losses_max=3)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hall_recorder import BACKGROUND, FOREGROUND, Hall, Person, refused
 
 from hiringhall.core.errors import STORE_DOWN, WRONG_STATE
-from hiringhall.core.jobs import DONE, FAILED, QUEUED, Job, Terms
 from hiringhall.core.limits import Limits
+from hiringhall.core.states import DONE, FAILED, QUEUED
+from hiringhall.core.terms import Terms
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job
 
 
 def fail(hall: Hall, worker: Person, name: str) -> None:

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hall_recorder import BACKGROUND, HOUR_US, SECOND_US, Hall, refused
-from hiring_stories import MS, PAUSE_US, WINDOW_US, bids, crier, engagement_of, hire
+from hiring_stories import MS, PAUSE_US, WINDOW_US, bids, crier, engagement_of, hire, listing_of
 
-from hiringhall.core.auctions import HIRED
 from hiringhall.core.errors import WRONG_STATE
-from hiringhall.core.jobs import CANCELLED, DELAYED, HELD, LEASED, QUEUED, Terms
+from hiringhall.core.leases import HIRED
+from hiringhall.core.states import CANCELLED, DELAYED, HELD, LEASED, QUEUED
+from hiringhall.core.terms import Terms
 
 if TYPE_CHECKING:
-    from hiringhall.core.auctions import Ask, Offer
+    from hiringhall.core.markets import Ask, Offer
 
 
 def test_announced_bid_hired(hall: Hall) -> None:
@@ -35,7 +36,7 @@ def test_announced_bid_hired(hall: Hall) -> None:
     assert engagement.promised_us == hall.core.now_us - WINDOW_US + 2 * SECOND_US
     assert (job.attempts, job.losses, job.started_us) == (0, 0, 0)
     assert (hall.core.counters.announced, hall.core.counters.hired) == (1, 1)
-    assert not hall.core.auctions
+    assert not hall.core.auctions.by_job
 
 
 def test_the_way_counts_to_the_time_that_a_worker_names(hall: Hall) -> None:
@@ -53,7 +54,7 @@ def test_with_nobody_to_hear_it_nothing_is_announced(hall: Hall) -> None:
     job = hall.submit("a")
     hall.after(HOUR_US)
     market.hears()
-    assert not hall.core.auctions
+    assert not hall.core.auctions.by_job
     market.attended_by(1)
     hall.turn()
     market.hears("announced a")
@@ -132,7 +133,7 @@ def test_who_pulls_first_has_it(hall: Hall) -> None:
     carl.hears()
     hall.core.finish(lease, b"")
     hall.turn()
-    assert not hall.core.auctions
+    assert not hall.core.auctions.by_job
 
 
 def test_pulled_and_given_back_it_is_announced_anew(hall: Hall) -> None:
@@ -318,7 +319,7 @@ def test_nobody_bids_for_what_is_not_announced(hall: Hall) -> None:
     with refused(WRONG_STATE):
         bids(bob, other)
     with refused(WRONG_STATE):
-        hall.core.bid(bob.me, 4711, 0, 0)
+        hall.core.auctions.bid(bob.me, 4711, 0, 0)
     market.hears()
 
 
@@ -364,7 +365,7 @@ def test_cancelled(hall: Hall, rested: bool) -> None:
     hall.core.cancel(job, b"no more")
     ann.hears("cancelled a no more")
     hall.turn()
-    assert (hall.core.auctions, job.queue.resting) == ({}, {})
+    assert (hall.core.auctions.by_job, listing_of(job).resting) == ({}, {})
     hall.after(HOUR_US)
 
 

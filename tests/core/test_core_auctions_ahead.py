@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from hall_recorder import BACKGROUND, HOUR_US, SECOND_US, Disk, Hall, refused
-from hiring_stories import BUFFER_US, PAUSE_US, PERFORM_US, WINDOW_US, bids, crier, engagement_of, hire
+from hiring_stories import (
+    BUFFER_US,
+    PAUSE_US,
+    PERFORM_US,
+    WINDOW_US,
+    bids,
+    crier,
+    engagement_of,
+    hire,
+    listing_of,
+)
 
-from hiringhall.core.auctions import ARRIVED, CALLED
 from hiringhall.core.errors import WRONG_STATE
-from hiringhall.core.jobs import DELAYED, LEASED, QUEUED, Terms
+from hiringhall.core.leases import ARRIVED, CALLED
 from hiringhall.core.policies import least_waiting
+from hiringhall.core.states import DELAYED, LEASED, QUEUED
+from hiringhall.core.terms import Terms
 
 AHEAD_US = 10 * SECOND_US
 
@@ -106,7 +117,7 @@ def test_pulled_when_it_is_due_although_it_is_announced(hall: Hall) -> None:
     carl.takes("a")
     hall.turn()
     market.heard.clear()
-    assert not hall.core.auctions
+    assert not hall.core.auctions.by_job
     assert job.state == LEASED
 
 
@@ -163,7 +174,7 @@ def test_cancelled_long_before_it_is_due_nothing_is_kept_of_it(hall: Hall) -> No
     hall.turn()
     hall.core.cancel(job)
     hall.turn()
-    assert (hall.core.auctions, job.queue.resting) == ({}, {})
+    assert (hall.core.auctions.by_job, listing_of(job).resting) == ({}, {})
 
 
 def test_jobs_due_in_a_long_time_leave_room_for_those_that_are_ready(hall: Hall) -> None:

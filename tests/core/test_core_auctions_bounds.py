@@ -5,7 +5,8 @@ from __future__ import annotations
 from hall_recorder import HOUR_US, Hall
 from hiring_stories import WINDOW_US, bids, crier, hire
 
-from hiringhall.core.jobs import HIGH, LEASED, LOW, QUEUED, Terms
+from hiringhall.core.states import LEASED, QUEUED
+from hiringhall.core.terms import HIGH, LOW, Terms
 
 
 def test_so_many_are_announced_at_once_and_the_next_when_there_is_room(hall: Hall) -> None:

@@ -8,8 +8,10 @@ import pytest
 from hall_recorder import BACKGROUND, Hall
 
 from hiringhall.core.errors import BrokenLaw, invariant
-from hiringhall.core.jobs import DONE, HELD, LEASED, TRIES_KEPT, Job, Terms
+from hiringhall.core.jobs import TRIES_KEPT, Job
 from hiringhall.core.queues import Queue
+from hiringhall.core.states import DONE, HELD, LEASED
+from hiringhall.core.terms import Terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable

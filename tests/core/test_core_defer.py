@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hall_recorder import BACKGROUND, SECOND_US, Disk, Hall, refused
 
 from hiringhall.core.errors import BAD_REQUEST, CYCLE, STALE_LEASE, STORE_DOWN, TOO_LARGE
-from hiringhall.core.jobs import CANCELLED, DONE, FAILED, HELD, LEASED, QUEUED, Job, ParentRef, Terms
 from hiringhall.core.limits import Limits
+from hiringhall.core.states import CANCELLED, DONE, FAILED, HELD, LEASED, QUEUED
+from hiringhall.core.terms import Terms
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job, ParentRef
 
 UNBORN: ParentRef = (b"q", b"unborn")
 

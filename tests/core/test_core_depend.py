@@ -9,23 +9,14 @@ import pytest
 from hall_recorder import BACKGROUND, SECOND_US, Hall, Person, name_of, refused
 
 from hiringhall.core.errors import BAD_REQUEST, CYCLE, HALL_FULL, STORE_DOWN, TOO_LARGE, Refusal
-from hiringhall.core.jobs import (
-    CANCELLED,
-    DELAYED,
-    FAIL_WITH_PARENT,
-    FAILED,
-    HELD,
-    HOLD,
-    QUEUED,
-    RUN_ANYWAY,
-    Job,
-    ParentRef,
-    Terms,
-)
 from hiringhall.core.limits import Limits
+from hiringhall.core.states import CANCELLED, DELAYED, FAILED, HELD, QUEUED
+from hiringhall.core.terms import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY, Terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from hiringhall.core.jobs import Job, ParentRef
 
 POLICIES = {"fail": FAIL_WITH_PARENT, "run": RUN_ANYWAY, "hold": HOLD}
 UNBORN: ParentRef = (b"q", b"unborn")

@@ -7,21 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hall_recorder import BACKGROUND, HOUR_US, SECOND_US, START_US, Disk, Hall, Person
 
-from hiringhall.core.jobs import (
-    DELAYED,
-    DONE,
-    FAIL_WITH_PARENT,
-    HELD,
-    HOLD,
-    QUEUED,
-    RUN_ANYWAY,
-    Job,
-    ParentRef,
-    Terms,
-)
+from hiringhall.core.states import DELAYED, DONE, HELD, QUEUED
+from hiringhall.core.terms import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY, Terms
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Batch
+    from hiringhall.core.jobs import Job, ParentRef
 
 UNBORN: ParentRef = (b"q", b"unborn")
 

@@ -7,21 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 from hall_recorder import HOUR_US, SECOND_US, Disk, Hall, Person
 
-from hiringhall.core.jobs import (
-    CALLED_OFF,
-    CANCELLED,
-    DELAYED,
-    FAILED,
-    HELD,
-    LEASED,
-    PARENT_FAILED,
-    QUEUED,
-    Job,
-    Terms,
-)
+from hiringhall.core.states import CALLED_OFF, CANCELLED, DELAYED, FAILED, HELD, LEASED, PARENT_FAILED, QUEUED
+from hiringhall.core.terms import Terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from hiringhall.core.jobs import Job
 
 PATIENCE_US = 10 * SECOND_US
 SHORT = Terms(detached=True, expire_us=PATIENCE_US)

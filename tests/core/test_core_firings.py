@@ -6,7 +6,9 @@ from hall_recorder import BACKGROUND, HOUR_US, START_US, Disk, Hall, refused
 
 from hiringhall.core.changes import Firing
 from hiringhall.core.errors import BAD_REQUEST, STORE_DOWN
-from hiringhall.core.jobs import CANCELLED, DELAYED, QUEUED, Job, JobSpec, Terms
+from hiringhall.core.jobs import Job, JobSpec
+from hiringhall.core.states import CANCELLED, DELAYED, QUEUED
+from hiringhall.core.terms import Terms
 
 PLAN = b"plan"
 

@@ -9,24 +9,14 @@ import pytest
 from hall_recorder import BACKGROUND, SECOND_US, Hall, Person, refused
 
 from hiringhall.core.errors import BAD_REQUEST, CYCLE, HALL_FULL, TOO_LARGE
-from hiringhall.core.jobs import (
-    CANCELLED,
-    DELAYED,
-    FAIL_WITH_PARENT,
-    FAILED,
-    HELD,
-    HOLD,
-    PARENT_FAILED,
-    QUEUED,
-    RUN_ANYWAY,
-    Job,
-    ParentRef,
-    Terms,
-)
 from hiringhall.core.limits import Limits
+from hiringhall.core.states import CANCELLED, DELAYED, FAILED, HELD, PARENT_FAILED, QUEUED
+from hiringhall.core.terms import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY, Terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from hiringhall.core.jobs import Job, ParentRef
 
 FAIL = Terms(durable=True, detached=True, on_parent_failure=FAIL_WITH_PARENT)
 RUN = Terms(durable=True, detached=True, on_parent_failure=RUN_ANYWAY)

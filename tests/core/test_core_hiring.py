@@ -24,12 +24,15 @@ from hiring_stories import (
     hire,
 )
 
-from hiringhall.core.auctions import ARRIVED, CALLED, HIRED, PERFORMING, Engagement
 from hiringhall.core.errors import STALE_LEASE, WRONG_STATE
-from hiringhall.core.jobs import DONE, FAILED, LEASED, LOST, QUEUED, QUIT_TOO_OFTEN, Job, Terms
+from hiringhall.core.leases import ARRIVED, CALLED, HIRED, PERFORMING, Engagement
+from hiringhall.core.states import DONE, FAILED, LEASED, LOST, QUEUED, QUIT_TOO_OFTEN
+from hiringhall.core.terms import Terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from hiringhall.core.jobs import Job
 
 EACH_STAGE = pytest.mark.parametrize("stage", STAGES, ids=STAGE_NAMES)
 
@@ -156,7 +159,7 @@ def test_a_word_at_the_wrong_moment_is_refused(hall: Hall, stage: int, said: int
     market, _, _, engagement = hired(hall)
     bring_to(hall, engagement, stage)
     words: dict[int, Callable[[], object]] = {
-        HIRED: lambda: hall.core.bid(engagement.worker, engagement.job.id, 0, 0),
+        HIRED: lambda: hall.core.auctions.bid(engagement.worker, engagement.job.id, 0, 0),
         ARRIVED: lambda: hall.core.arrive(engagement),
         CALLED: lambda: hall.core.call(engagement, SECOND_US),
         PERFORMING: lambda: hall.core.perform(engagement),

@@ -8,13 +8,15 @@ import pytest
 from hall_recorder import BACKGROUND, FOREGROUND, HOUR_US, SECOND_US, Disk, Hall, Person, refused
 from hiring_stories import ANSWER_US, BUFFER_US, STAGE_NAMES, STAGES, some_rules
 
-from hiringhall.core.auctions import ARRIVED, CALLED, HIRED, PERFORMING
 from hiringhall.core.errors import CLOSING, HALL_FULL, STALE_LEASE, TOO_LARGE, WRONG_STATE
-from hiringhall.core.jobs import CANCELLED, DONE, HELD, HOLD, LEASED, QUEUED, JobSpec, Terms
+from hiringhall.core.jobs import JobSpec
+from hiringhall.core.leases import ARRIVED, CALLED, HIRED, PERFORMING
 from hiringhall.core.limits import Limits
+from hiringhall.core.states import CANCELLED, DONE, HELD, LEASED, QUEUED
+from hiringhall.core.terms import HOLD, Terms
 
 if TYPE_CHECKING:
-    from hiringhall.core.auctions import Engagement
+    from hiringhall.core.leases import Engagement
 
 RULES = some_rules()
 PATIENCE_US = 30 * SECOND_US
@@ -59,7 +61,7 @@ def test_hired_called_performing_dismissed(hall: Hall) -> None:
     engagement = engage(hall, bob, smith)
     job = engagement.job
     hall.turn()
-    assert (job.state, engagement.stage, engagement.master) == (LEASED, HIRED, smith)
+    assert (job.state, engagement.stage, engagement.provider) == (LEASED, HIRED, smith)
     bring_to(hall, engagement, PERFORMING)
     hall.after(HOUR_US)  # it is the provider who is satisfied, or not
     hall.core.finish(engagement, b"")
@@ -134,7 +136,7 @@ def test_a_provider_that_cannot_be_seen_is_silent(hall: Hall, stage: int) -> Non
     bring_to(hall, engagement, stage)
     said_us = SECOND_US if stage == PERFORMING else 0
     hall.after(said_us + PATIENCE_US - 1)
-    hall.core.hear_master(engagement)
+    hall.core.hear_provider(engagement)
     hall.after(PATIENCE_US - 1)
     smith.hears()
     hall.after(1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hall_recorder import BACKGROUND, SECOND_US, Disk, Hall, Person
 from hiring_stories import (
@@ -17,8 +19,12 @@ from hiring_stories import (
     hire,
 )
 
-from hiringhall.core.auctions import ARRIVED, PERFORMING
-from hiringhall.core.jobs import CUT_SHORT, DONE, FAILED, LEASED, QUEUED, QUIT_TOO_OFTEN, Job, Terms
+from hiringhall.core.leases import ARRIVED, PERFORMING
+from hiringhall.core.states import CUT_SHORT, DONE, FAILED, LEASED, QUEUED, QUIT_TOO_OFTEN
+from hiringhall.core.terms import Terms
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job
 
 EACH_STAGE = pytest.mark.parametrize("stage", STAGES, ids=STAGE_NAMES)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from hall_recorder import HOUR_US, SECOND_US, Hall, Person, refused
 from hiring_stories import MS, PAUSE_US, WINDOW_US, Crier, bids, bring_to, crier, hire
+from hiringhall.core.auctions import CALLS_MAX
 
-from hiringhall.core.auctions import BIDS_MAX, PERFORMING, Engagement
-from hiringhall.core.bidding import CALLS_MAX
 from hiringhall.core.errors import HALL_FULL, WRONG_STATE
-from hiringhall.core.jobs import DELAYED, HIGH, LOW, QUEUED, Terms
+from hiringhall.core.leases import PERFORMING, Engagement
+from hiringhall.core.markets import BIDS_MAX
+from hiringhall.core.states import DELAYED, QUEUED
+from hiringhall.core.terms import HIGH, LOW, Terms
 
 HARD = Terms(detached=True, skill=9)
 URGENT = Terms(detached=True, priority=HIGH)
@@ -109,7 +111,7 @@ def test_what_nobody_hears_is_not_announced(hall: Hall) -> None:
     announced = hall.core.counters.announced
     hall.after(HOUR_US // 4 - SECOND_US)
     assert (hall.core.counters.announced, later.state) == (announced, DELAYED)
-    assert [job.payload for job in hall.core.jobs.values() if job.id in hall.core.auctions] == [b"later"]
+    assert [job.payload for job in hall.core.jobs.values() if job.id in hall.core.auctions.by_job] == [b"later"]
     market.attended_by(1)
     hall.turn()
     market.hears("announced now")
@@ -159,7 +161,7 @@ def test_of_those_that_are_not_due_so_many_are_announced_at_once(hall: Hall) -> 
     market.heard.clear()
     hall.after(1)
     assert all(job.state == QUEUED for job in jobs[1:])
-    assert len(hall.core.auctions) == 2
+    assert len(hall.core.auctions.by_job) == 2
     market.heard.clear()
 
 
@@ -178,7 +180,7 @@ def test_so_many_may_bid_and_those_who_left_do_not_count(hall: Hall) -> None:
     for person in crowd[1:]:
         person.leaves()
     bids(late, job)
-    assert len(hall.core.auctions[job.id].bids) == 2
+    assert len(hall.core.auctions.by_job[job.id].bids) == 2
 
 
 def test_a_bid_that_is_refused_changes_nothing(hall: Hall) -> None:
@@ -200,8 +202,8 @@ def test_a_bid_that_is_taken_back_does_not_count(hall: Hall) -> None:
     market.hears("announced a")
     bob = hall.person("bob")
     bids(bob, job)
-    assert hall.core.unbid(bob.me, job.id)
-    assert not hall.core.unbid(bob.me, job.id)
+    assert hall.core.auctions.unbid(bob.me, job.id)
+    assert not hall.core.auctions.unbid(bob.me, job.id)
     hall.after(WINDOW_US)
     bob.hears()
     assert job.state == QUEUED

@@ -6,13 +6,19 @@ place; one whose ghost is gone by then starts at the end.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hall_recorder import BACKGROUND, Hall, Person, name_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hiringhall.core.jobs import CANCELLED, FAILED, HELD, HIGH, LOW, NORMAL, QUEUED, Job, Terms
 from hiringhall.core.queues import _SWEEP_MIN
+from hiringhall.core.states import CANCELLED, FAILED, HELD, QUEUED
+from hiringhall.core.terms import HIGH, LOW, NORMAL, Terms
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job
 
 BY_PRIORITY = {
     priority: Terms(priority=priority, durable=True, detached=True) for priority in (HIGH, NORMAL, LOW)

@@ -6,7 +6,8 @@ import pytest
 from hall_recorder import BACKGROUND, HOUR_US, SECOND_US, Hall, refused
 
 from hiringhall.core.errors import STALE_LEASE
-from hiringhall.core.jobs import CANCELLED, DELAYED, DONE, FAILED, LEASED, LOST, QUEUED, TIMED_OUT, Terms
+from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, LEASED, LOST, QUEUED, TIMED_OUT
+from hiringhall.core.terms import Terms
 
 VERBS = ("progress", "chunk", "finish", "fail", "release")
 ENDS = ("finish", "fail", "release", "cancel", "leave", "silence", "run limit")

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hall_recorder import BACKGROUND, DETACHED, SECOND_US, Disk, Hall, Person
 
-from hiringhall.core.jobs import (
-    CANCELLED,
-    DELAYED,
-    DONE,
-    FAILED,
-    HELD,
-    HOLD,
-    LEASED,
-    QUEUED,
-    WITHDRAWN,
-    Job,
-    Terms,
-)
+from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED, QUEUED, WITHDRAWN
+from hiringhall.core.terms import HOLD, Terms
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job
 
 RETRIED = Terms(durable=True, detached=True, failures_max=3, backoff_us=SECOND_US)
 

@@ -8,8 +8,8 @@ import pytest
 from hall_recorder import BACKGROUND, Hall, refused
 
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, QUEUE_FULL, TOO_LARGE, Refusal
-from hiringhall.core.jobs import HIGH, LOW, NORMAL, Terms
 from hiringhall.core.limits import Limits
+from hiringhall.core.terms import HIGH, LOW, NORMAL, Terms
 
 
 def test_limits_do_not_change() -> None:

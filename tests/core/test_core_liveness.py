@@ -6,7 +6,8 @@ import pytest
 from hall_recorder import HOUR_US, SECOND_US, Hall, Person, refused
 
 from hiringhall.core.errors import STALE_LEASE
-from hiringhall.core.jobs import QUEUED, Terms
+from hiringhall.core.states import QUEUED
+from hiringhall.core.terms import Terms
 
 
 def test_a_silent_worker_is_lost_with_all_it_had(hall: Hall) -> None:

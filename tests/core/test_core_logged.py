@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hall_recorder import BACKGROUND, DETACHED, FOREGROUND, Disk, Hall, Person
 
-from hiringhall.core.jobs import CANCELLED, DONE, FAILED, Job, Terms
+from hiringhall.core.states import CANCELLED, DONE, FAILED
+from hiringhall.core.terms import Terms
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job
 
 LOGGED = Terms(logged=True)
 KEPT = Terms(logged=True, detached=True)

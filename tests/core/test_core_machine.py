@@ -15,27 +15,13 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 from unconnected_rules import KEYS, LIMITS, QUEUES, UnconnectedRules
 
 from hiringhall.core.errors import BAD_REQUEST, CYCLE, STORE_DOWN, WRONG_STATE, Refusal
-from hiringhall.core.jobs import (
-    CANCELLED,
-    DELAYED,
-    DONE,
-    FAIL_WITH_PARENT,
-    FAILED,
-    HELD,
-    HIGH,
-    HOLD,
-    LEASED,
-    LOW,
-    QUEUED,
-    RUN_ANYWAY,
-    Job,
-    ParentRef,
-    Terms,
-)
+from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED, QUEUED
+from hiringhall.core.terms import FAIL_WITH_PARENT, HIGH, HOLD, LOW, RUN_ANYWAY, Terms
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Batch
-    from hiringhall.core.jobs import Lease
+    from hiringhall.core.jobs import Job, ParentRef
+    from hiringhall.core.leases import Lease
     from hiringhall.core.workers import Worker
 
 

@@ -6,7 +6,7 @@ import pytest
 from hall_recorder import Hall, refused
 
 from hiringhall.core.errors import WRONG_STATE
-from hiringhall.core.jobs import HIGH, LOW, NORMAL, Terms
+from hiringhall.core.terms import HIGH, LOW, NORMAL, Terms
 
 PRIORITY = {"h": HIGH, "n": NORMAL, "l": LOW}
 

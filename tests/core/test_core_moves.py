@@ -9,22 +9,13 @@ from hall_recorder import BACKGROUND, SECOND_US, Hall, Person, refused
 from hiring_stories import WINDOW_US, bids, crier
 
 from hiringhall.core.errors import WRONG_STATE, BrokenLaw
-from hiringhall.core.jobs import (
-    CANCELLED,
-    DELAYED,
-    DONE,
-    FAILED,
-    HELD,
-    LEASED,
-    MOVES,
-    QUEUED,
-    STATE_NAMES,
-    Job,
-    Terms,
-)
+from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED, MOVES, QUEUED, STATE_NAMES
+from hiringhall.core.terms import Terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from hiringhall.core.jobs import Job
 
 ALL_STATES = (HELD, DELAYED, QUEUED, LEASED, DONE, FAILED, CANCELLED)
 
@@ -225,7 +216,7 @@ def test_an_illegal_move_breaks_the_law(move: tuple[int, int]) -> None:
     hall = Hall()
     job = STATES[before](hall, hall.person("ann"))
     with pytest.raises(BrokenLaw, match="MOVES"):
-        hall.core._move(job, after)
+        hall.core.move(job, after)
     assert job.state == before
 
 

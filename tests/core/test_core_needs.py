@@ -6,11 +6,11 @@ import pytest
 from hall_recorder import SECOND_US, Hall, refused
 
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL
-from hiringhall.core.jobs import HIGH, Terms
 from hiringhall.core.limits import Limits
 from hiringhall.core.needs import SKILL_MAX
 from hiringhall.core.queues import SHAPES_SWEEP_MIN
 from hiringhall.core.reasons import why
+from hiringhall.core.terms import HIGH, Terms
 
 MINUTE_US = 60 * SECOND_US
 LONG = Terms(detached=True, takes_us=MINUTE_US)

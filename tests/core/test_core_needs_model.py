@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hiringhall.core.jobs import HIGH, LOW, NORMAL, Job, JobSpec, Lease, Terms
+from hiringhall.core.jobs import Job, JobSpec
 from hiringhall.core.limits import Limits
 from hiringhall.core.peer import Peer
 from hiringhall.core.scheduler import Scheduler
+from hiringhall.core.terms import HIGH, LOW, NORMAL, Terms
 
 if TYPE_CHECKING:
+    from hiringhall.core.leases import Lease
     from hiringhall.core.workers import Worker
 
 SECOND_US = 1_000_000

@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 from hall_recorder import SECOND_US, Disk, Hall, refused
 
-from hiringhall.core.auctions import Rules
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, TOO_LARGE, WRONG_STATE
-from hiringhall.core.jobs import QUEUED, Terms
 from hiringhall.core.limits import Limits
+from hiringhall.core.markets import Rules
 from hiringhall.core.needs import SKILL_MAX, TIME_US_MAX
 from hiringhall.core.policies import soonest
 from hiringhall.core.ratings import Rating, Ratings
 from hiringhall.core.reasons import why
 from hiringhall.core.scheduler import Scheduler
+from hiringhall.core.states import QUEUED
+from hiringhall.core.terms import Terms
 
 MINUTE_US = 60 * SECOND_US
 LONG = Terms(detached=True, takes_us=MINUTE_US)
@@ -170,22 +171,22 @@ def test_without_ratings_another_name_is_another_worker(hall: Hall) -> None:
 def test_a_bid_of_somebody_without_the_time_does_not_stand(hall: Hall) -> None:
     hall.core.know(Ratings([(b"spot-*", Rating({}, 30 * SECOND_US))]))
     crier = hall.person("crier")
-    market = hall.core.open_market(crier, Rules(soonest), None)
-    hall.core.attend(market, 2)
+    market = hall.core.auctions.open_market(crier, Rules(soonest), None)
+    hall.core.auctions.set_audience(market, 2)
     job = hall.submit("long", terms=LONG)
     hall.turn()
     bob, carl = hall.person("bob"), hall.person("carl")
     hall.core.introduce(bob.me, b"spot-1")
     with refused(WRONG_STATE):
-        hall.core.bid(bob.me, job.id, 0, 9)
+        hall.core.auctions.bid(bob.me, job.id, 0, 9)
     hall.core.stay(bob.me, -1)
-    hall.core.bid(bob.me, job.id, 0, 9)
+    hall.core.auctions.bid(bob.me, job.id, 0, 9)
     # He is called away while the window is open.
     hall.core.stay(bob.me, 30 * SECOND_US)
     hall.after(SECOND_US)
     assert job.state == QUEUED
     assert why(hall.core, job) == "it takes 60 s, and none of 1 workers has that long left"
-    hall.core.bid(carl.me, job.id, 0, 0)
+    hall.core.auctions.bid(carl.me, job.id, 0, 0)
     hall.after(SECOND_US)
     crier.hears("announced long")
     bob.hears()

@@ -7,22 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 from hall_recorder import BACKGROUND, Disk, Hall, Person, refused
 
-from hiringhall.core.auctions import Rules
 from hiringhall.core.errors import BAD_REQUEST
-from hiringhall.core.jobs import (
-    DONE,
-    FAIL_WITH_PARENT,
-    FAILED,
-    HELD,
-    HOLD,
-    PARENT_FAILED,
-    QUEUED,
-    RUN_ANYWAY,
-    JobSpec,
-    Terms,
-)
+from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import Limits
+from hiringhall.core.markets import Rules
 from hiringhall.core.policies import soonest
+from hiringhall.core.states import DONE, FAILED, HELD, PARENT_FAILED, QUEUED
+from hiringhall.core.terms import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY, Terms
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import EndRow

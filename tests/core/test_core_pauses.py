@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from hall_recorder import HOUR_US, SECOND_US, START_US
 from hiring_stories import crier, hire
 
-from hiringhall.core.jobs import DELAYED, LEASED, QUEUED, Terms
+from hiringhall.core.states import DELAYED, LEASED, QUEUED
+from hiringhall.core.terms import Terms
 
 if TYPE_CHECKING:
     from hall_recorder import Hall

@@ -6,9 +6,10 @@ import pytest
 from hall_recorder import FOREGROUND, SECOND_US, Hall, Person, refused
 from hiring_stories import ANSWER_US, BUFFER_US, some_rules
 
-from hiringhall.core.auctions import ARRIVED, HIRED, PERFORMING, Engagement
 from hiringhall.core.errors import STALE_LEASE, WRONG_STATE
-from hiringhall.core.jobs import CANCELLED, LEASED, JobSpec
+from hiringhall.core.jobs import JobSpec
+from hiringhall.core.leases import ARRIVED, HIRED, PERFORMING, Engagement
+from hiringhall.core.states import CANCELLED, LEASED
 
 RULES = some_rules()
 GIVEN_UP = "cancelled forge its worker does not do it"

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hall_recorder import HOUR_US, SECOND_US, Hall, refused
 from hiring_stories import PERFORM_US, WINDOW_US, bids, bring_to, crier, hire
 
-from hiringhall.core.auctions import PERFORMING
 from hiringhall.core.errors import WRONG_STATE
-from hiringhall.core.jobs import Job, Terms
+from hiringhall.core.leases import PERFORMING
 from hiringhall.core.reasons import why
+from hiringhall.core.terms import Terms
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job
 
 NOBODY = "it is announced, and nobody has bid for it"
 AT_WORK = "its turn has not come: the workers are at work"

@@ -7,9 +7,11 @@ from hall_recorder import BACKGROUND, HOUR_US, SECOND_US, START_US, Disk, Hall, 
 from resident_stories import resident, take
 
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, STORE_DOWN, TOO_LARGE, WRONG_STATE
-from hiringhall.core.jobs import CANCELLED, DONE, FAILED, LEASED, WITHDRAWN, Job, JobSpec, Terms
+from hiringhall.core.jobs import Job, JobSpec
 from hiringhall.core.limits import Limits
 from hiringhall.core.residents import OUTSIDE
+from hiringhall.core.states import CANCELLED, DONE, FAILED, LEASED, WITHDRAWN
+from hiringhall.core.terms import Terms
 
 WHO = b"mail robot"
 

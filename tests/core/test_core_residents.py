@@ -10,18 +10,9 @@ from hall_recorder import BACKGROUND, SECOND_US, Hall, name_of, refused
 from resident_stories import WATCHED_OVER, resident, submit_all, take
 
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, STALE_LEASE, TOO_LARGE, WRONG_STATE
-from hiringhall.core.jobs import (
-    CANCELLED,
-    DONE,
-    FAILED,
-    HIGH,
-    LOST,
-    LOW,
-    NORMAL,
-    QUEUED,
-    Terms,
-)
 from hiringhall.core.limits import Limits
+from hiringhall.core.states import CANCELLED, DONE, FAILED, LOST, QUEUED
+from hiringhall.core.terms import HIGH, LOW, NORMAL, Terms
 
 
 def waiting(hall: Hall, queue: str = "q") -> list[str]:

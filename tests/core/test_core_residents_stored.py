@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hall_recorder import BACKGROUND, HOUR_US, SECOND_US, START_US, Disk, Hall, name_of, refused
 from resident_stories import WATCHED_OVER, resident, submit_all, take
 
 from hiringhall.core.errors import HALL_FULL, STALE_LEASE
-from hiringhall.core.jobs import (
-    CANCELLED,
-    DELAYED,
-    FAILED,
-    LEASED,
-    QUEUED,
-    TIMED_OUT,
-    WITHDRAWN,
-    Job,
-    Terms,
-)
 from hiringhall.core.limits import Limits
+from hiringhall.core.states import CANCELLED, DELAYED, FAILED, LEASED, QUEUED, TIMED_OUT, WITHDRAWN
+from hiringhall.core.terms import Terms
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job
 
 
 def reboot(hall: Hall, disk: Disk, limits: Limits | None = None, down_us: int = 0) -> Hall:

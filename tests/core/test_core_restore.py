@@ -5,26 +5,10 @@ from __future__ import annotations
 import pytest
 from hall_recorder import BACKGROUND, DETACHED, SECOND_US, START_US, Disk, Hall, Person
 
-from hiringhall.core.jobs import (
-    CALLED_OFF,
-    CANCELLED,
-    DELAYED,
-    DONE,
-    FAIL_WITH_PARENT,
-    FAILED,
-    FAILURE,
-    HELD,
-    HIGH,
-    HOLD,
-    LOST,
-    QUEUED,
-    RUN_ANYWAY,
-    Job,
-    JobSpec,
-    ParentRef,
-    Terms,
-)
+from hiringhall.core.jobs import Job, JobSpec, ParentRef
 from hiringhall.core.limits import Limits
+from hiringhall.core.states import CALLED_OFF, CANCELLED, DELAYED, DONE, FAILED, FAILURE, HELD, LOST, QUEUED
+from hiringhall.core.terms import FAIL_WITH_PARENT, HIGH, HOLD, RUN_ANYWAY, Terms
 
 FULL = Terms(
     priority=HIGH,

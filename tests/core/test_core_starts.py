@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hall_recorder import BACKGROUND, DETACHED, SECOND_US, START_US, Disk, Hall, Person, refused
 from resident_stories import take
 
 from hiringhall.core.errors import STALE_LEASE
-from hiringhall.core.jobs import LEASED, QUEUED, Job
+from hiringhall.core.states import LEASED, QUEUED
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job
 
 
 def named(hall: Hall, name: str) -> Person:

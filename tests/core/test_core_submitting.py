@@ -6,7 +6,9 @@ import pytest
 from hall_recorder import BACKGROUND, DETACHED, FOREGROUND, SECOND_US, Hall, Person, refused
 
 from hiringhall.core.errors import CLOSING, STORE_DOWN
-from hiringhall.core.jobs import CANCELLED, DELAYED, DONE, HIGH, LEASED, QUEUED, JobSpec, Terms
+from hiringhall.core.jobs import JobSpec
+from hiringhall.core.states import CANCELLED, DELAYED, DONE, LEASED, QUEUED
+from hiringhall.core.terms import HIGH, Terms
 
 
 def test_a_client_hears_how_its_job_ends(hall: Hall) -> None:

@@ -6,7 +6,7 @@ from hall_recorder import HOUR_US, SECOND_US, Hall
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiringhall.core.jobs import Terms
+from hiringhall.core.terms import Terms
 from hiringhall.core.timers import NEVER, Timed, Timers
 
 

@@ -5,19 +5,9 @@ from __future__ import annotations
 from hall_recorder import BACKGROUND, HOUR_US, SECOND_US, START_US, Disk, Hall, Person
 from resident_stories import WATCHED_OVER, resident, take
 
-from hiringhall.core.jobs import (
-    CUT_SHORT,
-    DONE,
-    FAILED,
-    GIVEN_BACK,
-    LOST,
-    QUEUED,
-    TIMED_OUT,
-    TRIES_KEPT,
-    Job,
-    Terms,
-    Try,
-)
+from hiringhall.core.jobs import TRIES_KEPT, Job, Try
+from hiringhall.core.states import CUT_SHORT, DONE, FAILED, GIVEN_BACK, LOST, QUEUED, TIMED_OUT
+from hiringhall.core.terms import Terms
 
 STUBBORN = Terms(durable=True, detached=True, failures_max=100, backoff_us=1, backoff_max_us=1, losses_max=0)
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hall_recorder import BACKGROUND, Hall, Person
 
-from hiringhall.core.jobs import Job, Terms
 from hiringhall.core.limits import Limits
+from hiringhall.core.terms import Terms
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job
 
 LOGGED = Terms(logged=True, detached=True)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hall_recorder import DETACHED, Hall, Person
 
-from hiringhall.core.jobs import Terms
 from hiringhall.core.limits import Limits
+from hiringhall.core.terms import Terms
 
 WAKE_US = Limits().wake_us
 STEP_US = 5_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hall_recorder import DETACHED, SECOND_US, Hall, Person
 
-from hiringhall.core.jobs import HIGH, Terms
 from hiringhall.core.limits import Limits
+from hiringhall.core.terms import HIGH, Terms
 
 WAKE_US = Limits().wake_us
 

@@ -6,12 +6,17 @@ parents succeeded; a restart changes nothing of it; and when every name has come
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hall_recorder import BACKGROUND, Disk, Hall, name_of, refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hiringhall.core.errors import BAD_REQUEST, CYCLE, WRONG_STATE, Refusal
-from hiringhall.core.jobs import HELD, LEASED, Job, ParentRef
+from hiringhall.core.states import HELD, LEASED
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job, ParentRef
 
 NAMES = "abcdefgh"
 

@@ -14,9 +14,10 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from hiringhall.core.changes import Firing
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, STORE_DOWN, WRONG_STATE, Refusal
-from hiringhall.core.jobs import DONE, FAILED, LEASED, Job, JobSpec
+from hiringhall.core.jobs import Job, JobSpec
 from hiringhall.core.limits import Limits
 from hiringhall.core.residents import OUTSIDE
+from hiringhall.core.states import DONE, FAILED, LEASED
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,9 +6,11 @@ import asyncio
 
 import pytest
 
-from hiringhall.core.jobs import DONE, QUEUED, JobSpec, Terms
+from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import Limits
 from hiringhall.core.scheduler import Scheduler
+from hiringhall.core.states import DONE, QUEUED
+from hiringhall.core.terms import Terms
 from hiringhall.dialects.wmp.door import WAY
 from hiringhall.doors.agency import NEWS_BYTES_MAX, Agency, Errand
 from hiringhall.engine.driver import Driver

@@ -7,9 +7,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.jobs import JobSpec, Terms
+from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import Limits
 from hiringhall.core.scheduler import Scheduler
+from hiringhall.core.terms import Terms
 from hiringhall.dialects.session import Caller, Link, Session
 from hiringhall.engine.turn import STARTED_US, Engine
 from hiringhall.storage.contract import HistoryQuery
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
     from hiringhall.core.changes import Batch, EndRow
     from hiringhall.core.errors import Refusal
-    from hiringhall.core.jobs import Job, Lease, ParentRef
+    from hiringhall.core.jobs import Job, ParentRef
+    from hiringhall.core.leases import Lease
 
 START_US: Final = 1_700_000_000_000_000
 FOREGROUND: Final = Terms()

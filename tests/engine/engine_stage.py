@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine_room import BACKGROUND, Talker, Wire, submit
 
-from hiringhall.core.jobs import JobSpec, Terms
+from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import Limits
 from hiringhall.engine.driver import Clock, Driver
 from hiringhall.engine.recovery import open_scheduler
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
     from hiringhall.core.changes import Batch, EndRow, JobRow, Loaded
-    from hiringhall.core.jobs import Job, Lease
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.leases import Lease
+    from hiringhall.core.terms import Terms
     from hiringhall.dialects.session import Reporter
     from hiringhall.storage.contract import HistoryQuery
 

@@ -11,8 +11,10 @@ from engine_room import BACKGROUND, FOREGROUND, Talker
 from engine_stage import PATIENCE_S, SlowStore, Stage, story
 
 from hiringhall.core.errors import CLOSING, Refusal
-from hiringhall.core.jobs import DONE, QUEUED, JobSpec, Terms
+from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import Limits
+from hiringhall.core.states import DONE, QUEUED
+from hiringhall.core.terms import Terms
 from hiringhall.engine.driver import Clock
 from hiringhall.engine.recovery import open_scheduler
 from hiringhall.storage.contract import HistoryQuery, StoreError

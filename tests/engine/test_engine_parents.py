@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from engine_room import BACKGROUND, Room
 
-from hiringhall.core.jobs import DONE, HELD, QUEUED, JobSpec
+from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import Limits
+from hiringhall.core.states import DONE, HELD, QUEUED
 from hiringhall.engine.turn import LINGER_US, PARENTS_ASKED_MAX, RETRY_FIRST_US
 
 if TYPE_CHECKING:

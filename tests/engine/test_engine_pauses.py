@@ -10,13 +10,14 @@ from engine_room import Talker
 from engine_stage import Stage, story
 
 from hiringhall.core.errors import Refusal
-from hiringhall.core.jobs import DONE, LEASED, QUEUED, Terms
+from hiringhall.core.states import DONE, LEASED, QUEUED
+from hiringhall.core.terms import Terms
 from hiringhall.dialects.session import Reporter
 from hiringhall.engine.driver import Clock
 from hiringhall.engine.pauses import PAUSE_US, READING_US, TICK_US, Pauses
 
 if TYPE_CHECKING:
-    from hiringhall.core.jobs import Lease
+    from hiringhall.core.leases import Lease
 
 NOW_US: Final = 1_700_000_000_000_000
 HOUR_US: Final = 3_600_000_000

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from engine_room import BACKGROUND, FOREGROUND, Room, submit
 
-from hiringhall.core.jobs import JobSpec, Terms
+from hiringhall.core.jobs import JobSpec
 from hiringhall.dialects.session import BAD_INPUT, Caller, Reporter
 from hiringhall.engine.turn import Engine
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
+    from hiringhall.core.terms import Terms
     from hiringhall.core.workers import Worker
 
 

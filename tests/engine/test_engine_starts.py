@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from engine_room import BACKGROUND, FOREGROUND, WATCHED, Room
 
-from hiringhall.core.jobs import LEASED, QUEUED, Job, JobSpec, Terms
+from hiringhall.core.jobs import Job, JobSpec
+from hiringhall.core.states import LEASED, QUEUED
+from hiringhall.core.terms import Terms
 from hiringhall.engine.turn import LINGER_US, RETRY_FIRST_US, STARTED_US
 from hiringhall.storage.contract import HistoryQuery
 

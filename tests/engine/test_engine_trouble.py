@@ -6,7 +6,7 @@ import pytest
 from engine_room import FOREGROUND, WATCHED, Room
 
 from hiringhall.core.errors import STORE_DOWN, Refusal
-from hiringhall.core.jobs import DONE
+from hiringhall.core.states import DONE
 from hiringhall.engine.turn import LINGER_US, RETRY_FIRST_US, RETRY_MAX_US
 from hiringhall.storage.contract import HistoryQuery
 

@@ -6,7 +6,8 @@ import pytest
 from engine_room import BACKGROUND, FOREGROUND, Room
 
 from hiringhall.core.errors import BrokenLaw
-from hiringhall.core.jobs import DONE, Terms
+from hiringhall.core.states import DONE
+from hiringhall.core.terms import Terms
 from hiringhall.engine.turn import HELD_MESSAGES_MAX, LINGER_CHANGES_MAX, LINGER_US
 
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hiringhall.core.jobs import JobSpec, Terms
+from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import Limits
 from hiringhall.core.scheduler import Scheduler
+from hiringhall.core.terms import Terms
 from hiringhall.dialects.session import BAD_INPUT, REFUSED_SUBMIT, Caller, Session
 from hiringhall.logs.events import EVENT_LINES_MAX, Events, peer_name
 from hiringhall.logs.lines import EVENT_ATTRIBUTE, FIELDS_ATTRIBUTE

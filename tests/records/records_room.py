@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.changes import Batch, EndRow, JobRow
-from hiringhall.core.jobs import DONE, QUEUED, Terms
+from hiringhall.core.states import DONE, QUEUED
+from hiringhall.core.terms import Terms
 from hiringhall.storage.contract import Retention
 from hiringhall.storage.sqlite import DATABASE, SqliteStore
 

@@ -18,7 +18,7 @@ import pytest
 from records_room import FIRST_ID, NOW_US, SECOND_US, end, fill, job
 
 from hiringhall import records
-from hiringhall.core.jobs import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED, QUEUED
+from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED, QUEUED
 from hiringhall.records import STATES, Attempt, History
 from hiringhall.records.history import PAGE_ROWS_MAX
 from hiringhall.storage.contract import HistoryQuery, StoreError

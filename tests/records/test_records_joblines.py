@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from records_room import NOW_US, job
 
 from hiringhall.core.changes import JobRow  # noqa: TC001 (hypothesis looks at it)
-from hiringhall.core.jobs import DELAYED, HELD, HOLD, LEASED, LOW, PRIORITIES, QUEUED, Terms
 from hiringhall.core.needs import SKILL_MAX, TIME_US_MAX
+from hiringhall.core.states import DELAYED, HELD, LEASED, QUEUED
+from hiringhall.core.terms import HOLD, LOW, PRIORITIES, Terms
 from hiringhall.records import joblines
 from hiringhall.records.joblines import ReadJobs, read_jobs, write_job
 

@@ -15,7 +15,7 @@ import pytest
 from pyarrow import parquet
 from records_room import NOW_US, end, fill, job
 
-from hiringhall.core.jobs import DELAYED, FAILED, HELD
+from hiringhall.core.states import DELAYED, FAILED, HELD
 from hiringhall.records import FORMATS, History, save_records
 from hiringhall.records.record import BYTES_FIELDS, as_microseconds, ended_record
 from hiringhall.records.tabling import GROUP_ROWS

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-from hiringhall.core.jobs import DELAYED, LEASED
 from hiringhall.core.limits import SECOND_US, Limits
 from hiringhall.core.peer import Peer
+from hiringhall.core.states import DELAYED, LEASED
 from hiringhall.engine.recovery import open_scheduler
 from hiringhall.engine.turn import Engine
 from hiringhall.schedules.keeper import Keeper

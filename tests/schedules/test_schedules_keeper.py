@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from keeper_stage import MOMENT_US, START_US, Stage
 
 from hiringhall.core.changes import Firing
-from hiringhall.core.jobs import JobSpec, Terms
+from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import SECOND_US, Limits
+from hiringhall.core.terms import Terms
 from hiringhall.schedules.book import Book, BookError
 from hiringhall.schedules.keeper import CATCH_UP_MAX, LOOK_US, told
 from hiringhall.schedules.plan import Missed, Plan

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hiringhall.core.jobs import HIGH, LOW, NORMAL
 from hiringhall.core.limits import SECOND_US, Limits
+from hiringhall.core.terms import HIGH, LOW, NORMAL
 from hiringhall.schedules.plan import Missed, Plan, Priority
 
 if TYPE_CHECKING:

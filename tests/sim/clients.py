@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hiringhall.core.jobs import FAILED, PRIORITIES
+from hiringhall.core.states import FAILED
+from hiringhall.core.terms import PRIORITIES
 from hiringhall.dialects.gearman import wire
 
 from .actors import Actor

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hiringhall.core.jobs import CANCELLED, DONE, HIGH, LOW, NORMAL
+from hiringhall.core.states import CANCELLED, DONE
+from hiringhall.core.terms import HIGH, LOW, NORMAL
 from hiringhall.dialects.gearman_draft import wire
 from hiringhall.dialects.gearman_draft.door import DraftOptions
 from hiringhall.dialects.gearman_draft.session import DraftSession

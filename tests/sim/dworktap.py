@@ -18,7 +18,8 @@ from .taps import Holder, Tap
 from .world import Violation
 
 if TYPE_CHECKING:
-    from hiringhall.core.jobs import Job, Lease
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.leases import Lease
     from hiringhall.dialects.dwork.door import DworkOptions
     from hiringhall.dialects.session import Session
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.jobs import DONE, FAILED, HIGH, LOW, NORMAL
+from hiringhall.core.states import DONE, FAILED
+from hiringhall.core.terms import HIGH, LOW, NORMAL
 from hiringhall.dialects.gearman import wire
 
 from .sights import Submit

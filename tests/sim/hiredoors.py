@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.core.auctions import Engagement, Rules
+from hiringhall.core.leases import Engagement
+from hiringhall.core.markets import Rules
 from hiringhall.core.policies import POLICIES
 from hiringhall.dialects.hire.bus import BusSession
 from hiringhall.dialects.hire.door import HireDoor, HireOptions
@@ -95,10 +96,10 @@ class HireDoors:
                 unasked = isinstance(known, Promise) and not known.begun and not known.doubtful
                 if unasked and not lease.promised:
                     raise Violation("stage", f"job {lease.job.id} is performed, and nobody was told to")
-                master = lease.master
-                if master is not None:
+                provider = lease.provider
+                if provider is not None:
                     hall.laws.foreign[lease.job.id] = None
-                if isinstance(master, Villager) and speakers.get(master.uuid) is not master:
+                if isinstance(provider, Villager) and speakers.get(provider.uuid) is not provider:
                     raise Violation("orphan", f"job {lease.job.id} is done for somebody who is gone")
 
 
@@ -142,8 +143,8 @@ class Villagers:
         for worker in scheduler.workers:
             if worker.promise is not None:
                 raise Violation("reserved", f"worker {worker.number} is still to do something")
-        for auction in scheduler.auctions.values():
+        for auction in scheduler.auctions.by_job.values():
             raise Violation("auction", f"job {auction.job.id} has ended and is announced")
         for queue in scheduler.queues.values():
-            if queue.auctions or queue.resting:
+            if queue.listing is not None and (queue.listing.counts or queue.listing.resting):
                 raise Violation("auction", f"{queue.name!r} takes some for announced, and none are left")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.core.auctions import Engagement
+from hiringhall.core.leases import Engagement
 from hiringhall.dialects.hire import wire
 from hiringhall.dialects.hire.village import Villager
 
@@ -18,8 +18,8 @@ from .taps import Holder, Tap
 from .world import Violation
 
 if TYPE_CHECKING:
-    from hiringhall.core.auctions import Rules
-    from hiringhall.core.jobs import Lease
+    from hiringhall.core.leases import Lease
+    from hiringhall.core.markets import Rules
     from hiringhall.dialects.hire.names import Names
     from hiringhall.dialects.session import Session
 

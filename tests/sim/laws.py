@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.auctions import Engagement
-from hiringhall.core.jobs import DONE
+from hiringhall.core.leases import Engagement
 from hiringhall.core.residents import OUTSIDE
+from hiringhall.core.states import DONE
 
 from . import startlaws, turnlaws
 from .dworktap import LocationHolder

@@ -12,11 +12,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from hiringhall.core.errors import UNKNOWN_JOB, Refusal
-from hiringhall.core.jobs import JobSpec, Terms
+from hiringhall.core.jobs import JobSpec
+from hiringhall.core.terms import Terms
 from hiringhall.dialects.session import Session
 
 if TYPE_CHECKING:
-    from hiringhall.core.jobs import Job, Lease
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.leases import Lease
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.dialects.session import Caller
 

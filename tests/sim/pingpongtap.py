@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.core.jobs import CANCELLED, DONE, FAILED, HELD
+from hiringhall.core.states import CANCELLED, DONE, FAILED, HELD
 from hiringhall.dialects.pingpong import wire
 
 from .sights import Submit

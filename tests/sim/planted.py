@@ -14,11 +14,12 @@ from hiringhall.core import scheduler as scheduler_module
 from hiringhall.core.floor import Floor
 from hiringhall.core.graph import Graph
 from hiringhall.core.inquiries import Inquiries
-from hiringhall.core.jobs import DELAYED, DONE, HELD, HOLD, LOST, QUEUED
 from hiringhall.core.leasing import Leasing
 from hiringhall.core.ledger import Ledger
 from hiringhall.core.queues import Lane, Queue
 from hiringhall.core.scheduler import Scheduler
+from hiringhall.core.states import DELAYED, DONE, HELD, LEASED, LOST, QUEUED
+from hiringhall.core.terms import HOLD
 from hiringhall.core.timers import Timers
 from hiringhall.dialects.session import Session
 from hiringhall.engine.turn import Engine
@@ -95,15 +96,13 @@ def _give_back_behind(self: Leasing, lease: Any, code: int, *, front: bool = Tru
     if self._abandoned(lease.job) or not front:
         _GIVE_BACK(self, lease, code, front=front)
         return
-    self._unlease(lease)
-    self._move(lease.job, QUEUED)
-    self._enqueue(lease.job, front=False)
+    self.move(lease.job, QUEUED)
     self._note(lease.job)
 
 
 def _give_back_nowhere(self: Leasing, lease: Any, code: int, *, front: bool = True) -> None:
-    self._unlease(lease)
-    self._move(lease.job, QUEUED)
+    self._end_lease(lease.job)
+    lease.job.state = QUEUED
 
 
 def _arm_run_only(self: Leasing, lease: Any) -> None:
@@ -187,6 +186,11 @@ def _best_of_the_last(self: Queue, worker: Worker, now_us: int) -> Any:
     return None
 
 
+def _remove_only_what_is_taken(self: Queue, job: Any) -> None:
+    if job.state == LEASED:
+        _REMOVE(self, job)
+
+
 def _head_with_ghosts(self: Lane) -> Any:
     return self._jobs[0] if self._jobs else None
 
@@ -221,6 +225,7 @@ _END = Floor._end
 _SUBMIT = Scheduler.submit
 _UNLINK = Graph.unlink
 _LOAD = MemoryStore.load
+_REMOVE = Queue.remove
 _RESTORE = Scheduler.restore
 
 BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
@@ -250,7 +255,7 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "last in, first out": (Lane, "push", _push_in_front),
     "priority upside down": (Queue, "best", _best_of_the_last),
     "cancelled job handed out": (Lane, "head", _head_with_ghosts),
-    "cancelled job still counted": (Queue, "drop", _nothing),
+    "cancelled job still counted": (Queue, "remove", _remove_only_what_is_taken),
     "epoch not bumped": (MemoryStore, "load", _load_same_epoch),
     "parents not looked up in the history": (Inquiries, "add", _nothing),
     "recovery forgets delayed jobs": (Scheduler, "restore", _restore_without(DELAYED)),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from hiringhall.core import ledger
-from hiringhall.core.auctions import PERFORMING
-from hiringhall.core.bidding import Bidding
+from hiringhall.core.auctions import Auctions
 from hiringhall.core.hiring import Hiring
+from hiringhall.core.leases import PERFORMING
 from hiringhall.core.leasing import Leasing
-from hiringhall.core.queues import Queue
+from hiringhall.core.markets import Listing
+from hiringhall.core.states import FAILED, LOST
 from hiringhall.dialects.hire.switchboard import Switchboard
 from hiringhall.dialects.hire.village import Village
 
@@ -29,20 +30,30 @@ def _perform_for_ever(self: Hiring, engagement: Any) -> bool:
     return begun
 
 
-def _hire_and_leave_it_ready(self: Bidding, job: Any, worker: Any, promised_us: int, rules: Any) -> Any:
-    engagement = _ENGAGE(self, job, worker, promised_us, rules)
-    if engagement.begin_us <= self.now_us:
+def _hire_and_leave_it_ready(self: Auctions, auction: Any, offer: Any) -> None:
+    _HIRE(self, auction, offer)
+    job = auction.job
+    if job.lease.begin_us <= self._scheduler.now_us:
         job.queue.put(job, front=True)
-        self._unsettle(job.queue)
-    return engagement
+        self._scheduler.unsettle(job.queue)
 
 
-def _give_promise_back_nowhere(self: Hiring, lease: Any, code: int, *, front: bool = True) -> None:
-    if getattr(lease, "stage", PERFORMING) == PERFORMING:
-        _GIVE_BACK(self, lease, code, front=front)
-    else:
-        self._unlease(lease)
+def _give_promise_back_nowhere(self: Leasing, lease: Any, code: int, *, front: bool = True) -> None:
+    if lease.promised:
+        self._end_lease(lease.job)
         lease.job.state = 0
+    else:
+        _GIVE_BACK(self, lease, code, front=front)
+
+
+def _lose_what_was_promised(self: Leasing, lease: Any, code: int = LOST) -> None:
+    job = lease.job
+    if lease.promised:
+        job.losses += 1
+        if job.terms.losses_max and job.losses >= job.terms.losses_max:
+            self._end(job, FAILED, LOST, b"its workers were lost")
+            return
+    _LOSE(self, lease, code)
 
 
 def _state_as_it_is(job: Any) -> int:
@@ -54,11 +65,11 @@ def _introduce_anybody(self: Village, uuid: bytes, door: Any, session: Any) -> A
     return holder if holder is not None else _INTRODUCE(self, uuid, door, session)
 
 
-def _stand_whatever_they_have(self: Bidding, offer: Any, job: Any, rules: Any) -> bool:
+def _stand_whatever_they_have(self: Auctions, offer: Any, job: Any, rules: Any) -> bool:
     return _STANDS(self, offer._replace(hirings=offer.worker.hirings), job, rules)
 
 
-def _stand_while_the_next_place_is_free(self: Bidding, offer: Any, job: Any, rules: Any) -> bool:
+def _stand_while_the_next_place_is_free(self: Auctions, offer: Any, job: Any, rules: Any) -> bool:
     free = offer.worker.promise is None
     return _STANDS(self, offer._replace(hirings=offer.worker.hirings) if free else offer, job, rules)
 
@@ -70,7 +81,7 @@ def _lose_who_quits(self: Hiring, engagement: Any) -> None:
         _QUIT(self, engagement)
 
 
-def _uncount_nothing(self: Queue, auction: Any) -> None:
+def _uncount_nothing(self: Listing, auction: Any) -> None:
     self.unrest(auction)
 
 
@@ -84,29 +95,30 @@ def _engage_under_a_clients_key(self: Hiring, *args: Any) -> Any:
 
 _ENGAGE_FOR = Hiring.engage
 _QUIT = Hiring.quit
-_STANDS = Bidding._stands
+_STANDS = Auctions._is_valid
 _ARRIVE = Hiring.arrive
 _PERFORM = Hiring.perform
-_ENGAGE = Bidding._engage
-_GIVE_BACK = Hiring._give_back
+_HIRE = Auctions._hire
+_GIVE_BACK = Leasing._give_back
+_LOSE = Leasing._lose
 _INTRODUCE = Village.introduce
 
 BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
-    "two next places": (Bidding, "_stands", _stand_whatever_they_have),
-    "hired on a void bid": (Bidding, "_stands", _stand_while_the_next_place_is_free),
+    "two next places": (Auctions, "_is_valid", _stand_whatever_they_have),
+    "hired on a void bid": (Auctions, "_is_valid", _stand_while_the_next_place_is_free),
     "promise not kept": (Hiring, "_keep_promises", _nothing),
     "clients join a provider's job": (Hiring, "engage", _engage_under_a_clients_key),
-    "announcements uncounted": (Queue, "uncount", _uncount_nothing),
+    "announcements uncounted": (Listing, "uncount", _uncount_nothing),
     "who does not come is waited for": (Hiring, "_dismiss", _nothing),
-    "loss before PERFORMING": (Hiring, "_lose", Leasing._lose),
+    "loss before PERFORMING": (Leasing, "_lose", _lose_what_was_promised),
     "QUIT is a loss": (Hiring, "quit", _lose_who_quits),
     "QUIT ignored": (Hiring, "quit", _nothing),
     "performed for ever": (Hiring, "perform", _perform_for_ever),
     "PERFORMING unasked": (Hiring, "_check_stage", _nothing),
     "performed before it is due": (Hiring, "arrive", _arrive_early),
-    "hired and still ready": (Bidding, "_engage", _hire_and_leave_it_ready),
-    "promise given back to nobody": (Hiring, "_give_back", _give_promise_back_nowhere),
-    "auction outlives its job": (Bidding, "_unlist", _nothing),
+    "hired and still ready": (Auctions, "_hire", _hire_and_leave_it_ready),
+    "promise given back to nobody": (Leasing, "_give_back", _give_promise_back_nowhere),
+    "auction outlives its job": (Auctions, "_close", _nothing),
     "promise stored as an attempt": (ledger, "_state", _state_as_it_is),
     "provider gone, its workers stay": (Switchboard, "part", _nothing),
     "UUID of another connection": (Village, "introduce", _introduce_anybody),

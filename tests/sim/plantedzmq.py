@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from hiringhall.core import ids, ledger
-from hiringhall.core.jobs import QUEUED
 from hiringhall.core.leasing import Leasing
 from hiringhall.core.residents import Residents
 from hiringhall.core.resting import Resting
 from hiringhall.core.scheduler import Scheduler
+from hiringhall.core.states import QUEUED
 from hiringhall.dialects.dwork import wire as dwork_wire
 from hiringhall.dialects.dwork.door import DworkDoor
 from hiringhall.dialects.dwork.session import DworkSession
@@ -32,8 +32,7 @@ def _nobody(job: Any) -> bytes:
 
 
 def _restore_nobodys(self: Scheduler, job: Any, holder: bytes) -> None:
-    job.state = QUEUED
-    self._enqueue(job, front=False)
+    self.move(job, QUEUED)
 
 
 def _confirm_at_once(self: DworkSession, jobs: list[Any]) -> None:

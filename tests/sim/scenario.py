@@ -7,8 +7,9 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import BrokenLaw
-from hiringhall.core.jobs import DONE, FAIL_WITH_PARENT, HELD
 from hiringhall.core.limits import Limits
+from hiringhall.core.states import DONE, HELD
+from hiringhall.core.terms import FAIL_WITH_PARENT
 from hiringhall.dialects.gearman.session import GearmanOptions
 
 from . import draftactors, startlaws

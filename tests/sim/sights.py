@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from hiringhall.core.jobs import NORMAL
+from hiringhall.core.terms import NORMAL
 
 from .world import SECOND
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.core.jobs import DONE, HOLD, RUN_ANYWAY
+from hiringhall.core.states import DONE
+from hiringhall.core.terms import HOLD, RUN_ANYWAY
 
 from .world import Violation
 

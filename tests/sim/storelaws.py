@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.core.jobs import DONE, FAILED, LEASED, LOST, TRIES_KEPT
+from hiringhall.core.jobs import TRIES_KEPT
 from hiringhall.core.residents import OUTSIDE
+from hiringhall.core.states import DONE, FAILED, LEASED, LOST
 from hiringhall.engine.turn import LINGER_US, STARTED_US
 from hiringhall.storage.contract import HistoryQuery
 

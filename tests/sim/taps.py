@@ -13,7 +13,7 @@ from hiringhall.dialects.gearman import wire
 from .world import Violation
 
 if TYPE_CHECKING:
-    from hiringhall.core.jobs import Lease
+    from hiringhall.core.leases import Lease
     from hiringhall.dialects.session import Session
 
     from .laws import Laws

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.core.jobs import DELAYED, HELD, QUEUED
+from hiringhall.core.states import DELAYED, HELD, QUEUED
 from hiringhall.engine.turn import HELD_MESSAGES_MAX
 
 from . import wakelaws

@@ -15,7 +15,7 @@ from .taps import Holder, Tap
 from .world import Violation
 
 if TYPE_CHECKING:
-    from hiringhall.core.jobs import Lease
+    from hiringhall.core.leases import Lease
     from hiringhall.dialects.session import Session
     from hiringhall.dialects.wmp.door import WmpOptions
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.core.jobs import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY
+from hiringhall.core.terms import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY
 from hiringhall.dialects.dwork import wire as dwork_wire
 from hiringhall.dialects.dwork.door import DworkDoor, DworkOptions
 from hiringhall.dialects.dwork.session import DworkSession

@@ -6,7 +6,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hiringhall.core.changes import Batch, EndRow, JobRow, JobUpdate
-from hiringhall.core.jobs import DONE, QUEUED, Terms
+from hiringhall.core.states import DONE, QUEUED
+from hiringhall.core.terms import Terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -13,7 +13,7 @@ import pytest
 from store_rows import NOW_US, batch, end, job
 
 from hiringhall.core.changes import JobUpdate
-from hiringhall.core.jobs import Terms
+from hiringhall.core.terms import Terms
 from hiringhall.storage.contract import HistoryQuery, Retention, StoreError
 from hiringhall.storage.sqlite import SqliteStore
 from hiringhall.storage.sqlite.faults import explain

@@ -13,7 +13,7 @@ import pytest
 from store_rows import NOW_US, batch, end, job, plain_end, plain_job
 
 from hiringhall.core.changes import Firing
-from hiringhall.core.jobs import FAILED, LEASED
+from hiringhall.core.states import FAILED, LEASED
 from hiringhall.storage.contract import HistoryQuery, Retention, StoreError
 from hiringhall.storage.sqlite import FileTaken, SqliteStore, find_holder, open_history, schema
 from hiringhall.storage.sqlite.lock import lock_path
@@ -434,7 +434,7 @@ class TestReader:
 def test_terms_that_nobody_uses_are_swept(
     path: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hiringhall.core.jobs import Terms
+    from hiringhall.core.terms import Terms
     from hiringhall.storage.sqlite import store as module
 
     monkeypatch.setattr(module, "TERMS_MAX", 5)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from store_rows import DAY_US, NOW_US, batch, end, job, plain_end
 
-from hiringhall.core.jobs import DONE, FAILED
+from hiringhall.core.states import DONE, FAILED
 from hiringhall.storage.contract import HistoryQuery, QueueRetention, Retention
 from hiringhall.storage.retention import ANY, DROP_MIN, LINE_BYTES
 from hiringhall.storage.sqlite import SqliteStore, open_history

@@ -10,7 +10,8 @@ import pytest
 from store_rows import NOW_US, batch, end, job, plain_end, plain_job
 
 from hiringhall.core.changes import EndRow, Firing, JobRow, JobUpdate
-from hiringhall.core.jobs import CANCELLED, DONE, FAILED, HELD, LEASED, QUEUED, Terms
+from hiringhall.core.states import CANCELLED, DONE, FAILED, HELD, LEASED, QUEUED
+from hiringhall.core.terms import Terms
 from hiringhall.storage.contract import HistoryQuery, QueueRetention, Retention, StoreError
 from hiringhall.storage.sqlite import SqliteStore, open_history
 from hiringhall.storage.sqlite.schema import migrate, migrations, pragma

@@ -8,19 +8,8 @@ import pytest
 from store_rows import NOW_US, TERMS, batch, end, job, plain_end, plain_job
 
 from hiringhall.core.changes import Firing, JobUpdate
-from hiringhall.core.jobs import (
-    CANCELLED,
-    DELAYED,
-    DONE,
-    FAILED,
-    HELD,
-    HIGH,
-    HOLD,
-    LEASED,
-    LOW,
-    QUEUED,
-    Terms,
-)
+from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED, QUEUED
+from hiringhall.core.terms import HIGH, HOLD, LOW, Terms
 from hiringhall.storage.contract import HistoryQuery, StoreError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from store_rows import NOW_US, batch, end
 
-from hiringhall.core.jobs import DONE, FAILED
+from hiringhall.core.states import DONE, FAILED
 
 if TYPE_CHECKING:
     from store_house import House

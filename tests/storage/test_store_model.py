@@ -12,7 +12,8 @@ from store_house import House
 from store_rows import NOW_US, batch, plain_end, plain_job
 
 from hiringhall.core.changes import EndRow, Firing, JobRow, JobUpdate
-from hiringhall.core.jobs import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED, QUEUED, Terms
+from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED, QUEUED
+from hiringhall.core.terms import Terms
 from hiringhall.storage.contract import HistoryQuery, QueueRetention, Retention
 
 if TYPE_CHECKING:

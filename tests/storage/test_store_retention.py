@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from store_rows import DAY_US, HOUR_US, NOW_US, batch, end, job
 
-from hiringhall.core.jobs import CANCELLED, FAILED
+from hiringhall.core.states import CANCELLED, FAILED
 from hiringhall.storage.contract import (
     RULED_QUEUES_MAX,
     HistoryQuery,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from store_house import STORES, House
 from store_rows import NOW_US, batch, end, job
 
-from hiringhall.core.jobs import CANCELLED, DONE, FAILED
+from hiringhall.core.states import CANCELLED, DONE, FAILED
 from hiringhall.storage.contract import HistoryQuery, QueueRetention, Retention
 
 if TYPE_CHECKING:

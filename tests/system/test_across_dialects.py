@@ -14,7 +14,7 @@ import pytest
 from hall_process import wait_until
 from many_doors import ManyDoors, complete, create, steal
 
-from hiringhall.core.jobs import DONE, FAILED
+from hiringhall.core.states import DONE, FAILED
 from hiringhall.dialects.dwork import wire as dwork
 from hiringhall.peers import gearman, pingpong, wmp
 from hiringhall.storage.sqlite import DATABASE

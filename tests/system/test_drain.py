@@ -10,7 +10,7 @@ import pytest
 from hall_process import HallProcess, wait_until
 from house_worker import HouseWorker
 
-from hiringhall.core.jobs import DONE
+from hiringhall.core.states import DONE
 from hiringhall.peers.gearman import ConnectionLost, GearmanError
 
 if TYPE_CHECKING:

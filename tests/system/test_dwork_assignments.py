@@ -8,7 +8,7 @@ import pytest
 from dwork_peer import Asker
 from hall_process import HallProcess
 
-from hiringhall.core.jobs import DONE
+from hiringhall.core.states import DONE
 from hiringhall.dialects.dwork import wire
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from foreign import missing_program
 from hall_process import HallProcess
 
-from hiringhall.core.jobs import DONE
+from hiringhall.core.states import DONE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

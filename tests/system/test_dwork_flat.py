@@ -13,7 +13,7 @@ import zmq
 from dwork_peer import Asker
 from hall_process import HallProcess
 
-from hiringhall.core.jobs import DONE
+from hiringhall.core.states import DONE
 from hiringhall.dialects.dwork import wire
 from hiringhall.storage.contract import HistoryQuery
 

@@ -20,7 +20,7 @@ from dwork_worker import read_journal
 from hall_process import CODE, HallProcess, wait_until
 from testimony import audit
 
-from hiringhall.core.jobs import DONE
+from hiringhall.core.states import DONE
 from hiringhall.storage.contract import HistoryQuery
 
 TASKS: Final = 100_000

@@ -14,7 +14,7 @@ import zmq.auth
 from dwork_peer import Asker
 from hall_process import HallProcess, wait_until
 
-from hiringhall.core.jobs import DONE
+from hiringhall.core.states import DONE
 from hiringhall.dialects.dwork import wire as dwork
 from hiringhall.peers.gearman import AsyncClient, AsyncWorker, WorkerJob
 from hiringhall.peers.hire import Curve, Job, Provider, Stage, Worker, best_skill

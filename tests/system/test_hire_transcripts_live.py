@@ -17,7 +17,7 @@ sys.path.append(str(Path(__file__).parents[1] / "dialects" / "hire"))
 
 from hire_script import SCRIPTS, Script, Step
 
-from hiringhall.core.jobs import STATE_NAMES
+from hiringhall.core.states import STATE_NAMES
 
 WINDOW_S = 0.4
 """For bids, on a machine that may be busy with something else."""

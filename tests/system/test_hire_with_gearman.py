@@ -8,7 +8,7 @@ from hall_process import wait_until
 from hire_house import HALL, BusPeer, GearmanLink, HireHouse, LineLink
 from testimony import audit
 
-from hiringhall.core.jobs import DONE
+from hiringhall.core.states import DONE
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ import pytest
 from foreign import PERL, PROGRAMS, Program, first_to_speak
 from hall_process import HallProcess, wait_until
 
-from hiringhall.core.jobs import DONE, FAILED, LOST
+from hiringhall.core.states import DONE, FAILED, LOST
 from hiringhall.peers.gearman import JobFailed, ServerError, Worker, WorkerJob
 
 if TYPE_CHECKING:

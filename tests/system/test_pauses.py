@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from hall_process import wait_until
 from many_doors import ManyDoors
 
-from hiringhall.core.jobs import DONE
+from hiringhall.core.states import DONE
 from hiringhall.peers import gearman, pingpong, wmp
 
 if TYPE_CHECKING:

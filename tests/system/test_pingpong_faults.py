@@ -20,7 +20,7 @@ from pingpong_house import (
     elapsed_s,
 )
 
-from hiringhall.core.jobs import DONE
+from hiringhall.core.states import DONE
 from hiringhall.peers.pingpong import JobFailed, Refused
 
 if TYPE_CHECKING:

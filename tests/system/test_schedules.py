@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pytest
 from hall_process import CODE, HallProcess, wait_until
 
-from hiringhall.core.jobs import DONE
 from hiringhall.core.limits import SECOND_US
+from hiringhall.core.states import DONE
 from hiringhall.peers.gearman import Worker, WorkerJob
 from hiringhall.storage.contract import HistoryQuery
 from hiringhall.storage.sqlite import DATABASE, find_holder, open_history

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tidy_rules import PYTHON_RULES, Complaint, Source, sleeping, words
 
-from hiringhall.core.jobs import STATE_NAMES
+from hiringhall.core.states import STATE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

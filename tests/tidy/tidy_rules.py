@@ -52,11 +52,11 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
         ("dialects.<name>.wire", "peers.failures", "peers.stream", "peers.threads", "peers.<name>"),
     ),
     ("engine", ("core", "engine", "dialects.session", "storage.contract")),
-    ("storage", ("core.ids", "core.jobs", "core.changes", "storage")),
+    ("storage", ("core.changes", "core.ids", "core.jobs", "core.states", "core.terms", "storage")),
     ("transports", ("core.limits", "dialects.session", "engine.driver", "transports")),
     ("config", ("config", "core.limits", "schedules.plan", "storage.contract")),
     ("logs", ("core", "dialects.session", "logs")),
-    ("records", ("core.changes", "core.ids", "core.jobs", "records", "storage")),
+    ("records", ("core.changes", "core.ids", "core.jobs", "core.states", "core.terms", "records", "storage")),
     ("schedules", ("core", "engine.driver", "schedules")),
     ("doors", ("config", "core", "dialects", "doors", "engine.driver", "peers", "version")),
     (

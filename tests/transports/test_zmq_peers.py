@@ -9,7 +9,7 @@ import time
 
 from zmq_house import QUEUE, Guest, House, story, until
 
-from hiringhall.core.jobs import LEASED, QUEUED
+from hiringhall.core.states import LEASED, QUEUED
 from hiringhall.transports.zmq import ZmqOptions
 
 MINUTE_S = 60.0

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, cast
 import uvloop
 import zmq
 
-from hiringhall.core.jobs import JobSpec, Terms
+from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import SECOND_US, Limits
+from hiringhall.core.terms import Terms
 from hiringhall.dialects.session import Caller, Session
 from hiringhall.engine.driver import Clock, Driver
 from hiringhall.engine.recovery import open_scheduler
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from hiringhall.core.changes import Batch
-    from hiringhall.core.jobs import Job, Lease
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.leases import Lease
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.transports.zmq import ZmqLink
 

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.jobs import HIGH, LOW, NORMAL
+from hiringhall.core.terms import HIGH, LOW, NORMAL
 from hiringhall.dialects.gearman.session import data_key
 from hiringhall.endpoints import HallError
 from hiringhall.peers.gearman import AsyncClient, ConnectionLost, GearmanError

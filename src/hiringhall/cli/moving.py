@@ -27,8 +27,8 @@ from hiringhall.config.quantities import Address
 from hiringhall.config.sources import ConfigError
 from hiringhall.core.changes import Batch
 from hiringhall.core.errors import Refusal
-from hiringhall.core.jobs import DONE
 from hiringhall.core.residents import OUTSIDE
+from hiringhall.core.states import DONE
 from hiringhall.endpoints import HallError
 from hiringhall.engine.recovery import open_scheduler
 from hiringhall.peers.tls import client_tls

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.jobs import FAILED
+from hiringhall.core.states import FAILED
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job

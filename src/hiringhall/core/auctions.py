@@ -1,200 +1,336 @@
-"""An auction: a job is announced, workers bid, and a policy chooses one of them.
+"""Auctions: jobs that nobody takes are announced, workers bid, and one of them is hired.
 
-The law: a bid is a promise about the worker's next place, and a worker has one such place.
+The laws: an announced job stays ready, so that whoever pulls first has it; of what somebody is good for, the
+most urgent is announced first; what nobody hears is not announced. The scheduler says when a job moved, a queue
+has more jobs than workers for them, or a worker is free; auctions answer by hiring a worker.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.jobs import Job, Lease, Shape
-from hiringhall.core.timers import Timed
-from hiringhall.core.workers import Worker  # noqa: TC001 (compiled, a NamedTuple looks its types up)
+from hiringhall.core.errors import HALL_FULL, WRONG_STATE, Refusal
+from hiringhall.core.limits import SECOND_US
+from hiringhall.core.markets import AHEAD, BIDS_MAX, Ask, Auction, Listing, Market, Offer
+from hiringhall.core.states import DELAYED, LEASED, QUEUED
+from hiringhall.core.terms import PLAIN
+from hiringhall.core.timers import NEVER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.markets import Rules
     from hiringhall.core.peer import Peer
+    from hiringhall.core.queues import Queue
+    from hiringhall.core.scheduler import Scheduler
+    from hiringhall.core.workers import Worker
 
-HIRED: Final = 0
-"""The worker is to come: its next place is taken."""
-ARRIVED: Final = 1
-"""It said START, and waits to be told to perform."""
-CALLED: Final = 2
-"""It was told to perform, and has not yet said that it does."""
-PERFORMING: Final = 3
-
-
-Group = tuple[int, Shape]
-"""The auctions of a queue that stand for each other: their jobs have one priority and one shape."""
-AHEAD: Final = -1
-"""Takes the place of the priority for jobs that are announced before they are due."""
-BIDS_MAX: Final = 1000
-"""Bids for one job."""
+CALLS_MAX: Final = 100
+"""Jobs that nobody had wanted and that are announced at once when somebody comes."""
+LOOKS_MAX: Final = 2000
+"""Auctions that are looked at for one who comes."""
+CALL_QUEUE_US: Final = 50
+"""A look at one queue for those who have come takes a tenth of this: however often peers come and go, the hall
+spends no more of its time with that."""
 
 
-class Offer(NamedTuple):
-    """What a policy sees of one bid."""
+class Auctions:
+    """All markets, and the jobs that are announced there."""
 
-    worker: Worker
-    skill: int
-    arrives_us: int
-    """When it can begin: the time it named, and its way."""
-    hirings: int = 0
-    """The worker's count of hirings when it bid: hired since then, its bid is void."""
+    __slots__ = ("_scheduler", "by_job", "markets")
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self.markets: list[Market] = []
+        """Where jobs are announced to those who bid."""
+        self.by_job: dict[int, Auction] = {}
+        """Jobs that are announced, or will be again, by id."""
+
+    # --- verbs of markets and of those who bid there
+
+    def open_market(self, peer: Peer, rules: Rules, queues: frozenset[bytes] | None) -> Market:
+        """A door whose peers bid: from now on jobs of these queues (None: of all) are announced there."""
+        market = Market(peer, rules, queues)
+        self.markets.append(market)
+        scheduler = self._scheduler
+        scheduler.announcer = self
+        for queue in scheduler.queues.values():
+            self.queue_added(queue)
+            if queue.ready:
+                scheduler.unsettle(queue)
+        for job in scheduler.jobs.values():
+            if job.state == DELAYED:
+                self._plan(job)
+        return market
+
+    def set_audience(self, market: Market, audience: int) -> None:
+        """So many would hear an announcement now."""
+        market.newcomers += max(audience - market.audience, 0)
+        market.audience = audience
+        if market.newcomers and market.due_us == NEVER:
+            again_us = market.called_us + len(self._scheduler.queues) * CALL_QUEUE_US
+            if again_us < self._scheduler.now_us:
+                self.market_due(market)
+            else:
+                self._scheduler.timers.arm(market, again_us + 1)
+
+    def market_due(self, market: Market) -> None:
+        """Some have come: for each of them a job of each queue is announced again that nobody wanted so far."""
+        newcomers = min(market.newcomers, market.audience)
+        market.newcomers = 0
+        market.called_us = self._scheduler.now_us
+        calls_left = CALLS_MAX
+        for queue in self._scheduler.queues.values():
+            listing = queue.listing
+            if queue.ready and listing is not None and market in listing.markets:
+                self._scheduler.unsettle(queue)
+                resting = sum([len(auctions) for auctions in listing.resting.values()])
+                calls = min(newcomers, resting, calls_left)
+                calls_left -= calls
+                for _ in range(calls if resting else 1):
+                    self._announce_rested(queue, listing, None)
+
+    def standing(self, market: Market, count_max: int) -> list[Job]:
+        """The jobs that were announced there and can be bid for, so many at most: first those announced first.
+        What is announced again right after this is left out.
+        """
+        jobs: list[Job] = []
+        for auction in islice(self.by_job.values(), LOOKS_MAX):
+            if len(jobs) >= count_max:
+                break
+            stands = auction.heard and (auction.open or auction.due_us > self._scheduler.now_us + 1)
+            if stands and market in _listing(auction).markets:
+                jobs.append(auction.job)
+        return jobs
+
+    def bid(self, worker: Worker, job_id: int, available_us: int, skill: int) -> None:
+        """The worker could begin in so long, and is so good at it."""
+        scheduler = self._scheduler
+        auction = self.by_job.get(job_id)
+        if auction is None or not auction.heard:
+            raise Refusal(WRONG_STATE, "nobody bids for this job now")
+        if worker.promise is not None:
+            raise Refusal(WRONG_STATE, "the worker has a next job already")
+        rules = auction.rules
+        if skill < auction.job.terms.skill:
+            auction.skill_bid = max(skill, auction.skill_bid)
+            raise Refusal(WRONG_STATE, "the worker has not the skill that the job needs")
+        if available_us > rules.promise_max_us:
+            auction.lacked_time = True
+            raise Refusal(WRONG_STATE, f"nobody waits for longer than {rules.promise_max_us // SECOND_US} s")
+        offer = Offer(worker, skill, scheduler.now_us + available_us + rules.travel_us, worker.hirings)
+        if not self._is_valid(offer, auction.job, rules):
+            auction.lacked_time = True
+            raise Refusal(WRONG_STATE, "the worker has not the time that the job needs")
+        if len(auction.bids) >= BIDS_MAX and worker not in auction.bids:
+            auction.bids = {who: bid for who, bid in auction.bids.items() if who in scheduler.workers}
+            if len(auction.bids) >= BIDS_MAX:
+                raise Refusal(HALL_FULL, f"{BIDS_MAX} others have bid for this job already")
+        name = auction.job.queue.name
+        scheduler.can_do(worker, name)
+        if worker.skill(name) != skill:
+            scheduler.rate(worker, name, skill)
+        worker.bids = True
+        auction.bids[worker] = offer
+        if not auction.open:
+            # It comes late, and nobody else was there: it need not wait for the next announcement.
+            scheduler.timers.arm(auction, scheduler.now_us + 1)
+
+    def unbid(self, worker: Worker, job_id: int) -> bool:
+        """The worker takes its bid back; False: it has none."""
+        auction = self.by_job.get(job_id)
+        return auction is not None and auction.bids.pop(worker, None) is not None
+
+    # --- what the scheduler tells
+
+    def queue_added(self, queue: Queue) -> None:
+        """Find out where a queue's jobs are announced."""
+        markets = [market for market in self.markets if market.covers(queue.name)]
+        if queue.listing is not None:
+            queue.listing.markets = markets
+        elif markets:
+            queue.listing = Listing(markets)
+
+    def moved(self, job: Job) -> None:
+        """A job has changed its state."""
+        if job.state == DELAYED:
+            self._plan(job)
+            return
+        auction = self.by_job.get(job.id)
+        if auction is None:
+            return
+        if job.state == QUEUED and auction.group is not None and (auction.open or auction.bids):
+            # It was announced ahead, and is due: from now on it is one of the ready ones.
+            listing = _listing(auction)
+            listing.uncount(auction)
+            listing.count(auction, (job.terms.priority, job.terms.shape or PLAIN))
+        else:
+            self._close(auction)
+
+    def worker_free(self, worker: Worker) -> None:
+        """A worker's next place is free again: of each of its queues one job that nobody wanted is announced
+        again, at once.
+        """
+        for queue in worker.abilities:
+            if queue.listing is not None:
+                self._announce_rested(queue, queue.listing, worker)
+
+    def match(self, queue: Queue, listing: Listing) -> None:
+        """Workers who wait were given what they can be given: announce what is left."""
+        if queue.ready > queue.waking:
+            self._announce_ready(queue, listing)
+        for group in [group for group in listing.invited if group not in listing.counts]:
+            # All of them are given away: the invitation is for others.
+            del listing.invited[group]
+            self._announce_rested(queue, listing, None)
+
+    def auction_due(self, auction: Auction) -> None:
+        """The window, or the pause after one, is over."""
+        scheduler = self._scheduler
+        job = auction.job
+        now_us = scheduler.now_us
+        if scheduler.closing:
+            scheduler.timers.arm(auction, now_us + auction.rules.pause_us)
+            return
+        if not auction.open and not auction.bids:
+            self._announce_again(auction)
+            return
+        due_us = job.due_us if job.state == DELAYED else now_us
+        offers = [offer for offer in auction.bids.values() if self._is_valid(offer, job, auction.rules)]
+        chosen = auction.rules.policy(offers, Ask(job.terms.skill, due_us, now_us)) if offers else None
+        if chosen is not None:
+            self._hire(auction, chosen)
+            return
+        auction.open = False
+        auction.bids.clear()
+        assert auction.group is not None
+        listing = _listing(auction)
+        if auction.group in listing.invited:
+            del listing.invited[auction.group]
+            self._announce_again(auction)
+            return
+        if job.state == QUEUED:
+            listing.rest(auction)
+        self._pause(auction)
+
+    # --- within
+
+    def _announce_rested(self, queue: Queue, listing: Listing, worker: Worker | None) -> None:
+        """Of the most urgent jobs that were announced, and that this worker is good for, the one that rests for
+        longest is announced again. If they are all announced just now, so is the first that nobody wants.
+        """
+        now_us = self._scheduler.now_us
+        for group in sorted(listing.counts):
+            if group[0] == AHEAD or (worker is not None and not worker.fits(queue.name, group[1], now_us)):
+                continue
+            resting = listing.resting.get(group)
+            if resting is None:
+                listing.invited[group] = None
+            else:
+                auction = next(iter(resting.values()))
+                listing.unrest(auction)
+                self._scheduler.timers.arm(auction, now_us + 1)
+            return
+
+    def _announce_ready(self, queue: Queue, listing: Listing) -> None:
+        """Open an auction for the first ready jobs that have none: first come, first announced."""
+        heard = [market for market in listing.markets if market.audience]
+        if not heard:
+            return
+        rules = heard[0].rules
+        for shape, lanes in queue.all_lanes().items():
+            for priority, lane in enumerate(lanes):
+                room = rules.auctions_max - listing.counts.get((priority, shape), 0)
+                if lane.ready and room > 0:
+                    for job in lane.first(room, self.by_job):
+                        auction = self.by_job[job.id] = Auction(job, rules)
+                        listing.count(auction, (priority, shape))
+                        self._announce(auction)
+
+    def _plan(self, job: Job) -> None:
+        """A job that is due later is announced ahead of that, where the market does so."""
+        listing = job.queue.listing
+        if listing is None or job.id in self.by_job:
+            return
+        rules = listing.markets[0].rules
+        if rules.ahead_us:
+            auction = self.by_job[job.id] = Auction(job, rules)
+            auction.open = False
+            scheduler = self._scheduler
+            scheduler.timers.arm(auction, max(job.due_us - rules.ahead_us, scheduler.now_us + 1))
+
+    def _announce(self, auction: Auction) -> None:
+        listing = _listing(auction)
+        auction.open = auction.heard = True
+        listing.unrest(auction)
+        auction.bids.clear()
+        scheduler = self._scheduler
+        scheduler.counters.announced += 1
+        scheduler.timers.arm(auction, scheduler.now_us + auction.rules.window_us)
+        for market in listing.markets:
+            if market.audience:
+                market.peer.announced(auction.job)
+
+    def _announce_again(self, auction: Auction) -> None:
+        """Or for the first time, if it is announced ahead: as far as there is room, and somebody hears it."""
+        job = auction.job
+        listing = _listing(auction)
+        scheduler = self._scheduler
+        if not any(market.audience for market in listing.markets):
+            if job.state == QUEUED:
+                self._close(auction)  # it is announced when somebody comes
+            else:
+                wait_us = max(auction.pause_us, (job.due_us - scheduler.now_us) // 2)
+                scheduler.timers.arm(auction, scheduler.now_us + wait_us)
+            return
+        if auction.group is None:
+            group = (AHEAD, job.terms.shape or PLAIN)
+            if listing.counts.get(group, 0) >= auction.rules.auctions_max:
+                self._pause(auction)
+                return
+            listing.count(auction, group)
+        self._announce(auction)
+
+    def _pause(self, auction: Auction) -> None:
+        """Announce it again later, and later each time."""
+        self._scheduler.timers.arm(auction, self._scheduler.now_us + auction.pause_us)
+        auction.pause_us = min(auction.pause_us * 2, auction.rules.pause_max_us)
+
+    def _is_valid(self, offer: Offer, job: Job, rules: Rules) -> bool:
+        """The worker is still there, was not hired since it bid, and is good for the job."""
+        worker = offer.worker
+        if (
+            worker not in self._scheduler.workers
+            or worker.hirings != offer.hirings
+            or offer.skill < job.terms.skill
+        ):
+            return False
+        if not worker.until_us:
+            return True
+        begin_us = max(offer.arrives_us, job.due_us if job.state == DELAYED else 0)
+        return begin_us + self._scheduler.time_of(job, rules) <= worker.until_us
+
+    def _hire(self, auction: Auction, offer: Offer) -> None:
+        scheduler = self._scheduler
+        job = auction.job
+        begin_us = job.due_us if job.state == DELAYED else scheduler.now_us
+        scheduler.move(job, LEASED)
+        engagement = scheduler.promise(job, offer.worker, offer.arrives_us, begin_us, auction.rules)
+        offer.worker.peer.hired(engagement)
+
+    def _close(self, auction: Auction) -> None:
+        """Nobody bids for this job any more."""
+        del self.by_job[auction.job.id]
+        self._scheduler.timers.disarm(auction)
+        if auction.group is not None:
+            queue = auction.job.queue
+            _listing(auction).uncount(auction)
+            if queue.ready:
+                self._scheduler.unsettle(queue)
 
 
-class Ask(NamedTuple):
-    """What a policy sees of the job."""
-
-    skill: int
-    """The skill that it needs; nobody with less is among the offers."""
-    due_us: int
-    """When it is to be begun."""
-    now_us: int
-
-
-class Rules:
-    """How the jobs of a market are given away."""
-
-    __slots__ = (
-        "ahead_us",
-        "answer_us",
-        "auctions_max",
-        "buffer_us",
-        "pause_max_us",
-        "pause_us",
-        "perform_us",
-        "policy",
-        "promise_max_us",
-        "travel_us",
-        "window_us",
-    )
-
-    def __init__(
-        self,
-        policy: Callable[[list[Offer], Ask], Offer | None],
-        *,
-        window_us: int = 100_000,
-        travel_us: int = 0,
-        buffer_us: int = 5_000_000,
-        answer_us: int = 5_000_000,
-        ahead_us: int = 0,
-        perform_us: int = 10_000_000,
-        pause_us: int = 250_000,
-        pause_max_us: int = 5_000_000,
-        promise_max_us: int = 3_600_000_000,
-        auctions_max: int = 200,
-    ) -> None:
-        self.policy = policy
-        self.window_us = window_us
-        """How long bids are taken after an announcement."""
-        self.travel_us = travel_us
-        """The way of every worker, on top of the time that it names."""
-        self.buffer_us = buffer_us
-        """How much later than promised a worker may start."""
-        self.answer_us = answer_us
-        """How long a worker that was told to perform may take to say that it does."""
-        self.ahead_us = ahead_us
-        """How long before it is due a job is announced."""
-        self.perform_us = perform_us
-        """How long a job takes of which nothing is known."""
-        self.pause_us = pause_us
-        """The pause before a job that nobody wanted is announced again; it doubles each time."""
-        self.pause_max_us = pause_max_us
-        self.promise_max_us = promise_max_us
-        """A worker that comes later than this is not waited for."""
-        self.auctions_max = auctions_max
-        """Jobs of one group that are announced, or rest, at once."""
-
-
-class Market(Timed):
-    """A place where jobs are announced: a door whose peers bid. Its timer is set while newcomers have to wait
-    until they are called out to.
-    """
-
-    __slots__ = ("audience", "called_us", "newcomers", "peer", "queues", "rules")
-
-    def __init__(self, peer: Peer, rules: Rules, queues: frozenset[bytes] | None) -> None:
-        super().__init__()
-        self.peer = peer
-        """Hears `announced`, and tells it on."""
-        self.rules = rules
-        self.queues = queues
-        """Whose jobs are announced here; None: all."""
-        self.audience = 0
-        """Who would hear an announcement; with nobody there is none."""
-        self.newcomers = 0
-        """Who has come since `called_us`."""
-        self.called_us = 0
-        """When those who had come last had jobs announced to them that nobody had wanted."""
-
-    def covers(self, name: bytes) -> bool:
-        return self.queues is None or name in self.queues
-
-
-class Auction(Timed):
-    """One job in a market. Its timer is the end of the window, or of the pause before it is announced again, or
-    for the first time.
-    """
-
-    __slots__ = ("bids", "group", "heard", "job", "lacked_time", "open", "pause_us", "rules", "skill_bid")
-
-    def __init__(self, job: Job, rules: Rules) -> None:
-        super().__init__()
-        self.job = job
-        self.rules = rules
-        self.bids: dict[Worker, Offer] = {}
-        """In the order in which they came; a worker's later bid takes the place of its earlier one."""
-        self.open = True
-        """Announced, and its window is not over; otherwise it waits to be announced."""
-        self.heard = False
-        """It was announced at least once."""
-        self.group: Group | None = None
-        """With which of its queue it is counted, from its announcement on."""
-        self.pause_us = rules.pause_us
-        self.skill_bid = -1
-        """The best skill of the bids that were refused because it is too little; -1: there were none."""
-        self.lacked_time = False
-        """A bid was refused because its worker comes too late, or has not the time."""
-
-
-class Engagement(Lease):
-    """A lease on a worker's next place: promised, then begun, then performed. Its timer is the deadline of the
-    stage it is in.
-    """
-
-    __slots__ = (
-        "begin_us",
-        "master",
-        "patience_us",
-        "perform_us",
-        "promised_us",
-        "rules",
-        "stage",
-    )
-
-    def __init__(self, number: int, job: Job, worker: Worker, now_us: int, offer_us: int, rules: Rules) -> None:
-        super().__init__(number, job, worker, now_us, 0)
-        self.stage = HIRED
-        self.rules = rules
-        self.promised_us = offer_us
-        """When the worker said that it can begin."""
-        self.begin_us = now_us
-        """When the job is due: it is not begun earlier."""
-        self.perform_us = 0
-        """How long it takes, as the worker was told."""
-        self.master: Peer | None = None
-        """The provider whose job it is, and who says when; None: the hall."""
-        self.patience_us = 0
-        """How long a provider whose going cannot be seen may be silent; 0: it can be seen."""
-
-    @property
-    def booked(self) -> bool:
-        """Its worker does not bid, and has not heard of it: it is given it when it asks for work."""
-        return self.stage == HIRED and not self.worker.bids
-
-    @property
-    def promised(self) -> bool:
-        """The worker has not begun: it can still be given back as if nothing had been."""
-        return self.stage != PERFORMING
+def _listing(auction: Auction) -> Listing:
+    """A job that is announced belongs to a queue that is listed."""
+    listing = auction.job.queue.listing
+    assert listing is not None
+    return listing

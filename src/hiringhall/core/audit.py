@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.core.auctions import AHEAD, ARRIVED, PERFORMING, Engagement
 from hiringhall.core.errors import invariant
-from hiringhall.core.jobs import DELAYED, DONE, HELD, LEASED, PLAIN, QUEUED, TRIES_KEPT
+from hiringhall.core.jobs import TRIES_KEPT
+from hiringhall.core.leases import ARRIVED, PERFORMING, Engagement
+from hiringhall.core.markets import AHEAD
+from hiringhall.core.states import DELAYED, DONE, HELD, LEASED, QUEUED
+from hiringhall.core.terms import PLAIN
 
 if TYPE_CHECKING:
-    from hiringhall.core.auctions import Group
-    from hiringhall.core.jobs import Job, Lease, Shape
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.markets import Group
     from hiringhall.core.queues import Queue
     from hiringhall.core.scheduler import Scheduler
+    from hiringhall.core.terms import Shape
     from hiringhall.core.workers import Worker
 
 
@@ -38,14 +42,16 @@ def audit(hall: Scheduler) -> None:
         invariant(bool(job.key) and hall.jobs.get(job.id) is job, "a key belongs to a live job")
     for worker in hall.workers:
         _audit_worker(hall, worker)
-    for job_id, auction in hall.auctions.items():
+    for job_id, auction in hall.auctions.by_job.items():
         job = auction.job
         invariant(
             hall.jobs.get(job_id) is job and job.state in (DELAYED, QUEUED), "who bids, bids for a live job"
         )
         invariant(0 < auction.armed_us <= auction.due_us, "an auction has an end")
         group = auction.group
-        resting = job.queue.resting.get(group, {}) if group is not None else {}
+        listing = job.queue.listing
+        assert listing is not None
+        resting = listing.resting.get(group, {}) if group is not None else {}
         invariant(not auction.open or job_id not in resting, "what rests is not announced")
         rank = AHEAD if job.state == DELAYED else job.terms.priority
         invariant(group in (None, (rank, job.terms.shape or PLAIN)), "an auction is counted with its like")
@@ -67,18 +73,19 @@ def audit(hall: Scheduler) -> None:
 
 def _audit_groups(hall: Scheduler) -> None:
     counts: dict[tuple[bytes, Group], int] = {}
-    for auction in hall.auctions.values():
+    for auction in hall.auctions.by_job.values():
         if auction.group is not None:
             key = (auction.job.queue.name, auction.group)
             counts[key] = counts.get(key, 0) + 1
-    known = {(q.name, group): count for q in hall.queues.values() for group, count in q.auctions.items()}
+    listed = [(queue.name, queue.listing) for queue in hall.queues.values() if queue.listing is not None]
+    known = {(name, group): count for name, listing in listed for group, count in listing.counts.items()}
     invariant(counts == known, "a queue knows how many of its jobs are announced")
 
 
 def _audit_job(hall: Scheduler, job: Job) -> None:
     invariant(job.state < DONE, "a live job has not ended")
     lease = job.lease
-    if isinstance(lease, Engagement) and lease.master is not None:
+    if lease is not None and lease.provider is not None:
         invariant(not job.terms.durable, "a provider's job is nobody else's")
     else:
         invariant(not job.key or hall.keys.find(job.queue, job.key) is job, "a live job holds its key")
@@ -86,7 +93,7 @@ def _audit_job(hall: Scheduler, job: Job) -> None:
     if lease is not None:
         invariant(lease.job is job, "a lease is for the job that has it")
         invariant(lease.worker in hall.workers, "a lease is with a worker who is here")
-        held = lease.worker.promise if _is_promised(lease) else lease.worker.leases.get(job.id)
+        held = lease.worker.promise if lease.promised else lease.worker.leases.get(job.id)
         invariant(held is lease, "a worker knows its leases, and what it was promised")
     invariant((job.parents is not None) == (job.state == HELD), "a job waits for parents exactly while HELD")
     for ref, parent in (job.parents or {}).items():
@@ -103,7 +110,7 @@ def _audit_job(hall: Scheduler, job: Job) -> None:
         invariant(0 < job.armed_us <= job.due_us, "a delayed job has a timer, and so has one that can expire")
     elif job.state != HELD:
         invariant(job.due_us == 0, "who waits for no time has none")
-    begun = job.attempts - (job.state == LEASED and not _is_promised(job.lease))
+    begun = job.attempts - (lease is not None and not lease.promised)
     invariant(len(job.tries or ()) <= min(begun, TRIES_KEPT), "a job remembers attempts that it had")
     for peer in job.watchers or ():
         invariant(peer.watching.get(job.id) is job, "a watcher knows what it watches")
@@ -129,9 +136,9 @@ def _audit_queue(hall: Scheduler, queue: Queue) -> None:
                 )
                 invariant(own, "a job stands in its own lane")
     invariant(ready == queue.ready, "a queue's lanes hold its ready jobs")
-    for group, resting in queue.resting.items():
+    for group, resting in (queue.listing.resting if queue.listing is not None else {}).items():
         for job_id, auction in resting.items():
-            invariant(hall.auctions.get(job_id) is auction, "what rests is in an auction")
+            invariant(hall.auctions.by_job.get(job_id) is auction, "what rests is in an auction")
             invariant(auction.group == group and auction.job.state == QUEUED, "and is one of its group")
     for worker in queue.workers:
         invariant(worker in hall.workers and queue in worker.abilities, "a queue's workers can do it")
@@ -195,12 +202,8 @@ def _audit_worker(hall: Scheduler, worker: Worker) -> None:
             )
 
 
-def _is_promised(lease: Lease | None) -> bool:
-    return isinstance(lease, Engagement) and lease.promised
-
-
 def _audit_engagement(engagement: Engagement) -> None:
-    seen = engagement.master is not None and not engagement.patience_us
+    seen = engagement.provider is not None and not engagement.provider_silence_us
     patient = seen and engagement.stage in (ARRIVED, PERFORMING)
     armed = engagement.due_us > 0 and 0 < engagement.armed_us <= engagement.due_us
     invariant(armed or patient, "a promise has a deadline, unless a provider sees to it")

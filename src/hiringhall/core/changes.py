@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable  # noqa: TC003 (compiled, a NamedTuple looks its types up)
 from typing import TYPE_CHECKING, NamedTuple
 
-from hiringhall.core.jobs import Terms, Try  # noqa: TC001 (as above)
+from hiringhall.core.jobs import Try  # noqa: TC001 (as above)
+from hiringhall.core.terms import Terms  # noqa: TC001 (as above)
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job, ParentRef

@@ -11,42 +11,46 @@ from hiringhall.core import ids
 from hiringhall.core.archive import SPARE_SHIFT, Archive
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, TOO_LARGE, WRONG_STATE, Refusal, invariant
 from hiringhall.core.graph import Graph
-from hiringhall.core.jobs import (
-    CALLED_OFF,
-    CANCELLED,
-    DELAYED,
-    DONE,
-    FAIL_WITH_PARENT,
-    FAILED,
-    HOLD,
-    LEASED,
-    MOVES,
-    QUEUED,
-    STATE_NAMES,
-    TRIES_KEPT,
-    Job,
-    Lease,
-)
+from hiringhall.core.jobs import TRIES_KEPT, Job
 from hiringhall.core.keys import Keys
 from hiringhall.core.ledger import Ledger
 from hiringhall.core.observer import Observer
 from hiringhall.core.queues import Queue
+from hiringhall.core.states import (
+    CALLED_OFF,
+    CANCELLED,
+    DELAYED,
+    DONE,
+    FAILED,
+    FIRST_STATES,
+    HELD,
+    LEASED,
+    MOVES,
+    QUEUED,
+    STATE_NAMES,
+)
+from hiringhall.core.terms import FAIL_WITH_PARENT, HOLD
 from hiringhall.core.timers import NEVER, Timers
 
 if TYPE_CHECKING:
-    from hiringhall.core.auctions import Auction, Market
+    from hiringhall.core.auctions import Auctions
     from hiringhall.core.changes import Firing
-    from hiringhall.core.jobs import JobSpec, Shape, Terms
+    from hiringhall.core.jobs import JobSpec
+    from hiringhall.core.leases import Lease
     from hiringhall.core.limits import Limits
     from hiringhall.core.peer import Peer
     from hiringhall.core.ratings import Ratings
+    from hiringhall.core.terms import Shape, Terms
     from hiringhall.core.workers import Worker
 
 SWEEP_PAUSE_US: Final = 1_000_000
 LIMITED_SHARE: Final = 10
 """One in so many queues may be there only because somebody has set a limit for its jobs."""
 
-_LEGAL: Final = [sum(1 << target for target in targets) for _, targets in MOVES]
+_LEGAL: Final = [
+    sum(1 << target for target in targets) for targets in (*(targets for _, targets in MOVES), FIRST_STATES)
+]
+"""For each state, a bit for each state that it may move to; NEW is -1, the last."""
 
 
 class Counters:
@@ -136,15 +140,13 @@ class Floor:
         """How far each schedule has come, by its name."""
         self._stored_firings: dict[str, Firing] = {}
         """The same, as the store has it."""
-        self.markets: list[Market] = []
-        """Where jobs are announced to those who bid."""
-        self.auctions: dict[int, Auction] = {}
-        """Jobs that are announced, or will be again, by id."""
+        self.announcer: Auctions | None = None
+        """Hears of every move, and announces jobs to those who bid; None: no door does."""
         self.needs: dict[bytes, Shape] = {}
         """The skill and the time that jobs of some queues need when they do not say so themselves."""
         self.ratings: Ratings | None = None
         """What is known of workers by their names; None: nothing is."""
-        self._needy: dict[tuple[Shape, tuple[object, ...]], Terms] = {}
+        self._needy: dict[tuple[Shape, Terms], Terms] = {}
         self._unsettled: list[Queue] = []
         self._expectant: list[Worker] = []
         """Workers that wait, or may do so, and to whom something was promised."""
@@ -169,15 +171,10 @@ class Floor:
         return self._add_queue(name)
 
     def _add_queue(self, name: bytes) -> Queue:
-        queue = Queue(name)
-        self._place(queue)
-        self.queues[name] = queue
+        queue = self.queues[name] = Queue(name)
+        if self.announcer is not None:
+            self.announcer.queue_added(queue)
         return queue
-
-    def _place(self, queue: Queue) -> None:
-        """Find out where a queue's jobs are announced."""
-        if self.markets:
-            queue.markets = [market for market in self.markets if market.covers(queue.name)] or None
 
     def _sweep_queues(self) -> None:
         """Forget the queues that nothing refers to; not over and over, when there are none."""
@@ -275,35 +272,10 @@ class Floor:
             raise Refusal(WRONG_STATE, f"the job is {STATE_NAMES[job.state]} already")
         self._cancel(job, CALLED_OFF, reason)
 
-    def _unsettle(self, queue: Queue) -> None:
+    def unsettle(self, queue: Queue) -> None:
         if not queue.unsettled:
             queue.unsettled = True
             self._unsettled.append(queue)
-
-    def _enqueue(self, job: Job, *, front: bool) -> None:
-        queue = job.queue
-        queue.put(job, front)
-        if job.terms.expire_us:
-            self.timers.arm(job, self.now_us + job.terms.expire_us)
-        if not queue.unsettled:
-            queue.unsettled = True
-            self._unsettled.append(queue)
-
-    def _unlist(self, job: Job) -> None:
-        """Nobody bids for this job any more, if anybody did."""
-        auction = self.auctions.pop(job.id, None)
-        if auction is None:
-            return
-        self.timers.disarm(auction)
-        queue = job.queue
-        if auction.group is not None:
-            queue.uncount(auction)
-            if queue.ready:
-                self._unsettle(queue)
-
-    def _delay(self, job: Job, due_us: int) -> None:
-        """A job that is DELAYED is due then."""
-        self.timers.arm(job, due_us)
 
     def _admit(self, spec: JobSpec, queue: Queue, created_us: int) -> Job:
         """A new job, known to the hall under its number and its key, and in no state yet."""
@@ -320,12 +292,9 @@ class Floor:
     def _release_child(self, child: Job) -> None:
         child.ready_us = self.now_us
         if child.due_us > self.now_us:
-            self._move(child, DELAYED)
-            self._delay(child, child.due_us)
+            self.move(child, DELAYED, due_us=child.due_us)
         else:
-            self.timers.disarm(child)
-            self._move(child, QUEUED)
-            self._enqueue(child, front=False)
+            self.move(child, QUEUED)
 
     def _tell_children(self, parent: Job) -> None:
         assert parent.children is not None
@@ -344,20 +313,6 @@ class Floor:
             if last:
                 self._release_child(child)
 
-    def _unlease(self, lease: Lease) -> None:
-        job = lease.job
-        job.lease = None
-        worker = lease.worker
-        if worker.promise is lease:
-            worker.promise = None
-        else:
-            del worker.leases[job.id]
-        if worker.quiet_at_work and not worker.leases:
-            worker.heard_us = self.now_us
-        job.queue.leased -= 1
-        if lease.due_us != NEVER:
-            self.timers.disarm(lease)
-
     def _remember_try(self, job: Job, code: int, ended_us: int) -> None:
         """The latest attempt did not end the job."""
         tries = job.tries
@@ -368,7 +323,9 @@ class Floor:
         tries.append((job.started_us, ended_us, job.worker_name, code))
 
     def _revoke(self, lease: Lease) -> None:
-        lease.worker.peer.revoked(lease)
+        """Tell a worker to stop, if it knows of the job."""
+        if not lease.booked:
+            lease.worker.peer.revoked(lease)
 
     def _abandoned(self, job: Job) -> bool:
         return job.watchers is None and not job.terms.detached
@@ -377,9 +334,55 @@ class Floor:
         if job.terms.durable:
             self.ledger.note(job)
 
-    def _move(self, job: Job, state: int) -> None:
-        invariant(_LEGAL[job.state] >> state & 1 == 1, "a job moves only along MOVES")
+    def move(self, job: Job, state: int, *, due_us: int = NEVER, front: bool = False) -> None:
+        """The one place where a job changes its state: it leaves every index of the old one, and is entered in
+        those of the new one. A job that becomes DELAYED is due at `due_us`; one that becomes QUEUED goes to the
+        front or to the end of its lane.
+        """
+        before = job.state
+        invariant(_LEGAL[before] >> state & 1 == 1, "a job moves only along MOVES")
         job.state = state
+        queue = job.queue
+        if before == QUEUED:
+            queue.remove(job)
+            if job.due_us != NEVER:
+                self.timers.disarm(job)
+        elif before == LEASED:
+            self._end_lease(job)
+        elif before == HELD:
+            if state >= DONE:
+                self.graph.detach(job)
+            self.timers.disarm(job)
+        elif state != HELD and job.due_us != NEVER:
+            self.timers.disarm(job)
+        if state == QUEUED:
+            queue.put(job, front)
+            if job.terms.expire_us:
+                self.timers.arm(job, self.now_us + job.terms.expire_us)
+            if not queue.unsettled:
+                queue.unsettled = True
+                self._unsettled.append(queue)
+        elif state == DELAYED:
+            self.timers.arm(job, due_us)
+        if self.announcer is not None:
+            self.announcer.moved(job)
+
+    def _end_lease(self, job: Job) -> None:
+        lease = job.lease
+        assert lease is not None
+        job.lease = None
+        worker = lease.worker
+        if lease.promised:
+            worker.promise = None
+        else:
+            del worker.leases[job.id]
+        if worker.quiet_at_work and not worker.leases:
+            worker.heard_us = self.now_us
+        job.queue.leased -= 1
+        if lease.due_us != NEVER:
+            self.timers.disarm(lease)
+        if self.announcer is not None and lease.promised:
+            self.announcer.worker_free(worker)
 
     def _cancel(self, job: Job, code: int, reason: bytes) -> None:
         lease = job.lease
@@ -389,25 +392,9 @@ class Floor:
 
     def _end(self, job: Job, state: int, code: int, result: bytes, ended_us: int = NEVER) -> None:
         """The one place where a job ends: now, or when its end is said to have been."""
-        before = job.state
         queue = job.queue
-        worker: Worker | None = None
-        self._move(job, state)
-        if before == LEASED:
-            lease = job.lease
-            assert lease is not None
-            worker = lease.worker
-            self._unlease(lease)
-        elif before == QUEUED:
-            queue.drop(job)
-            self.timers.disarm(job)
-        elif before == DELAYED:
-            self.timers.disarm(job)
-        else:
-            self.graph.detach(job)
-            self.timers.disarm(job)
-        if self.auctions:
-            self._unlist(job)
+        worker = job.lease.worker if job.lease is not None else None
+        self.move(job, state)
         job.code = code
         job.result = result
         job.ended_us = ended_us or self.now_us

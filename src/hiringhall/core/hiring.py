@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.auctions import ARRIVED, CALLED, HIRED, PERFORMING, Engagement
 from hiringhall.core.errors import (
     BAD_REQUEST,
     CLOSING,
@@ -19,30 +18,26 @@ from hiringhall.core.errors import (
     WRONG_STATE,
     Refusal,
 )
-from hiringhall.core.jobs import (
+from hiringhall.core.jobs import PROVIDER, QUITS, JobSpec
+from hiringhall.core.leases import ARRIVED, CALLED, HIRED, PERFORMING, Engagement
+from hiringhall.core.leasing import OVERRUN
+from hiringhall.core.residents import Residents
+from hiringhall.core.states import (
     CALLED_OFF,
-    CANCELLED,
-    DELAYED,
     DONE,
     FAILED,
     GIVEN_BACK,
     LEASED,
-    LOST,
-    PLAIN,
-    PROVIDER,
-    QUEUED,
     QUIT_TOO_OFTEN,
-    QUITS,
     SUCCESS,
     TIMED_OUT,
-    JobSpec,
 )
-from hiringhall.core.leasing import OVERRUN
-from hiringhall.core.residents import Residents
+from hiringhall.core.terms import PLAIN
 
 if TYPE_CHECKING:
-    from hiringhall.core.auctions import Rules
-    from hiringhall.core.jobs import Job, Lease
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.leases import Lease
+    from hiringhall.core.markets import Rules
     from hiringhall.core.peer import Peer
     from hiringhall.core.queues import Queue
     from hiringhall.core.workers import Worker
@@ -60,13 +55,13 @@ class Hiring(Residents):
         self._check_stage(engagement, HIRED)
         engagement.worker.heard_us = self.now_us
         engagement.stage = ARRIVED
-        if engagement.master is not None:
-            self.hear_master(engagement)
+        if engagement.provider is not None:
+            self.hear_provider(engagement)
             return False
         if engagement.begin_us > self.now_us:
             self.timers.arm(engagement, engagement.begin_us)
             return False
-        return self.call(engagement, self._time_of(engagement.job, engagement.rules))
+        return self.call(engagement, self.time_of(engagement.job, engagement.rules))
 
     def _dismiss(self, engagement: Engagement) -> None:
         """The worker has not begun, and shall not: the job is announced again."""
@@ -108,11 +103,12 @@ class Hiring(Residents):
             return False
         self._begin(engagement)
         engagement.expected_us = self.now_us + engagement.perform_us
-        if engagement.master is None:
+        if engagement.provider is None:
             self.timers.arm(engagement, engagement.expected_us)
         else:
-            self.hear_master(engagement)
-        self._invite(engagement.worker)
+            self.hear_provider(engagement)
+        if self.announcer is not None:
+            self.announcer.worker_free(engagement.worker)
         return True
 
     def _begin(self, engagement: Engagement) -> None:
@@ -155,16 +151,17 @@ class Hiring(Residents):
         spec: JobSpec,
         worker: Worker,
         promised_us: int,
-        master: Peer,
+        provider: Peer,
         rules: Rules,
-        patience_us: int = 0,
+        provider_silence_us: int = 0,
     ) -> Engagement:
         """A provider has chosen a worker itself: its job becomes one of the hall's, promised to that worker.
 
         A worker that bids is told by its session. Any other is given the job when it asks for one, or at once
-        where it takes what is pushed. A provider whose going cannot be seen may be silent for `patience_us`
-        longer than it said; see `hear_master`. The key names the job to its provider only: clients who use the
-        same one mean another job. They do not join this one, and do not find it as a parent.
+        where it takes what is pushed. A provider whose going cannot be seen may be silent for
+        `provider_silence_us` longer than it said; see `hear_provider`. The key names the job to its provider
+        only: clients who use the same one mean another job. They do not join this one, and do not find it as a
+        parent.
         """
         if self.closing:
             raise Refusal(CLOSING, "the hall is closing; nobody is hired any more")
@@ -185,11 +182,11 @@ class Hiring(Residents):
         keyless = JobSpec(spec.queue, spec.payload, b"", spec.terms, extras=extras)
         job = self._admit(keyless, queue, self.now_us)
         job.key = spec.key
-        self.watch(job, master)
-        job.state = LEASED
-        engagement = self._promise(job, worker, promised_us, self.now_us, rules)
-        engagement.master = master
-        engagement.patience_us = patience_us
+        self.watch(job, provider)
+        self.move(job, LEASED)
+        engagement = self.promise(job, worker, promised_us, self.now_us, rules)
+        engagement.provider = provider
+        engagement.provider_silence_us = provider_silence_us
         self._expectant.append(worker)
         return engagement
 
@@ -263,25 +260,25 @@ class Hiring(Residents):
         run_us = engagement.worker.abilities.get(engagement.job.queue, 0)
         if run_us:
             engagement.run_until_us = self.now_us + run_us
-        assert engagement.master is not None
-        engagement.master.joined(engagement)
-        self.hear_master(engagement)
+        assert engagement.provider is not None
+        engagement.provider.joined(engagement)
+        self.hear_provider(engagement)
         return True
 
-    def hear_master(self, engagement: Engagement) -> None:
+    def hear_provider(self, engagement: Engagement) -> None:
         """The provider of a job shows life: its silence counts from now, or from when it will speak."""
         if engagement.stage not in (ARRIVED, PERFORMING):
             return
         due_us = engagement.run_until_us
-        if engagement.patience_us:
-            silent_us = max(self.now_us, engagement.expected_us) + engagement.patience_us
+        if engagement.provider_silence_us:
+            silent_us = max(self.now_us, engagement.expected_us) + engagement.provider_silence_us
             due_us = min(due_us, silent_us) if due_us else silent_us
         if due_us:
             self.timers.arm(engagement, due_us)
         else:
             self.timers.disarm(engagement)
 
-    def _promise(self, job: Job, worker: Worker, promised_us: int, begin_us: int, rules: Rules) -> Engagement:
+    def promise(self, job: Job, worker: Worker, promised_us: int, begin_us: int, rules: Rules) -> Engagement:
         """The worker comes at the time that it promised, or when the job is due."""
         job.queue.leased += 1
         self._last_lease += 1
@@ -293,62 +290,25 @@ class Hiring(Residents):
         self.timers.arm(engagement, max(promised_us, begin_us, self.now_us) + max(rules.buffer_us, 1))
         return engagement
 
-    def _engagement_due(self, engagement: Engagement) -> None:
+    def engagement_due(self, engagement: Engagement) -> None:
         job = engagement.job
         if engagement.run_until_us and engagement.run_until_us <= self.now_us:
             self.counters.expired += 1
             self._revoke(engagement)
             self.fail(engagement, TIMED_OUT, OVERRUN)
-        elif engagement.master is not None and engagement.stage in (ARRIVED, PERFORMING):
+        elif engagement.provider is not None and engagement.stage in (ARRIVED, PERFORMING):
             self._cancel(job, CALLED_OFF, b"its provider is silent")
         elif engagement.stage == PERFORMING:
             self._end(job, DONE, SUCCESS, b"")
             self._revoke(engagement)
         elif engagement.stage != ARRIVED:
             self._dismiss(engagement)
-        elif self.call(engagement, self._time_of(job, engagement.rules)):
+        elif self.call(engagement, self.time_of(job, engagement.rules)):
             engagement.worker.peer.called(engagement)
 
-    def _invite(self, worker: Worker) -> None:
-        """A worker's next place is free again: those who announce jobs may want to know."""
-
-    def _time_of(self, job: Job, rules: Rules) -> int:
+    def time_of(self, job: Job, rules: Rules) -> int:
         """How long a worker is told that a job takes."""
         return job.terms.takes_us or job.queue.typical_us or rules.perform_us
-
-    def _unlease(self, lease: Lease) -> None:
-        super()._unlease(lease)
-        if isinstance(lease, Engagement) and lease.promised:
-            self._invite(lease.worker)
-
-    def _revoke(self, lease: Lease) -> None:
-        if not isinstance(lease, Engagement) or not lease.booked:
-            super()._revoke(lease)
-
-    def _lose(self, lease: Lease, code: int = LOST) -> None:
-        if isinstance(lease, Engagement) and lease.promised:
-            self._give_back(lease, GIVEN_BACK)
-        else:
-            super()._lose(lease, code)
-
-    def _give_back(self, lease: Lease, code: int, *, front: bool = True) -> None:
-        if isinstance(lease, Engagement) and lease.master is not None:
-            # Its provider hears of it, and announces it again if it still wants it.
-            self._end(lease.job, CANCELLED, CALLED_OFF, b"its worker does not do it")
-            return
-        if not isinstance(lease, Engagement) or not lease.promised or self._abandoned(lease.job):
-            super()._give_back(lease, code, front=front)
-            return
-        # It was never begun: there is no attempt to remember.
-        job = lease.job
-        self._unlease(lease)
-        if lease.begin_us > self.now_us:
-            self._move(job, DELAYED)
-            self._delay(job, lease.begin_us)
-        else:
-            self._move(job, QUEUED)
-            self._enqueue(job, front=front)
-        self._note(job)
 
     def _check_stage(self, engagement: Engagement, stage: int) -> None:
         self._check_live(engagement)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, STALE_LEASE, Refusal
-from hiringhall.core.jobs import (
+from hiringhall.core.leases import Lease
+from hiringhall.core.states import (
     CALLED_OFF,
     CANCELLED,
     CUT_SHORT,
@@ -23,14 +24,13 @@ from hiringhall.core.jobs import (
     QUEUED,
     SUCCESS,
     TIMED_OUT,
-    Job,
-    Lease,
 )
 from hiringhall.core.timers import NEVER
 from hiringhall.core.waking import Waking
 from hiringhall.core.workers import Worker
 
 if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job
     from hiringhall.core.peer import Peer
     from hiringhall.core.queues import Queue
 
@@ -68,7 +68,7 @@ class Leasing(Waking):
             if queue.vain:
                 queue.reconsider(worker, self.now_us)
             if queue.ready:
-                self._unsettle(queue)
+                self.unsettle(queue)
             if worker.rotation is not None:
                 worker.rotation[queue] = None
                 worker.rotation.move_to_end(queue, last=False)
@@ -125,7 +125,7 @@ class Leasing(Waking):
                 if queue.vain:
                     queue.reconsider(worker, self.now_us)
                 if queue.ready:
-                    self._unsettle(queue)
+                    self.unsettle(queue)
             else:
                 queue.takers.pop(worker, None)
 
@@ -185,11 +185,9 @@ class Leasing(Waking):
             return
         self.counters.retried += 1
         self._remember_try(job, code, self.now_us)
-        self._unlease(lease)
         job.numerator = job.denominator = 0
         pause_us = min(terms.backoff_us << min(job.failures - 1, 40), terms.backoff_max_us)
-        self._move(job, DELAYED)
-        self._delay(job, self.now_us + max(pause_us, 1))
+        self.move(job, DELAYED, due_us=self.now_us + max(pause_us, 1))
         self._note(job)
 
     def release(self, lease: Lease, *, front: bool = True) -> None:
@@ -214,6 +212,13 @@ class Leasing(Waking):
             self.unwatch(job, peer)
 
     def _match(self, queue: Queue) -> None:
+        """Ready jobs meet workers who wait; what is left is announced to those who bid."""
+        self._match_waiting(queue)
+        if queue.listing is not None:
+            assert self.announcer is not None
+            self.announcer.match(queue, queue.listing)
+
+    def _match_waiting(self, queue: Queue) -> None:
         while queue.ready and queue.takers:
             worker = next(iter(queue.takers))
             job = worker.pick(self.now_us)
@@ -257,21 +262,15 @@ class Leasing(Waking):
                 queue.takers[worker] = None
 
     def _lease(self, job: Job, worker: Worker) -> Lease:
-        queue = job.queue
-        queue.pop(job)
-        if self.auctions:
-            self._unlist(job)
-        self._move(job, LEASED)
+        self.move(job, LEASED)
         job.attempts += 1
         job.started_us = self.now_us
         job.numerator = job.denominator = 0
         job.worker_name = worker.name
         self.counters.taken += 1
-        run_us = worker.abilities[queue] or job.terms.run_us
+        run_us = worker.abilities[job.queue] or job.terms.run_us
         if job.terms.run_us and job.terms.run_us < run_us:
             run_us = job.terms.run_us
-        if job.due_us != NEVER:
-            self.timers.disarm(job)
         if job.terms.durable:
             if worker.resident is not None:
                 self.ledger.note_soon(job)
@@ -299,7 +298,7 @@ class Leasing(Waking):
                 due_us = silent_us
         self.timers.arm(lease, due_us)
 
-    def _lease_due(self, lease: Lease) -> None:
+    def lease_due(self, lease: Lease) -> None:
         job = lease.job
         now_us = self.now_us
         lease_us = job.terms.lease_us
@@ -318,7 +317,12 @@ class Leasing(Waking):
             self._arm_lease(lease)
 
     def _lose(self, lease: Lease, code: int = LOST) -> None:
-        """The worker is gone, silent or too slow: the job waits for another, unless it has cost too many."""
+        """The worker is gone, silent or too slow: the job waits for another, unless it has cost too many. One
+        that it has not begun costs nothing.
+        """
+        if lease.promised:
+            self._give_back(lease, GIVEN_BACK)
+            return
         job = lease.job
         job.losses += 1
         if code == LOST:
@@ -333,14 +337,20 @@ class Leasing(Waking):
 
     def _give_back(self, lease: Lease, code: int, *, front: bool = True) -> None:
         job = lease.job
+        if lease.provider is not None:
+            # Its provider hears of it, and announces it again if it still wants it.
+            self._end(job, CANCELLED, CALLED_OFF, b"its worker does not do it")
+            return
         if self._abandoned(job):
             self._end(job, CANCELLED, CALLED_OFF, b"nobody waits for it any more")
             return
-        self._remember_try(job, code, self.now_us)
-        self._unlease(lease)
-        job.numerator = job.denominator = 0
-        self._move(job, QUEUED)
-        self._enqueue(job, front=front)
+        if not lease.promised:
+            self._remember_try(job, code, self.now_us)
+            job.numerator = job.denominator = 0
+        if lease.promised and lease.begin_us > self.now_us:
+            self.move(job, DELAYED, due_us=lease.begin_us)
+        else:
+            self.move(job, QUEUED, front=front)
         self._note(job)
 
     def _check_live(self, lease: Lease) -> None:
@@ -351,7 +361,7 @@ class Leasing(Waking):
         self.counters.stale += 1
         return Refusal(STALE_LEASE, "this worker does not hold that job (any more)")
 
-    def _worker_due(self, worker: Worker) -> None:
+    def worker_due(self, worker: Worker) -> None:
         now_us = self.now_us
         at_work = worker.quiet_at_work and len(worker.leases) > 0
         if worker.silence_us and worker.heard_us + worker.silence_us <= now_us and not at_work:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.core.auctions import Engagement
 from hiringhall.core.changes import Batch, EndRow, JobRow, JobUpdate
 from hiringhall.core.graph import name_of
-from hiringhall.core.jobs import DELAYED, DONE, FAILED, QUEUED
+from hiringhall.core.leases import Engagement
+from hiringhall.core.states import DELAYED, DONE, FAILED, QUEUED
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Firing

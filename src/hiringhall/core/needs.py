@@ -95,4 +95,4 @@ class Needs(Floor):
             if queue.vain:
                 queue.reconsider(worker, self.now_us)
             if queue.ready:
-                self._unsettle(queue)
+                self.unsettle(queue)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from mypy_extensions import mypyc_attr
 
 if TYPE_CHECKING:
-    from hiringhall.core.auctions import Engagement
-    from hiringhall.core.jobs import Job, Lease
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.leases import Engagement, Lease
     from hiringhall.core.workers import Worker
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hiringhall.core.auctions import Ask, Offer
+    from hiringhall.core.markets import Ask, Offer
 
 
 def soonest(offers: list[Offer], ask: Ask) -> Offer | None:  # noqa: ARG001 (a policy has both)

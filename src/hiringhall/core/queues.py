@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.jobs import PLAIN, PRIORITIES, QUEUED
+from hiringhall.core.states import LEASED, QUEUED
+from hiringhall.core.terms import PLAIN, PRIORITIES
 
 if TYPE_CHECKING:
-    from hiringhall.core.auctions import Auction, Group, Market
-    from hiringhall.core.jobs import Job, Shape
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.markets import Auction, Listing
+    from hiringhall.core.terms import Shape
     from hiringhall.core.workers import Worker
 
 NO_BOUND: Final = -1
@@ -59,21 +61,18 @@ class Lane:
             job.in_lane = False
         return None
 
-    def pop(self) -> Job:
-        """Take the job that `head` showed."""
+    def remove(self, job: Job) -> None:
+        """A job of this lane is QUEUED no more: it becomes a ghost, unless a worker took it from the head."""
         self.ready -= 1
-        job = self._jobs.popleft()
-        job.in_lane = False
-        return job
-
-    def drop(self) -> None:
-        """A job of this lane is QUEUED no more: it is a ghost from now on."""
-        self.ready -= 1
+        if job.state == LEASED and self._jobs[0] is job:
+            self._jobs.popleft()
+            job.in_lane = False
+            return
         ghosts = len(self._jobs) - self.ready
         if ghosts > _SWEEP_MIN and ghosts > self.ready:
-            for job in self._jobs:
-                job.in_lane = job.state == QUEUED
-            self._jobs = deque([job for job in self._jobs if job.in_lane])
+            for other in self._jobs:
+                other.in_lane = other.state == QUEUED
+            self._jobs = deque([other for other in self._jobs if other.in_lane])
 
     def clear(self) -> None:
         """Let go of a lane in which only ghosts are left."""
@@ -106,17 +105,14 @@ class Queue:
     """One kind of work."""
 
     __slots__ = (
-        "auctions",
-        "invited",
         "lanes",
         "leased",
+        "listing",
         "live",
-        "markets",
         "maxima",
         "name",
         "overdue",
         "ready",
-        "resting",
         "shapes",
         "shapes_max",
         "sleepers",
@@ -165,15 +161,8 @@ class Queue:
         """Live jobs allowed before a submit of each priority is refused."""
         self.typical_us = 0
         """How long its jobs take, as far as it was seen; 0: never."""
-        self.markets: list[Market] | None = None
-        """Where its jobs are announced to those who bid; None: nowhere."""
-        self.auctions: dict[Group, int] = {}
-        """How many of its jobs were announced, and can still be bid for, by group."""
-        self.resting: dict[Group, dict[int, Auction]] = {}
-        """The ready ones of them that nobody wanted, by group and job: the next to be announced first."""
-        self.invited: dict[Group, None] = {}
-        """Groups that somebody who has become free may want, while all of them are announced already: the first
-        that nobody wants is announced once more, at once."""
+        self.listing: Listing | None = None
+        """What is announced of it to those who bid; None: its jobs are announced nowhere."""
 
     def best(self, worker: Worker, now_us: int) -> Job | None:
         """The ready job that goes first for this worker: priority, then age."""
@@ -267,48 +256,13 @@ class Queue:
             lane.push(job)
         self.ready += 1
 
-    def pop(self, job: Job) -> None:
-        """Take the job that `best` showed."""
+    def remove(self, job: Job) -> None:
+        """A ready job is ready no more."""
         terms = job.terms
         shape = terms.shape
         lane = self.lanes[terms.priority] if shape is None else self._shaped_lane(shape, terms.priority)
-        lane.pop()
+        lane.remove(job)
         self.ready -= 1
-
-    def drop(self, job: Job) -> None:
-        """A ready job is ready no more, where it stood."""
-        terms = job.terms
-        shape = terms.shape
-        lane = self.lanes[terms.priority] if shape is None else self._shaped_lane(shape, terms.priority)
-        lane.drop()
-        self.ready -= 1
-
-    def count(self, auction: Auction, group: Group) -> None:
-        """An auction belongs to this group from now on."""
-        auction.group = group
-        self.auctions[group] = self.auctions.get(group, 0) + 1
-
-    def uncount(self, auction: Auction) -> None:
-        """It belongs to its group no more."""
-        group = auction.group
-        assert group is not None
-        self.unrest(auction)
-        auction.group = None
-        self.auctions[group] -= 1
-        if not self.auctions[group]:
-            del self.auctions[group]
-
-    def rest(self, auction: Auction) -> None:
-        """Nobody wanted it."""
-        assert auction.group is not None
-        self.resting.setdefault(auction.group, {})[auction.job.id] = auction
-
-    def unrest(self, auction: Auction) -> None:
-        """It rests no more, if it did."""
-        assert auction.group is not None
-        resting = self.resting.get(auction.group)
-        if resting is not None and resting.pop(auction.job.id, None) is not None and not resting:
-            del self.resting[auction.group]
 
     @property
     def idle(self) -> bool:

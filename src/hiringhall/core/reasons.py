@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.core.jobs import DELAYED, HELD, PLAIN, QUEUED, STATE_NAMES
 from hiringhall.core.limits import SECOND_US
+from hiringhall.core.states import DELAYED, HELD, QUEUED, STATE_NAMES
+from hiringhall.core.terms import PLAIN
 
 if TYPE_CHECKING:
-    from hiringhall.core.auctions import Auction
     from hiringhall.core.jobs import Job
+    from hiringhall.core.markets import Auction
     from hiringhall.core.queues import Queue
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.core.workers import Worker
@@ -24,7 +25,7 @@ def why(hall: Scheduler, job: Job) -> str:
     if job.state != QUEUED:
         return f"it is {STATE_NAMES[job.state]}"
     queue = job.queue
-    auction = hall.auctions.get(job.id)
+    auction = hall.auctions.by_job.get(job.id)
     if not queue.workers:
         return _announced(auction) if auction is not None else "no worker is here for its queue"
     if auction is not None and auction.bids:

@@ -12,6 +12,7 @@ from hiringhall.core.returning import Returning
 from hiringhall.core.timers import Timed
 
 if TYPE_CHECKING:
+    from hiringhall.core.scheduler import Scheduler
     from hiringhall.core.workers import Worker
 
 
@@ -27,6 +28,9 @@ class Rest(Timed):
         self.able = True
         """It can do the queue again when the rest is over."""
         self.run_us = run_us
+
+    def ring(self, scheduler: Scheduler) -> None:
+        scheduler.rest_due(self)
 
 
 class Resting(Returning):
@@ -62,7 +66,7 @@ class Resting(Returning):
         else:
             rest.able = False
 
-    def _rest_over(self, rest: Rest) -> None:
+    def rest_due(self, rest: Rest) -> None:
         worker = rest.worker
         assert worker.rests is not None
         del worker.rests[rest.name]

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.core.jobs import CUT_SHORT, DELAYED, LEASED, QUEUED
 from hiringhall.core.leasing import Leasing
+from hiringhall.core.states import CUT_SHORT, DELAYED, LEASED, QUEUED
 
 if TYPE_CHECKING:
-    from hiringhall.core.jobs import Job, Lease
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.leases import Lease
     from hiringhall.core.workers import Worker
 
 
@@ -32,14 +33,9 @@ class Returning(Leasing):
         if job.lease is not None:
             self._revoke(job.lease)
             self._give_back(job.lease, CUT_SHORT)
-        if job.state == QUEUED:
-            job.queue.drop(job)
-        elif job.state != DELAYED:
+        if job.state not in (QUEUED, DELAYED):
             raise self._stale()
-        if self.auctions:
-            self._unlist(job)
-        self.timers.disarm(job)
-        self._move(job, LEASED)
+        self.move(job, LEASED)
         job.worker_name = worker.name
         job.started_us = started_us
         if job.tries is not None:

@@ -12,39 +12,39 @@ from typing import TYPE_CHECKING
 
 from hiringhall.core import audit as auditor
 from hiringhall.core import ids
-from hiringhall.core.auctions import Auction, Engagement, Market
+from hiringhall.core.auctions import Auctions
 from hiringhall.core.errors import Refusal
-from hiringhall.core.jobs import (
+from hiringhall.core.jobs import Job, is_named
+from hiringhall.core.queues import Queue
+from hiringhall.core.states import (
     CALLED_OFF,
     CANCELLED,
     CUT_SHORT,
     DELAYED,
     DONE,
-    FAIL_WITH_PARENT,
     FAILED,
     HELD,
     LEASED,
     PARENT_FAILED,
     QUEUED,
-    RUN_ANYWAY,
     WITHDRAWN,
-    Job,
-    Lease,
-    is_named,
 )
-from hiringhall.core.queues import Queue
-from hiringhall.core.resting import Rest
 from hiringhall.core.submitting import Submitting
+from hiringhall.core.terms import FAIL_WITH_PARENT, RUN_ANYWAY
 from hiringhall.core.timers import NEVER
-from hiringhall.core.workers import Worker
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Batch, EndRow, Loaded
     from hiringhall.core.jobs import ParentRef
+    from hiringhall.core.limits import Limits
 
 
 class Scheduler(Submitting):
     """What the engine calls: time, the end of a turn, and the store's answers."""
+
+    def __init__(self, limits: Limits, epoch: int = 1, now_us: int = 1) -> None:
+        super().__init__(limits, epoch, now_us)
+        self.auctions = Auctions(self)
 
     def set_time(self, now_us: int) -> None:
         """It is `now_us`."""
@@ -64,12 +64,8 @@ class Scheduler(Submitting):
             worker.heard_us += paused_us
             worker.wake_until_us += paused_us
         for thing in self.timers.armed():
-            if isinstance(thing, Job):
-                if thing.state != QUEUED:
-                    continue
-            elif isinstance(thing, Market) or (isinstance(thing, Auction) and not thing.open):
-                continue
-            self.timers.arm(thing, thing.due_us + paused_us)
+            if thing.counts_down:
+                self.timers.arm(thing, thing.due_us + paused_us)
 
     def advance(self, now_us: int) -> None:
         """It is `now_us`: act on every deadline that has passed."""
@@ -81,26 +77,15 @@ class Scheduler(Submitting):
             thing = self.timers.pop_due(now_us)
             if thing is None:
                 return
-            if isinstance(thing, Job):
-                if thing.state == DELAYED:
-                    self._move(thing, QUEUED)
-                    self._enqueue(thing, front=False)
-                    self._note(thing)
-                elif thing.state == QUEUED:
-                    self._end(thing, CANCELLED, CALLED_OFF, b"no worker took it in time")
-            elif isinstance(thing, Engagement):
-                self._engagement_due(thing)
-            elif isinstance(thing, Lease):
-                self._lease_due(thing)
-            elif isinstance(thing, Auction):
-                self._auction_due(thing)
-            elif isinstance(thing, Market):
-                self._call_out(thing)
-            elif isinstance(thing, Rest):
-                self._rest_over(thing)
-            else:
-                assert isinstance(thing, Worker)
-                self._worker_due(thing)
+            thing.ring(self)
+
+    def job_due(self, job: Job) -> None:
+        """A delayed job is ready, or a ready one has waited for as long as it may."""
+        if job.state == DELAYED:
+            self.move(job, QUEUED)
+            self._note(job)
+        elif job.state == QUEUED:
+            self._end(job, CANCELLED, CALLED_OFF, b"no worker took it in time")
 
     def next_deadline(self) -> int:
         """When `advance` has something to do; 0: never, as things stand."""
@@ -202,7 +187,6 @@ class Scheduler(Submitting):
         for row in loaded.jobs:
             queue = self._restore_queue(row.queue)
             job = Job(row.id, queue, row.key, row.payload, row.terms, row.created_us)
-            job.state = row.state
             job.attempts = row.attempts
             job.failures = row.failures
             job.losses = row.losses
@@ -217,18 +201,18 @@ class Scheduler(Submitting):
             if row.key:
                 self.keys.add(job)
             if row.state == HELD:
+                self.move(job, HELD)
                 job.due_us = row.due_us
                 held.append((job, row.parents))
             elif row.state == DELAYED and row.due_us:
-                self._delay(job, row.due_us)
+                self.move(job, DELAYED, due_us=row.due_us)
             elif row.holder:
                 self._restore_lease(job, row.holder)
             else:
                 if row.state == LEASED:
                     self._remember_try(job, CUT_SHORT, 0)
                     self._note(job)
-                job.state = QUEUED
-                self._enqueue(job, front=False)
+                self.move(job, QUEUED)
         for job, refs in held:
             for ref in refs:
                 self._restore_edge(job, ref)
@@ -248,7 +232,7 @@ class Scheduler(Submitting):
         worker = self.residents.get((job.queue.name, holder))
         if worker is None:
             worker = self._settle_in(job.queue, holder)
-        job.state = LEASED
+        self.move(job, LEASED)
         job.worker_name = job.worker_name or holder
         self._attach_lease(job, worker, job.terms.run_us)
 
@@ -356,8 +340,7 @@ class Scheduler(Submitting):
 
 def _ended_job(end: EndRow, queue: Queue) -> Job:
     """A job that has ended, as the history knows it."""
-    job = Job(end.id, queue, end.key, end.payload, end.terms, end.created_us)
-    job.state = end.state
+    job = Job(end.id, queue, end.key, end.payload, end.terms, end.created_us, end.state)
     job.code = end.code
     job.attempts = end.attempts
     job.losses = end.losses

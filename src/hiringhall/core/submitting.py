@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.bidding import Bidding
 from hiringhall.core.errors import (
     BAD_REQUEST,
     CLOSING,
@@ -19,30 +18,27 @@ from hiringhall.core.errors import (
     Refusal,
 )
 from hiringhall.core.graph import Plan, name_of
-from hiringhall.core.jobs import (
+from hiringhall.core.hiring import Hiring
+from hiringhall.core.jobs import QUITS, Job
+from hiringhall.core.residents import OUTSIDE
+from hiringhall.core.states import (
     DELAYED,
     DONE,
-    FAIL_WITH_PARENT,
     FAILED,
     HELD,
-    HOLD,
     LEASED,
     PARENT_FAILED,
     QUEUED,
-    QUITS,
-    RUN_ANYWAY,
     STATE_NAMES,
     SUCCESS,
     WITHDRAWN,
-    Job,
-    Lease,
-    Terms,
 )
-from hiringhall.core.residents import OUTSIDE
+from hiringhall.core.terms import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY, Terms
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Firing
-    from hiringhall.core.jobs import JobSpec, ParentRef, Shape
+    from hiringhall.core.jobs import JobSpec, ParentRef
+    from hiringhall.core.leases import Lease
     from hiringhall.core.peer import Peer
 
 NEEDY_MAX: Final = 1000
@@ -52,7 +48,7 @@ REPORTED: Final = "reported"
 """The mark, among a job's extras, of a task of which the hall is only told."""
 
 
-class Submitting(Bidding):
+class Submitting(Hiring):
     """The submitting verbs."""
 
     def submit(self, spec: JobSpec, watcher: Peer | None) -> Job:
@@ -100,13 +96,12 @@ class Submitting(Bidding):
         if parents is not None:
             self._hold(job, parents)
         if job.parents is not None:
-            job.state = HELD
+            self.move(job, HELD)
             job.due_us = spec.due_us
         elif spec.due_us > self.now_us:
-            job.state = DELAYED
-            self._delay(job, spec.due_us)
+            self.move(job, DELAYED, due_us=spec.due_us)
         else:
-            self._enqueue(job, front=False)
+            self.move(job, QUEUED)
         if spec.terms.durable:
             self.ledger.note(job)
         return job
@@ -129,7 +124,7 @@ class Submitting(Bidding):
         if not 0 < started_us < self.now_us:
             started_us = self.now_us
         job = self._admit(spec, queue, started_us)
-        job.state = LEASED
+        self.move(job, LEASED)
         job.attempts = 1
         job.started_us = started_us
         job.worker_name = who
@@ -149,7 +144,7 @@ class Submitting(Bidding):
             if self.store_trouble:
                 raise Refusal(STORE_DOWN, self.store_trouble)
             job.before = job.terms
-            job.terms = terms_with(job.terms, durable=True, detached=True, logged=job.terms.logged)
+            job.terms = job.terms.replace(durable=True, detached=True)
         if not job.started_us <= ended_us < self.now_us:
             ended_us = self.now_us
         self._end(job, DONE if code == SUCCESS else FAILED, code, result, ended_us)
@@ -179,8 +174,7 @@ class Submitting(Bidding):
         ):
             if not job.terms.durable and terms.durable:
                 job.before = job.terms
-            job.terms = terms_with(
-                job.terms,
+            job.terms = job.terms.replace(
                 durable=job.terms.durable or terms.durable,
                 detached=job.terms.detached or terms.detached,
                 logged=job.terms.logged or terms.logged,
@@ -194,14 +188,13 @@ class Submitting(Bidding):
         shape = self.needs.get(name)
         if shape is None:
             return terms
-        key = (shape, terms.as_tuple())
+        key = (shape, terms)
         needy = self._needy.get(key)
         if needy is None:
             if len(self._needy) >= NEEDY_MAX:
                 self._needy.clear()
-            needy = self._needy[key] = terms_with(
-                terms, durable=terms.durable, detached=terms.detached, logged=terms.logged, needs=shape
-            )
+            skill, takes_us = shape
+            needy = self._needy[key] = terms.replace(skill=skill, takes_us=takes_us)
         return needy
 
     def retry(self, job: Job) -> None:
@@ -228,14 +221,13 @@ class Submitting(Bidding):
         job.code = SUCCESS
         job.result = b""
         if not job.terms.detached:
-            job.terms = terms_with(job.terms, durable=True, detached=True, logged=job.terms.logged)
+            job.terms = job.terms.replace(durable=True, detached=True)
         self.jobs[job.id] = job
         job.queue = queue
         queue.live += 1
         if job.key:
             self.keys.add(job)
-        self._move(job, QUEUED)
-        self._enqueue(job, front=False)
+        self.move(job, QUEUED)
         self.graph.adopt(job)
         self.ledger.note(job)
 
@@ -293,21 +285,16 @@ class Submitting(Bidding):
         """The job is no business of the store's any more, and nobody was promised that it would be."""
         self.ledger.forget(job)
         self.counters.withdrawn += 1
-        job.terms = job.before or terms_with(job.terms, durable=False, detached=False, logged=False)
+        job.terms = job.before or job.terms.replace(durable=False, detached=False, logged=False)
         job.before = None
 
     def _wait_for(self, job: Job, parents: list[Job | ParentRef]) -> None:
         self._hold(job, parents)
         if job.parents is None:
             return
-        before = job.state
-        if before != HELD:
-            self._move(job, HELD)
-            self._unlist(job)
+        if job.state != HELD:
+            self.move(job, HELD)
             job.ready_us = 0
-            if before == QUEUED:
-                job.queue.drop(job)
-                self.timers.disarm(job)
         self._note(job)
 
     def _resolve(
@@ -363,30 +350,3 @@ class Submitting(Bidding):
 
 def _live(parents: list[Job | ParentRef]) -> list[Job]:
     return [parent for parent in parents if isinstance(parent, Job)]
-
-
-def terms_with(
-    terms: Terms, *, durable: bool, detached: bool, logged: bool, needs: Shape | None = None
-) -> Terms:
-    """The same terms for a job that another submit made durable, that the store could not take, or that needs
-    what its queue does.
-    """
-    skill, takes_us = needs or (terms.skill, terms.takes_us)
-    return Terms(
-        priority=terms.priority,
-        durable=durable,
-        detached=detached,
-        failures_max=terms.failures_max,
-        backoff_us=terms.backoff_us,
-        backoff_max_us=terms.backoff_max_us,
-        losses_max=terms.losses_max,
-        lease_us=terms.lease_us,
-        run_us=terms.run_us,
-        on_parent_failure=terms.on_parent_failure,
-        expire_us=terms.expire_us,
-        logged=logged,
-        skill=skill,
-        takes_us=takes_us,
-        quits_max=terms.quits_max,
-        key_is_work=terms.key_is_work,
-    )

@@ -8,9 +8,12 @@ outnumber the live ones, so that long timeouts on short jobs do not pile up.
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
+
+if TYPE_CHECKING:
+    from hiringhall.core.scheduler import Scheduler
 
 NEVER: Final = 0
 _SWEEP_MIN: Final = 1024
@@ -27,6 +30,14 @@ class Timed:
         """When it is due; the timer calls nobody before."""
         self.armed_us = NEVER
         """The time of its entry in the heap; never later than `due_us` while that is set."""
+
+    def ring(self, scheduler: Scheduler) -> None:
+        """Its time has come, and its timer is off."""
+
+    @property
+    def counts_down(self) -> bool:
+        """Its deadline ends a span of time, that stands still while the hall is paused; False: it is a date."""
+        return True
 
 
 class Timers:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.jobs import PLAIN
 from hiringhall.core.needs import Needs
+from hiringhall.core.terms import PLAIN
 from hiringhall.core.timers import NEVER
 
 if TYPE_CHECKING:
-    from hiringhall.core.jobs import Shape
     from hiringhall.core.queues import Queue
+    from hiringhall.core.terms import Shape
     from hiringhall.core.workers import Worker
 
 RESIDENT_HEARD_US: Final = 10_000_000
@@ -33,7 +33,7 @@ class Waking(Needs):
             if queue.vain:
                 queue.reconsider(worker, self.now_us)
             if queue.ready > queue.waking or (queue.ready and (queue.shapes is not None or queue.overdue)):
-                self._unsettle(queue)
+                self.unsettle(queue)
 
     def spare(self, name: bytes) -> int:
         """How many more jobs of a queue those who wait for work could be given now, beside the jobs that wait.
@@ -47,7 +47,7 @@ class Waking(Needs):
             spare += not worker.passes_on
         for worker in queue.takers:
             spare += worker.credit
-        if queue.markets is not None or self.residents:
+        if queue.listing is not None or self.residents:
             for worker in queue.workers:
                 at_hand = worker.bids or (
                     worker.resident is queue and self.now_us - worker.heard_us < RESIDENT_HEARD_US
@@ -109,7 +109,7 @@ class Waking(Needs):
                 _subtract(queue.woken, worker.waking_shape)
                 worker.waking_shape = PLAIN
         if queue.ready > queue.waking or (queue.ready and (queue.shapes is not None or queue.overdue)):
-            self._unsettle(queue)
+            self.unsettle(queue)
 
     def _pass_by(self, worker: Worker) -> None:
         """It lets its wake-up go unanswered for a while: others are woken beside it."""
@@ -123,7 +123,7 @@ class Waking(Needs):
         queue.overdue[shape] = queue.overdue.get(shape, 0) + 1
         worker.wake_until_us += max(self.limits.wake_us - worker.wake_step_us, 0)
         if queue.ready:
-            self._unsettle(queue)
+            self.unsettle(queue)
 
     def _arm_worker(self, worker: Worker) -> None:
         due_us = worker.wake_until_us if worker.waking is not None else NEVER

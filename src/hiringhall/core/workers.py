@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from hiringhall.core.jobs import PLAIN
+from hiringhall.core.terms import PLAIN
 from hiringhall.core.timers import Timed
 
 if TYPE_CHECKING:
-    from hiringhall.core.auctions import Engagement
-    from hiringhall.core.jobs import Job, Lease, Shape
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.leases import Engagement, Lease
     from hiringhall.core.peer import Peer
     from hiringhall.core.queues import Queue
     from hiringhall.core.resting import Rest
+    from hiringhall.core.scheduler import Scheduler
+    from hiringhall.core.terms import Shape
 
 
 class Worker(Timed):
@@ -102,6 +104,9 @@ class Worker(Timed):
         self.resident: Queue | None = None
         """The one queue of a worker that is known by its name and not by a connection: what it holds is kept
         when the hall closes."""
+
+    def ring(self, scheduler: Scheduler) -> None:
+        scheduler.worker_due(self)
 
     def skill(self, name: bytes) -> int:
         return 0 if self.skills is None else self.skills.get(name, 0)

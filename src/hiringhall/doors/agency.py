@@ -13,8 +13,9 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import CLOSING, HALL_FULL, QUEUE_FULL, STORE_DOWN, Refusal
-from hiringhall.core.jobs import CANCELLED, DONE, FAILURE, QUEUED, JobSpec, Terms
+from hiringhall.core.jobs import JobSpec
 from hiringhall.core.peer import Peer
+from hiringhall.core.states import CANCELLED, DONE, FAILURE, QUEUED
 from hiringhall.dialects.wmp import wire
 from hiringhall.dialects.wmp.door import WAY
 from hiringhall.peers.wmp import JobDeclined, JobFailed, Worker
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hiringhall.core.jobs import Job
+    from hiringhall.core.terms import Terms
     from hiringhall.engine.driver import Driver
     from hiringhall.peers.wmp import Job as TakenJob
 

@@ -6,9 +6,9 @@ from msgspec import Meta
 
 from hiringhall.config.quantities import Address
 from hiringhall.config.schema import ZmqDoorSettings
-from hiringhall.core.jobs import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY
 from hiringhall.core.limits import SECOND_US
 from hiringhall.core.scheduler import Scheduler
+from hiringhall.core.terms import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY
 from hiringhall.dialects.dwork import wire
 from hiringhall.dialects.dwork.door import DworkDoor, DworkOptions
 from hiringhall.dialects.dwork.session import DworkSession

@@ -10,8 +10,8 @@ from msgspec import Meta
 
 from hiringhall.config.quantities import Address, Size, Words
 from hiringhall.config.schema import TcpDoorSettings, ZmqDoorSettings
-from hiringhall.core.auctions import Ask, Offer, Rules
 from hiringhall.core.limits import SECOND_US
+from hiringhall.core.markets import Ask, Offer, Rules
 from hiringhall.core.policies import POLICIES, soonest
 from hiringhall.core.scheduler import Scheduler
 from hiringhall.dialects.hire.bus import BusSession

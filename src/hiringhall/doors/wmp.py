@@ -8,9 +8,9 @@ from msgspec import Meta
 
 from hiringhall.config.quantities import Address, Words
 from hiringhall.config.schema import ZmqDoorSettings
-from hiringhall.core.jobs import Terms
 from hiringhall.core.limits import SECOND_US
 from hiringhall.core.scheduler import Scheduler
+from hiringhall.core.terms import Terms
 from hiringhall.dialects.wmp import wire
 from hiringhall.dialects.wmp.door import SECRET_BYTES, WmpDoor, WmpOptions
 from hiringhall.dialects.wmp.session import WmpSession

@@ -11,13 +11,14 @@ from __future__ import annotations
 import codecs
 from datetime import datetime
 from graphlib import CycleError, TopologicalSorter
-from typing import IO, TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta, Struct
 
 from hiringhall.core import ids
-from hiringhall.core.jobs import DEFAULT_TERMS, FAIL_WITH_PARENT, HOLD, RUN_ANYWAY, JobSpec, Terms
+from hiringhall.core.jobs import JobSpec
+from hiringhall.core.terms import DEFAULT_TERMS, FAIL_WITH_PARENT, HOLD, RUN_ANYWAY, TERMS_FIELDS, Terms
 from hiringhall.records.record import (
     LIVE_STATES,
     PRIORITIES,
@@ -42,19 +43,12 @@ LINE_BYTES_MAX: Final = 1 << 29
 _POLICIES: Final = {"fail": FAIL_WITH_PARENT, "run": RUN_ANYWAY, "hold": HOLD}
 _POLICY_WORDS: Final = {policy: word for word, policy in _POLICIES.items()}
 _STATE_WORDS: Final = {state: word for word, state in LIVE_STATES.items()}
-_TERMS_FIELDS: Final = (
-    "failures_max",
-    "backoff_us",
-    "backoff_max_us",
-    "losses_max",
-    "lease_us",
-    "run_us",
-    "expire_us",
-    "skill",
-    "takes_us",
-    "quits_max",
-    "key_is_work",
+_COPIED_TERMS: Final = tuple(
+    name
+    for name in TERMS_FIELDS
+    if name not in {"priority", "durable", "detached", "logged", "on_parent_failure"}
 )
+"""Those that are written as they are."""
 SKILL_MAX: Final = 1_000_000
 TIME_US_MAX: Final = 36_500 * 86_400_000_000
 """The bounds of what a job may need, as the core has them."""
@@ -150,7 +144,7 @@ def write_job(row: JobRow) -> bytes:
         line["due"] = written(due)
     line["terms"] = {
         "priority": PRIORITY_WORDS[row.terms.priority],
-        **{name: getattr(row.terms, name) for name in _TERMS_FIELDS},
+        **{name: getattr(row.terms, name) for name in _COPIED_TERMS},
         "on_parent_failure": _POLICY_WORDS[row.terms.on_parent_failure],
     }
     if row.parents:
@@ -232,22 +226,13 @@ def _either(name: str, text: str | None, encoded: bytes | None) -> bytes:
 
 
 def _terms(line: _TermsLine) -> Terms:
+    copied: dict[str, Any] = {name: getattr(line, name) for name in _COPIED_TERMS}
     return Terms(
-        priority=PRIORITIES[line.priority],
         durable=True,
         detached=True,
-        failures_max=line.failures_max,
-        backoff_us=line.backoff_us,
-        backoff_max_us=line.backoff_max_us,
-        losses_max=line.losses_max,
-        lease_us=line.lease_us,
-        run_us=line.run_us,
+        priority=PRIORITIES[line.priority],
         on_parent_failure=_POLICIES[line.on_parent_failure],
-        expire_us=line.expire_us,
-        skill=line.skill,
-        takes_us=line.takes_us,
-        quits_max=line.quits_max,
-        key_is_work=line.key_is_work,
+        **copied,
     )
 
 

@@ -11,25 +11,14 @@ from collections.abc import Mapping  # noqa: TC003 (a NamedTuple looks its types
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hiringhall.core.jobs import (
-    CANCELLED,
-    DELAYED,
-    DONE,
-    FAILED,
-    HELD,
-    HIGH,
-    LEASED,
-    LOW,
-    NORMAL,
-    QUEUED,
-    ParentRef,
-    Try,
-)
+from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED, QUEUED
+from hiringhall.core.terms import HIGH, LOW, NORMAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from hiringhall.core.changes import EndRow, JobRow
+    from hiringhall.core.jobs import ParentRef, Try
 
 ENDED_STATES: Final = {"done": DONE, "failed": FAILED, "cancelled": CANCELLED}
 LIVE_STATES: Final = {"running": LEASED, "queued": QUEUED, "delayed": DELAYED, "held": HELD}

@@ -16,8 +16,9 @@ from typing import Final, Literal
 
 import msgspec
 
-from hiringhall.core.jobs import HIGH, LOW, NORMAL, JobSpec, Terms
+from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import SECOND_US, Limits
+from hiringhall.core.terms import HIGH, LOW, NORMAL, Terms
 from hiringhall.schedules.calendar import check_cron, find_zone, next_due
 
 Priority = Literal["high", "normal", "low"]

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core import ids
 from hiringhall.core.changes import Loaded
-from hiringhall.core.jobs import FAILED, PROVIDER
+from hiringhall.core.jobs import PROVIDER
+from hiringhall.core.states import FAILED
 from hiringhall.storage.contract import Retention, StoreError
 from hiringhall.storage.retention import LINE_BYTES, Brought, Expiry, Section, Sections
 

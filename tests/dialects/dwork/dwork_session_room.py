@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from dwork_said import Said, SaidTask, said
 
-from hiringhall.core.jobs import Job, JobSpec, Terms
+from hiringhall.core.jobs import Job, JobSpec
 from hiringhall.core.limits import SECOND_US, Limits
+from hiringhall.core.terms import Terms
 from hiringhall.dialects.dwork import wire
 from hiringhall.dialects.dwork.door import DworkDoor, DworkOptions
 from hiringhall.dialects.dwork.session import DworkSession

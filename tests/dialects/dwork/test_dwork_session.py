@@ -9,8 +9,9 @@ import pytest
 from dwork_said import Said, SaidTask
 from dwork_session_room import EXIT, NOT_FOUND, OK, Room, create, room_with_a_held_task, task
 
-from hiringhall.core.jobs import HELD, LEASED, QUEUED, Terms
 from hiringhall.core.limits import Limits
+from hiringhall.core.states import HELD, LEASED, QUEUED
+from hiringhall.core.terms import Terms
 from hiringhall.dialects.dwork import wire
 from hiringhall.dialects.dwork.door import DworkOptions
 from hiringhall.dialects.dwork.session import STEAL_MAX

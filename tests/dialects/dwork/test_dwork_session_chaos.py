@@ -5,16 +5,21 @@ hall that dies. No law of the hall is broken, each request is answered once, and
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
 import pytest
 from dwork_said import Said, SaidTask
 from dwork_session_room import EXIT, Room
 
-from hiringhall.core.jobs import DONE, FAIL_WITH_PARENT, HOLD, RUN_ANYWAY, Lease
 from hiringhall.core.limits import SECOND_US
 from hiringhall.core.peer import Peer
+from hiringhall.core.states import DONE
+from hiringhall.core.terms import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY
 from hiringhall.dialects.dwork import wire
 from hiringhall.dialects.dwork.door import DworkOptions
+
+if TYPE_CHECKING:
+    from hiringhall.core.leases import Lease
 
 NAMES = [b"t%d" % number for number in range(15)]
 LOCATIONS = [b"w%d" % number for number in range(3)]

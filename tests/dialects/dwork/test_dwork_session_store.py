@@ -8,9 +8,10 @@ import pytest
 from dwork_said import Said, SaidTask
 from dwork_session_room import EXIT, NOT_FOUND, OK, Guest, Room, create, task
 
-from hiringhall.core.jobs import FAILED, HELD, LEASED, QUEUED, Terms
 from hiringhall.core.limits import SECOND_US, Limits
 from hiringhall.core.peer import Peer
+from hiringhall.core.states import FAILED, HELD, LEASED, QUEUED
+from hiringhall.core.terms import Terms
 from hiringhall.dialects.dwork import wire
 from hiringhall.dialects.dwork.door import DworkOptions
 

@@ -18,10 +18,12 @@ from dwork_session_room import (
     task,
 )
 
-from hiringhall.core.jobs import LEASED, QUEUED, JobSpec, Terms
+from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import SECOND_US, Limits
 from hiringhall.core.peer import Peer
 from hiringhall.core.residents import OUTSIDE
+from hiringhall.core.states import LEASED, QUEUED
+from hiringhall.core.terms import Terms
 from hiringhall.dialects.dwork import wire
 from hiringhall.dialects.dwork.door import DworkOptions
 

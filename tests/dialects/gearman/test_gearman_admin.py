@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from gearman_room import SECOND_US, START_US, Room
 
-from hiringhall.core.jobs import CANCELLED
 from hiringhall.core.limits import Limits
 from hiringhall.core.queues import NO_BOUND
+from hiringhall.core.states import CANCELLED
 from hiringhall.dialects.gearman import admin, wire
 from hiringhall.dialects.gearman.session import GearmanOptions
 from hiringhall.dialects.session import Caller, Session

@@ -6,8 +6,9 @@ import pytest
 from gearman_room import SECOND_US, START_US, Room
 
 from hiringhall.core.errors import STORE_DOWN, Refusal
-from hiringhall.core.jobs import DELAYED, HIGH, LOW, NORMAL
 from hiringhall.core.limits import Limits
+from hiringhall.core.states import DELAYED
+from hiringhall.core.terms import HIGH, LOW, NORMAL
 from hiringhall.dialects.gearman import wire
 from hiringhall.dialects.gearman.session import GearmanOptions
 

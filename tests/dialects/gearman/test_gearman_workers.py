@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from gearman_room import SECOND_US, Room
 
-from hiringhall.core.jobs import FAILED, TIMED_OUT
 from hiringhall.core.limits import Limits
+from hiringhall.core.states import FAILED, TIMED_OUT
 from hiringhall.dialects.gearman import wire
 from hiringhall.dialects.gearman.session import OVERRUNS_MAX, GearmanOptions
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from draft_room import SECOND_US, START_US, Guest, Room
 
-from hiringhall.core.jobs import DONE, FAILED
+from hiringhall.core.states import DONE, FAILED
 from hiringhall.dialects.gearman_draft import wire
 from hiringhall.storage.contract import HistoryQuery
 

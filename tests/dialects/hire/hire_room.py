@@ -7,12 +7,13 @@ from uuid import UUID
 
 from hire_script import HALL, UUIDS
 
-from hiringhall.core.auctions import Rules
-from hiringhall.core.jobs import Job, JobSpec, Terms
+from hiringhall.core.jobs import Job, JobSpec
 from hiringhall.core.limits import Limits
+from hiringhall.core.markets import Rules
 from hiringhall.core.peer import Peer
 from hiringhall.core.policies import soonest
 from hiringhall.core.scheduler import Scheduler
+from hiringhall.core.terms import Terms
 from hiringhall.dialects.gearman import wire as gearman
 from hiringhall.dialects.gearman.session import GearmanDoor, GearmanOptions, GearmanSession, House
 from hiringhall.dialects.hire.bus import BusSession

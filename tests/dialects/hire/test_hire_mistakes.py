@@ -7,10 +7,11 @@ from hire_script import UUIDS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiringhall.core.auctions import Rules
-from hiringhall.core.jobs import LEASED, QUEUED, Terms
 from hiringhall.core.limits import Limits
+from hiringhall.core.markets import Rules
 from hiringhall.core.policies import soonest
+from hiringhall.core.states import LEASED, QUEUED
+from hiringhall.core.terms import Terms
 from hiringhall.dialects.hire import wire
 from hiringhall.dialects.hire.door import HireDoor, HireOptions
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hire_script import SCRIPTS
 
-from hiringhall.core.auctions import Ask, Offer
+from hiringhall.core.markets import Ask, Offer
 from hiringhall.core.peer import Peer
 from hiringhall.core.policies import POLICIES
 from hiringhall.core.workers import Worker

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from hiringhall.config.quantities import Address, Words
-from hiringhall.core.auctions import Ask, Offer, Rules
+from hiringhall.core.markets import Ask, Offer, Rules
 from hiringhall.core.peer import Peer
 from hiringhall.core.policies import POLICIES, best_skill, soonest
 from hiringhall.core.workers import Worker

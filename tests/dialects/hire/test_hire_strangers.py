@@ -10,11 +10,13 @@ import pytest
 from hire_room import FIRST_JOB, SECOND_US, START_US, Bus, GearmanWorker, Room, line
 from hire_script import UUIDS
 
-from hiringhall.core.auctions import Rules
-from hiringhall.core.jobs import CANCELLED, DONE, QUEUED, JobSpec, Terms
+from hiringhall.core.jobs import JobSpec
+from hiringhall.core.markets import Rules
 from hiringhall.core.peer import Peer
 from hiringhall.core.policies import soonest
 from hiringhall.core.ratings import Rating, Ratings
+from hiringhall.core.states import CANCELLED, DONE, QUEUED
+from hiringhall.core.terms import Terms
 from hiringhall.dialects.dwork import wire as dwork
 from hiringhall.dialects.dwork.door import DworkDoor, DworkOptions
 from hiringhall.dialects.dwork.session import DworkSession

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote_to_bytes
 
 import pytest
 from hire_room import SECOND_US, Bus, GearmanWorker, Guest, Room, options_of, rules_of
 from hire_script import SCRIPTS, Script, Step
 
-from hiringhall.core.jobs import STATE_NAMES, Job, Terms
+from hiringhall.core.states import STATE_NAMES
+from hiringhall.core.terms import Terms
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job
 
 
 class Stage(Protocol):

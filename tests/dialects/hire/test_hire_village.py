@@ -5,9 +5,9 @@ from __future__ import annotations
 from hire_room import SECOND_US, Bus, GearmanWorker, Room, line
 from hire_script import UUIDS
 
-from hiringhall.core.auctions import Rules
-from hiringhall.core.jobs import Terms
+from hiringhall.core.markets import Rules
 from hiringhall.core.policies import soonest
+from hiringhall.core.terms import Terms
 from hiringhall.dialects.hire import wire
 from hiringhall.dialects.hire.door import HireOptions
 from hiringhall.dialects.hire.switchboard import OTHERS_MAX, STANDING_MAX

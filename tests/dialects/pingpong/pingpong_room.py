@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.core.jobs import DEFAULT_TERMS, Job, JobSpec, Lease, Terms
+from hiringhall.core.jobs import Job, JobSpec
 from hiringhall.core.limits import SECOND_US, Limits
 from hiringhall.core.peer import Peer
 from hiringhall.core.scheduler import Scheduler
+from hiringhall.core.terms import DEFAULT_TERMS, Terms
 from hiringhall.dialects.pingpong import wire
 from hiringhall.dialects.pingpong.door import PingPongDoor, PingPongOptions
 from hiringhall.dialects.pingpong.session import ClientSession, WorkerSession
@@ -18,6 +19,8 @@ from hiringhall.dialects.session import Caller, Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from hiringhall.core.leases import Lease
 
 START_US = 1_767_225_600_000_000
 EXPIRE_US = 5 * SECOND_US

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from pingpong_room import EXPIRE_US, JOB_TIMEOUT_US, Room
 
-from hiringhall.core.jobs import CALLED_OFF, CANCELLED, DONE, FAILED, FAILURE, LOST, QUEUED, JobSpec, Terms
+from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import SECOND_US, Limits
+from hiringhall.core.states import CALLED_OFF, CANCELLED, DONE, FAILED, FAILURE, LOST, QUEUED
+from hiringhall.core.terms import Terms
 from hiringhall.dialects.pingpong.door import PingPongDoor, PingPongOptions
 
 # --- "Worker is ready"

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wmp_room import SECRET, Room
 
-from hiringhall.core.jobs import LEASED
 from hiringhall.core.limits import Limits
+from hiringhall.core.states import LEASED
 from hiringhall.dialects.wmp import wire
 from hiringhall.dialects.wmp.session import WmpDoor, WmpOptions
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wmp_room import SECOND_US, START_US, Path, Room
 
-from hiringhall.core.jobs import LEASED, QUEUED
+from hiringhall.core.states import LEASED, QUEUED
 from hiringhall.dialects.wmp.session import WmpOptions
 
 PAUSE_US = WmpOptions().decline_us

@@ -6,7 +6,8 @@ import pytest
 from wmp_room import SECOND_US, SECRET, START_US, Path, Room
 
 from hiringhall.core import ids
-from hiringhall.core.jobs import FAILED, LEASED, QUEUED, Terms
+from hiringhall.core.states import FAILED, LEASED, QUEUED
+from hiringhall.core.terms import Terms
 from hiringhall.dialects.wmp import wire
 from hiringhall.dialects.wmp.session import WmpDoor, WmpOptions
 

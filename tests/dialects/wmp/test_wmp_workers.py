@@ -7,8 +7,10 @@ from hashlib import blake2b
 import pytest
 from wmp_room import SECOND_US, SECRET, START_US, Room
 
-from hiringhall.core.jobs import DONE, FAILED, QUEUED, JobSpec, Terms
+from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import Limits
+from hiringhall.core.states import DONE, FAILED, QUEUED
+from hiringhall.core.terms import Terms
 from hiringhall.dialects.wmp import wire
 from hiringhall.dialects.wmp.door import WAY
 

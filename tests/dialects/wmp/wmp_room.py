@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from hiringhall.core.jobs import Job, JobSpec, Terms
+from hiringhall.core.jobs import Job, JobSpec
 from hiringhall.core.limits import Limits
 from hiringhall.core.peer import Peer
 from hiringhall.core.scheduler import Scheduler
+from hiringhall.core.terms import Terms
 from hiringhall.dialects.session import Caller, Session
 from hiringhall.dialects.wmp import wire
 from hiringhall.dialects.wmp.session import WmpDoor, WmpOptions, WmpSession

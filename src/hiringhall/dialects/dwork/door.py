@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Final
 from hiringhall.core import ids
 from hiringhall.core.errors import BAD_REQUEST, STORE_DOWN, TOO_LARGE, WRONG_STATE, Refusal
 from hiringhall.core.graph import Plan
-from hiringhall.core.jobs import CANCELLED, DONE, FAIL_WITH_PARENT, Job, JobSpec, Lease, Terms
+from hiringhall.core.jobs import Job, JobSpec
+from hiringhall.core.states import CANCELLED, DONE
+from hiringhall.core.terms import FAIL_WITH_PARENT, Terms
 from hiringhall.dialects.dwork import wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from hiringhall.core.jobs import ParentRef
+    from hiringhall.core.leases import Lease
     from hiringhall.core.queues import Queue
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.dialects.dwork.wire import Task

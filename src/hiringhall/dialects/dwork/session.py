@@ -10,14 +10,15 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import Refusal
-from hiringhall.core.jobs import LEASED
 from hiringhall.core.residents import OUTSIDE
+from hiringhall.core.states import LEASED
 from hiringhall.dialects.dwork import wire
 from hiringhall.dialects.dwork.door import keep_log
 from hiringhall.dialects.session import BAD_INPUT, REFUSED_SUBMIT, Session
 
 if TYPE_CHECKING:
-    from hiringhall.core.jobs import Job, Lease
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.leases import Lease
     from hiringhall.core.workers import Worker
     from hiringhall.dialects.dwork.door import DworkDoor
     from hiringhall.dialects.dwork.wire import Query

@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import Refusal
-from hiringhall.core.jobs import HIGH, LOW, NORMAL, PRIORITIES, STATE_NAMES
 from hiringhall.core.limits import SECOND_US
 from hiringhall.core.needs import SKILL_MAX, TIME_US_MAX
 from hiringhall.core.queues import NO_BOUND
 from hiringhall.core.reasons import why
+from hiringhall.core.states import STATE_NAMES
+from hiringhall.core.terms import HIGH, LOW, NORMAL, PRIORITIES
 from hiringhall.dialects.session import BAD_INPUT, Session
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.jobs import HIGH, LOW, NORMAL, Terms
+from hiringhall.core.terms import HIGH, LOW, NORMAL, Terms
 from hiringhall.dialects.gearman import wire
 from hiringhall.dialects.gearman.schedule import find_zone
 from hiringhall.dialects.handles import Handles

@@ -10,7 +10,8 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import TOO_LARGE, Refusal
-from hiringhall.core.jobs import DONE, FAILED, FAILURE, LEASED, JobSpec
+from hiringhall.core.jobs import JobSpec
+from hiringhall.core.states import DONE, FAILED, FAILURE, LEASED
 from hiringhall.core.timers import NEVER
 from hiringhall.dialects.gearman import admin, replies, wire
 from hiringhall.dialects.gearman.door import GearmanDoor, GearmanOptions, House
@@ -18,7 +19,9 @@ from hiringhall.dialects.gearman.schedule import next_due_us
 from hiringhall.dialects.session import BAD_INPUT, REFUSED_SUBMIT, Session
 
 if TYPE_CHECKING:
-    from hiringhall.core.jobs import Job, Lease, Terms
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.leases import Lease
+    from hiringhall.core.terms import Terms
     from hiringhall.core.workers import Worker
     from hiringhall.dialects.session import Caller
 

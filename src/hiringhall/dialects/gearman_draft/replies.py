@@ -16,8 +16,8 @@ from hiringhall.core.errors import (
     UNKNOWN_JOB,
     WRONG_STATE,
 )
-from hiringhall.core.jobs import CALLED_OFF, CANCELLED, DONE, SUCCESS
 from hiringhall.core.limits import SECOND_US
+from hiringhall.core.states import CALLED_OFF, CANCELLED, DONE, SUCCESS
 from hiringhall.core.timers import NEVER
 from hiringhall.dialects.gearman_draft import wire
 

@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core import ids
 from hiringhall.core.errors import STALE_LEASE, Refusal
-from hiringhall.core.jobs import STATE_NAMES, SUCCESS, JobSpec
+from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import SECOND_US
+from hiringhall.core.states import STATE_NAMES, SUCCESS
 from hiringhall.dialects.gearman_draft import replies, wire
 from hiringhall.dialects.gearman_draft.door import DraftDoor, DraftOptions
 from hiringhall.dialects.session import BAD_INPUT, REFUSED_SUBMIT, Session
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import EndRow
-    from hiringhall.core.jobs import Job, Lease
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.leases import Lease
     from hiringhall.core.workers import Worker
     from hiringhall.dialects.session import Caller
 

@@ -13,8 +13,8 @@ from hiringhall.dialects.hire import wire
 from hiringhall.dialects.hire.village import Village
 
 if TYPE_CHECKING:
-    from hiringhall.core.auctions import Rules
     from hiringhall.core.jobs import Job
+    from hiringhall.core.markets import Rules
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.dialects.session import Session
 
@@ -65,18 +65,18 @@ class HireDoor(Peer):
         self.village = _village_of(hall) or Village(hall, options.id)
         self.village.add_door(self)
         self._end = b"" if options.bus else b"\n"
-        self._market = hall.open_market(self, rules, options.queues)
+        self._market = hall.auctions.open_market(self, rules, options.queues)
 
     def enter(self, session: Session) -> None:
         """Somebody listens, and may never say a word."""
         self.sessions[session] = None
         if not self.options.bus:
-            self.hall.attend(self._market, len(self.sessions))
+            self.hall.auctions.set_audience(self._market, len(self.sessions))
             self._tell_standing(session)
 
     def _tell_standing(self, session: Session) -> None:
         """Who comes late hears what stands announced. On a bus nobody can be told apart."""
-        jobs = [job for job in self.hall.standing(self._market, STANDING_MAX) if _is_sayable(job)]
+        jobs = [job for job in self.hall.auctions.standing(self._market, STANDING_MAX) if _is_sayable(job)]
         lines = [self._announcement(job) for job in jobs]
         text = b"".join([self.write(line) for line in lines + self.village.switchboard.standing()])
         if text:
@@ -84,11 +84,11 @@ class HireDoor(Peer):
 
     def depart(self, session: Session) -> None:
         self.sessions.pop(session, None)
-        self.hall.attend(self._market, 0 if self.options.bus else len(self.sessions))
+        self.hall.auctions.set_audience(self._market, 0 if self.options.bus else len(self.sessions))
 
     def attended(self, listeners: int) -> None:
         """On a bus: so many listen."""
-        self.hall.attend(self._market, listeners)
+        self.hall.auctions.set_audience(self._market, listeners)
 
     def announced(self, job: Job) -> None:
         if _is_sayable(job):
@@ -118,7 +118,7 @@ def _is_sayable(job: Job) -> bool:
 
 def _village_of(hall: Scheduler) -> Village | None:
     """That of the hire doors which are open already: there is one village in a hall."""
-    for market in hall.markets:
+    for market in hall.auctions.markets:
         door = market.peer
         if isinstance(door, HireDoor):
             return door.village

@@ -10,17 +10,21 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hiringhall.core.auctions import ARRIVED, BIDS_MAX, CALLED, HIRED, PERFORMING, Engagement
 from hiringhall.core.errors import Refusal
-from hiringhall.core.jobs import DONE, PLAIN, PROVIDER, JobSpec, Terms
+from hiringhall.core.jobs import PROVIDER, JobSpec
+from hiringhall.core.leases import ARRIVED, CALLED, HIRED, PERFORMING, Engagement
+from hiringhall.core.markets import BIDS_MAX
 from hiringhall.core.residents import OUTSIDE
+from hiringhall.core.states import DONE
+from hiringhall.core.terms import PLAIN, Terms
 from hiringhall.core.workers import Worker  # noqa: TC001 (compiled, a NamedTuple looks its types up)
 from hiringhall.dialects.hire import wire
 from hiringhall.dialects.hire.wire import BadLine, Line
 
 if TYPE_CHECKING:
-    from hiringhall.core.auctions import Rules
-    from hiringhall.core.jobs import Job, Lease
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.leases import Lease
+    from hiringhall.core.markets import Rules
     from hiringhall.dialects.hire.village import Village, Villager
 
 POSTINGS_MAX: Final = 100_000
@@ -111,7 +115,7 @@ class Switchboard:
             provider.noticed_us = now_us
             for posting in provider.postings.values():
                 if posting.engagement is not None:
-                    self._hall.hear_master(posting.engagement)
+                    self._hall.hear_provider(posting.engagement)
 
     def standing(self) -> list[Line]:
         """The announcements for which nobody is hired, as they were made: first those made first."""
@@ -232,11 +236,9 @@ class Switchboard:
         extras = {PROVIDER: wire.write_uuid(provider.uuid)}
         spec = JobSpec(posting.type, b"", posting.job, terms, extras=extras)
         options = provider.door.options
-        patience_us = options.posting_us if options.bus else 0
+        silence_us = options.posting_us if options.bus else 0
         try:
-            engagement = self._hall.engage(
-                spec, worker, promised_us, provider, provider.door.rules, patience_us
-            )
+            engagement = self._hall.engage(spec, worker, promised_us, provider, provider.door.rules, silence_us)
         except Refusal:
             self._village.stale += 1
             return False
@@ -258,7 +260,7 @@ class Switchboard:
             if engagement.stage == PERFORMING:
                 engagement.perform_us = line.time_us
                 engagement.expected_us = self._hall.now_us + line.time_us
-                self._hall.hear_master(engagement)
+                self._hall.hear_provider(engagement)
                 village.overhear(line)
                 village.say(Line(self._uuid(engagement.worker), wire.PERFORMING, posting.job), posting.provider)
         else:

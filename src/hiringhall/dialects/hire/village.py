@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.auctions import CALLED, HIRED, Engagement
 from hiringhall.core.errors import STALE_LEASE, WRONG_STATE, Refusal
+from hiringhall.core.leases import CALLED, HIRED, Engagement
 from hiringhall.core.peer import Peer
 from hiringhall.dialects.hire import wire
 from hiringhall.dialects.hire.names import Names
@@ -17,7 +17,8 @@ from hiringhall.dialects.hire.switchboard import Switchboard
 from hiringhall.dialects.hire.wire import AVAIL, DISMISS, HIRE, PERFORM, PERFORMING, QUIT, START, BadLine, Line
 
 if TYPE_CHECKING:
-    from hiringhall.core.jobs import Job, Lease
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.leases import Lease
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.core.workers import Worker
     from hiringhall.dialects.hire.door import HireDoor
@@ -67,9 +68,9 @@ class Villager(Peer):
     def revoked(self, lease: Lease) -> None:
         assert isinstance(lease, Engagement)
         village = self.village
-        master = lease.master
-        if isinstance(master, Villager):
-            village.say(Line(master.uuid, DISMISS, lease.job.key, worker=self.uuid), self)
+        provider = lease.provider
+        if isinstance(provider, Villager):
+            village.say(Line(provider.uuid, DISMISS, lease.job.key, worker=self.uuid), self)
         else:
             job = village.names.job(lease.job.id)
             village.say(Line(village.names.hall, DISMISS, job, worker=self.uuid), self)
@@ -221,10 +222,10 @@ class Village:
 
     def _take_avail(self, who: Villager, line: Line, number: int) -> None:
         # ... AVAIL 6fa459ea-ee8a-3ca4-0000-00100000002a:2.5:40
-        if number not in self.hall.auctions:
+        if number not in self.hall.auctions.by_job:
             self.stale += 1
             return
-        self.hall.bid(self.worker(who), number, line.time_us, line.skill)
+        self.hall.auctions.bid(self.worker(who), number, line.time_us, line.skill)
         self.overhear(line)
 
     def _take_start(self, who: Villager, line: Line, number: int) -> None:
@@ -254,7 +255,7 @@ class Village:
         if engagement is not None:
             self.overhear(line)
             self.hall.quit(engagement)
-        elif who.worker is not None and self.hall.unbid(who.worker, number):
+        elif who.worker is not None and self.hall.auctions.unbid(who.worker, number):
             self.overhear(line)
         else:
             self.stale += 1
@@ -266,7 +267,7 @@ class Village:
             return None
         promise = worker.promise
         lease = promise if promise is not None and promise.job.id == number else worker.leases.get(number)
-        return lease if isinstance(lease, Engagement) and lease.master is None else None
+        return lease if isinstance(lease, Engagement) and lease.provider is None else None
 
     def _turn_away(self, who: Villager, line: Line) -> None:
         """It works on a job that is not, or no longer, its own: perhaps the hall was started again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.jobs import Terms
+from hiringhall.core.terms import Terms
 
 if TYPE_CHECKING:
     from hiringhall.core.scheduler import Scheduler

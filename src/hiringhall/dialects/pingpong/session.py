@@ -9,13 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import BAD_REQUEST, Refusal
-from hiringhall.core.jobs import DONE, FAILED, FAILURE, JobSpec
+from hiringhall.core.jobs import JobSpec
+from hiringhall.core.states import DONE, FAILED, FAILURE
 from hiringhall.dialects.pingpong import wire
 from hiringhall.dialects.pingpong.door import NOTHING_KNOWN
 from hiringhall.dialects.session import REFUSED_SUBMIT, Session
 
 if TYPE_CHECKING:
-    from hiringhall.core.jobs import Job, Lease
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.leases import Lease
     from hiringhall.core.workers import Worker
     from hiringhall.dialects.pingpong.door import PingPongDoor, Sent
     from hiringhall.dialects.session import Caller

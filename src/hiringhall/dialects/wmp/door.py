@@ -17,7 +17,8 @@ from hiringhall.core.peer import Peer
 from hiringhall.dialects.wmp import wire
 
 if TYPE_CHECKING:
-    from hiringhall.core.jobs import Job, Lease
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.leases import Lease
     from hiringhall.core.queues import Queue
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.core.workers import Worker

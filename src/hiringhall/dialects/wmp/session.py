@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import Refusal
-from hiringhall.core.jobs import FAILURE
+from hiringhall.core.states import FAILURE
 from hiringhall.dialects.session import BAD_INPUT, Session
 from hiringhall.dialects.wmp import wire
 from hiringhall.dialects.wmp.door import WmpDoor, WmpOptions
 
 if TYPE_CHECKING:
-    from hiringhall.core.jobs import Lease
+    from hiringhall.core.leases import Lease
     from hiringhall.core.workers import Worker
     from hiringhall.dialects.session import Caller
 

@@ -11,7 +11,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from hiringhall.core.jobs import FAILED, PROVIDER
+from hiringhall.core.jobs import PROVIDER
+from hiringhall.core.states import FAILED
 from hiringhall.storage.contract import StoreError
 from hiringhall.storage.sqlite.faults import explained
 from hiringhall.storage.sqlite.lock import find_holder

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from hiringhall.core.changes import EndRow, Firing, JobRow
-from hiringhall.core.jobs import CANCELLED, DELAYED, DONE, HELD, HOLD, LEASED, PRIORITIES, QUEUED, Terms, Try
+from hiringhall.core.jobs import Try
+from hiringhall.core.states import CANCELLED, DELAYED, DONE, HELD, LEASED, QUEUED
+from hiringhall.core.terms import HOLD, PRIORITIES, TERMS_FIELDS, Terms, terms_of
 
 if TYPE_CHECKING:
     import sqlite3
@@ -20,10 +22,7 @@ if TYPE_CHECKING:
 
     from hiringhall.core.jobs import ParentRef
 
-TERMS_COLUMNS: Final = (
-    "id, priority, durable, detached, failures_max, backoff_us, backoff_max_us, losses_max, lease_us, run_us,"
-    " on_parent_failure, expire_us, logged, skill, takes_us, quits_max, key_is_work"
-)
+TERMS_COLUMNS: Final = ", ".join(("id", *TERMS_FIELDS))
 JOB_COLUMNS: Final = (
     "id, queue, key, payload, terms, state, created_us, due_us, attempts, failures, losses, parents, extras,"
     " ready_us, started_us, holder, worker, tries"
@@ -55,7 +54,7 @@ _END_SHAPES: Final = frozenset(
     (*_END_HEAD, extras, int, tries) for extras, tries in product((_NONE, bytes), repeat=2)
 )
 _LIVE_STATES: Final = frozenset((HELD, DELAYED, QUEUED, LEASED))
-_TERMS_SHAPE: Final = (int,) * 17
+_TERMS_SHAPE: Final = (int,) * (1 + len(TERMS_FIELDS))
 
 _PARENTS: Final = msgspec.msgpack.Decoder(tuple[int | tuple[bytes, bytes], ...])
 _TRIES: Final = msgspec.msgpack.Decoder(tuple[Try, ...])
@@ -129,24 +128,7 @@ def read_terms(connection: sqlite3.Connection) -> dict[int, Terms]:
     for raw in connection.execute(f"SELECT {TERMS_COLUMNS} FROM terms"):  # noqa: S608, our own names
         if tuple(map(type, raw)) != _TERMS_SHAPE or min(raw) < 0 or raw[1] >= PRIORITIES or raw[10] > HOLD:
             continue
-        found[raw[0]] = Terms(
-            priority=raw[1],
-            durable=bool(raw[2]),
-            detached=bool(raw[3]),
-            failures_max=raw[4],
-            backoff_us=raw[5],
-            backoff_max_us=raw[6],
-            losses_max=raw[7],
-            lease_us=raw[8],
-            run_us=raw[9],
-            on_parent_failure=raw[10],
-            expire_us=raw[11],
-            logged=bool(raw[12]),
-            skill=raw[13],
-            takes_us=raw[14],
-            quits_max=raw[15],
-            key_is_work=bool(raw[16]),
-        )
+        found[raw[0]] = terms_of(raw[1:])
     return found
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.jobs import FAILED
+from hiringhall.core.states import FAILED
+from hiringhall.core.terms import TERMS_FIELDS
 from hiringhall.storage.sqlite.rows import END_COLUMNS, TERMS_COLUMNS, pack
 from hiringhall.storage.sqlite.statements import CHUNK_BYTES_MAX, Bulk, Statement
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hiringhall.core.changes import Batch, EndRow, JobRow, JobUpdate
-    from hiringhall.core.jobs import Terms
+    from hiringhall.core.terms import Terms
     from hiringhall.storage.retention import Section, Sections
     from hiringhall.storage.sqlite.statements import Value
 
@@ -46,7 +47,7 @@ _LATEST: Final = " ON CONFLICT (id) DO UPDATE SET " + ", ".join(
 )
 """The latest end stands. A dead letter may run again and end within one commit; and a commit that failed may
 be on disk all the same, when the fault came between the write and the answer, and its ends come again."""
-_INSERT_TERMS: Final = f"INSERT INTO terms ({TERMS_COLUMNS}) VALUES ({', '.join('?' * 17)})"  # noqa: S608, our own names
+_INSERT_TERMS: Final = f"INSERT INTO terms ({TERMS_COLUMNS}) VALUES (?{', ?' * len(TERMS_FIELDS)})"  # noqa: S608, our own names
 _MARK: Final = (
     "INSERT INTO schedules (name, due_us, plan) VALUES (?, ?, ?)"
     " ON CONFLICT (name) DO UPDATE SET due_us = excluded.due_us, plan = excluded.plan"

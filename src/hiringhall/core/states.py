@@ -1,0 +1,57 @@
+"""The states of a job, its legal moves, and the codes with which it ends.
+
+The law: a job is in exactly one state and moves only along `MOVES`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+NEW: Final = -1
+"""Being taken in: in no place yet."""
+HELD: Final = 0
+"""Waiting for its parents."""
+DELAYED: Final = 1
+"""Due later, or backing off after a failure."""
+QUEUED: Final = 2
+"""Ready for the next worker."""
+LEASED: Final = 3
+"""With a worker."""
+DONE: Final = 4
+FAILED: Final = 5
+"""A dead letter when the job is durable: kept with its reason, and can be retried."""
+CANCELLED: Final = 6
+
+STATE_NAMES: Final = ("held", "delayed", "queued", "leased", "done", "failed", "cancelled")
+
+MOVES: Final = (
+    (HELD, (DELAYED, QUEUED, FAILED, CANCELLED)),
+    (DELAYED, (HELD, QUEUED, LEASED, CANCELLED)),
+    (QUEUED, (HELD, LEASED, CANCELLED)),
+    (LEASED, (QUEUED, DELAYED, DONE, FAILED, CANCELLED)),
+    (DONE, ()),
+    (FAILED, (QUEUED,)),
+    (CANCELLED, ()),
+)
+"""Every legal move of a job that was taken in."""
+FIRST_STATES: Final = (HELD, DELAYED, QUEUED, LEASED)
+"""The states that a NEW job may move to."""
+
+SUCCESS: Final = 0
+FAILURE: Final = 1
+"""The code of a failure whose worker gave none."""
+TIMED_OUT: Final = 124
+"""The code of a job that ran longer than it may."""
+LOST: Final = 125
+"""The code of a job that lost too many workers."""
+PARENT_FAILED: Final = 126
+WITHDRAWN: Final = 127
+"""The code of a job that was taken back before it was acknowledged."""
+GIVEN_BACK: Final = 0
+"""The code of an attempt whose worker gave the job back."""
+CALLED_OFF: Final = 130
+"""The code of a job that was cancelled, that nobody waits for any more, or that no worker took in time."""
+QUIT_TOO_OFTEN: Final = 122
+"""The code of a job that too many hired workers quit after they had begun."""
+CUT_SHORT: Final = 123
+"""The code of an attempt that ended with the hall, or because another worker reported first."""
