@@ -118,12 +118,14 @@ def arguments() -> argparse.Namespace:
 
 
 def compare(scenarios: list[Scenario], options: argparse.Namespace, console: Console) -> list[Compared]:
-    comparison = Comparison()
+    """Run all of them; the figures of each are shown, and written, as soon as it is over."""
+    compared: list[Compared] = []
     slap = Slap(options.folder)
     scale = QUICK_SCALE if options.quick else 1.0
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
         for scenario in scenarios:
+            comparison = Comparison()
             task = progress.add_task(scenario.name, total=2 * options.rounds)
             for number_of_round in range(options.rounds):
                 turns = [(options.before, False), (options.after, True)]
@@ -137,7 +139,12 @@ def compare(scenarios: list[Scenario], options: argparse.Namespace, console: Con
                         comparison.add(row, after=after)
                     stage.clear()
                     progress.advance(task)
-    return comparison.all()
+            progress.console.print(table(comparison.all(), options.allowed))
+            compared += comparison.all()
+            if options.json is not None:
+                rows = [{**asdict(one), "cost": one.cost, "spread": one.spread} for one in compared]
+                options.json.write_text(json.dumps(rows, indent=2) + "\n")
+    return compared
 
 
 def main() -> int:
@@ -159,9 +166,6 @@ def main() -> int:
         console.print(str(error), markup=False)
         return 2
     Console(width=None if sys.stdout.isatty() else 180).print(table(compared, options.allowed))
-    if options.json is not None:
-        rows = [{**asdict(one), "cost": one.cost, "spread": one.spread} for one in compared]
-        options.json.write_text(json.dumps(rows, indent=2) + "\n")
     return int(any(one.cost is not None and one.cost > options.allowed for one in compared))
 
 

@@ -133,9 +133,9 @@ class Hall:
             raise HallError(str(error)) from error
         self._recovered = len(scheduler.jobs)
         for queue in config.queue:
-            scheduler.need(queue.name.encode(), *queue.needs)
+            scheduler.needs.need(queue.name.encode(), *queue.needs)
         if config.worker:
-            scheduler.know(Ratings([_rating(worker) for worker in config.worker]))
+            scheduler.needs.know(Ratings([_rating(worker) for worker in config.worker]))
         slow_commit_us = round(config.hall.slow_commit_s * SECOND_US)
         self._driver = Driver(scheduler, store, _store_trouble, clock, self._events, slow_commit_us)
         self._budget = Budget(int(config.hall.buffer_bytes_max))

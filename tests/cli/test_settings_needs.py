@@ -57,19 +57,19 @@ def problems(toml: str) -> list[str]:
 
 def test_the_scheduler_is_told_all_of_it() -> None:
     scheduler = Hall(read(FILE).config)._driver.scheduler
-    assert scheduler.needs == {
+    assert scheduler.needs.by_queue == {
         b"render": (5, 60 * SECOND_US),
         "größen".encode(): (0, 90 * SECOND_US),
     }
-    assert scheduler.ratings is not None
-    assert scheduler.ratings.of(b"gpu-1-spot") == ({b"render": 9, b"a=b": 1}, 900 * SECOND_US)
-    assert scheduler.ratings.of(b"cpu") == ({}, 0)
+    assert scheduler.needs.ratings is not None
+    assert scheduler.needs.ratings.of(b"gpu-1-spot") == ({b"render": 9, b"a=b": 1}, 900 * SECOND_US)
+    assert scheduler.needs.ratings.of(b"cpu") == ({}, 0)
 
 
 def test_without_such_tables_nothing_is_looked_up() -> None:
     scheduler = Hall(read('[hall]\nstorage = "memory"').config)._driver.scheduler
-    assert scheduler.needs == {}
-    assert scheduler.ratings is None
+    assert scheduler.needs.by_queue == {}
+    assert scheduler.needs.ratings is None
 
 
 def test_variables_say_the_same() -> None:

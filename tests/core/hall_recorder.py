@@ -209,7 +209,7 @@ class Hall:
         """The disk fails with this batch, which was under way."""
         withdrawn = self.core.withdraw(batch, trouble)
         names = [name_of(job) for job in withdrawn.values()]
-        self.core.drop_withdrawn(withdrawn)
+        self.core.submissions.drop_withdrawn(withdrawn)
         self.turn()
         return names
 
@@ -317,7 +317,7 @@ class Disk:
             # A parent that came after its name moves to the end: their order means nothing.
             assert sorted(row.parents, key=repr) == sorted(waits, key=repr)
             assert job.state != DELAYED or row.due_us == job.due_us
-        assert self.fired == core.firings
+        assert self.fired == core.firings.by_name
 
     def _compare_attempt(self, row: JobRow, job: Job) -> None:
         """What is on disk of the latest attempt: all of it, or nothing yet; that of a resident for certain."""

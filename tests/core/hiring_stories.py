@@ -85,9 +85,9 @@ def bring_to(hall: Hall, engagement: Engagement, stage: int) -> None:
     core = hall.core
     if stage == ARRIVED:
         engagement.begin_us = core.now_us + BUFFER_US  # it is too early: it waits to be called
-        assert not core.arrive(engagement)
+        assert not core.hiring.arrive(engagement)
     elif stage > ARRIVED:
-        assert core.arrive(engagement)
+        assert core.hiring.arrive(engagement)
     if stage == PERFORMING:
-        core.perform(engagement)
+        core.hiring.perform(engagement)
     assert engagement.stage == stage

@@ -18,7 +18,7 @@ WATCHED_OVER = Terms(durable=True, detached=True, lease_us=10 * SECOND_US, losse
 
 
 def resident(hall: Hall, name: str, queue: str = "q") -> Worker:
-    return hall.core.resident(queue.encode(), name.encode())
+    return hall.core.residents.get(queue.encode(), name.encode())
 
 
 def take(hall: Hall, name: str, job: str, queue: str = "q") -> Lease:

@@ -109,7 +109,7 @@ def test_the_live_job_with_its_key_stands_for_a_dead_letter(hall: Hall) -> None:
 
 def test_no_retry_while_the_store_is_in_trouble(hall: Hall) -> None:
     job = dead_letter(hall)
-    hall.core.store_trouble = "disk full"
+    hall.core.table.store_trouble = "disk full"
     with refused(STORE_DOWN):
         hall.core.retry(job)
     assert job.state == FAILED

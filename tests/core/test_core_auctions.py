@@ -340,9 +340,9 @@ def test_who_has_too_little_time_left_is_not_hired(hall: Hall) -> None:
     market.hears("announced a")
     bob, carl = hall.person("bob"), hall.person("carl")
     bids(carl, job, 5 * SECOND_US)
-    hall.core.stay(carl.me, 66 * SECOND_US)
+    hall.core.needs.stay(carl.me, 66 * SECOND_US)
     bids(bob, job)
-    hall.core.stay(bob.me, 59 * SECOND_US)
+    hall.core.needs.stay(bob.me, 59 * SECOND_US)
     hall.after(WINDOW_US)
     carl.hears("hired a")
 
@@ -400,7 +400,7 @@ def test_it_has_to_wait_for_another(hall: Hall) -> None:
     market.hears("announced a")
     bob = hall.person("bob")
     bids(bob, job)
-    hall.core.depend(job, ((b"p", b"parent"),))
+    hall.core.dependencies.depend(job, ((b"p", b"parent"),))
     hall.after(WINDOW_US)
     assert job.state == HELD
     with refused(WRONG_STATE):
@@ -418,8 +418,8 @@ def test_a_child_waits_for_a_job_in_an_auction(hall: Hall) -> None:
     hall.turn()
     market.hears("announced parent")
     engagement = hire(hall, hall.person("bob"), parent)
-    assert hall.core.arrive(engagement)
-    hall.core.perform(engagement)
+    assert hall.core.hiring.arrive(engagement)
+    hall.core.hiring.perform(engagement)
     hall.after(engagement.perform_us)
     hall.people[-1].hears("revoked ")  # a job that is kept for its children keeps no payload
     assert child.state == QUEUED
@@ -444,7 +444,7 @@ def test_nobody_is_hired_while_the_hall_closes(hall: Hall) -> None:
     hall.commit()
     market.hears("announced a")
     bids(hall.person("bob"), job)
-    hall.core.closing = True
+    hall.core.close()
     hall.after(HOUR_US)
     assert job.state == QUEUED
     market.hears()

@@ -36,7 +36,7 @@ def test_announced_ahead_hired_early_called_when_it_is_due(hall: Hall) -> None:
     engagement = hire(hall, bob, job, SECOND_US)
     assert (job.state, engagement.begin_us) == (LEASED, due_us)
     hall.after(SECOND_US)
-    assert not hall.core.arrive(engagement)
+    assert not hall.core.hiring.arrive(engagement)
     hall.turn()
     assert engagement.stage == ARRIVED
     hall.after(due_us - hall.core.now_us - 1)
@@ -44,7 +44,7 @@ def test_announced_ahead_hired_early_called_when_it_is_due(hall: Hall) -> None:
     hall.after(1)
     bob.hears(f"called a {PERFORM_US}")
     assert engagement.stage == CALLED
-    hall.core.perform(engagement)
+    hall.core.hiring.perform(engagement)
     assert job.started_us == due_us
 
 
@@ -101,7 +101,7 @@ def test_due_during_its_auction(hall: Hall) -> None:
     market.hears()
     hall.after(WINDOW_US // 2)
     bob.hears("hired a")
-    assert hall.core.arrive(engagement_of(job))
+    assert hall.core.hiring.arrive(engagement_of(job))
 
 
 def test_pulled_when_it_is_due_although_it_is_announced(hall: Hall) -> None:
@@ -129,8 +129,8 @@ def test_given_back_before_it_is_due_it_waits_again(hall: Hall) -> None:
     market.hears("announced a")
     bob = hall.person("bob")
     engagement = hire(hall, bob, job)
-    assert not hall.core.arrive(engagement)
-    hall.core.quit(engagement)
+    assert not hall.core.hiring.arrive(engagement)
+    hall.core.hiring.quit(engagement)
     hall.turn()
     assert (job.state, job.due_us, job.losses) == (DELAYED, due_us, 0)
     hall.after(1)
@@ -201,7 +201,7 @@ def test_it_has_to_wait_for_a_parent_first(hall: Hall) -> None:
     hall.submit("parent", "p", key="parent")
     job = hall.submit("a", due_us=hall.core.now_us + HOUR_US)
     hall.turn()
-    hall.core.depend(job, ((b"p", b"parent"),))
+    hall.core.dependencies.depend(job, ((b"p", b"parent"),))
     hall.after(HOUR_US - AHEAD_US)
     market.hears()
     hall.core.finish(hall.worker("carl", "p").takes("parent"), b"")
@@ -218,10 +218,10 @@ def test_who_leaves_before_it_could_be_done_is_not_hired(hall: Hall) -> None:
     hall.after(1)
     market.hears("announced a")
     bob = hall.person("bob")
-    hall.core.stay(bob.me, 65 * SECOND_US)
+    hall.core.needs.stay(bob.me, 65 * SECOND_US)
     with refused(WRONG_STATE):
         bids(bob, job)
-    hall.core.stay(bob.me, 75 * SECOND_US)
+    hall.core.needs.stay(bob.me, 75 * SECOND_US)
     hire(hall, bob, job)
 
 
@@ -248,7 +248,7 @@ def test_a_pause_after_a_failure_is_used_to_find_the_next(hall: Hall) -> None:
     market.hears("announced a")
     bob = hall.person("bob")
     engagement = hire(hall, bob, job)
-    assert not hall.core.arrive(engagement)
+    assert not hall.core.hiring.arrive(engagement)
     hall.after(due_us - hall.core.now_us)
     bob.hears(f"called a {PERFORM_US}")
 
@@ -266,7 +266,7 @@ def test_the_hall_is_killed_while_somebody_is_hired_ahead(hall: Hall) -> None:
     hall.core.ledger.note(job)  # whatever the reason
     disk.apply(hall.commit())
     after = Hall()
-    after.core.now_us = hall.core.now_us
+    after.core.table.now_us = hall.core.now_us
     after.core.restore(disk.load())
     after.turn()
     (again,) = after.core.jobs.values()

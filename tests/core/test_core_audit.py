@@ -39,7 +39,7 @@ class Scene:
         self.woken.sleeps()
         self.hall.submit("call", "wake", terms=BACKGROUND)
         self.expiring = self.hall.submit("expiring", terms=Terms(detached=True, expire_us=10**9))
-        self.resident = self.core.resident(b"home", b"rosa")
+        self.resident = self.core.residents.get(b"home", b"rosa")
         self.hall.turn()
         self.queue = self.core.queue(b"q")
 
@@ -223,7 +223,7 @@ def standing_unawares(scene: Scene) -> None:
 
 
 def resident_not_listed(scene: Scene) -> None:
-    scene.core.residents.clear()
+    scene.core.table.residents.clear()
 
 
 def resident_not_here(scene: Scene) -> None:
@@ -236,7 +236,7 @@ def resident_under_another_name(scene: Scene) -> None:
 
 
 def resident_of_another_queue(scene: Scene) -> None:
-    scene.core.residents[b"q", b"rosa"] = scene.resident
+    scene.core.table.residents[b"q", b"rosa"] = scene.resident
 
 
 def resident_of_a_queue_that_vanished(scene: Scene) -> None:

@@ -88,7 +88,7 @@ def test_a_foreground_job_that_nobody_waits_for_ends(hall: Hall) -> None:
 def test_what_a_resident_defers_is_nobodys(hall: Hall) -> None:
     disk = Disk()
     job = submit(hall, "job")
-    lease = hall.core.take(hall.core.resident(b"q", b"rosa"))
+    lease = hall.core.take(hall.core.residents.get(b"q", b"rosa"))
     assert lease is not None
     disk.apply(hall.commit())
     assert disk.live[job.id].holder == b"rosa"
@@ -140,7 +140,7 @@ def test_a_store_in_trouble_leaves_the_job_with_its_worker(hall: Hall) -> None:
     job = submit(hall, "job")
     lease = hall.worker("bob").takes("job")
     hall.commit()
-    hall.core.store_trouble = "disk full"
+    hall.core.table.store_trouble = "disk full"
     with refused(STORE_DOWN):
         hall.core.defer(lease, (UNBORN,))
     assert job.lease is lease

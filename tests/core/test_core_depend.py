@@ -133,7 +133,7 @@ def test_what_becomes_of_a_job_that_depends(
         refs = ways_to_name(hall)
         if way >= len(refs):
             return
-        hall.core.depend(job, (refs[way],))
+        hall.core.dependencies.depend(job, (refs[way],))
         hall.turn()
         after = state_after(before, parent, POLICIES[policy])
         assert job.state == after
@@ -178,7 +178,7 @@ def test_a_due_time_is_honoured_however_long_the_parents_take(
     job = submit(hall, "job", due_us=start_us + 10)
     hall.after(depended_us)
     parent = hall.submit("parent", "p")
-    hall.core.depend(job, (parent.id,))
+    hall.core.dependencies.depend(job, (parent.id,))
     hall.after(max(met_us - depended_us, 0))
     assert job.state == HELD
     hall.core.finish(hall.worker("paul", "p").takes("parent"), b"")
@@ -199,7 +199,7 @@ def test_a_backoff_is_honoured_too(hall: Hall) -> None:
     bob = hall.worker("bob")
     hall.core.fail(bob.takes("job"))
     parent = submit(hall, "parent")
-    hall.core.depend(job, (parent.id,))
+    hall.core.dependencies.depend(job, (parent.id,))
     hall.turn()
     finish(hall, bob, "parent")
     assert job.state == DELAYED
@@ -212,7 +212,7 @@ def test_a_job_that_waits_and_is_due_is_delayed_held_and_delayed_many_times(hall
     paul = hall.worker("paul", "p")
     for number in range(9):
         parent = hall.submit(f"parent {number}", "p")
-        hall.core.depend(job, (parent.id,))
+        hall.core.dependencies.depend(job, (parent.id,))
         hall.after(10)
         assert job.state == HELD
         hall.core.finish(paul.takes(f"parent {number}"), b"")
@@ -224,7 +224,7 @@ def test_a_job_that_waits_and_is_due_is_delayed_held_and_delayed_many_times(hall
 
 def test_the_timer_of_a_held_job_that_is_cancelled_calls_nobody(hall: Hall) -> None:
     job = submit(hall, "job", due_us=hall.core.now_us + 100)
-    hall.core.depend(job, (UNBORN,))
+    hall.core.dependencies.depend(job, (UNBORN,))
     hall.core.cancel(job)
     assert job.due_us == 0
     hall.after(100)
@@ -238,8 +238,8 @@ def test_further_parents_are_added_to_those_it_has(hall: Hall) -> None:
     bob = hall.worker("bob")
     jobs = [submit(hall, name) for name in "abc"]
     child = submit(hall, "child", jobs[0].id)
-    hall.core.depend(child, (jobs[1].id,))
-    hall.core.depend(child, (by_key("c"), UNBORN))
+    hall.core.dependencies.depend(child, (jobs[1].id,))
+    hall.core.dependencies.depend(child, (by_key("c"), UNBORN))
     hall.turn()
     submit(hall, "unborn")
     for name in ("a", "b", "c", "unborn"):
@@ -252,7 +252,7 @@ def test_a_parent_named_again_and_again_counts_once(hall: Hall) -> None:
     bob = hall.worker("bob")
     parent, child = submit(hall, "parent"), submit(hall, "child", UNBORN)
     for _ in range(3):
-        hall.core.depend(child, (parent.id, by_key("parent"), UNBORN, UNBORN))
+        hall.core.dependencies.depend(child, (parent.id, by_key("parent"), UNBORN, UNBORN))
         hall.turn()
     assert child.parents == {UNBORN: None, parent.id: parent}
     submit(hall, "unborn")
@@ -263,7 +263,7 @@ def test_a_parent_named_again_and_again_counts_once(hall: Hall) -> None:
 def test_no_parents_are_no_change(hall: Hall) -> None:
     job = submit(hall, "job")
     hall.commit()
-    hall.core.depend(job, ())
+    hall.core.dependencies.depend(job, ())
     assert job.state == QUEUED
     assert hall.commit().empty
 
@@ -275,7 +275,7 @@ def test_a_job_that_was_released_waits_again(hall: Hall) -> None:
     finish(hall, bob, "unborn")
     assert child.state == QUEUED
     hall.after(5)
-    hall.core.depend(child, (by_key("second"),))
+    hall.core.dependencies.depend(child, (by_key("second"),))
     hall.turn()
     bob.takes_nothing()
     submit(hall, "second")
@@ -290,7 +290,7 @@ def test_a_sleeper_that_was_woken_for_it_finds_nothing_and_is_woken_again(hall: 
     job, parent = submit(hall, "job"), hall.submit("parent", "p")
     hall.turn()
     bob.hears("woken")
-    hall.core.depend(job, (parent.id,))
+    hall.core.dependencies.depend(job, (parent.id,))
     hall.turn()
     bob.takes_nothing()
     bob.sleeps()
@@ -305,7 +305,7 @@ def test_a_slot_offered_in_the_same_turn_stays_empty(hall: Hall) -> None:
     bob = hall.worker("bob")
     job = submit(hall, "job")
     bob.offers(1)
-    hall.core.depend(job, (UNBORN,))
+    hall.core.dependencies.depend(job, (UNBORN,))
     hall.turn()
     bob.hears()
     submit(hall, "unborn")
@@ -316,7 +316,7 @@ def test_a_slot_offered_in_the_same_turn_stays_empty(hall: Hall) -> None:
 def test_a_watcher_hears_nothing_of_the_wait_and_all_of_the_end(hall: Hall) -> None:
     ann, bob = hall.person("ann"), hall.worker("bob")
     job, parent = hall.submit("job", by=ann), submit(hall, "parent")
-    hall.core.depend(job, (parent.id,))
+    hall.core.dependencies.depend(job, (parent.id,))
     hall.turn()
     ann.hears()
     hall.core.fail(bob.takes("parent"))
@@ -333,7 +333,7 @@ def test_a_job_that_failed_and_came_through_in_one_turn_can_wait_again(hall: Hal
     hall.core.retry(parent)
     hall.core.finish(bob.takes("parent"), b"")
     assert child.state == QUEUED
-    hall.core.depend(child, (UNBORN,))
+    hall.core.dependencies.depend(child, (UNBORN,))
     hall.turn()
     assert child.state == HELD
 
@@ -364,9 +364,9 @@ def test_a_job_cannot_wait_for_itself(hall: Hall) -> None:
     hall.commit()
     before = everything(hall)
     with refused(BAD_REQUEST):
-        hall.core.depend(job, (UNBORN, by_key("job")))
+        hall.core.dependencies.depend(job, (UNBORN, by_key("job")))
     with refused(CYCLE):
-        hall.core.depend(job, (UNBORN, job.id))
+        hall.core.dependencies.depend(job, (UNBORN, job.id))
     assert everything(hall) == before
     hall.turn()
 
@@ -377,19 +377,19 @@ def test_an_id_that_nobody_knows_is_refused(hall: Hall, ref: int) -> None:
     hall.commit()
     before = everything(hall)
     with refused(BAD_REQUEST):
-        hall.core.depend(job, (parent.id, UNBORN, ref))
+        hall.core.dependencies.depend(job, (parent.id, UNBORN, ref))
     assert everything(hall) == before
 
 
 def test_a_store_in_trouble_takes_no_new_dependency(hall: Hall) -> None:
     job, memory = submit(hall, "job"), hall.submit("memory")
     hall.commit()
-    hall.core.store_trouble = "disk full"
+    hall.core.table.store_trouble = "disk full"
     before = everything(hall)
     with refused(STORE_DOWN):
-        hall.core.depend(job, (UNBORN,))
+        hall.core.dependencies.depend(job, (UNBORN,))
     assert everything(hall) == before
-    hall.core.depend(memory, (UNBORN,))
+    hall.core.dependencies.depend(memory, (UNBORN,))
     hall.turn()
     assert memory.state == HELD, "a job that is only in memory is no business of the store's"
 
@@ -397,18 +397,18 @@ def test_a_store_in_trouble_takes_no_new_dependency(hall: Hall) -> None:
 def test_parents_max_counts_those_it_has() -> None:
     hall = Hall(Limits(parents_max=3))
     job = submit(hall, "job", by_key("a"))
-    hall.core.depend(job, (by_key("b"),))
+    hall.core.dependencies.depend(job, (by_key("b"),))
     before = everything(hall)
     with refused(TOO_LARGE):
-        hall.core.depend(job, (by_key("c"), by_key("d")))
+        hall.core.dependencies.depend(job, (by_key("c"), by_key("d")))
     assert everything(hall) == before
-    hall.core.depend(job, (by_key("c"),))
+    hall.core.dependencies.depend(job, (by_key("c"),))
     with refused(TOO_LARGE):
-        hall.core.depend(job, (by_key("d"),))
+        hall.core.dependencies.depend(job, (by_key("d"),))
     hall.turn()
     submit(hall, "a")
     finish(hall, hall.worker("bob"), "a")
-    hall.core.depend(job, (by_key("d"),))
+    hall.core.dependencies.depend(job, (by_key("d"),))
     hall.turn()
 
 
@@ -417,15 +417,15 @@ def test_parents_max_counts_those_it_has() -> None:
 def test_a_cycle_through_children_is_refused(hall: Hall, length: int, by: str) -> None:
     jobs = [submit(hall, str(number)) for number in range(length)]
     for parent, child in pairwise(jobs):
-        hall.core.depend(child, (parent.id if by == "key" else by_key(name_of(parent)),))
+        hall.core.dependencies.depend(child, (parent.id if by == "key" else by_key(name_of(parent)),))
     hall.turn()
     before = everything(hall)
     last = jobs[-1]
     for job in {job.id: job for job in (jobs[0], jobs[length // 2 - 1])}.values():
         with refused(CYCLE):
-            hall.core.depend(job, (UNBORN, last.id if by == "id" else by_key(name_of(last))))
+            hall.core.dependencies.depend(job, (UNBORN, last.id if by == "id" else by_key(name_of(last))))
     assert everything(hall) == before
-    hall.core.depend(last, (jobs[0].id,))
+    hall.core.dependencies.depend(last, (jobs[0].id,))
     bob = hall.worker("bob")
     for number in range(length):
         finish(hall, bob, str(number))
@@ -440,22 +440,22 @@ def test_a_cycle_through_a_name_that_was_expected_is_refused(hall: Hall, by: str
     before = everything(hall)
     for job in (first, middle):
         with refused(CYCLE):
-            hall.core.depend(late, (job.id if by == "id" else by_key(name_of(job)),))
+            hall.core.dependencies.depend(late, (job.id if by == "id" else by_key(name_of(job)),))
     assert everything(hall) == before
     hall.turn()
 
 
 def test_a_name_that_is_expected_cannot_come_with_the_one_who_expects_it(hall: Hall) -> None:
     first, other = submit(hall, "first"), submit(hall, "other")
-    hall.core.depend(first, (by_key("late"),))
-    hall.core.depend(other, (first.id,))
+    hall.core.dependencies.depend(first, (by_key("late"),))
+    hall.core.dependencies.depend(other, (first.id,))
     hall.turn()
     for parent in (first.id, by_key("other")):
         with refused(CYCLE):
             submit(hall, "late", parent)
     late = submit(hall, "late")
     with refused(CYCLE):
-        hall.core.depend(late, (other.id,))
+        hall.core.dependencies.depend(late, (other.id,))
     hall.turn()
 
 
@@ -463,14 +463,14 @@ def test_a_cycle_too_long_to_look_for_is_refused() -> None:
     hall = Hall(Limits(graph_walk_max=10))
     jobs = [submit(hall, str(number)) for number in range(20)]
     for parent, child in pairwise(jobs):
-        hall.core.depend(child, (parent.id,))
+        hall.core.dependencies.depend(child, (parent.id,))
     waiting = submit(hall, "waiting", UNBORN)
     before = everything(hall)
     with refused(HALL_FULL):
-        hall.core.depend(jobs[0], (waiting.id,))
+        hall.core.dependencies.depend(jobs[0], (waiting.id,))
     assert everything(hall) == before
-    hall.core.depend(jobs[0], (submit(hall, "idle").id, UNBORN))
-    hall.core.depend(jobs[15], (waiting.id,))
+    hall.core.dependencies.depend(jobs[0], (submit(hall, "idle").id, UNBORN))
+    hall.core.dependencies.depend(jobs[15], (waiting.id,))
     hall.turn()
 
 
@@ -485,6 +485,6 @@ def test_a_job_cannot_come_with_an_earlier_one_of_its_own_name_as_its_parent(hal
     assert caught.value.reason in (BAD_REQUEST, CYCLE)
     job = submit(hall, "job", terms=keep)
     with pytest.raises(Refusal) as caught:
-        hall.core.depend(job, (earlier.id,))
+        hall.core.dependencies.depend(job, (earlier.id,))
     assert caught.value.reason in (BAD_REQUEST, CYCLE)
     hall.turn()

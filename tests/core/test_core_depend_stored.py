@@ -32,7 +32,7 @@ def reboot(hall: Hall, disk: Disk, down_us: int = 0) -> Hall:
     disk.apply(hall.commit())
     loaded = disk.load()
     again = Hall(epoch=loaded.epoch)
-    again.core.now_us = hall.core.now_us + down_us
+    again.core.table.now_us = hall.core.now_us + down_us
     again.core.restore(loaded)
     again.turn()
     return again
@@ -53,11 +53,11 @@ def rows(batch: Batch) -> list[tuple[int, int, tuple[ParentRef, ...], int]]:
 def test_a_stored_job_that_depends_is_an_update(hall: Hall) -> None:
     job, parent, nameless = submit(hall, "job"), submit(hall, "parent"), hall.submit("no key", "p")
     hall.commit()
-    hall.core.depend(job, (parent.id, UNBORN, nameless.id))
+    hall.core.dependencies.depend(job, (parent.id, UNBORN, nameless.id))
     batch = hall.commit()
     assert not batch.inserts
     assert rows(batch) == [(job.id, HELD, ((b"q", b"parent"), UNBORN, nameless.id), 0)]
-    hall.core.depend(job, ((b"q", b"second"),))
+    hall.core.dependencies.depend(job, ((b"q", b"second"),))
     assert rows(hall.commit()) == [
         (job.id, HELD, ((b"q", b"parent"), UNBORN, nameless.id, (b"q", b"second")), 0)
     ]
@@ -65,7 +65,7 @@ def test_a_stored_job_that_depends_is_an_update(hall: Hall) -> None:
 
 def test_a_job_that_came_and_depends_within_one_commit_is_one_row(hall: Hall) -> None:
     job = submit(hall, "job", due_us=START_US + 5)
-    hall.core.depend(job, (UNBORN,))
+    hall.core.dependencies.depend(job, (UNBORN,))
     batch = hall.commit()
     assert not batch.updates
     assert rows(batch) == [(job.id, HELD, (UNBORN,), START_US + 5)]
@@ -74,7 +74,7 @@ def test_a_job_that_came_and_depends_within_one_commit_is_one_row(hall: Hall) ->
 def test_a_parent_that_is_met_is_written_out(hall: Hall) -> None:
     bob = hall.worker("bob")
     job, parent = submit(hall, "job"), submit(hall, "parent")
-    hall.core.depend(job, (parent.id, UNBORN))
+    hall.core.dependencies.depend(job, (parent.id, UNBORN))
     submit(hall, "unborn")
     hall.commit()
     finish(hall, bob, "parent")
@@ -93,7 +93,7 @@ def test_a_delayed_job_that_depends_keeps_its_due_time_on_disk(hall: Hall) -> No
     bob = hall.worker("bob")
     job, parent = submit(hall, "job", due_us=START_US + 10), submit(hall, "parent")
     hall.commit()
-    hall.core.depend(job, (parent.id,))
+    hall.core.dependencies.depend(job, (parent.id,))
     assert rows(hall.commit()) == [(job.id, HELD, ((b"q", b"parent"),), START_US + 10)]
     finish(hall, bob, "parent")
     assert rows(hall.commit()) == [(job.id, DELAYED, (), START_US + 10)]
@@ -101,14 +101,14 @@ def test_a_delayed_job_that_depends_keeps_its_due_time_on_disk(hall: Hall) -> No
 
 def test_a_job_in_memory_that_depends_is_no_business_of_the_stores(hall: Hall) -> None:
     job = hall.submit("job")
-    hall.core.depend(job, (UNBORN,))
+    hall.core.dependencies.depend(job, (UNBORN,))
     assert hall.commit().empty
     assert job.state == HELD
 
 
 def test_a_join_makes_a_job_that_depends_durable(hall: Hall) -> None:
     job = hall.submit("job", key="job")
-    hall.core.depend(job, (UNBORN,))
+    hall.core.dependencies.depend(job, (UNBORN,))
     submit(hall, "job")
     assert rows(hall.commit()) == [(job.id, HELD, (UNBORN,), 0)]
 
@@ -122,10 +122,10 @@ def test_a_job_that_depends_still_does_after_a_restart(hall: Hall, by: str) -> N
     job = submit(hall, "job")
     disk.apply(hall.commit())
     if by == "unborn":
-        hall.core.depend(job, ((b"q", b"parent"),))
+        hall.core.dependencies.depend(job, ((b"q", b"parent"),))
     parent = submit(hall, "parent")
     if by != "unborn":
-        hall.core.depend(job, (parent.id if by == "id" else (b"q", b"parent"),))
+        hall.core.dependencies.depend(job, (parent.id if by == "id" else (b"q", b"parent"),))
     again = reboot(hall, disk)
     assert found(again, job).state == HELD
     bob = again.worker("bob")
@@ -138,7 +138,7 @@ def test_a_job_that_depends_still_does_after_a_restart(hall: Hall, by: str) -> N
 @pytest.mark.parametrize("down_us", [0, 9, 10, 11, SECOND_US])
 def test_the_due_time_of_a_job_that_depends_survives_a_restart(hall: Hall, down_us: int) -> None:
     job, parent = submit(hall, "job", due_us=START_US + 10), submit(hall, "parent")
-    hall.core.depend(job, (parent.id,))
+    hall.core.dependencies.depend(job, (parent.id,))
     again = reboot(hall, Disk(), down_us)
     assert found(again, job).state == HELD
     finish(again, again.worker("bob"), "parent")
@@ -150,7 +150,7 @@ def test_the_due_time_of_a_job_that_depends_survives_a_restart(hall: Hall, down_
 def test_a_due_time_that_passed_while_it_waited_does_not_come_back(hall: Hall) -> None:
     disk = Disk()
     job, parent = submit(hall, "job", due_us=START_US + 10), submit(hall, "parent")
-    hall.core.depend(job, (parent.id,))
+    hall.core.dependencies.depend(job, (parent.id,))
     disk.apply(hall.commit())
     hall.after(10)
     again = reboot(hall, disk)
@@ -163,7 +163,7 @@ def test_a_due_time_that_passed_while_it_waited_does_not_come_back(hall: Hall) -
 def test_when_it_was_ready_survives_a_restart(hall: Hall) -> None:
     disk = Disk()
     job, parent = submit(hall, "job"), submit(hall, "parent")
-    hall.core.depend(job, (parent.id,))
+    hall.core.dependencies.depend(job, (parent.id,))
     hall.after(4)
     finish(hall, hall.worker("bob"), "parent")
     again = reboot(hall, disk, 100)
@@ -175,7 +175,7 @@ def test_when_it_was_ready_survives_a_restart(hall: Hall) -> None:
 
 def test_a_dead_letter_that_was_due_later_is_retried_at_once(hall: Hall) -> None:
     job, parent = submit(hall, "job", due_us=START_US + 10), submit(hall, "parent")
-    hall.core.depend(job, (parent.id,))
+    hall.core.dependencies.depend(job, (parent.id,))
     hall.core.cancel(parent)
     hall.commit()
     hall.core.retry(job)
@@ -191,7 +191,7 @@ def test_a_dependency_that_could_not_be_written_is_written_later(hall: Hall) -> 
     disk = Disk()
     job, parent = submit(hall, "job"), submit(hall, "parent")
     disk.apply(hall.commit())
-    hall.core.depend(job, (parent.id,))
+    hall.core.dependencies.depend(job, (parent.id,))
     assert hall.commit_fails() == []
     assert job.state == HELD
     again = reboot(hall, disk)
@@ -210,7 +210,7 @@ def test_a_stored_job_does_not_die_of_a_parent_that_was_taken_back(
     if when == "during the commit":
         batch = hall.core.seal()
     parent = hall.submit("parent", key=key, terms=BACKGROUND)
-    hall.core.depend(job, (parent.id,))
+    hall.core.dependencies.depend(job, (parent.id,))
     if when == "during the commit":
         assert hall.fail_commit(batch) == ["parent"]
     else:
@@ -225,7 +225,7 @@ def test_a_dead_letter_that_runs_again_does_not_die_of_a_parent_that_was_taken_b
     hall.commit()
     hall.core.retry(job)
     parent = hall.submit("parent", terms=BACKGROUND)
-    hall.core.depend(job, (parent.id,))
+    hall.core.dependencies.depend(job, (parent.id,))
     assert hall.commit_fails() == ["parent"]
     assert job.state in (HELD, QUEUED)
     hall.commit()
@@ -235,7 +235,7 @@ def test_a_newcomer_that_depends_is_taken_back_whole(hall: Hall) -> None:
     parent = submit(hall, "parent")
     hall.commit()
     job = submit(hall, "job")
-    hall.core.depend(job, (parent.id, UNBORN))
+    hall.core.dependencies.depend(job, (parent.id, UNBORN))
     assert hall.commit_fails() == ["job"]
     assert (parent.children, hall.core.graph.expected) == (None, {})
     assert hall.commit().empty

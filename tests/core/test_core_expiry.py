@@ -127,7 +127,7 @@ def test_a_ready_job_that_has_to_wait_for_a_parent_after_all(hall: Hall) -> None
     child = hall.submit("child", terms=SHORT)
     hall.after(PATIENCE_US - 1)
     parent = hall.submit("parent")
-    hall.core.depend(child, (parent.id,))
+    hall.core.dependencies.depend(child, (parent.id,))
     hall.after(HOUR_US)
     assert child.state == HELD
     hall.core.finish(bob.takes("parent"), b"")
@@ -191,7 +191,7 @@ def test_after_a_restart_workers_get_their_time_to_come_in_again(hall: Hall) -> 
     disk.apply(hall.commit())
     loaded = disk.load()
     again = Hall(epoch=loaded.epoch)
-    again.core.now_us = hall.core.now_us + HOUR_US
+    again.core.table.now_us = hall.core.now_us + HOUR_US
     again.core.restore(loaded)
     again.turn()
     expires_after(again, again.core.jobs[job.id], PATIENCE_US)

@@ -19,13 +19,13 @@ def firing(number: int, plan: bytes = PLAN) -> Firing:
 
 def fire(hall: Hall, name: str, number: int, key: str = "") -> Job:
     due = firing(number)
-    return hall.core.fire(name, due, JobSpec(b"q", name.encode(), key.encode(), BACKGROUND, due.due_us))
+    return hall.core.firings.fire(name, due, JobSpec(b"q", name.encode(), key.encode(), BACKGROUND, due.due_us))
 
 
 def reboot(hall: Hall, disk: Disk) -> Hall:
     loaded = disk.load()
     again = Hall(epoch=loaded.epoch)
-    again.core.now_us = hall.core.now_us
+    again.core.table.now_us = hall.core.now_us
     again.core.restore(loaded)
     again.turn()
     return again
@@ -34,7 +34,7 @@ def reboot(hall: Hall, disk: Disk) -> Hall:
 def test_a_firing_and_its_job_are_one_batch(hall: Hall) -> None:
     job = fire(hall, "nightly", 1)
     assert job.state == DELAYED
-    assert hall.core.firings == {"nightly": firing(1)}
+    assert hall.core.firings.by_name == {"nightly": firing(1)}
     batch = hall.commit()
     assert [row.id for row in batch.inserts] == [job.id]
     assert batch.fired == {"nightly": firing(1)}
@@ -42,7 +42,7 @@ def test_a_firing_and_its_job_are_one_batch(hall: Hall) -> None:
 
 
 def test_a_firing_without_a_job_is_a_batch_too(hall: Hall) -> None:
-    hall.core.mark("nightly", firing(0))
+    hall.core.firings.mark("nightly", firing(0))
     assert len(hall.core.ledger) == 1
     batch = hall.commit()
     assert not batch.empty
@@ -60,11 +60,11 @@ def test_only_the_latest_counts(hall: Hall) -> None:
 
 def test_a_schedule_is_forgotten(hall: Hall) -> None:
     disk = Disk()
-    hall.core.mark("nightly", firing(0))
-    hall.core.mark("hourly", firing(0))
+    hall.core.firings.mark("nightly", firing(0))
+    hall.core.firings.mark("hourly", firing(0))
     disk.apply(hall.commit())
-    hall.core.mark("nightly", None)
-    assert hall.core.firings == {"hourly": firing(0)}
+    hall.core.firings.mark("nightly", None)
+    assert hall.core.firings.by_name == {"hourly": firing(0)}
     batch = hall.commit()
     assert batch.fired == {"nightly": None}
     disk.apply(batch)
@@ -73,32 +73,32 @@ def test_a_schedule_is_forgotten(hall: Hall) -> None:
 
 def test_one_that_nobody_knew_is_forgotten_without_fuss(hall: Hall) -> None:
     disk = Disk()
-    hall.core.mark("unknown", None)
+    hall.core.firings.mark("unknown", None)
     disk.apply(hall.commit())
-    assert (hall.core.firings, disk.fired) == ({}, {})
+    assert (hall.core.firings.by_name, disk.fired) == ({}, {})
 
 
 def test_forgotten_and_begun_anew_within_one_turn(hall: Hall) -> None:
     disk = Disk()
-    hall.core.mark("nightly", firing(5))
+    hall.core.firings.mark("nightly", firing(5))
     disk.apply(hall.commit())
-    hall.core.mark("nightly", None)
-    hall.core.mark("nightly", firing(0, b"another plan"))
+    hall.core.firings.mark("nightly", None)
+    hall.core.firings.mark("nightly", firing(0, b"another plan"))
     disk.apply(hall.commit())
-    assert disk.fired == hall.core.firings == {"nightly": firing(0, b"another plan")}
+    assert disk.fired == hall.core.firings.by_name == {"nightly": firing(0, b"another plan")}
 
 
 # --- a job that cannot be taken in
 
 
 def test_a_job_that_is_refused_has_not_fired(hall: Hall) -> None:
-    hall.core.mark("nightly", firing(0))
+    hall.core.firings.mark("nightly", firing(0))
     hall.commit()
     with refused(BAD_REQUEST):
-        hall.core.fire("nightly", firing(1), JobSpec(b"q", b"", b"", Terms(durable=True)))
+        hall.core.firings.fire("nightly", firing(1), JobSpec(b"q", b"", b"", Terms(durable=True)))
     with refused(BAD_REQUEST):
-        hall.core.fire("nightly", firing(1), JobSpec(b"", b"", b"", BACKGROUND))
-    assert hall.core.firings == {"nightly": firing(0)}
+        hall.core.firings.fire("nightly", firing(1), JobSpec(b"", b"", b"", BACKGROUND))
+    assert hall.core.firings.by_name == {"nightly": firing(0)}
     assert hall.commit().empty
 
 
@@ -117,15 +117,15 @@ def test_a_job_whose_key_still_runs_is_joined(hall: Hall) -> None:
 
 
 def test_a_commit_that_fails_takes_both_back(hall: Hall) -> None:
-    hall.core.mark("nightly", firing(0))
+    hall.core.firings.mark("nightly", firing(0))
     hall.commit()
     job = fire(hall, "nightly", 1)
     assert hall.commit_fails() == ["nightly"]
     assert job.state == CANCELLED
-    assert hall.core.firings == {"nightly": firing(0)}
+    assert hall.core.firings.by_name == {"nightly": firing(0)}
     with refused(STORE_DOWN):
         fire(hall, "nightly", 1)
-    assert hall.core.firings == {"nightly": firing(0)}
+    assert hall.core.firings.by_name == {"nightly": firing(0)}
     assert hall.commit().empty, "it is for the schedule's keeper to fire again"
     again = fire(hall, "nightly", 1)
     batch = hall.commit()
@@ -134,17 +134,17 @@ def test_a_commit_that_fails_takes_both_back(hall: Hall) -> None:
 
 
 def test_a_new_schedule_that_could_not_be_stored_has_not_begun(hall: Hall) -> None:
-    hall.core.mark("nightly", firing(0))
+    hall.core.firings.mark("nightly", firing(0))
     assert hall.commit_fails() == []
-    assert hall.core.firings == {}
+    assert hall.core.firings.by_name == {}
 
 
 def test_one_that_could_not_be_forgotten_is_still_known(hall: Hall) -> None:
-    hall.core.mark("nightly", firing(0))
+    hall.core.firings.mark("nightly", firing(0))
     hall.commit()
-    hall.core.mark("nightly", None)
+    hall.core.firings.mark("nightly", None)
     hall.commit_fails()
-    assert hall.core.firings == {"nightly": firing(0)}
+    assert hall.core.firings.by_name == {"nightly": firing(0)}
 
 
 def test_what_fired_during_a_commit_that_fails_goes_back_too(hall: Hall) -> None:
@@ -153,7 +153,7 @@ def test_what_fired_during_a_commit_that_fails_goes_back_too(hall: Hall) -> None
     fire(hall, "hourly", 2)
     fire(hall, "nightly", 1)
     assert hall.fail_commit(batch) == ["hourly", "hourly", "nightly"]
-    assert hall.core.firings == {}
+    assert hall.core.firings.by_name == {}
     assert hall.core.jobs == {}
     assert hall.commit().empty
 
@@ -165,11 +165,11 @@ def test_what_fired_during_a_commit_that_works_is_for_the_next(hall: Hall) -> No
     fire(hall, "hourly", 2)
     hall.core.committed(batch)
     disk.apply(batch)
-    assert hall.core.firings == {"hourly": firing(2)}
+    assert hall.core.firings.by_name == {"hourly": firing(2)}
     second = fire(hall, "nightly", 1)
     assert hall.commit_fails() == ["hourly", "nightly"]
     assert second.state == CANCELLED
-    assert hall.core.firings == {"hourly": firing(1)} == disk.fired
+    assert hall.core.firings.by_name == {"hourly": firing(1)} == disk.fired
 
 
 def test_a_firing_that_only_joined_goes_back_with_its_commit(hall: Hall) -> None:
@@ -179,7 +179,7 @@ def test_a_firing_that_only_joined_goes_back_with_its_commit(hall: Hall) -> None
     assert fire(hall, "hourly", 1, "k") is job
     assert hall.commit_fails() == []
     assert job.state == QUEUED
-    assert hall.core.firings == {"hourly": firing(0)}
+    assert hall.core.firings.by_name == {"hourly": firing(0)}
 
 
 # --- a new hall
@@ -188,23 +188,23 @@ def test_a_firing_that_only_joined_goes_back_with_its_commit(hall: Hall) -> None
 def test_how_far_each_has_come_survives_a_restart(hall: Hall) -> None:
     disk = Disk()
     job = fire(hall, "nightly", 1)
-    hall.core.mark("hourly", firing(0))
+    hall.core.firings.mark("hourly", firing(0))
     disk.apply(hall.commit())
     again = reboot(hall, disk)
-    assert again.core.firings == {"nightly": firing(1), "hourly": firing(0)}
+    assert again.core.firings.by_name == {"nightly": firing(1), "hourly": firing(0)}
     assert again.core.jobs[job.id].state == DELAYED
     assert again.commit().empty
     fire(again, "nightly", 2)
     assert again.commit_fails() == ["nightly"]
-    assert again.core.firings == {"nightly": firing(1), "hourly": firing(0)}
+    assert again.core.firings.by_name == {"nightly": firing(1), "hourly": firing(0)}
 
 
 def test_what_was_not_on_disk_has_not_fired_for_the_next_hall(hall: Hall) -> None:
     disk = Disk()
-    hall.core.mark("nightly", firing(0))
+    hall.core.firings.mark("nightly", firing(0))
     disk.apply(hall.commit())
     fire(hall, "nightly", 1)
     hall.core.seal()
     again = reboot(hall, disk)
-    assert again.core.firings == {"nightly": firing(0)}
+    assert again.core.firings.by_name == {"nightly": firing(0)}
     assert again.core.jobs == {}

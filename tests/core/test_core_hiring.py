@@ -53,10 +53,10 @@ def test_start_perform_performing_done(hall: Hall) -> None:
     ann = hall.person("ann")
     _, bob, job, engagement = hired(hall, by=ann)
     hall.after(SECOND_US)
-    assert hall.core.arrive(engagement)
+    assert hall.core.hiring.arrive(engagement)
     assert (engagement.stage, engagement.perform_us) == (CALLED, PERFORM_US)
     hall.after(ANSWER_US - 1)
-    hall.core.perform(engagement)
+    hall.core.hiring.perform(engagement)
     hall.turn()
     started_us = hall.core.now_us
     assert (job.attempts, job.started_us, engagement.stage) == (1, started_us, PERFORMING)
@@ -77,16 +77,16 @@ def test_the_time_to_perform(hall: Hall) -> None:
     said = hall.submit("said", terms=Terms(detached=True, takes_us=7 * SECOND_US))
     hall.turn()
     engagement = hire(hall, bob, said)
-    assert hall.core.arrive(engagement)
+    assert hall.core.hiring.arrive(engagement)
     assert engagement.perform_us == 7 * SECOND_US
-    hall.core.quit(engagement)
+    hall.core.hiring.quit(engagement)
     hall.core.cancel(said)
     unknown = hall.submit("unknown")
     hall.turn()
     engagement = hire(hall, bob, unknown)
-    assert hall.core.arrive(engagement)
+    assert hall.core.hiring.arrive(engagement)
     assert engagement.perform_us == PERFORM_US
-    hall.core.quit(engagement)
+    hall.core.hiring.quit(engagement)
     hall.core.cancel(unknown)
     for seconds in (4, 12):
         hall.submit("pulled")
@@ -96,7 +96,7 @@ def test_the_time_to_perform(hall: Hall) -> None:
     typical = hall.submit("typical")
     hall.turn()
     engagement = hire(hall, bob, typical)
-    assert hall.core.arrive(engagement)
+    assert hall.core.hiring.arrive(engagement)
     assert engagement.perform_us == 5 * SECOND_US
     market.heard.clear()
 
@@ -122,13 +122,13 @@ def test_no_start_in_time(hall: Hall) -> None:
     assert (job.state, job.losses, job.attempts, job.tries) == (QUEUED, 0, 0, None)
     assert hall.core.counters.dismissed == 1
     with refused(STALE_LEASE):
-        hall.core.arrive(engagement)
+        hall.core.hiring.arrive(engagement)
     hire(hall, bob, job)
 
 
 def test_no_performing_in_time(hall: Hall) -> None:
     market, bob, job, engagement = hired(hall)
-    assert hall.core.arrive(engagement)
+    assert hall.core.hiring.arrive(engagement)
     hall.after(ANSWER_US - 1)
     market.hears()
     hall.after(1)
@@ -160,9 +160,9 @@ def test_a_word_at_the_wrong_moment_is_refused(hall: Hall, stage: int, said: int
     bring_to(hall, engagement, stage)
     words: dict[int, Callable[[], object]] = {
         HIRED: lambda: hall.core.auctions.bid(engagement.worker, engagement.job.id, 0, 0),
-        ARRIVED: lambda: hall.core.arrive(engagement),
-        CALLED: lambda: hall.core.call(engagement, SECOND_US),
-        PERFORMING: lambda: hall.core.perform(engagement),
+        ARRIVED: lambda: hall.core.hiring.arrive(engagement),
+        CALLED: lambda: hall.core.hiring.call(engagement, SECOND_US),
+        PERFORMING: lambda: hall.core.hiring.perform(engagement),
     }
     if said == stage + 1:
         return
@@ -182,7 +182,7 @@ def test_quit(hall: Hall, stage: int) -> None:
     bring_to(hall, engagement, stage)
     if stage == ARRIVED:
         engagement.begin_us = hall.core.now_us
-    hall.core.quit(engagement)
+    hall.core.hiring.quit(engagement)
     hall.turn()
     begun = int(stage == PERFORMING)
     assert (job.state, job.losses, job.attempts, len(job.tries or ())) == (QUEUED, 0, begun, begun)
@@ -190,7 +190,7 @@ def test_quit(hall: Hall, stage: int) -> None:
     market.hears("announced a")
     bob.hears()
     with refused(STALE_LEASE):
-        hall.core.quit(engagement)
+        hall.core.hiring.quit(engagement)
     hire(hall, bob, job)
 
 
@@ -235,7 +235,7 @@ def test_a_job_that_loses_too_many(hall: Hall) -> None:
 def quit_while_performing(hall: Hall, person: Person, job: Job) -> None:
     engagement = hire(hall, person, job)
     bring_to(hall, engagement, PERFORMING)
-    hall.core.quit(engagement)
+    hall.core.hiring.quit(engagement)
     hall.turn()
 
 
@@ -262,7 +262,7 @@ def test_a_job_with_a_bound_fails_when_so_many_quit_it(hall: Hall) -> None:
         bring_to(hall, engagement, stage)
         if stage == ARRIVED:
             engagement.begin_us = hall.core.now_us
-        hall.core.quit(engagement)
+        hall.core.hiring.quit(engagement)
         hall.turn()
         assert job.state == QUEUED, "who has not begun may quit as often as it likes"
     quit_while_performing(hall, bob, job)
@@ -290,7 +290,7 @@ def test_who_never_began_is_not_named(hall: Hall) -> None:
     assert job.worker_name == b""
     bring_to(hall, engagement, PERFORMING)
     assert job.worker_name == b"bob"
-    hall.core.quit(engagement)
+    hall.core.hiring.quit(engagement)
     carl = hall.person("carl")
     hall.core.introduce(carl.me, b"carl")
     hall.turn()
@@ -350,7 +350,7 @@ def test_a_hire_voids_earlier_bids_also_when_the_next_place_is_free_again(
     hall.after(WINDOW_US // 2)
     ann.hears("hired a")
     if stage is None:
-        hall.core.quit(engagement_of(first))
+        hall.core.hiring.quit(engagement_of(first))
     else:
         bring_to(hall, engagement_of(first), stage)
     assert ann.me.promise is None
@@ -383,7 +383,7 @@ def test_hired_while_performing(hall: Hall) -> None:
     assert bob.me.leases == {first.id: engagement}
     assert bob.me.promise is following
     assert third.state == QUEUED
-    hall.core.quit(engagement)
+    hall.core.hiring.quit(engagement)
     assert bob.me.promise is following, "who stops working keeps what it is to do next"
     assert second.state == LEASED
 
@@ -412,7 +412,7 @@ def test_a_place_that_becomes_free_without_work(hall: Hall, how: str) -> None:
     bids(bob, second)
     engagement = hire(hall, bob, first)
     if how == "quits":
-        hall.core.quit(engagement)
+        hall.core.hiring.quit(engagement)
     elif how == "dismissed":
         hall.after(BUFFER_US)
         bob.hears("revoked a")
@@ -452,11 +452,11 @@ def test_a_worker_that_comes_too_late_to_finish_is_sent_away(hall: Hall) -> None
     market.hears("announced a")
     bob = hall.person("bob")
     bids(bob, job)
-    hall.core.stay(bob.me, 61 * SECOND_US)
+    hall.core.needs.stay(bob.me, 61 * SECOND_US)
     hall.after(WINDOW_US)
     bob.hears("hired a")
     hall.after(SECOND_US)
-    assert not hall.core.arrive(engagement_of(job)), "it has 59.9 s left"
+    assert not hall.core.hiring.arrive(engagement_of(job)), "it has 59.9 s left"
     hall.turn()
     bob.hears("revoked a")
     market.hears("announced a")
@@ -469,7 +469,7 @@ def test_a_worker_that_comes_too_late_to_finish_is_sent_away(hall: Hall) -> None
 def test_who_performs_may_go_on_while_the_hall_closes(hall: Hall) -> None:
     _, bob, job, engagement = hired(hall)
     bring_to(hall, engagement, PERFORMING)
-    hall.core.closing = True
+    hall.core.close()
     hall.after(PERFORM_US)
     bob.hears("revoked a")
     assert job.state == DONE
@@ -481,7 +481,7 @@ def test_taken_back_because_the_hall_closes(hall: Hall, stage: int) -> None:
     bring_to(hall, engagement, stage)
     if stage == ARRIVED:
         engagement.begin_us = hall.core.now_us
-    hall.core.closing = True
+    hall.core.close()
     hall.core.recall(engagement)
     bob.hears("revoked a")
     hall.turn()

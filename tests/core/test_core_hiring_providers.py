@@ -40,16 +40,16 @@ def engage(
     terms: Terms = FOREGROUND,
 ) -> Engagement:
     spec = JobSpec(b"q", b"forge", key.encode(), terms)
-    return hall.core.engage(spec, worker.me, hall.core.now_us + in_us, master, RULES, patience_us)
+    return hall.core.hiring.engage(spec, worker.me, hall.core.now_us + in_us, master, RULES, patience_us)
 
 
 def bring_to(hall: Hall, engagement: Engagement, stage: int) -> None:
     if stage >= ARRIVED:
-        assert not hall.core.arrive(engagement), "the provider says when"
+        assert not hall.core.hiring.arrive(engagement), "the provider says when"
     if stage >= CALLED:
-        hall.core.call(engagement, SECOND_US)
+        hall.core.hiring.call(engagement, SECOND_US)
     if stage == PERFORMING:
-        hall.core.perform(engagement)
+        hall.core.hiring.perform(engagement)
     hall.turn()
 
 
@@ -94,7 +94,7 @@ def test_its_worker_does_not_do_it(hall: Hall, stage: int, leaves: bool) -> None
     if leaves:
         hall.core.leave(bob)
     else:
-        hall.core.quit(engagement)
+        hall.core.hiring.quit(engagement)
     smith.hears("cancelled forge its worker does not do it")
     lost = int(leaves and stage == PERFORMING)
     assert (engagement.job.state, engagement.job.losses) == (CANCELLED, lost)
@@ -136,7 +136,7 @@ def test_a_provider_that_cannot_be_seen_is_silent(hall: Hall, stage: int) -> Non
     bring_to(hall, engagement, stage)
     said_us = SECOND_US if stage == PERFORMING else 0
     hall.after(said_us + PATIENCE_US - 1)
-    hall.core.hear_provider(engagement)
+    hall.core.hiring.hear_provider(engagement)
     hall.after(PATIENCE_US - 1)
     smith.hears()
     hall.after(1)
@@ -172,7 +172,7 @@ def test_a_worker_that_left(hall: Hall) -> None:
     worker = bob.me
     bob.leaves()
     with refused(WRONG_STATE):
-        hall.core.engage(JobSpec(b"q", b"forge"), worker, 0, smith, RULES)
+        hall.core.hiring.engage(JobSpec(b"q", b"forge"), worker, 0, smith, RULES)
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -182,11 +182,11 @@ def test_a_client_that_uses_its_id_as_a_key_has_a_job_of_its_own(hall: Hall, sta
     job = hall.submit("precious", key="forge-1", terms=BACKGROUND)
     assert job is not engagement.job
     if stage > HIRED:
-        hall.core.arrive(engagement)
+        hall.core.hiring.arrive(engagement)
     if stage > ARRIVED:
-        hall.core.call(engagement, SECOND_US)
+        hall.core.hiring.call(engagement, SECOND_US)
     if stage > CALLED:
-        hall.core.perform(engagement)
+        hall.core.hiring.perform(engagement)
     smith.leaves()
     hall.turn()
     bob.heard.clear()
@@ -212,7 +212,7 @@ def test_bounds(hall: Hall) -> None:
     small.submit("a")
     with refused(HALL_FULL):
         engage(small, bob, smith)
-    hall.core.closing = True
+    hall.core.close()
     with refused(CLOSING):
         engage(hall, bidder(hall), hall.person("smith"))
 
@@ -380,7 +380,7 @@ def test_one_at_it_is_told_to_stop(hall: Hall) -> None:
 def test_one_that_comes_while_the_hall_closes_gets_nothing(hall: Hall) -> None:
     smith, carl = hall.person("smith"), hall.worker("carl")
     engage(hall, carl, smith)
-    hall.core.closing = True
+    hall.core.close()
     carl.takes_nothing()
     hall.turn()
     hall.after(BUFFER_US)

@@ -39,7 +39,7 @@ def announced(hall: Hall, terms: Terms = BACKGROUND, by: Person | None = None) -
 
 def boot(disk: Disk, now_us: int) -> Hall:
     hall = Hall()
-    hall.core.now_us = now_us
+    hall.core.table.now_us = now_us
     hall.core.restore(disk.load())
     hall.turn()
     return hall
@@ -158,7 +158,7 @@ def test_quits_are_counted_across_a_restart_and_from_nought_after_a_retry(hall: 
     def quit_it(hall: Hall, job: Job) -> None:
         engagement = hire(hall, hall.person("bob"), job)
         bring_to(hall, engagement, PERFORMING)
-        hall.core.quit(engagement)
+        hall.core.hiring.quit(engagement)
         disk.apply(hall.commit())
 
     disk.apply(hall.commit())
@@ -185,7 +185,7 @@ def test_a_count_of_quits_that_is_no_number_counts_from_nought(hall: Hall) -> No
     job.extras = {"quits": b"many", "reducer": b"sum"}
     engagement = hire(hall, hall.person("bob"), job)
     bring_to(hall, engagement, PERFORMING)
-    hall.core.quit(engagement)
+    hall.core.hiring.quit(engagement)
     hall.turn()
     assert (job.state, job.extras) == (QUEUED, {"quits": b"1", "reducer": b"sum"})
     market.heard.clear()

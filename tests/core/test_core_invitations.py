@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hall_recorder import HOUR_US, SECOND_US, Hall, Person, refused
 from hiring_stories import MS, PAUSE_US, WINDOW_US, Crier, bids, bring_to, crier, hire
-from hiringhall.core.auctions import CALLS_MAX
 
+from hiringhall.core.auctions import CALLS_MAX
 from hiringhall.core.errors import HALL_FULL, WRONG_STATE
 from hiringhall.core.leases import PERFORMING, Engagement
 from hiringhall.core.markets import BIDS_MAX
@@ -189,7 +189,7 @@ def test_a_bid_that_is_refused_changes_nothing(hall: Hall) -> None:
     hall.turn()
     market.hears("announced a")
     bob = hall.person("bob")
-    hall.core.rate(bob.me, b"q", 3)
+    hall.core.needs.rate(bob.me, b"q", 3)
     with refused(WRONG_STATE):
         bids(bob, job, skill=1)
     assert (bob.me.skill(b"q"), bob.me.bids, bob.me.abilities) == (3, False, {})

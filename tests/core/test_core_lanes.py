@@ -13,7 +13,7 @@ from hall_recorder import BACKGROUND, Hall, Person, name_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hiringhall.core.queues import _SWEEP_MIN
+from hiringhall.core.lanes import _SWEEP_MIN
 from hiringhall.core.states import CANCELLED, FAILED, HELD, QUEUED
 from hiringhall.core.terms import HIGH, LOW, NORMAL, Terms
 
@@ -34,7 +34,7 @@ def gate(hall: Hall, name: str = "gate") -> Job:
 
 def hold(hall: Hall, gate: Job, *jobs: Job) -> None:
     for job in jobs:
-        hall.core.depend(job, (gate.id,))
+        hall.core.dependencies.depend(job, (gate.id,))
     hall.turn()
 
 
@@ -239,7 +239,7 @@ def test_a_lane_is_like_a_plain_list(crowd: int, steps: list[tuple[str, int]]) -
             for job in live[number % len(live) :][: number // 5]:
                 if job.state == QUEUED:
                     gates[job.id] = gate(hall, f"gate {job.id}")
-                    hall.core.depend(job, (gates[job.id].id,))
+                    hall.core.dependencies.depend(job, (gates[job.id].id,))
                     model.ghost()
         elif verb in ("free", "fail gate") and chosen.state == HELD:
             opened = gates.pop(chosen.id)

@@ -270,8 +270,8 @@ def test_one_whose_submit_was_refused_does_not_keep_the_job(hall: Hall) -> None:
     ann = hall.person("ann")
     job = hall.submit("a", by=ann, terms=BACKGROUND)
     withdrawn = hall.core.withdraw(hall.core.seal(), "disk full")
-    hall.core.forsake(job, ann)
-    hall.core.drop_withdrawn(withdrawn)
+    hall.core.table.unwatch_once(job, ann)
+    hall.core.submissions.drop_withdrawn(withdrawn)
     hall.turn()
     assert job.state == CANCELLED
     assert ann.watching == {}
@@ -282,9 +282,9 @@ def test_one_refused_submit_of_two_leaves_the_other(hall: Hall) -> None:
     job = hall.submit("a", by=ann, key="k")
     hall.submit("a", by=ann, key="k", terms=BACKGROUND)
     withdrawn = hall.core.withdraw(hall.core.seal(), "disk full")
-    hall.core.forsake(job, ann)
-    hall.core.forsake(job, eve)
-    hall.core.drop_withdrawn(withdrawn)
+    hall.core.table.unwatch_once(job, ann)
+    hall.core.table.unwatch_once(job, eve)
+    hall.core.submissions.drop_withdrawn(withdrawn)
     hall.turn()
     finish(hall, bob, "a", b"r")
     ann.hears("done a r")

@@ -74,7 +74,7 @@ def test_whether_a_job_is_logged_is_its_own_affair(hall: Hall) -> None:
     finish(hall, bob, "quiet")
     finish(hall, bob, "loud")
     ann.hears("done quiet", "done loud")
-    assert [end.id for end in hall.commit().ends] == [hall.core._last_id]
+    assert [end.id for end in hall.commit().ends] == [hall.core.table.last_id]
 
 
 def kept_end(hall: Hall, result: bytes = b"result") -> Job:

@@ -145,7 +145,7 @@ class HallMachine(UnconnectedRules):
             if give_back and lease is not None:
                 self.core.defer(lease, tuple(refs))
             else:
-                self.core.depend(job, tuple(refs))
+                self.core.dependencies.depend(job, tuple(refs))
         except Refusal as refusal:
             self.denials.append((refusal.reason, QUEUED if deferred else before, job.terms.durable))
             assert (job.state, job.due_us, job.lease, job.parents or {}) == (before, due_us, lease, waited)
@@ -344,7 +344,7 @@ class HallMachine(UnconnectedRules):
             self.acknowledged.update({row.id: None for row in batch.inserts})
         else:
             withdrawn = self.core.withdraw(batch, "disk full")
-            self.core.drop_withdrawn(withdrawn)
+            self.core.submissions.drop_withdrawn(withdrawn)
             assert not self.acknowledged.keys() & withdrawn.keys(), "what was acknowledged is never taken back"
             self.forget_unstored()
 
@@ -355,7 +355,7 @@ class HallMachine(UnconnectedRules):
         loaded = self.disk.load(LIMITS.ended_max)
         self.hall = Hall(LIMITS, epoch=loaded.epoch)
         self.core = self.hall.core
-        self.core.now_us = now_us
+        self.core.table.now_us = now_us
         self.core.restore(loaded)
         self.batch = None
         self.leases = []
@@ -427,8 +427,8 @@ class HallMachine(UnconnectedRules):
         for person in self.workers:
             self.core.leave(person)
         self.end_reported()
-        for worker in list(self.core.residents.values()):
-            self.core.retire(worker)
+        for worker in list(self.core.table.residents.values()):
+            self.core.residents.retire(worker)
         self.hall.turn()
         last = self.hall.worker("last", *QUEUES)
         self._work_off(last)

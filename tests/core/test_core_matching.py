@@ -244,7 +244,7 @@ def test_the_run_limit_of_the_named_queue_holds(hall: Hall) -> None:
 def test_a_closing_hall_gives_nothing_from_a_named_queue_either(hall: Hall) -> None:
     bob = hall.worker("bob")
     submit_all(hall, "q:n1")
-    hall.core.closing = True
+    hall.core.close()
     assert bob.takes_from("q") == ""
 
 

@@ -108,7 +108,7 @@ def parent_comes_and_fails(hall: Hall, job: Job) -> None:
 
 
 def it_has_to_wait_for_one_more(hall: Hall, job: Job) -> None:
-    hall.core.depend(job, ((b"q", b"one more"),))
+    hall.core.dependencies.depend(job, ((b"q", b"one more"),))
 
 
 def time_passes(hall: Hall, job: Job) -> None:
@@ -216,7 +216,7 @@ def test_an_illegal_move_breaks_the_law(move: tuple[int, int]) -> None:
     hall = Hall()
     job = STATES[before](hall, hall.person("ann"))
     with pytest.raises(BrokenLaw, match="MOVES"):
-        hall.core.move(job, after)
+        hall.core.table.move(job, after)
     assert job.state == before
 
 
@@ -249,10 +249,10 @@ def test_only_a_job_that_no_worker_has_can_wait_for_more(hall: Hall, state: int,
     lease = job.lease
     refs = ((b"p", b"unborn" if parent == "unknown" else b"other"),)
     if parent == "met" and state == LEASED:
-        hall.core.depend(job, refs)
+        hall.core.dependencies.depend(job, refs)
     else:
         with refused(WRONG_STATE):
-            hall.core.depend(job, refs)
+            hall.core.dependencies.depend(job, refs)
     assert (job.state, job.lease, job.parents, job.ready_us) == (state, lease, None, 0)
     assert (other.children, hall.core.graph.expected) == (None, {})
     hall.turn()

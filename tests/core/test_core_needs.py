@@ -22,23 +22,23 @@ FINE = Terms(detached=True, skill=5)
 
 def test_a_job_of_a_minute_waits_for_somebody_who_has_one(hall: Hall) -> None:
     bob, carl = hall.worker("bob"), hall.worker("carl")
-    hall.core.stay(bob.me, 30 * SECOND_US)
+    hall.core.needs.stay(bob.me, 30 * SECOND_US)
     job = hall.submit("long", terms=LONG)
     bob.takes_nothing()
     assert bob.takes_from("q") == ""
     bob.sleeps()
     hall.turn()
     bob.hears()
-    hall.core.stay(carl.me, MINUTE_US - 1)
+    hall.core.needs.stay(carl.me, MINUTE_US - 1)
     assert why(hall.core, job) == "it takes 60 s, and none of 2 workers has that long left"
-    hall.core.stay(carl.me, MINUTE_US)
+    hall.core.needs.stay(carl.me, MINUTE_US)
     carl.takes("long")
     bob.hears()
 
 
 def test_time_passes_while_a_worker_sleeps(hall: Hall) -> None:
     bob = hall.worker("bob")
-    hall.core.stay(bob.me, 2 * MINUTE_US)
+    hall.core.needs.stay(bob.me, 2 * MINUTE_US)
     bob.sleeps()
     hall.after(MINUTE_US + 1)
     hall.submit("long", terms=LONG)
@@ -54,7 +54,7 @@ def test_who_no_longer_has_the_time_when_he_asks_is_passed_over(hall: Hall) -> N
     carl, bob = hall.worker("carl"), hall.worker("bob")
     for person in (carl, bob):
         person.sleeps()
-    hall.core.stay(bob.me, MINUTE_US)
+    hall.core.needs.stay(bob.me, MINUTE_US)
     hall.submit("long", terms=LONG)
     hall.turn()
     bob.hears("woken")
@@ -69,20 +69,20 @@ def test_when_his_time_is_up_he_gets_nothing_at_all(hall: Hall) -> None:
     carl, bob = hall.worker("carl"), hall.worker("bob")
     for person in (carl, bob):
         person.sleeps()
-    hall.core.stay(bob.me, SECOND_US)
+    hall.core.needs.stay(bob.me, SECOND_US)
     hall.after(SECOND_US)
     hall.submit("short")
     hall.turn()
     bob.hears()
     carl.hears("woken")
     bob.takes_nothing()
-    hall.core.stay(bob.me, -1)
+    hall.core.needs.stay(bob.me, -1)
     bob.takes("short")
 
 
 def test_a_slot_is_not_filled_with_what_cannot_be_finished(hall: Hall) -> None:
     bob, carl = hall.worker("bob"), hall.worker("carl")
-    hall.core.stay(bob.me, 30 * SECOND_US)
+    hall.core.needs.stay(bob.me, 30 * SECOND_US)
     for person in (bob, carl):
         person.offers(2)
     hall.submit("long", terms=LONG)
@@ -98,12 +98,12 @@ def test_a_slot_is_not_filled_with_what_cannot_be_finished(hall: Hall) -> None:
 
 def test_a_worker_who_stays_after_all_is_woken_for_what_waits(hall: Hall) -> None:
     bob = hall.worker("bob")
-    hall.core.stay(bob.me, SECOND_US)
+    hall.core.needs.stay(bob.me, SECOND_US)
     bob.sleeps()
     hall.submit("long", terms=LONG)
     hall.turn()
     bob.hears()
-    hall.core.stay(bob.me, -1)
+    hall.core.needs.stay(bob.me, -1)
     hall.turn()
     bob.hears("woken")
     bob.takes("long")
@@ -114,13 +114,13 @@ def test_a_worker_who_stays_after_all_is_woken_for_what_waits(hall: Hall) -> Non
 
 def test_a_skill_is_needed_in_that_queue(hall: Hall) -> None:
     bob, carl = hall.worker("bob", "q", "r"), hall.worker("carl")
-    hall.core.rate(bob.me, b"r", 9)
-    hall.core.rate(carl.me, b"q", 4)
+    hall.core.needs.rate(bob.me, b"r", 9)
+    hall.core.needs.rate(carl.me, b"q", 4)
     job = hall.submit("fine", terms=FINE)
     bob.takes_nothing()
     carl.takes_nothing()
     assert why(hall.core, job) == "it needs skill 5, which none of 2 workers has"
-    hall.core.rate(carl.me, b"q", 5)
+    hall.core.needs.rate(carl.me, b"q", 5)
     carl.takes("fine")
 
 
@@ -130,7 +130,7 @@ def test_who_is_rated_while_asleep_is_woken(hall: Hall) -> None:
     hall.submit("fine", terms=FINE)
     hall.turn()
     bob.hears()
-    hall.core.rate(bob.me, b"q", 5)
+    hall.core.needs.rate(bob.me, b"q", 5)
     hall.turn()
     bob.hears("woken")
     bob.takes("fine")
@@ -140,17 +140,17 @@ def test_who_is_rated_while_asleep_is_woken(hall: Hall) -> None:
 def test_a_skill_has_bounds(hall: Hall, skill: int) -> None:
     bob = hall.worker("bob")
     with refused(BAD_REQUEST):
-        hall.core.rate(bob.me, b"q", skill)
+        hall.core.needs.rate(bob.me, b"q", skill)
 
 
 def test_a_worker_is_rated_in_so_many_queues_and_no_more() -> None:
     hall = Hall(Limits(abilities_max=2))
     bob = hall.worker("bob")
-    hall.core.rate(bob.me, b"q", 1)
-    hall.core.rate(bob.me, b"r", 1)
+    hall.core.needs.rate(bob.me, b"q", 1)
+    hall.core.needs.rate(bob.me, b"r", 1)
     with refused(HALL_FULL):
-        hall.core.rate(bob.me, b"s", 1)
-    hall.core.rate(bob.me, b"r", 2)
+        hall.core.needs.rate(bob.me, b"s", 1)
+    hall.core.needs.rate(bob.me, b"r", 2)
 
 
 # --- order
@@ -169,7 +169,7 @@ def test_jobs_that_need_nothing_pass_by_those_that_wait(hall: Hall) -> None:
 
 def test_the_oldest_that_fits_is_first_and_priority_before_all(hall: Hall) -> None:
     bob = hall.worker("bob")
-    hall.core.rate(bob.me, b"q", 5)
+    hall.core.needs.rate(bob.me, b"q", 5)
     hall.submit("fine 1", terms=FINE)
     hall.submit("plain 1")
     hall.submit("fine 2", terms=FINE)
@@ -183,7 +183,7 @@ def test_the_oldest_that_fits_is_first_and_priority_before_all(hall: Hall) -> No
 def test_what_is_given_back_is_first_among_its_like_again(hall: Hall) -> None:
     bob, carl = hall.worker("bob"), hall.worker("carl")
     for person in (bob, carl):
-        hall.core.rate(person.me, b"q", 5)
+        hall.core.needs.rate(person.me, b"q", 5)
     hall.submit("fine 1", terms=FINE)
     hall.submit("fine 2", terms=FINE)
     lease = bob.takes("fine 1")
@@ -225,7 +225,7 @@ def test_jobs_that_nobody_can_be_given_wake_no_herd(hall: Hall) -> None:
 
 def test_who_was_woken_for_something_else_holds_nothing_up(hall: Hall) -> None:
     bob, carl, dora = hall.worker("bob"), hall.worker("carl"), hall.worker("dora")
-    hall.core.rate(bob.me, b"q", 5)
+    hall.core.needs.rate(bob.me, b"q", 5)
     for person in (bob, carl, dora):
         person.sleeps()
     one = hall.submit("plain 1")
@@ -245,7 +245,7 @@ def test_who_was_woken_for_something_else_holds_nothing_up(hall: Hall) -> None:
 def test_one_is_woken_for_one_job_of_each_kind(hall: Hall) -> None:
     bob, carl, dora = hall.worker("bob"), hall.worker("carl"), hall.worker("dora")
     for person in (bob, carl, dora):
-        hall.core.rate(person.me, b"q", 5)
+        hall.core.needs.rate(person.me, b"q", 5)
         person.sleeps()
     hall.submit("fine", terms=FINE)
     hall.turn()
@@ -261,7 +261,7 @@ def test_one_is_woken_for_one_job_of_each_kind(hall: Hall) -> None:
 
 def test_who_comes_later_does_not_wait_for_those_who_were_woken_for_nothing(hall: Hall) -> None:
     bob, carl = hall.worker("bob"), hall.worker("carl")
-    hall.core.rate(bob.me, b"q", 5)
+    hall.core.needs.rate(bob.me, b"q", 5)
     carl.sleeps()
     job = hall.submit("plain")
     hall.turn()
@@ -277,7 +277,7 @@ def test_who_comes_later_does_not_wait_for_those_who_were_woken_for_nothing(hall
 def test_who_took_another_job_is_replaced_whoever_else_was_woken(hall: Hall) -> None:
     bob, carl, dora = hall.worker("bob"), hall.worker("carl", "q", "r"), hall.worker("dora")
     for person in (bob, carl):
-        hall.core.rate(person.me, b"q", 5)
+        hall.core.needs.rate(person.me, b"q", 5)
     for person in (bob, carl, dora):
         person.sleeps()
     job = hall.submit("plain")
@@ -303,17 +303,17 @@ def test_what_was_looked_for_in_vain_is_found_when_somebody_comes_or_changes(hal
     hall.turn()
     assert list(hall.core.queues[b"q"].vain) == [FINE.shape]
     dora = hall.person("dora")
-    hall.core.rate(dora.me, b"q", 5)
+    hall.core.needs.rate(dora.me, b"q", 5)
     dora.sleeps()
     dora.can("q")
     hall.turn()
     dora.hears("woken")
     dora.takes("fine 1")
     hall.turn()
-    hall.core.rate(carl.me, b"q", 5)
+    hall.core.needs.rate(carl.me, b"q", 5)
     hall.turn()
     carl.hears("assigned fine 2")
-    hall.core.rate(bob.me, b"q", 4)
+    hall.core.needs.rate(bob.me, b"q", 4)
     hall.turn()
     carl.offers(1)
     hall.turn()
@@ -322,7 +322,7 @@ def test_what_was_looked_for_in_vain_is_found_when_somebody_comes_or_changes(hal
 
 def test_who_falls_asleep_is_looked_at_for_what_was_looked_for_in_vain(hall: Hall) -> None:
     bob = hall.worker("bob")
-    hall.core.rate(bob.me, b"q", 5)
+    hall.core.needs.rate(bob.me, b"q", 5)
     hall.submit("fine", terms=FINE)
     hall.turn()
     assert list(hall.core.queues[b"q"].vain) == [FINE.shape]
@@ -333,7 +333,7 @@ def test_who_falls_asleep_is_looked_at_for_what_was_looked_for_in_vain(hall: Hal
 
 def test_so_is_who_offers_slots_behind_others(hall: Hall) -> None:
     ann, bob = hall.worker("ann"), hall.worker("bob")
-    hall.core.rate(bob.me, b"q", 5)
+    hall.core.needs.rate(bob.me, b"q", 5)
     ann.offers(1)
     hall.submit("fine", terms=FINE)
     hall.turn()
@@ -360,7 +360,7 @@ def test_a_job_that_nobody_can_be_given_is_not_looked_for_over_and_over(hall: Ha
 def test_who_stood_for_a_job_and_took_another_is_replaced(hall: Hall) -> None:
     bob, carl = hall.worker("bob", "q", "r"), hall.worker("carl")
     for person in (carl, bob):
-        hall.core.rate(person.me, b"q", 5)
+        hall.core.needs.rate(person.me, b"q", 5)
         person.sleeps()
     hall.submit("fine", terms=FINE)
     hall.turn()
@@ -375,7 +375,7 @@ def test_who_stood_for_a_job_and_took_another_is_replaced(hall: Hall) -> None:
 def test_a_wake_up_that_is_not_answered_goes_to_the_next_who_is_good_for_it(hall: Hall) -> None:
     bob, carl, dora = hall.worker("bob"), hall.worker("carl"), hall.worker("dora")
     for person in (bob, dora):
-        hall.core.rate(person.me, b"q", 5)
+        hall.core.needs.rate(person.me, b"q", 5)
     for person in (bob, carl, dora):
         person.sleeps()
     hall.submit("fine", terms=FINE)
@@ -405,7 +405,7 @@ def test_shapes_of_which_no_job_is_left_are_forgotten(hall: Hall) -> None:
     parent = hall.submit("parent", "r", key="p")
     child = hall.submit("child", terms=Terms(detached=True, skill=2))
     hall.core.cancel(ghost)
-    hall.core.depend(child, ((b"r", b"p"),))
+    hall.core.dependencies.depend(child, ((b"r", b"p"),))
     for number in range(SHAPES_SWEEP_MIN):
         hall.submit(f"job {number}", terms=Terms(detached=True, skill=number + 3))
     queue = hall.core.queues[b"q"]
@@ -416,7 +416,7 @@ def test_shapes_of_which_no_job_is_left_are_forgotten(hall: Hall) -> None:
     assert not ghost.in_lane
     # The one that waits for a parent finds a place again.
     bob = hall.worker("bob", "q", "r")
-    hall.core.rate(bob.me, b"q", 2)
+    hall.core.needs.rate(bob.me, b"q", 2)
     hall.core.finish(bob.takes("parent"), b"")
     assert parent.ended
     bob.takes("child")

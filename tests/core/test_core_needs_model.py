@@ -166,9 +166,9 @@ def _play(shop: Shop, action: tuple[object, ...]) -> None:
             if not hand.me.asleep and not hand.wakes:
                 core.offer(hand.me, slots)
         case ("rate", int(number), bytes(queue), int(skill)):
-            core.rate(shop.hands[number].me, queue, skill)
+            core.needs.rate(shop.hands[number].me, queue, skill)
         case ("stay", int(number), int(left_s)):
-            core.stay(shop.hands[number].me, left_s * SECOND_US)
+            core.needs.stay(shop.hands[number].me, left_s * SECOND_US)
         case ("pass", int(seconds)):
             shop.end_turn()
             core.advance(core.now_us + seconds * SECOND_US)

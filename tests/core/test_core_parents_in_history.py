@@ -50,7 +50,7 @@ def history(hall: Hall, disk: Disk) -> None:
 def look_up(hall: Hall, disk: Disk) -> list[ParentRef]:
     """Ask the history for all that is to be asked; what that was."""
     refs = hall.core.graph.inquiries.take(1000)
-    hall.core.found_parents(refs, lines_of(disk, refs))
+    hall.core.dependencies.found_parents(refs, lines_of(disk, refs))
     hall.turn()
     return refs
 
@@ -159,7 +159,7 @@ def test_an_answer_does_not_count_once_a_job_of_that_name_has_come(hall: Hall, d
     child = hall.submit("child", parents=(SETUP,), terms=BACKGROUND)
     refs = hall.core.graph.inquiries.take(10)
     again = hall.submit("setup", key="setup", terms=BACKGROUND)
-    hall.core.found_parents(refs, lines_of(disk, refs))
+    hall.core.dependencies.found_parents(refs, lines_of(disk, refs))
     hall.turn()
     assert child.state == HELD
     assert child.parents == {again.id: again}
@@ -221,7 +221,7 @@ def test_a_name_means_the_latest_job_though_an_older_one_is_asked_for_by_number(
     child = hall.submit("child", parents=(SETUP,), terms=BACKGROUND)
     other = hall.submit("other", parents=(first.id,), terms=BACKGROUND)
     refs = hall.core.graph.inquiries.take(10)
-    hall.core.found_parents(refs, sorted(lines_of(disk, refs), reverse=reverse))
+    hall.core.dependencies.found_parents(refs, sorted(lines_of(disk, refs), reverse=reverse))
     hall.turn()
     assert (child.state, other.state) == (QUEUED, FAILED)
 
@@ -242,7 +242,7 @@ def test_a_child_that_holds_for_a_failed_number_is_met_by_a_later_success_of_its
     assert look_up(hall, disk) == [first.id]
     assert child.state == HELD
     latest = [max(lines_of(disk, [SETUP]), key=lambda row: row.ended_us)]
-    hall.core.found_parents(hall.core.graph.inquiries.take(10), latest)
+    hall.core.dependencies.found_parents(hall.core.graph.inquiries.take(10), latest)
     assert child.state == QUEUED
 
 
@@ -320,7 +320,7 @@ def test_a_line_of_a_provider_s_job_that_was_asked_for_by_number_answers_for_no_
     smith, bob = hall.person("smith"), hall.person("bob")
     bob.me.bids = True
     spec = JobSpec(b"q", b"forge", b"setup", Terms(logged=True))
-    forge = hall.core.engage(spec, bob.me, hall.core.now_us, smith, Rules(soonest)).job
+    forge = hall.core.hiring.engage(spec, bob.me, hall.core.now_us, smith, Rules(soonest)).job
     hall.core.cancel(forge)
     smith.heard.clear()
     bob.heard.clear()

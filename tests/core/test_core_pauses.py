@@ -122,7 +122,7 @@ def test_who_is_hired_may_come_as_late_as_before_the_pause(hall: Hall) -> None:
     bob = hall.person("bob")
     engagement = hire(hall, bob, job)
     pause(hall, HOUR_US)
-    hall.core.arrive(engagement)
+    hall.core.hiring.arrive(engagement)
     assert job.lease is engagement
     bob.hears()
 
@@ -143,6 +143,6 @@ def test_pauses_add_up_and_are_missing_from_the_time_awake(hall: Hall) -> None:
     for _ in range(3):
         pause(hall, HOUR_US)
         hall.after(SECOND_US)
-    assert hall.core.paused_us == 3 * HOUR_US
+    assert hall.core.table.paused_us == 3 * HOUR_US
     assert hall.core.awake_us == START_US + 3 * SECOND_US
     assert hall.core.now_us == START_US + 3 * (HOUR_US + SECOND_US)

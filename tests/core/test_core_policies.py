@@ -76,7 +76,7 @@ def test_a_thousand_auctions_in_the_hall(policy: str) -> None:
             skill, in_us = random.randrange(5), random.randrange(5) * SECOND_US
             arrives_us = hall.core.now_us + in_us + SECOND_US
             left_us = random.choice((-1, -1, 45 * SECOND_US, 90 * SECOND_US))
-            hall.core.stay(person.me, left_us)
+            hall.core.needs.stay(person.me, left_us)
             fits = takes_us == 0 or left_us != 45 * SECOND_US
             if skill < needed or not fits:
                 continue  # `test_core_auctions` tells how such a bid is refused

@@ -17,7 +17,7 @@ GIVEN_UP = "cancelled forge its worker does not do it"
 
 def engage(hall: Hall, worker: Person, master: Person, in_us: int = 0) -> Engagement:
     spec = JobSpec(b"q", b"forge", b"forge-1", FOREGROUND)
-    return hall.core.engage(spec, worker.me, hall.core.now_us + in_us, master, RULES)
+    return hall.core.hiring.engage(spec, worker.me, hall.core.now_us + in_us, master, RULES)
 
 
 # --- it comes first
@@ -101,16 +101,16 @@ def test_one_that_does_them_no_more_is_let_go(hall: Hall) -> None:
 def test_one_that_lacks_something(hall: Hall, lack: str, when: str, way: str) -> None:
     smith, carl = hall.person("smith"), hall.worker("carl")
     if lack == "skill":
-        hall.core.need(b"q", 5, 0)
-        hall.core.rate(carl.me, b"q", 5)
+        hall.core.needs.need(b"q", 5, 0)
+        hall.core.needs.rate(carl.me, b"q", 5)
     elif lack == "time":
-        hall.core.need(b"q", 0, 60 * SECOND_US)
+        hall.core.needs.need(b"q", 0, 60 * SECOND_US)
 
     def lose_it() -> None:
         if lack == "skill":
-            hall.core.rate(carl.me, b"q", 4)
+            hall.core.needs.rate(carl.me, b"q", 4)
         else:
-            hall.core.stay(carl.me, 30 * SECOND_US if lack == "time" else 0)
+            hall.core.needs.stay(carl.me, 30 * SECOND_US if lack == "time" else 0)
             hall.after(1)
 
     if when == "before":
@@ -142,7 +142,7 @@ def bidder(hall: Hall) -> Person:
 
 def test_a_bidder_whose_time_is_up_cannot_be_hired(hall: Hall) -> None:
     smith, bob = hall.person("smith"), bidder(hall)
-    hall.core.stay(bob.me, 0)
+    hall.core.needs.stay(bob.me, 0)
     hall.after(1)
     with refused(WRONG_STATE):
         engage(hall, bob, smith)
@@ -150,11 +150,11 @@ def test_a_bidder_whose_time_is_up_cannot_be_hired(hall: Hall) -> None:
 
 def test_a_bidder_is_not_told_to_perform_for_longer_than_it_stays(hall: Hall) -> None:
     smith, bob = hall.person("smith"), bidder(hall)
-    hall.core.stay(bob.me, 60 * SECOND_US)
+    hall.core.needs.stay(bob.me, 60 * SECOND_US)
     engagement = engage(hall, bob, smith)
-    hall.core.arrive(engagement)
+    hall.core.hiring.arrive(engagement)
     assert engagement.stage == ARRIVED
-    assert not hall.core.call(engagement, 61 * SECOND_US)
+    assert not hall.core.hiring.call(engagement, 61 * SECOND_US)
     bob.hears("revoked forge")
     smith.hears(GIVEN_UP)
     hall.turn()
@@ -163,12 +163,12 @@ def test_a_bidder_is_not_told_to_perform_for_longer_than_it_stays(hall: Hall) ->
 
 def test_a_bidder_that_answers_too_late_to_finish_does_not_begin(hall: Hall) -> None:
     smith, bob = hall.person("smith"), bidder(hall)
-    hall.core.stay(bob.me, 60 * SECOND_US)
+    hall.core.needs.stay(bob.me, 60 * SECOND_US)
     engagement = engage(hall, bob, smith)
-    hall.core.arrive(engagement)
-    assert hall.core.call(engagement, 60 * SECOND_US)
+    hall.core.hiring.arrive(engagement)
+    assert hall.core.hiring.call(engagement, 60 * SECOND_US)
     hall.after(ANSWER_US // 2)
-    assert not hall.core.perform(engagement)
+    assert not hall.core.hiring.perform(engagement)
     bob.hears("revoked forge")
     smith.hears(GIVEN_UP)
     hall.turn()

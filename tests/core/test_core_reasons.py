@@ -61,7 +61,7 @@ def test_a_bid_without_the_time_is_not_said_to_be_none(hall: Hall, lack: str) ->
     job = announced(hall)
     bob = hall.person("bob")
     if lack == "leaves too early":
-        hall.core.stay(bob.me, SECOND_US)
+        hall.core.needs.stay(bob.me, SECOND_US)
     with refused(WRONG_STATE):
         bids(bob, job, 2 * HOUR_US if lack == "comes too late" else 0)
     said = "it is announced; those who bid for it come too late, or have not the time for it"

@@ -21,14 +21,14 @@ def spec(key: str = "k", queue: str = "q", terms: Terms = BACKGROUND) -> JobSpec
 
 
 def start(hall: Hall, key: str = "k", started_us: int = START_US, who: bytes = WHO) -> Job:
-    return hall.core.report_start(spec(key), who, started_us)
+    return hall.core.reports.start(spec(key), who, started_us)
 
 
 def reboot(hall: Hall, disk: Disk) -> Hall:
     disk.apply(hall.commit())
     loaded = disk.load()
     again = Hall(epoch=loaded.epoch)
-    again.core.now_us = hall.core.now_us + HOUR_US
+    again.core.table.now_us = hall.core.now_us + HOUR_US
     again.core.restore(loaded)
     again.turn()
     return again
@@ -43,7 +43,7 @@ def test_a_task_from_its_start_to_its_end(hall: Hall) -> None:
     row = disk.live[job.id]
     assert (row.state, row.worker, row.holder, row.attempts) == (LEASED, WHO, OUTSIDE, 1)
     assert (row.created_us, row.started_us) == (START_US + 5, START_US + 5)
-    hall.core.report_end(job, START_US + 9, 0, b"sent")
+    hall.core.reports.end(job, START_US + 9, 0, b"sent")
     disk.apply(hall.commit())
     end = disk.history[job.id]
     assert (end.queue, end.key, end.state, end.code, end.result) == (b"q", b"k", DONE, 0, b"sent")
@@ -59,7 +59,7 @@ def test_a_task_from_its_start_to_its_end(hall: Hall) -> None:
 
 def test_a_task_that_began_and_ended_within_one_commit_is_one_line(hall: Hall) -> None:
     job = start(hall)
-    hall.core.report_end(job, START_US, 7, b"why")
+    hall.core.reports.end(job, START_US, 7, b"why")
     batch = hall.commit()
     assert (batch.inserts, batch.deletes) == ([], [])
     assert [(end.state, end.code, end.result) for end in batch.ends] == [(FAILED, 7, b"why")]
@@ -99,7 +99,7 @@ def test_nothing_ended_before_it_began_or_in_the_future(hall: Hall, told_us: int
     hall.after(5)
     job = start(hall, started_us=START_US + 5)
     hall.after(5)
-    hall.core.report_end(job, START_US + told_us, 0, b"")
+    hall.core.reports.end(job, START_US + told_us, 0, b"")
     assert job.ended_us == START_US + taken_us
     assert [end.ended_us for end in hall.commit().ends] == [START_US + taken_us]
 
@@ -120,7 +120,7 @@ def test_one_who_joined_hears_the_same_end_as_the_history(hall: Hall) -> None:
     job = start(hall)
     listener = Listener(hall)
     assert hall.submit("", by=listener, key="k") is job
-    hall.core.report_end(job, START_US + 9, 0, b"r")
+    hall.core.reports.end(job, START_US + 9, 0, b"r")
     assert listener.ends_us == [START_US + 9]
     assert [end.ended_us for end in hall.commit().ends] == [START_US + 9]
 
@@ -140,7 +140,7 @@ def test_one_who_joined_hears_the_same_end_as_the_history(hall: Hall) -> None:
 )
 def test_it_has_a_key_is_durable_and_ends_when_somebody_says_so(hall: Hall, wrong: JobSpec) -> None:
     with refused(BAD_REQUEST):
-        hall.core.report_start(wrong, WHO, START_US)
+        hall.core.reports.start(wrong, WHO, START_US)
     assert hall.core.jobs == {}
     assert hall.commit().empty
 
@@ -149,9 +149,9 @@ def test_its_key_and_its_queue_have_their_bounds(hall: Hall) -> None:
     with refused(TOO_LARGE):
         start(hall, "k" * (hall.limits.key_bytes_max + 1))
     with refused(TOO_LARGE):
-        hall.core.report_start(spec(queue="q" * (hall.limits.queue_name_bytes_max + 1)), WHO, START_US)
+        hall.core.reports.start(spec(queue="q" * (hall.limits.queue_name_bytes_max + 1)), WHO, START_US)
     with refused(BAD_REQUEST):
-        hall.core.report_start(spec(queue=""), WHO, START_US)
+        hall.core.reports.start(spec(queue=""), WHO, START_US)
     assert hall.core.jobs == {}
 
 
@@ -197,7 +197,7 @@ def test_the_end_of_what_the_hall_itself_hands_out_is_not_for_others_to_tell(hal
     lease = take(hall, "a resident", "b")
     for job in jobs:
         with refused(WRONG_STATE):
-            hall.core.report_end(job, START_US, 0, b"")
+            hall.core.reports.end(job, START_US, 0, b"")
     hall.core.finish(lease, b"its own word")
     assert [job.ended for job in jobs] == [False, True, False]
     hall.turn()
@@ -205,9 +205,9 @@ def test_the_end_of_what_the_hall_itself_hands_out_is_not_for_others_to_tell(hal
 
 def test_an_end_is_reported_once(hall: Hall) -> None:
     job = start(hall)
-    hall.core.report_end(job, START_US, 0, b"first")
+    hall.core.reports.end(job, START_US, 0, b"first")
     with refused(WRONG_STATE):
-        hall.core.report_end(job, START_US, 9, b"second")
+        hall.core.reports.end(job, START_US, 9, b"second")
     assert [(end.code, end.result) for end in hall.commit().ends] == [(0, b"first")]
 
 
@@ -216,7 +216,7 @@ def test_an_end_is_reported_once(hall: Hall) -> None:
 
 def test_a_key_may_be_reported_again_when_it_is_over(hall: Hall) -> None:
     first = start(hall)
-    hall.core.report_end(first, START_US, 0, b"")
+    hall.core.reports.end(first, START_US, 0, b"")
     second = start(hall)
     assert second.id > first.id
     hall.turn()
@@ -226,7 +226,7 @@ def test_a_client_may_wait_for_it_under_its_key(hall: Hall) -> None:
     ann = hall.person("ann")
     job = start(hall)
     assert hall.submit("", by=ann, key="k") is job
-    hall.core.report_end(job, START_US, 0, b"r")
+    hall.core.reports.end(job, START_US, 0, b"r")
     ann.hears("done  r")
     hall.turn()
 
@@ -237,7 +237,7 @@ def test_a_job_may_wait_for_it_as_a_parent(hall: Hall) -> None:
     job = start(hall)
     hall.turn()
     assert child.parents == {job.id: job}
-    hall.core.report_end(job, START_US, 0, b"")
+    hall.core.reports.end(job, START_US, 0, b"")
     bob.takes("child")
 
 
@@ -245,7 +245,7 @@ def test_it_can_be_cancelled(hall: Hall) -> None:
     job = start(hall)
     hall.core.cancel(job, b"changed my mind")
     with refused(WRONG_STATE):
-        hall.core.report_end(job, START_US, 0, b"")
+        hall.core.reports.end(job, START_US, 0, b"")
     assert [(end.state, end.result) for end in hall.commit().ends] == [(CANCELLED, b"changed my mind")]
 
 
@@ -256,7 +256,7 @@ def test_it_is_still_under_way_after_a_restart(hall: Hall) -> None:
         hall = reboot(hall, disk)
     job = hall.core.jobs[job_id]
     assert (job.state, job.attempts, job.tries, job.worker_name) == (LEASED, 1, None, WHO)
-    hall.core.report_end(job, hall.core.now_us - SECOND_US, 0, b"r")
+    hall.core.reports.end(job, hall.core.now_us - SECOND_US, 0, b"r")
     disk.apply(hall.commit())
     end = disk.history[job_id]
     assert (end.started_us, end.ended_us, end.result) == (START_US, hall.core.now_us - SECOND_US, b"r")
@@ -265,9 +265,9 @@ def test_it_is_still_under_way_after_a_restart(hall: Hall) -> None:
 
 def test_many_may_be_under_way_and_be_told_of_by_many(hall: Hall) -> None:
     jobs = [start(hall, key, who=key.encode()) for key in "abc"]
-    assert len(hall.core.residents) == 1
+    assert len(hall.core.table.residents) == 1
     for job in reversed(jobs):
-        hall.core.report_end(job, START_US, 0, job.key)
+        hall.core.reports.end(job, START_US, 0, job.key)
     ends = hall.commit().ends
     assert {end.key: (end.worker, end.result) for end in ends} == {
         key: (key, key) for key in (b"a", b"b", b"c")
@@ -278,10 +278,10 @@ def test_a_resident_of_the_same_name_has_nothing_to_do_with_it(hall: Hall) -> No
     hall.submit("a", terms=BACKGROUND)
     take(hall, "bob", "a")
     job = start(hall, who=b"bob")
-    hall.core.retire(resident(hall, "bob"))
+    hall.core.residents.retire(resident(hall, "bob"))
     hall.turn()
     assert job.state == LEASED
-    hall.core.report_end(job, START_US, 0, b"")
+    hall.core.reports.end(job, START_US, 0, b"")
     hall.turn()
 
 
@@ -302,9 +302,9 @@ def test_a_start_that_could_not_be_stored_but_is_waited_for(hall: Hall) -> None:
     assert hall.commit_fails() == [""]
     assert job.state == LEASED
     with refused(STORE_DOWN):
-        hall.core.report_end(job, START_US, 0, b"too early")
+        hall.core.reports.end(job, START_US, 0, b"too early")
     hall.commit()
-    hall.core.report_end(job, START_US, 0, b"r")
+    hall.core.reports.end(job, START_US, 0, b"r")
     ann.hears("done  r")
     assert [(end.id, end.result) for end in hall.commit().ends] == [(job.id, b"r")]
 
@@ -315,7 +315,7 @@ def test_the_end_of_a_stored_task_is_taken_in_whatever_the_store_does(hall: Hall
     disk.apply(hall.commit())
     hall.submit("a", terms=BACKGROUND)
     assert hall.commit_fails() == ["a"]
-    hall.core.report_end(job, START_US, 0, b"r")
+    hall.core.reports.end(job, START_US, 0, b"r")
     assert hall.commit_fails() == []
     disk.apply(hall.commit())
     assert disk.history[job.id].result == b"r"
@@ -324,7 +324,7 @@ def test_the_end_of_a_stored_task_is_taken_in_whatever_the_store_does(hall: Hall
 def test_what_failed_outside_is_not_run_again_inside(hall: Hall) -> None:
     disk = Disk()
     job = start(hall)
-    hall.core.report_end(job, START_US, 9, b"why")
+    hall.core.reports.end(job, START_US, 9, b"why")
     hall = reboot(hall, disk)
     found = hall.core.find(job.id)
     assert found is not None
@@ -336,5 +336,5 @@ def test_what_failed_outside_is_not_run_again_inside(hall: Hall) -> None:
 def test_nobody_else_has_the_name_under_which_they_are_held(hall: Hall) -> None:
     start(hall)
     with refused(BAD_REQUEST):
-        hall.core.resident(b"q", OUTSIDE)
+        hall.core.residents.get(b"q", OUTSIDE)
     hall.turn()

@@ -23,10 +23,10 @@ def waiting(hall: Hall, queue: str = "q") -> list[str]:
 
 
 def test_a_resident_is_made_once_and_found_by_queue_and_name(hall: Hall) -> None:
-    assert hall.core.find_resident(b"q", b"bob") is None
+    assert hall.core.residents.find(b"q", b"bob") is None
     bob = resident(hall, "bob")
     assert resident(hall, "bob") is bob
-    assert hall.core.find_resident(b"q", b"bob") is bob
+    assert hall.core.residents.find(b"q", b"bob") is bob
     assert (bob.name, bob.resident, list(bob.abilities)) == (
         b"bob",
         hall.core.queue(b"q"),
@@ -34,13 +34,13 @@ def test_a_resident_is_made_once_and_found_by_queue_and_name(hall: Hall) -> None
     )
     others = [resident(hall, "carl"), resident(hall, "bob", "p")]
     assert len({id(worker) for worker in (bob, *others)}) == 3
-    assert hall.core.find_resident(b"p", b"carl") is None
+    assert hall.core.residents.find(b"p", b"carl") is None
     assert hall.core.queue(b"q").counts() == (0, 0, 2)
     hall.turn()
 
 
 def test_looking_for_a_resident_makes_neither_queue_nor_worker(hall: Hall) -> None:
-    hall.core.find_resident(b"nowhere", b"bob")
+    hall.core.residents.find(b"nowhere", b"bob")
     assert hall.core.queues == {}
     assert hall.core.workers == {}
 
@@ -57,9 +57,9 @@ def test_looking_for_a_resident_makes_neither_queue_nor_worker(hall: Hall) -> No
 def test_a_resident_without_a_proper_name_or_queue_is_refused(queue: bytes, name: bytes, reason: str) -> None:
     hall = Hall(Limits(key_bytes_max=10, queue_name_bytes_max=10))
     with refused(reason):
-        hall.core.resident(queue, name)
-    assert (hall.core.residents, hall.core.workers, hall.core.queues) == ({}, {}, {})
-    hall.core.resident(b"n" * 10, b"n" * 10)
+        hall.core.residents.get(queue, name)
+    assert (hall.core.table.residents, hall.core.workers, hall.core.queues) == ({}, {}, {})
+    hall.core.residents.get(b"n" * 10, b"n" * 10)
     hall.turn()
 
 
@@ -102,13 +102,13 @@ def test_who_retires_gives_everything_back_in_order_and_without_blame(hall: Hall
         take(hall, "bob", name)
     take(hall, "carl", "d")
     bob = resident(hall, "bob")
-    hall.core.retire(bob)
+    hall.core.residents.retire(bob)
     hall.turn()
     assert waiting(hall) == ["a", "b", "c", "e"]
     assert [(job.state, job.losses) for job in jobs[:3]] == [(QUEUED, 0)] * 3
     assert (hall.core.counters.lost, hall.core.counters.released) == (0, 3)
-    assert hall.core.find_resident(b"q", b"bob") is None
-    assert list(hall.core.residents) == [(b"q", b"carl")]
+    assert hall.core.residents.find(b"q", b"bob") is None
+    assert list(hall.core.table.residents) == [(b"q", b"carl")]
     assert hall.core.queue(b"q").counts() == (5, 1, 1)
     assert resident(hall, "bob") is not bob
     take(hall, "bob", "a")
@@ -120,7 +120,7 @@ def test_who_retires_keeps_the_priorities(hall: Hall) -> None:
         hall.submit(name + "2", terms=Terms(priority=priority, detached=True))
     for name in ("h", "h2", "n", "n2", "l"):
         take(hall, "bob", name)
-    hall.core.retire(resident(hall, "bob"))
+    hall.core.residents.retire(resident(hall, "bob"))
     hall.turn()
     assert waiting(hall) == ["h", "h2", "n", "n2", "l", "l2"]
 
@@ -130,7 +130,7 @@ def test_what_is_given_back_wakes_a_sleeper(hall: Hall) -> None:
     submit_all(hall, "a")
     take(hall, "bob", "a")
     carl.sleeps()
-    hall.core.retire(resident(hall, "bob"))
+    hall.core.residents.retire(resident(hall, "bob"))
     hall.turn()
     carl.hears("woken")
     carl.takes("a")
@@ -141,7 +141,7 @@ def test_a_foreground_job_that_nobody_waits_for_ends_with_its_resident(hall: Hal
     job = hall.submit("a", by=ann)
     take(hall, "bob", "a")
     ann.leaves()
-    hall.core.retire(resident(hall, "bob"))
+    hall.core.residents.retire(resident(hall, "bob"))
     hall.turn()
     assert job.state == CANCELLED
 
@@ -152,7 +152,7 @@ def test_a_worker_with_a_connection_may_retire_too(hall: Hall) -> None:
     bob.takes("a")
     bob.takes("b")
     bob.sleeps()
-    hall.core.retire(bob.me)
+    hall.core.residents.retire(bob.me)
     hall.turn()
     bob.hears()
     assert bob.worker is None
@@ -162,10 +162,10 @@ def test_a_worker_with_a_connection_may_retire_too(hall: Hall) -> None:
 
 def test_who_retires_twice_is_gone_once(hall: Hall) -> None:
     bob, carl = resident(hall, "bob"), resident(hall, "carl")
-    hall.core.retire(bob)
-    hall.core.retire(bob)
+    hall.core.residents.retire(bob)
+    hall.core.residents.retire(bob)
     hall.turn()
-    assert list(hall.core.residents.values()) == [carl]
+    assert list(hall.core.table.residents.values()) == [carl]
 
 
 # --- losses
@@ -180,7 +180,7 @@ def test_a_silent_resident_loses_its_job_and_stays(hall: Hall) -> None:
     take(hall, "carl", "a")
     hall.after(10 * SECOND_US)
     assert (job.state, job.code, job.losses) == (FAILED, LOST, 3)
-    assert len(hall.core.residents) == 2
+    assert len(hall.core.table.residents) == 2
 
 
 def test_a_resident_that_is_expected_to_speak_is_lost_with_all_it_has(hall: Hall) -> None:
@@ -189,7 +189,7 @@ def test_a_resident_that_is_expected_to_speak_is_lost_with_all_it_has(hall: Hall
     take(hall, "bob", "b")
     hall.core.expect(resident(hall, "bob"), 100)
     hall.after(100)
-    assert hall.core.residents == {}
+    assert hall.core.table.residents == {}
     assert [(job.state, job.losses) for job in jobs] == [(QUEUED, 1)] * 2
     assert waiting(hall) == ["a", "b"]
 
@@ -205,7 +205,7 @@ def test_residents_max_makes_room_for_a_newcomer_by_forgetting_the_idle() -> Non
     hall.turn()
     resident(hall, "dora")
     hall.turn()
-    assert list(hall.core.residents) == [(b"q", b"bob"), (b"q", b"dora")]
+    assert list(hall.core.table.residents) == [(b"q", b"bob"), (b"q", b"dora")]
     assert all(worker not in hall.core.workers for worker in idle)
     assert hall.core.queue(b"q").counts()[2] == 2
     assert hall.core.take(idle[0]) is None, "it is nobody until it says its name again"
@@ -220,15 +220,15 @@ def test_residents_max_refuses_when_all_have_something() -> None:
     take(hall, "bob", "a")
     take(hall, "carl", "b")
     with refused(HALL_FULL):
-        hall.core.resident(b"new queue", b"dora")
+        hall.core.residents.get(b"new queue", b"dora")
     assert b"new queue" not in hall.core.queues
-    assert len(hall.core.residents) == 2
+    assert len(hall.core.table.residents) == 2
     assert resident(hall, "bob").leases, "who is known is still served"
     hall.core.finish(hall.core.find_lease(resident(hall, "bob"), jobs[0].id), b"")
     hall.after(SECOND_US)
     take(hall, "dora", "c")
     hall.turn()
-    assert list(hall.core.residents) == [(b"q", b"carl"), (b"q", b"dora")]
+    assert list(hall.core.table.residents) == [(b"q", b"carl"), (b"q", b"dora")]
 
 
 def test_the_idle_are_not_looked_for_over_and_over() -> None:
@@ -255,7 +255,7 @@ def test_a_queue_with_a_resident_is_in_use() -> None:
     hall.core.queue(b"p")
     assert list(hall.core.queues) == [b"q", b"p"], "the idle one made room"
     hall.turn()
-    hall.core.retire(bob)
+    hall.core.residents.retire(bob)
     hall.core.drop_queue(hall.core.queue(b"q"))
     hall.turn()
     assert resident(hall, "bob").resident is hall.core.queue(b"q")

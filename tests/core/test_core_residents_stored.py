@@ -22,7 +22,7 @@ def reboot(hall: Hall, disk: Disk, limits: Limits | None = None, down_us: int = 
     disk.apply(hall.commit())
     loaded = disk.load()
     again = Hall(limits, epoch=loaded.epoch)
-    again.core.now_us = hall.core.now_us + down_us
+    again.core.table.now_us = hall.core.now_us + down_us
     again.core.restore(loaded)
     again.turn()
     return again
@@ -113,7 +113,7 @@ def test_a_job_that_came_back_is_nobodys_on_disk(hall: Hall, how: str) -> None:
     lease = take(hall, "bob", "a")
     disk.apply(hall.commit())
     if how == "retire":
-        hall.core.retire(resident(hall, "bob"))
+        hall.core.residents.retire(resident(hall, "bob"))
     elif how == "fail":
         hall.core.fail(lease)
     elif how == "silence":
@@ -144,10 +144,10 @@ def test_what_a_resident_held_is_still_its_own(hall: Hall) -> None:
     for who, what in (("bob", "a"), ("carl", "b"), ("bob", "c")):
         take(hall, who, what)
     again = reboot(hall, disk, down_us=HOUR_US)
-    bob, carl = again.core.find_resident(b"q", b"bob"), again.core.find_resident(b"q", b"carl")
+    bob, carl = again.core.residents.find(b"q", b"bob"), again.core.residents.find(b"q", b"carl")
     assert bob is not None
     assert carl is not None
-    assert list(again.core.residents) == [(b"q", b"bob"), (b"q", b"carl")]
+    assert list(again.core.table.residents) == [(b"q", b"bob"), (b"q", b"carl")]
     assert [list(worker.leases) for worker in (bob, carl)] == [[jobs[0].id, jobs[2].id], [jobs[1].id]]
     assert again.core.queue(b"q").counts() == (4, 3, 2)
     for job in jobs[:3]:
@@ -175,8 +175,8 @@ def test_residents_of_two_queues_with_one_name_are_two(hall: Hall) -> None:
     take(hall, "bob", "a", "p")
     take(hall, "bob", "b", "q")
     again = reboot(hall, Disk())
-    assert list(again.core.residents) == [(b"p", b"bob"), (b"q", b"bob")]
-    assert [len(worker.leases) for worker in again.core.residents.values()] == [1, 1]
+    assert list(again.core.table.residents) == [(b"p", b"bob"), (b"q", b"bob")]
+    assert [len(worker.leases) for worker in again.core.table.residents.values()] == [1, 1]
 
 
 def test_many_restarts_change_nothing(hall: Hall) -> None:
@@ -192,7 +192,7 @@ def test_many_restarts_change_nothing(hall: Hall) -> None:
     hall.core.release(hall.core.find_lease(resident(hall, "bob"), jobs[0].id))
     hall = reboot(hall, disk)
     assert waiting(hall) == ["a", "b"]
-    assert hall.core.residents == {}
+    assert hall.core.table.residents == {}
     assert found(hall, jobs[0]).attempts == 1
 
 
@@ -207,7 +207,7 @@ def test_silence_counts_from_the_opening(hall: Hall) -> None:
     assert found(again, job).state == LEASED
     again.after(1)
     assert (found(again, job).state, found(again, job).losses) == (QUEUED, 1)
-    assert again.core.find_resident(b"q", b"bob") is not None
+    assert again.core.residents.find(b"q", b"bob") is not None
 
 
 def test_the_run_limit_of_a_job_holds_after_a_restart(hall: Hall) -> None:
@@ -233,7 +233,7 @@ def test_more_residents_than_today_are_allowed_come_back(hall: Hall) -> None:
     for name in "abc":
         take(hall, name, name)
     again = reboot(hall, Disk(), Limits(residents_max=2))
-    assert len(again.core.residents) == 3
+    assert len(again.core.table.residents) == 3
     with refused(HALL_FULL):
         resident(again, "d")
     assert resident(again, "b").name == b"b"
@@ -244,7 +244,7 @@ def test_who_retires_after_a_restart_gives_back_in_order(hall: Hall) -> None:
     for name in "abc":
         take(hall, "bob", name)
     again = reboot(hall, Disk())
-    again.core.retire(resident(again, "bob"))
+    again.core.residents.retire(resident(again, "bob"))
     again.turn()
     assert waiting(again) == ["a", "b", "c", "d"]
 
@@ -316,4 +316,4 @@ def test_a_lease_that_was_never_written_dies_with_the_hall(hall: Hall) -> None:
     take(hall, "bob", "a")
     again = reboot(Hall(), disk)
     assert (found(again, job).state, found(again, job).attempts) == (QUEUED, 0)
-    assert again.core.residents == {}
+    assert again.core.table.residents == {}

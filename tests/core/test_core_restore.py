@@ -29,7 +29,7 @@ def reboot(hall: Hall, disk: Disk, limits: Limits | None = None, down_us: int = 
     disk.apply(hall.commit())
     loaded = disk.load()
     again = Hall(limits, epoch=loaded.epoch)
-    again.core.now_us = hall.core.now_us + down_us
+    again.core.table.now_us = hall.core.now_us + down_us
     again.core.restore(loaded)
     again.turn()
     return again

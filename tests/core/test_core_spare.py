@@ -67,7 +67,7 @@ def test_another_hall_is_not_counted(hall: Hall) -> None:
 
 
 def test_a_resident_is_spare_while_it_asks_and_holds_nothing(hall: Hall) -> None:
-    mill = hall.core.resident(b"q", b"mill")
+    mill = hall.core.residents.get(b"q", b"mill")
     hall.core.beat(mill)
     assert spare(hall) == 1
     hall.submit("a")

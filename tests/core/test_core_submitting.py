@@ -304,7 +304,7 @@ def test_progress_without_watchers_is_kept_for_those_who_ask(hall: Hall) -> None
 def test_while_the_store_is_in_trouble_only_durable_jobs_are_refused(hall: Hall) -> None:
     ann = hall.person("ann")
     fore = hall.submit("a", by=ann, key="k")
-    hall.core.store_trouble = "no space left on the disk"
+    hall.core.table.store_trouble = "no space left on the disk"
     with refused(STORE_DOWN):
         hall.submit("b", terms=BACKGROUND)
     with refused(STORE_DOWN):
@@ -325,7 +325,7 @@ def test_while_the_hall_closes_nothing_is_handed_out(hall: Hall) -> None:
     hall.submit("a", terms=BACKGROUND)
     bob.sleeps()
     carl.offers(1)
-    hall.core.closing = True
+    hall.core.close()
     hall.turn()
     bob.takes_nothing()
     with refused(CLOSING):
@@ -340,9 +340,9 @@ def test_a_hall_that_stays_open_after_all_hands_out_again(hall: Hall) -> None:
     hall.submit("b", terms=BACKGROUND)
     bob.sleeps()
     carl.offers(1)
-    hall.core.closing = True
+    hall.core.close()
     hall.turn()
-    hall.core.closing = False
+    hall.core.table.closing = False
     hall.turn()
     carl.hears("assigned a")
     bob.hears("woken")

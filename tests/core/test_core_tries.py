@@ -89,7 +89,7 @@ def test_a_silent_worker(hall: Hall) -> None:
 def test_a_resident_that_retires_gives_back(hall: Hall) -> None:
     job = hall.submit("a", terms=BACKGROUND)
     take(hall, "bob", "a")
-    hall.core.retire(resident(hall, "bob"))
+    hall.core.residents.retire(resident(hall, "bob"))
     hall.turn()
     assert tries_of(job) == [(START_US, START_US, b"bob", GIVEN_BACK)]
 
@@ -170,7 +170,7 @@ def test_a_dead_letter_that_was_never_begun_has_no_tries(hall: Hall) -> None:
 def boot(disk: Disk, now_us: int) -> Hall:
     loaded = disk.load()
     again = Hall(epoch=loaded.epoch)
-    again.core.now_us = now_us
+    again.core.table.now_us = now_us
     again.core.restore(loaded)
     again.turn()
     return again

@@ -145,7 +145,7 @@ def test_a_worker_that_always_answers_keeps_the_others_asleep_for_the_wake_time(
 def test_jobs_that_need_a_skill_wake_only_those_who_have_it(hall: Hall) -> None:
     people = sleepers(hall, 8)
     for person in people[:5]:
-        hall.core.rate(person.me, b"q", 7)
+        hall.core.needs.rate(person.me, b"q", 7)
     hall.submit("a", terms=SKILLED)
     hall.turn()
     circles = [woken(people[:5])]

@@ -81,10 +81,10 @@ class Web:
         unmet = [parent for parent in parents if parent not in self.done]
         if job.state == LEASED and unmet and not self.closes_a_circle(name, parents):
             with refused(WRONG_STATE):
-                self.hall.core.depend(job, self.refs(parents, by_id))
+                self.hall.core.dependencies.depend(job, self.refs(parents, by_id))
             return
         try:
-            self.hall.core.depend(job, self.refs(parents, by_id))
+            self.hall.core.dependencies.depend(job, self.refs(parents, by_id))
         except Refusal as refusal:
             self.refused(refusal, name, parents)
             return
@@ -100,14 +100,14 @@ class Web:
         self.waits[name] |= {parent for parent in parents if parent not in self.done}
 
     def take(self) -> bool:
-        lease = self.hall.core.take(self.hall.core.resident(b"q", b"bob"))
+        lease = self.hall.core.take(self.hall.core.residents.get(b"q", b"bob"))
         if lease is None:
             return False
         assert not self.waits[name_of(lease.job)], "it started before its parents were done"
         return True
 
     def finish(self) -> bool:
-        worker = self.hall.core.resident(b"q", b"bob")
+        worker = self.hall.core.residents.get(b"q", b"bob")
         if not worker.leases and not self.take():
             return False
         lease = next(iter(worker.leases.values()))
@@ -124,7 +124,7 @@ class Web:
         loaded = self.disk.load()
         now_us = self.hall.core.now_us
         self.hall = Hall(epoch=loaded.epoch)
-        self.hall.core.now_us = now_us
+        self.hall.core.table.now_us = now_us
         self.hall.core.restore(loaded)
 
     def check(self) -> None:

@@ -68,23 +68,23 @@ class UnconnectedRules(RuleBasedStateMachine):
 
     @rule(who=st.sampled_from(RESIDENTS), queue=st.sampled_from(QUEUES))
     def resident_takes(self, who: bytes, queue: str) -> None:
-        known = self.core.find_resident(queue.encode(), who)
+        known = self.core.residents.find(queue.encode(), who)
         try:
-            worker = self.core.resident(queue.encode(), who)
+            worker = self.core.residents.get(queue.encode(), who)
         except Refusal:
             assert known is None
-            assert len(self.core.residents) >= LIMITS.residents_max
+            assert len(self.core.table.residents) >= LIMITS.residents_max
             return
         assert known is None or worker is known
         self.take_as(worker, None)
 
     @rule(number=st.integers(0, 50))
     def retire(self, number: int) -> None:
-        residents = [worker for worker in self.core.residents.values() if worker.name != OUTSIDE]
+        residents = [worker for worker in self.core.table.residents.values() if worker.name != OUTSIDE]
         if residents:
             worker = residents[number % len(residents)]
             before = [(lease.job, lease.job.losses) for lease in worker.leases.values()]
-            self.core.retire(worker)
+            self.core.residents.retire(worker)
             assert worker not in self.core.workers
             for job, losses in before:
                 assert (job.lease, job.losses) == (None, losses)
@@ -103,7 +103,7 @@ class UnconnectedRules(RuleBasedStateMachine):
         due_us = self.core.now_us + delay_us if delay_us else 0
         spec = JobSpec(queue.encode(), b"fired", key.encode(), BACKGROUND, due_us)
         before = self.core.find_key(queue.encode(), key.encode()) if key else None
-        job, reason = attempt(lambda: self.core.fire(name, firing, spec))
+        job, reason = attempt(lambda: self.core.firings.fire(name, firing, spec))
         if job is None:
             assert reason in (STORE_DOWN, HALL_FULL)
             return
@@ -116,7 +116,7 @@ class UnconnectedRules(RuleBasedStateMachine):
     @rule(name=st.sampled_from(SCHEDULES), begins=st.booleans())
     def mark(self, name: str, begins: bool) -> None:
         self.count += 1
-        self.core.mark(name, Firing(self.count, b"another plan") if begins else None)
+        self.core.firings.mark(name, Firing(self.count, b"another plan") if begins else None)
         if begins:
             self.firings[name] = Firing(self.count, b"another plan")
         else:
@@ -129,7 +129,7 @@ class UnconnectedRules(RuleBasedStateMachine):
     def report_start(self, queue: str, key: str, beside_us: int) -> None:
         before = self.core.find_key(queue.encode(), key.encode()) if key else None
         spec = JobSpec(queue.encode(), b"", key.encode(), BACKGROUND)
-        job, reason = attempt(lambda: self.core.report_start(spec, b"robot", self.core.now_us + beside_us))
+        job, reason = attempt(lambda: self.core.reports.start(spec, b"robot", self.core.now_us + beside_us))
         if job is None:
             assert (reason == BAD_REQUEST) == (not key)
             assert reason != WRONG_STATE or before is not None
@@ -158,7 +158,7 @@ class UnconnectedRules(RuleBasedStateMachine):
     def _end_outside(self, job: Job, ended_us: int, code: int) -> str:
         """Why it was refused, if it was."""
         try:
-            self.core.report_end(job, ended_us, code, b"told")
+            self.core.reports.end(job, ended_us, code, b"told")
         except Refusal as refusal:
             return refusal.reason
         return ""
@@ -177,7 +177,7 @@ class UnconnectedRules(RuleBasedStateMachine):
             del self.fired_jobs[name, number]
 
     def check_unconnected(self) -> None:
-        assert self.core.firings == self.firings
+        assert self.core.firings.by_name == self.firings
         for (name, number), job_id in self.fired_jobs.items():
             fired = self.disk.fired.get(name)
             if fired is not None and fired.due_us == number:
@@ -192,7 +192,7 @@ class UnconnectedRules(RuleBasedStateMachine):
 
     def end_reported(self) -> None:
         for job in self._reported():
-            self.core.report_end(job, self.core.now_us, 0, b"")
+            self.core.reports.end(job, self.core.now_us, 0, b"")
 
     def _on_disk(self, job_id: int) -> bool:
         return job_id in self.disk.live or job_id in self.disk.history

@@ -32,7 +32,7 @@ def make_busy(room: Room) -> None:
 
 
 def steal(room: Room, session: Talker) -> None:
-    lease = room.core.take(room.core.resident(b"q", b"host"))
+    lease = room.core.take(room.core.residents.get(b"q", b"host"))
     assert lease is not None
     session.assure(b"given " + lease.job.payload + b"|")
 
@@ -77,7 +77,7 @@ def test_what_has_ended_by_then_needs_no_row_of_its_own(room: Room) -> None:
     with room.turn():
         steal(room, ann)
     with room.turn():
-        room.core.finish(next(iter(room.core.resident(b"q", b"host").leases.values())), b"")
+        room.core.finish(next(iter(room.core.residents.get(b"q", b"host").leases.values())), b"")
     with room.turn(after_us=2 * LINGER_US):
         pass
     batch = room.under_way()
@@ -148,7 +148,7 @@ def test_a_closing_hall_writes_it_at_once(room: Room) -> None:
     ann, _ = room.peer("ann")
     with room.turn():
         steal(room, ann)
-        room.core.closing = True
+        room.core.close()
     batch = room.under_way()
     assert batch is not None
     assert [update.holder for update in batch.updates] == [b"host"]

@@ -99,5 +99,5 @@ def test_a_closing_hall_waits_for_nobody(room: Room) -> None:
     room.turn_that_commits()
     with room.turn():
         room.submit(ann, "last")
-        room.core.closing = True
+        room.core.close()
     assert room.under_way() is not None

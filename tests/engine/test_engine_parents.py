@@ -80,7 +80,7 @@ def test_an_answer_after_a_failed_commit_is_asked_for_again(room: Room) -> None:
     with room.turn():
         for _ in range(3):
             room.core.finish(room.take(worker), b"")
-        room.core.depend(child, (SETUP,))
+        room.core.dependencies.depend(child, (SETUP,))
     linger(room)
     assert room.desk.parents == [[SETUP]]
     room.turn_that_fails()

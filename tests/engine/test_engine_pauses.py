@@ -117,8 +117,8 @@ def test_a_lease_outlives_a_sleep_of_the_machine() -> None:
         lease = stage.take(bob)
         await wire.hears("accepted a|")
         await stage.sleep(HOUR_US)
-        assert HOUR_US - TICK_US <= stage.core.paused_us <= HOUR_US + READING_US
-        assert stage.log.pauses_us == [stage.core.paused_us]
+        assert HOUR_US - TICK_US <= stage.core.table.paused_us <= HOUR_US + READING_US
+        assert stage.log.pauses_us == [stage.core.table.paused_us]
         await stage.passed(10)
         assert (job.state, job.losses) == (LEASED, 0)
         stage.driver.turn()

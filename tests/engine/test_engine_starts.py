@@ -117,7 +117,7 @@ def test_jobs_in_memory_set_no_clock(room: Room) -> None:
 def test_what_a_resident_has_is_noted_as_before(room: Room) -> None:
     stored(room, "a")
     with room.turn():
-        lease = room.core.take(room.core.resident(b"q", b"rosa"))
+        lease = room.core.take(room.core.residents.get(b"q", b"rosa"))
     assert lease is not None
     assert room.under_way() is not None
     room.turn_that_commits()
@@ -219,7 +219,7 @@ def test_a_store_that_does_not_answer_stops_no_logged_job(room: Room) -> None:
 def test_a_reported_task_is_acknowledged_when_it_is_on_disk(room: Room) -> None:
     ann, wire = room.peer("ann")
     with room.turn():
-        job = room.core.report_start(JobSpec(b"q", b"task", b"k", BACKGROUND), b"robot", room.now_us)
+        job = room.core.reports.start(JobSpec(b"q", b"task", b"k", BACKGROUND), b"robot", room.now_us)
         ann.acknowledge(job, b"noted|")
     assert wire.said() == []
     room.turn_that_commits()
@@ -229,7 +229,7 @@ def test_a_reported_task_is_acknowledged_when_it_is_on_disk(room: Room) -> None:
 
 def test_a_firing_is_committed_although_nobody_waits_for_it(room: Room) -> None:
     with room.turn():
-        room.core.mark("nightly", None)
+        room.core.firings.mark("nightly", None)
     assert room.busy()
     let_linger(room)
     room.is_at_rest()

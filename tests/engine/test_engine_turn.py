@@ -220,7 +220,7 @@ def test_many_changes_do_not_linger(room: Room) -> None:
 
 
 def test_nothing_lingers_in_a_hall_that_closes(room: Room) -> None:
-    room.core.closing = True
+    room.core.close()
     ann, _ = room.peer("ann")
     with room.turn():
         job = room.submit(ann, "a")

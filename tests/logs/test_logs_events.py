@@ -37,7 +37,7 @@ class Stage:
         self.repeats = Repeats()
         self.events = Events(self.repeats)
         self.core = Scheduler(Limits(), 1, 1_000_000)
-        self.core.observer = self.events
+        self.core.table.observer = self.events
         self.session = Talker(Caller("127.0.0.1", 3, (), 50_001, DOOR))
         self.session.reporter = self.events
 

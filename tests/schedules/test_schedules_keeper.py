@@ -102,7 +102,7 @@ def test_a_live_job_of_the_same_key_is_joined_and_that_counts(caplog: pytest.Log
     stage = Stage([every(10 * SECOND_US, key="only-one")])
     stage.pass_time(30 * SECOND_US)
     assert stage.fired() == seconds(10)
-    assert stage.scheduler.firings["x"].due_us == START_US + 30 * SECOND_US
+    assert stage.scheduler.firings.by_name["x"].due_us == START_US + 30 * SECOND_US
     joined = [record.getMessage() for record in caplog.records if "joined job" in record.getMessage()]
     assert len(joined) == 2
     assert joined[0].startswith('schedule "x", due 2026-11-16T00:00:20+00:00, joined job ')
@@ -251,7 +251,7 @@ def test_a_firing_whose_commit_fails_is_fired_again_when_the_store_works(
     stage.store_fails = True
     stage.pass_time(15 * SECOND_US)
     assert stage.fired() == []
-    assert stage.scheduler.firings["x"].due_us < START_US + 10 * SECOND_US
+    assert stage.scheduler.firings.by_name["x"].due_us < START_US + 10 * SECOND_US
     assert [line for line in warnings(caplog) if "cannot fire" in line] == [
         'schedule "x" cannot fire, and is tried again: store_down: disk full'
     ]
@@ -375,7 +375,7 @@ def test_the_book_is_read_again_when_the_hall_is_told(tmp_path: Path) -> None:
     stage.settle()
     stage.pass_time(9 * SECOND_US)
     assert stage.fired() == seconds(10, 12, 20)
-    assert list(stage.scheduler.firings) == ["file"]
+    assert list(stage.scheduler.firings.by_name) == ["file"]
 
 
 def test_a_broken_book_changes_nothing_and_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -205,7 +205,7 @@ class DworkTap(Tap):
 
     def _exit(self, asked: Asked, location: LocationHolder) -> Asked:
         scheduler = self.laws.scheduler
-        worker = scheduler.find_resident(self._queue, location.name)
+        worker = scheduler.residents.find(self._queue, location.name)
         if worker is None:
             return asked._replace(expected=wire.NOT_FOUND)
         asked.job_ids.extend(worker.leases)
@@ -219,7 +219,7 @@ class DworkTap(Tap):
         asking = [tap for tap in self.laws.taps.values() if isinstance(tap, DworkTap) and tap is not self]
         for asked in self._pending:
             name = asked.query.location
-            worker = self.laws.scheduler.find_resident(self._queue, name) if name is not None else None
+            worker = self.laws.scheduler.residents.find(self._queue, name) if name is not None else None
             if asked.query.type != wire.STEAL or worker is None or any(tap.asked(asked) for tap in asking):
                 continue
             for lease in worker.leases.values():

@@ -10,17 +10,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from unittest.mock import patch
 
+from hiringhall.core import restoring
 from hiringhall.core import scheduler as scheduler_module
-from hiringhall.core.floor import Floor
+from hiringhall.core.depending import Dependencies
 from hiringhall.core.graph import Graph
 from hiringhall.core.inquiries import Inquiries
-from hiringhall.core.leasing import Leasing
+from hiringhall.core.lanes import Lane
+from hiringhall.core.leasing import Leases
 from hiringhall.core.ledger import Ledger
-from hiringhall.core.queues import Lane, Queue
-from hiringhall.core.scheduler import Scheduler
+from hiringhall.core.queues import Queue
 from hiringhall.core.states import DELAYED, DONE, HELD, LEASED, LOST, QUEUED
+from hiringhall.core.submitting import Submissions
+from hiringhall.core.table import JobTable
 from hiringhall.core.terms import HOLD
 from hiringhall.core.timers import Timers
+from hiringhall.core.waking import Wakeups
+from hiringhall.core.workforce import Workforce
 from hiringhall.dialects.session import Session
 from hiringhall.engine.turn import Engine
 from hiringhall.storage.memory import MemoryStore
@@ -32,6 +37,7 @@ from .world import Violation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hiringhall.core.scheduler import Scheduler
     from hiringhall.core.workers import Worker
 
 SEEDS_MAX: Final = 500
@@ -81,80 +87,80 @@ def _note_no_end(self: Ledger, job: Any) -> None:
 # --- leases
 
 
-def _lease_of_anybody(self: Leasing, worker: Any, job_id: int) -> Any:
-    job = self.jobs.get(job_id)
+def _lease_of_anybody(self: Leases, worker: Any, job_id: int) -> Any:
+    job = self._table.jobs.get(job_id)
     if job is None or job.lease is None:
-        raise self._stale()
+        raise self.stale()
     return job.lease
 
 
-def _lose_uncounted(self: Leasing, lease: Any, code: int = LOST) -> None:
-    self._give_back(lease, code, front=code == LOST)
+def _lose_uncounted(self: Leases, lease: Any, code: int = LOST) -> None:
+    self.give_back(lease, code, front=code == LOST)
 
 
-def _give_back_behind(self: Leasing, lease: Any, code: int, *, front: bool = True) -> None:
-    if self._abandoned(lease.job) or not front:
+def _give_back_behind(self: Leases, lease: Any, code: int, *, front: bool = True) -> None:
+    if self._table.is_abandoned(lease.job) or not front:
         _GIVE_BACK(self, lease, code, front=front)
         return
-    self.move(lease.job, QUEUED)
-    self._note(lease.job)
+    self._table.move(lease.job, QUEUED)
+    self._table.note(lease.job)
 
 
-def _give_back_nowhere(self: Leasing, lease: Any, code: int, *, front: bool = True) -> None:
-    self._end_lease(lease.job)
+def _give_back_nowhere(self: Leases, lease: Any, code: int, *, front: bool = True) -> None:
+    self._table._end_lease(lease.job)
     lease.job.state = QUEUED
 
 
-def _arm_run_only(self: Leasing, lease: Any) -> None:
+def _arm_run_only(self: Leases, lease: Any) -> None:
     if lease.run_until_us:
-        self.timers.arm(lease, lease.run_until_us)
+        self._table.timers.arm(lease, lease.run_until_us)
 
 
-def _arm_silence_only(self: Leasing, worker: Any) -> None:
+def _arm_silence_only(self: Wakeups, worker: Any) -> None:
     waking, worker.waking = worker.waking, None
     _ARM_WORKER(self, worker)
     worker.waking = waking
 
 
-def _sleep_unseen(self: Leasing, worker: Any) -> None:
+def _sleep_unseen(self: Wakeups, worker: Any) -> None:
     if worker.waking is not None:
-        self._answer_wake(worker)
+        self.answer(worker)
     worker.asleep = True
     for queue in worker.abilities:
         queue.sleepers[worker] = None
 
 
-def _answer_wake_unseen(self: Leasing, worker: Any) -> None:
+def _answer_wake_unseen(self: Wakeups, worker: Any) -> None:
     queue = worker.waking
     worker.waking = None
     queue.waking -= 1
 
 
-def _fail_at_once(self: Leasing, lease: Any, code: int = 1, data: bytes = b"") -> None:
+def _fail_at_once(self: Leases, lease: Any, code: int = 1, data: bytes = b"") -> None:
     _FAIL(self, lease, code, data)
     if lease.job.state == DELAYED:
-        self.timers.arm(lease.job, self.now_us + 1)
+        self._table.timers.arm(lease.job, self._table.now_us + 1)
 
 
 # --- jobs
 
 
-def _join_unwatched(self: Scheduler, job: Any, spec: Any, watcher: Any) -> None:
+def _join_unwatched(self: Submissions, job: Any, spec: Any, watcher: Any) -> None:
     _JOIN(self, job, spec, None)
 
 
-def _end_with_key(self: Floor, job: Any, state: int, code: int, result: bytes, ended_us: int = 0) -> None:
+def _end_with_key(self: JobTable, job: Any, state: int, code: int, result: bytes, ended_us: int = 0) -> None:
     _END(self, job, state, code, result, ended_us)
     if job.key:
         self.keys.add(job)
 
 
-def _unwatch_only(self: Floor, job: Any, peer: Any) -> None:
+def _unwatch_only(self: JobTable, job: Any, peer: Any) -> None:
     if peer.watching.pop(job.id, None) is not None:
         job.watchers = [other for other in job.watchers if other is not peer] or None
 
 
-def _submit_now(self: Scheduler, spec: Any, watcher: Any) -> Any:
+def _submit_now(self: Submissions, spec: Any, watcher: Any) -> Any:
     spec.due_us = 0
     return _SUBMIT(self, spec, watcher)
 
@@ -167,11 +173,11 @@ def _unlink_twice(self: Graph, child: Any, parent: Any) -> bool:
     return last
 
 
-def _tell_children_all_is_well(self: Floor, parent: Any) -> None:
+def _tell_children_all_is_well(self: Dependencies, parent: Any) -> None:
     for child in list(parent.children.values()):
-        if child.terms.on_parent_failure != HOLD and self.graph.unlink(child, parent):
-            self._release_child(child)
-            self._note(child)
+        if child.terms.on_parent_failure != HOLD and self._graph.unlink(child, parent):
+            self.release_child(child)
+            self._table.note(child)
 
 
 def _push_in_front(self: Lane, job: Any) -> None:
@@ -204,29 +210,29 @@ def _load_same_epoch(self: MemoryStore, ended_max: int) -> Any:
 
 
 def _restore_without(state: int) -> Callable[..., None]:
-    def restore(self: Scheduler, loaded: Any) -> None:
-        _RESTORE(self, loaded._replace(jobs=[row for row in loaded.jobs if row.state != state]))
+    def restore(scheduler: Scheduler, loaded: Any) -> None:
+        _RESTORE(scheduler, loaded._replace(jobs=[row for row in loaded.jobs if row.state != state]))
 
     return restore
 
 
-def _restore_parentless(self: Scheduler, loaded: Any) -> None:
+def _restore_parentless(scheduler: Scheduler, loaded: Any) -> None:
     rows = [row._replace(state=QUEUED) if row.state == HELD else row for row in loaded.jobs]
-    _RESTORE(self, loaded._replace(jobs=rows))
+    _RESTORE(scheduler, loaded._replace(jobs=rows))
 
 
 _ENGINE_END = Engine.end
 _NOTE = Ledger.note
-_GIVE_BACK = Leasing._give_back
-_FAIL = Leasing.fail
-_ARM_WORKER = Leasing._arm_worker
-_JOIN = Scheduler._join
-_END = Floor._end
-_SUBMIT = Scheduler.submit
+_GIVE_BACK = Leases.give_back
+_FAIL = Leases.fail
+_ARM_WORKER = Wakeups.arm
+_JOIN = Submissions._join
+_END = JobTable.end
+_SUBMIT = Submissions.submit
 _UNLINK = Graph.unlink
 _LOAD = MemoryStore.load
 _REMOVE = Queue.remove
-_RESTORE = Scheduler.restore
+_RESTORE = restoring.restore
 
 BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "promise before commit": (Session, "_pledge", _nothing),
@@ -235,32 +241,32 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "two commits under way": (Engine, "end", _commit_twice),
     "messages out of order": (Engine, "end", _flush_out_of_order),
     "end not written": (Ledger, "note", _note_no_end),
-    "no fencing": (Leasing, "find_lease", _lease_of_anybody),
-    "losses not counted": (Leasing, "_lose", _lose_uncounted),
-    "lost job goes to the back": (Leasing, "_give_back", _give_back_behind),
-    "lost job goes nowhere": (Leasing, "_give_back", _give_back_nowhere),
-    "lease never lapses": (Leasing, "_arm_lease", _arm_run_only),
-    "signs of life do not count": (Leasing, "beat", _nothing),
+    "no fencing": (Leases, "find_lease", _lease_of_anybody),
+    "losses not counted": (Leases, "lost", _lose_uncounted),
+    "lost job goes to the back": (Leases, "give_back", _give_back_behind),
+    "lost job goes nowhere": (Leases, "give_back", _give_back_nowhere),
+    "lease never lapses": (Leases, "_arm", _arm_run_only),
+    "signs of life do not count": (Workforce, "beat", _nothing),
     "timer not cancelled": (Timers, "disarm", _nothing),
-    "wake-up lost": (Leasing, "sleep", _sleep_unseen),
-    "wake-up answered, others sleep on": (Leasing, "_answer_wake", _answer_wake_unseen),
-    "wake-up not guarded": (Leasing, "_arm_worker", _arm_silence_only),
-    "backoff ignored": (Leasing, "fail", _fail_at_once),
-    "due time ignored": (Scheduler, "submit", _submit_now),
-    "joined watcher forgotten": (Scheduler, "_join", _join_unwatched),
-    "key not freed": (Floor, "_end", _end_with_key),
-    "abandoned job not dropped": (Floor, "unwatch", _unwatch_only),
+    "wake-up lost": (Wakeups, "fall_asleep", _sleep_unseen),
+    "wake-up answered, others sleep on": (Wakeups, "answer", _answer_wake_unseen),
+    "wake-up not guarded": (Wakeups, "arm", _arm_silence_only),
+    "backoff ignored": (Leases, "fail", _fail_at_once),
+    "due time ignored": (Submissions, "submit", _submit_now),
+    "joined watcher forgotten": (Submissions, "_join", _join_unwatched),
+    "key not freed": (JobTable, "end", _end_with_key),
+    "abandoned job not dropped": (JobTable, "unwatch", _unwatch_only),
     "parent counted twice": (Graph, "unlink", _unlink_twice),
-    "failed parent counts as met": (Floor, "_tell_children", _tell_children_all_is_well),
+    "failed parent counts as met": (Dependencies, "parent_ended", _tell_children_all_is_well),
     "last in, first out": (Lane, "push", _push_in_front),
     "priority upside down": (Queue, "best", _best_of_the_last),
     "cancelled job handed out": (Lane, "head", _head_with_ghosts),
     "cancelled job still counted": (Queue, "remove", _remove_only_what_is_taken),
     "epoch not bumped": (MemoryStore, "load", _load_same_epoch),
     "parents not looked up in the history": (Inquiries, "add", _nothing),
-    "recovery forgets delayed jobs": (Scheduler, "restore", _restore_without(DELAYED)),
-    "recovery forgets held jobs": (Scheduler, "restore", _restore_without(HELD)),
-    "recovery forgets parents": (Scheduler, "restore", _restore_parentless),
+    "recovery forgets delayed jobs": (restoring, "restore", _restore_without(DELAYED)),
+    "recovery forgets held jobs": (restoring, "restore", _restore_without(HELD)),
+    "recovery forgets parents": (restoring, "restore", _restore_parentless),
     **plantedzmq.BUGS,
     **planteddraft.BUGS,
     **plantedhire.BUGS,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from hiringhall.core.floor import Floor
 from hiringhall.core.states import DONE, QUEUED
+from hiringhall.core.table import JobTable
 from hiringhall.dialects.gearman_draft import replies, wire
 from hiringhall.dialects.gearman_draft.door import DraftDoor
 from hiringhall.dialects.gearman_draft.session import DraftSession
@@ -84,13 +84,13 @@ def _wait_for_two(self: DraftSession, body: bytes) -> None:
 # --- the core
 
 
-def _ready_for_ever(self: Floor, job: Any, state: int, **how: Any) -> None:
+def _ready_for_ever(self: JobTable, job: Any, state: int, **how: Any) -> None:
     _MOVE(self, job, state, **how)
     if state == QUEUED:
         self.timers.disarm(job)
 
 
-def _ready_for_a_moment(self: Floor, job: Any, state: int, **how: Any) -> None:
+def _ready_for_a_moment(self: JobTable, job: Any, state: int, **how: Any) -> None:
     _MOVE(self, job, state, **how)
     if state == QUEUED and job.terms.expire_us:
         self.timers.arm(job, self.now_us + job.terms.expire_us // 4)
@@ -101,7 +101,7 @@ _TERMS = DraftDoor.terms
 _ASSIGN = DraftSession._assign
 _TASK_ENDED = DraftSession._task_ended
 _CREATE = DraftSession._create
-_MOVE = Floor.move
+_MOVE = JobTable.move
 
 BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "result told before commit": (DraftSession, "_conclude", _conclude_at_once),
@@ -114,8 +114,8 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "two tasks for one worker": (DraftSession, "_assign", _assign_more),
     "end of a task noted before commit": (DraftSession, "_task_ended", _note_task_at_once),
     "two sync jobs for one client": (DraftSession, "_create", _wait_for_two),
-    "ready job never expires": (Floor, "move", _ready_for_ever),
-    "ready job expires too soon": (Floor, "move", _ready_for_a_moment),
-    "earlier attempts forgotten": (Floor, "_remember_try", _nothing),
+    "ready job never expires": (JobTable, "move", _ready_for_ever),
+    "ready job expires too soon": (JobTable, "move", _ready_for_a_moment),
+    "earlier attempts forgotten": (JobTable, "remember_try", _nothing),
     "start not stored": (Engine, "_note_started", _nothing),
 }

@@ -8,8 +8,9 @@ from hiringhall.core import ledger
 from hiringhall.core.auctions import Auctions
 from hiringhall.core.hiring import Hiring
 from hiringhall.core.leases import PERFORMING
-from hiringhall.core.leasing import Leasing
+from hiringhall.core.leasing import Leases
 from hiringhall.core.markets import Listing
+from hiringhall.core.matching import Matching
 from hiringhall.core.states import FAILED, LOST
 from hiringhall.dialects.hire.switchboard import Switchboard
 from hiringhall.dialects.hire.village import Village
@@ -20,13 +21,13 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 
 def _arrive_early(self: Hiring, engagement: Any) -> bool:
-    engagement.begin_us = self.now_us
+    engagement.begin_us = self._table.now_us
     return _ARRIVE(self, engagement)
 
 
 def _perform_for_ever(self: Hiring, engagement: Any) -> bool:
     begun = _PERFORM(self, engagement)
-    self.timers.disarm(engagement)
+    self._table.timers.disarm(engagement)
     return begun
 
 
@@ -35,23 +36,23 @@ def _hire_and_leave_it_ready(self: Auctions, auction: Any, offer: Any) -> None:
     job = auction.job
     if job.lease.begin_us <= self._scheduler.now_us:
         job.queue.put(job, front=True)
-        self._scheduler.unsettle(job.queue)
+        self._scheduler.table.unsettle(job.queue)
 
 
-def _give_promise_back_nowhere(self: Leasing, lease: Any, code: int, *, front: bool = True) -> None:
+def _give_promise_back_nowhere(self: Leases, lease: Any, code: int, *, front: bool = True) -> None:
     if lease.promised:
-        self._end_lease(lease.job)
+        self._table._end_lease(lease.job)
         lease.job.state = 0
     else:
         _GIVE_BACK(self, lease, code, front=front)
 
 
-def _lose_what_was_promised(self: Leasing, lease: Any, code: int = LOST) -> None:
+def _lose_what_was_promised(self: Leases, lease: Any, code: int = LOST) -> None:
     job = lease.job
     if lease.promised:
         job.losses += 1
         if job.terms.losses_max and job.losses >= job.terms.losses_max:
-            self._end(job, FAILED, LOST, b"its workers were lost")
+            self._table.end(job, FAILED, LOST, b"its workers were lost")
             return
     _LOSE(self, lease, code)
 
@@ -76,7 +77,7 @@ def _stand_while_the_next_place_is_free(self: Auctions, offer: Any, job: Any, ru
 
 def _lose_who_quits(self: Hiring, engagement: Any) -> None:
     if engagement.stage == PERFORMING:
-        self._lose(engagement)
+        self._leases.lost(engagement)
     else:
         _QUIT(self, engagement)
 
@@ -88,8 +89,8 @@ def _uncount_nothing(self: Listing, auction: Any) -> None:
 def _engage_under_a_clients_key(self: Hiring, *args: Any) -> Any:
     engagement = _ENGAGE_FOR(self, *args)
     job = engagement.job
-    if self.keys.find(job.queue, job.key) is None:
-        self.keys.add(job)
+    if self._table.keys.find(job.queue, job.key) is None:
+        self._table.keys.add(job)
     return engagement
 
 
@@ -99,25 +100,25 @@ _STANDS = Auctions._is_valid
 _ARRIVE = Hiring.arrive
 _PERFORM = Hiring.perform
 _HIRE = Auctions._hire
-_GIVE_BACK = Leasing._give_back
-_LOSE = Leasing._lose
+_GIVE_BACK = Leases.give_back
+_LOSE = Leases.lost
 _INTRODUCE = Village.introduce
 
 BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "two next places": (Auctions, "_is_valid", _stand_whatever_they_have),
     "hired on a void bid": (Auctions, "_is_valid", _stand_while_the_next_place_is_free),
-    "promise not kept": (Hiring, "_keep_promises", _nothing),
+    "promise not kept": (Matching, "keep_promises", _nothing),
     "clients join a provider's job": (Hiring, "engage", _engage_under_a_clients_key),
     "announcements uncounted": (Listing, "uncount", _uncount_nothing),
-    "who does not come is waited for": (Hiring, "_dismiss", _nothing),
-    "loss before PERFORMING": (Leasing, "_lose", _lose_what_was_promised),
+    "who does not come is waited for": (Leases, "dismiss", _nothing),
+    "loss before PERFORMING": (Leases, "lost", _lose_what_was_promised),
     "QUIT is a loss": (Hiring, "quit", _lose_who_quits),
     "QUIT ignored": (Hiring, "quit", _nothing),
     "performed for ever": (Hiring, "perform", _perform_for_ever),
     "PERFORMING unasked": (Hiring, "_check_stage", _nothing),
     "performed before it is due": (Hiring, "arrive", _arrive_early),
     "hired and still ready": (Auctions, "_hire", _hire_and_leave_it_ready),
-    "promise given back to nobody": (Leasing, "_give_back", _give_promise_back_nowhere),
+    "promise given back to nobody": (Leases, "give_back", _give_promise_back_nowhere),
     "auction outlives its job": (Auctions, "_close", _nothing),
     "promise stored as an attempt": (ledger, "_state", _state_as_it_is),
     "provider gone, its workers stay": (Switchboard, "part", _nothing),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from hiringhall.core import ids, ledger
-from hiringhall.core.leasing import Leasing
+from hiringhall.core import ids, ledger, restoring
+from hiringhall.core.depending import Dependencies
+from hiringhall.core.matching import Matching
 from hiringhall.core.residents import Residents
-from hiringhall.core.resting import Resting
-from hiringhall.core.scheduler import Scheduler
 from hiringhall.core.states import QUEUED
+from hiringhall.core.submitting import Submissions
+from hiringhall.core.workforce import Workforce
 from hiringhall.dialects.dwork import wire as dwork_wire
 from hiringhall.dialects.dwork.door import DworkDoor
 from hiringhall.dialects.dwork.session import DworkSession
@@ -18,6 +19,9 @@ from hiringhall.dialects.pingpong.session import WorkerSession
 from hiringhall.dialects.wmp.door import WmpDoor
 from hiringhall.dialects.wmp.session import WmpSession
 from hiringhall.peers.wmp.crew import Crew
+
+if TYPE_CHECKING:
+    from hiringhall.core.scheduler import Scheduler
 
 
 def _nothing(*_: Any, **__: Any) -> None:
@@ -31,8 +35,8 @@ def _nobody(job: Any) -> bytes:
     return b""
 
 
-def _restore_nobodys(self: Scheduler, job: Any, holder: bytes) -> None:
-    self.move(job, QUEUED)
+def _restore_nobodys(scheduler: Scheduler, job: Any, holder: bytes) -> None:
+    scheduler.table.move(job, QUEUED)
 
 
 def _confirm_at_once(self: DworkSession, jobs: list[Any]) -> None:
@@ -55,9 +59,9 @@ def _transfer_one_by_one(self: DworkSession, query: Any) -> None:
     self.send(dwork_wire.encode(dwork_wire.OK))
 
 
-def _retire_but_for_one(self: Leasing, worker: Any) -> None:
+def _retire_but_for_one(self: Residents, worker: Any) -> None:
     for lease in list(worker.leases.values())[1:]:
-        self.release(lease)
+        self._leases.release(lease)
 
 
 def _join_another_doors(self: DworkDoor, tasks: Any) -> Any:
@@ -104,11 +108,11 @@ def _stand_ready_for_ever(self: WorkerSession, worker: Any) -> None:
 # --- WMP
 
 
-def _wake_the_herd(self: Leasing, queue: Any) -> None:
+def _wake_the_herd(self: Matching, queue: Any) -> None:
     _MATCH(self, queue)
     while queue.ready and queue.sleepers:
         worker, _ = queue.sleepers.popitem()
-        self._wake(worker, queue)
+        self._wakeups.wake(worker, queue)
 
 
 def _take_ready_again(self: WmpSession, message: Any) -> None:
@@ -137,30 +141,30 @@ def _tick_locked(self: Crew, now_us: int) -> list[Any]:
 _CREATE = DworkDoor.create
 _RECEIVE = WorkerSession.receive
 _STAND_READY = WorkerSession._stand_ready
-_MATCH = Leasing._match
+_MATCH = Matching.match
 _TAKE_READY = WmpSession._take_ready
 _GIVE = WmpDoor.give
 _TICK = Crew.tick
 
 BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "assignment not stored": (ledger, "_holder", _nobody),
-    "recovery forgets who has what": (Scheduler, "_restore_lease", _restore_nobodys),
+    "recovery forgets who has what": (restoring, "_restore_lease", _restore_nobodys),
     "Create confirmed before commit": (DworkSession, "_confirm", _confirm_at_once),
     "Create that joins makes nothing lasting": (DworkDoor, "create", _join_another_doors),
     "Complete by another location": (DworkSession, "_lease", _lease_of_any_location),
     "Transfer that is NotFound changes something": (DworkSession, "_transfer", _transfer_one_by_one),
     "Exit keeps a task": (Residents, "retire", _retire_but_for_one),
     "task of an unreachable stealer stays assigned": (DworkSession, "unreached", _nothing),
-    "refused Create leaves tasks": (Scheduler, "take_back", _nothing),
-    "further parents ignored": (Scheduler, "carry_out", _nothing),
+    "refused Create leaves tasks": (Submissions, "take_back", _nothing),
+    "further parents ignored": (Dependencies, "carry_out", _nothing),
     "PING is a second credit": (WorkerSession, "receive", _receive_ping_as_credit),
     "READY gives nothing back": (WorkerSession, "receive", _receive_ready_as_ping),
     "READY is no loss": (WorkerSession, "receive", _receive_ready_as_given_back),
     "late result dropped": (WorkerSession, "_reclaim", _nothing),
     "silent worker stays ready": (WorkerSession, "_stand_ready", _stand_ready_for_ever),
     "owed answer forgotten": (WorkerSession, "revoked", _nothing),
-    "whole herd woken": (Leasing, "_match", _wake_the_herd),
-    "who declines is asked at once": (Resting, "rest", _nothing),
+    "whole herd woken": (Matching, "match", _wake_the_herd),
+    "who declines is asked at once": (Workforce, "rest", _nothing),
     "READY remembered twice": (WmpSession, "_take_ready", _take_ready_again),
     "DONE of an earlier attempt": (WmpDoor, "find_lease", _lease_of_any_attempt),
     "job given for ever": (WmpDoor, "give", _give_for_ever),

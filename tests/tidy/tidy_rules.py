@@ -84,6 +84,63 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("", ()),
 )
 
+CORE_ORDER: Final = (
+    # Each module of the core imports, where it runs, only modules that stand before it.
+    "errors",
+    "limits",
+    "ids",
+    "states",
+    "terms",
+    "timers",
+    "jobs",
+    "leases",
+    "peer",
+    "observer",
+    "rests",
+    "workers",
+    "lanes",
+    "queues",
+    "markets",
+    "keys",
+    "inquiries",
+    "graph",
+    "archive",
+    "changes",
+    "ledger",
+    "counters",
+    "ratings",
+    "policies",
+    "table",
+    "restoring",
+    "depending",
+    "needs",
+    "waking",
+    "leasing",
+    "hiring",
+    "workforce",
+    "matching",
+    "residents",
+    "reports",
+    "submitting",
+    "firings",
+    "auctions",
+    "reasons",
+    "audit",
+    "scheduler",
+)
+CORE_OBJECTS: Final = (
+    "auction",
+    "engagement",
+    "hall",
+    "job",
+    "lease",
+    "market",
+    "queue",
+    "scheduler",
+    "worker",
+)
+"""What variables and attributes are called that hold an object of the core."""
+
 IMPURE: Final = (
     "asyncio",
     "concurrent",
@@ -204,6 +261,49 @@ def who_imports_what(source: Source) -> Iterator[Complaint]:
             yield source.complain(
                 node, f"{place or source.module} may import {may}; not {target}: move it, or ask for it"
             )
+
+
+def core_order(source: Source) -> Iterator[Complaint]:
+    """The core calls downwards: where it runs, a module imports what stands before it in CORE_ORDER."""
+    if not source.part("core") or source.module == "core":
+        return
+    own = source.module.removeprefix("core.")
+    if own not in CORE_ORDER:
+        yield source.complain(1, f"say in CORE_ORDER where {own} stands")
+        return
+    for_types = {node for block in _type_blocks(source.tree) for node in ast.walk(block)}
+    for node, name in imports(source):
+        words = name.split(".")
+        if words[:2] != [OURS, "core"] or node in for_types:
+            continue
+        if words[2] not in CORE_ORDER[: CORE_ORDER.index(own)]:
+            yield source.complain(node, f"core.{own} stands before core.{words[2]} and must not call it")
+
+
+def _type_blocks(tree: ast.AST) -> Iterator[ast.If]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and _name(node.test) == "TYPE_CHECKING":
+            yield node
+
+
+def session_writes(source: Source) -> Iterator[Complaint]:
+    """Dialects call verbs and read; they write no field of an object of the core."""
+    if not source.part("dialects", "doors"):
+        return
+    for node in ast.walk(source.tree):
+        targets: list[ast.expr] = []
+        if isinstance(node, ast.Assign):
+            targets = node.targets
+        elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+            targets = [node.target]
+        for target in targets:
+            for one in target.elts if isinstance(target, ast.Tuple) else [target]:
+                if (
+                    isinstance(one, ast.Attribute)
+                    and _name(one.value).split(".")[-1].lstrip("_") in CORE_OBJECTS
+                ):
+                    text = f"{ast.unparse(one)} belongs to the core: call a verb, or add one"
+                    yield source.complain(node, text)
 
 
 def purity(source: Source) -> Iterator[Complaint]:
@@ -384,6 +484,8 @@ def words(path: str, text: str) -> Iterator[Complaint]:
 
 PYTHON_RULES: Final = (
     who_imports_what,
+    core_order,
+    session_writes,
     purity,
     set_order,
     danger,

@@ -173,7 +173,7 @@ def _import_offline(
         raise HallError(f"{error}, or hand the jobs in at its Gearman door with --door") from error
     try:
         for queue in settings.queue:
-            scheduler.need(queue.name.encode(), *queue.needs)
+            scheduler.needs.need(queue.name.encode(), *queue.needs)
         problems = _submit(jobs, scheduler)
         if problems:
             return _refuse(file, problems)

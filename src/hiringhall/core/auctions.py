@@ -53,11 +53,11 @@ class Auctions:
         market = Market(peer, rules, queues)
         self.markets.append(market)
         scheduler = self._scheduler
-        scheduler.announcer = self
+        scheduler.table.announcer = self
         for queue in scheduler.queues.values():
             self.queue_added(queue)
             if queue.ready:
-                scheduler.unsettle(queue)
+                scheduler.table.unsettle(queue)
         for job in scheduler.jobs.values():
             if job.state == DELAYED:
                 self._plan(job)
@@ -83,7 +83,7 @@ class Auctions:
         for queue in self._scheduler.queues.values():
             listing = queue.listing
             if queue.ready and listing is not None and market in listing.markets:
-                self._scheduler.unsettle(queue)
+                self._scheduler.table.unsettle(queue)
                 resting = sum([len(auctions) for auctions in listing.resting.values()])
                 calls = min(newcomers, resting, calls_left)
                 calls_left -= calls
@@ -129,7 +129,7 @@ class Auctions:
         name = auction.job.queue.name
         scheduler.can_do(worker, name)
         if worker.skill(name) != skill:
-            scheduler.rate(worker, name, skill)
+            scheduler.needs.rate(worker, name, skill)
         worker.bids = True
         auction.bids[worker] = offer
         if not auction.open:
@@ -308,14 +308,14 @@ class Auctions:
         if not worker.until_us:
             return True
         begin_us = max(offer.arrives_us, job.due_us if job.state == DELAYED else 0)
-        return begin_us + self._scheduler.time_of(job, rules) <= worker.until_us
+        return begin_us + self._scheduler.hiring.time_of(job, rules) <= worker.until_us
 
     def _hire(self, auction: Auction, offer: Offer) -> None:
         scheduler = self._scheduler
         job = auction.job
         begin_us = job.due_us if job.state == DELAYED else scheduler.now_us
-        scheduler.move(job, LEASED)
-        engagement = scheduler.promise(job, offer.worker, offer.arrives_us, begin_us, auction.rules)
+        scheduler.table.move(job, LEASED)
+        engagement = scheduler.hiring.promise(job, offer.worker, offer.arrives_us, begin_us, auction.rules)
         offer.worker.peer.hired(engagement)
 
     def _close(self, auction: Auction) -> None:
@@ -326,7 +326,7 @@ class Auctions:
             queue = auction.job.queue
             _listing(auction).uncount(auction)
             if queue.ready:
-                self._scheduler.unsettle(queue)
+                self._scheduler.table.unsettle(queue)
 
 
 def _listing(auction: Auction) -> Listing:

@@ -57,7 +57,7 @@ def audit(hall: Scheduler) -> None:
         invariant(group in (None, (rank, job.terms.shape or PLAIN)), "an auction is counted with its like")
         invariant(group is not None or job.state == DELAYED, "so is each of a ready job")
     _audit_groups(hall)
-    for (name, who), worker in hall.residents.items():
+    for (name, who), worker in hall.table.residents.items():
         invariant(worker in hall.workers and worker.name == who, "a resident is here under its name")
         invariant(worker.resident is hall.queues.get(name), "a resident's queue exists")
     for ref in hall.graph.inquiries.all():
@@ -168,7 +168,7 @@ def _audit_worker(hall: Scheduler, worker: Worker) -> None:
     invariant(worker.peer.worker is worker, "a peer knows itself as a worker")
     if worker.resident is not None:
         invariant(
-            hall.residents.get((worker.resident.name, worker.name)) is worker, "a resident is on the list"
+            hall.table.residents.get((worker.resident.name, worker.name)) is worker, "a resident is on the list"
         )
     for queue in worker.abilities:
         invariant(worker in queue.workers, "a queue knows its workers")

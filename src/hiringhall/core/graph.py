@@ -21,6 +21,11 @@ def name_of(job: Job) -> ParentRef:
     return (job.queue.name, job.key) if job.named else job.id
 
 
+def known_jobs(parents: list[Job | ParentRef]) -> list[Job]:
+    """Those of the parents that are jobs, and not only names."""
+    return [parent for parent in parents if isinstance(parent, Job)]
+
+
 class Plan:
     """Edges that are to be added together: all of them, or none."""
 

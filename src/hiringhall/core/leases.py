@@ -59,7 +59,7 @@ class Lease(Timed):
         """The peer whose job it is, who hired the worker and says when the job is done; None: the hall."""
 
     def ring(self, scheduler: Scheduler) -> None:
-        scheduler.lease_due(self)
+        scheduler.leases.lease_due(self)
 
     @property
     def promised(self) -> bool:
@@ -97,4 +97,4 @@ class Engagement(Lease):
         """How long a provider whose going cannot be seen may be silent; 0: it can be seen."""
 
     def ring(self, scheduler: Scheduler) -> None:
-        scheduler.engagement_due(self)
+        scheduler.hiring.engagement_due(self)

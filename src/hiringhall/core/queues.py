@@ -1,104 +1,21 @@
-"""A queue: the jobs of one kind, and the workers who wait for them.
-
-The law: a lane gives its jobs out first in, first out; a job that comes back goes to the front, or to the end
-where its worker declined it.
-"""
+"""A queue: the jobs of one kind, and the workers who wait for them."""
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.states import LEASED, QUEUED
+from hiringhall.core.lanes import Lane, first_of, head_of, ready_in
 from hiringhall.core.terms import PLAIN, PRIORITIES
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
-    from hiringhall.core.markets import Auction, Listing
+    from hiringhall.core.markets import Listing
     from hiringhall.core.terms import Shape
     from hiringhall.core.workers import Worker
 
 NO_BOUND: Final = -1
-_SWEEP_MIN: Final = 64
 SHAPES_SWEEP_MIN: Final = 256
 """With so many shapes, those of which no job is left are forgotten before another is added."""
-
-
-class Lane:
-    """The ready jobs of one queue and priority.
-
-    A job that is cancelled, or has to wait for a parent again, stays in place as a ghost until it surfaces, or
-    until ghosts outnumber the living. A ghost that is ready again lives on where it stands.
-    """
-
-    __slots__ = ("_jobs", "ready")
-
-    def __init__(self) -> None:
-        self._jobs: deque[Job] = deque()
-        self.ready = 0
-        """Jobs in the lane that are QUEUED; the rest of the deque are ghosts."""
-
-    def push(self, job: Job) -> None:
-        self.ready += 1
-        if not job.in_lane:
-            job.in_lane = True
-            self._jobs.append(job)
-
-    def push_front(self, job: Job) -> None:
-        self.ready += 1
-        if not job.in_lane:
-            job.in_lane = True
-            self._jobs.appendleft(job)
-
-    def head(self) -> Job | None:
-        """The job that is next, left in place."""
-        jobs = self._jobs
-        while jobs:
-            job = jobs[0]
-            if job.state == QUEUED:
-                return job
-            jobs.popleft()
-            job.in_lane = False
-        return None
-
-    def remove(self, job: Job) -> None:
-        """A job of this lane is QUEUED no more: it becomes a ghost, unless a worker took it from the head."""
-        self.ready -= 1
-        if job.state == LEASED and self._jobs[0] is job:
-            self._jobs.popleft()
-            job.in_lane = False
-            return
-        ghosts = len(self._jobs) - self.ready
-        if ghosts > _SWEEP_MIN and ghosts > self.ready:
-            for other in self._jobs:
-                other.in_lane = other.state == QUEUED
-            self._jobs = deque([other for other in self._jobs if other.in_lane])
-
-    def clear(self) -> None:
-        """Let go of a lane in which only ghosts are left."""
-        for job in self._jobs:
-            job.in_lane = False
-        self._jobs.clear()
-
-    def waiting(self) -> list[Job]:
-        """The ready jobs, next one first."""
-        return [job for job in self._jobs if job.state == QUEUED]
-
-    def first(self, count: int, known: dict[int, Auction]) -> list[Job]:
-        """The first ready jobs that are not known, at most so many."""
-        self.head()  # Without the ghosts that stand before it.
-        found: list[Job] = []
-        for job in self._jobs:
-            if len(found) >= count:
-                break
-            if job.state == QUEUED and job.id not in known:
-                found.append(job)
-        return found
-
-    @property
-    def entries(self) -> int:
-        """Jobs in the lane, ghosts and all."""
-        return len(self._jobs)
 
 
 class Queue:
@@ -176,7 +93,7 @@ class Queue:
         if self.shapes is not None:
             for shape, lanes in self.shapes.items():
                 if worker.fits(self.name, shape, now_us):
-                    best = _first(best, _head(lanes))
+                    best = first_of(best, head_of(lanes))
         return best
 
     def has_work_for(self, worker: Worker, now_us: int) -> bool:
@@ -187,12 +104,12 @@ class Queue:
         woken = self.woken
         overdue = self.overdue
         found: list[Shape] = []
-        ready = _ready(self.lanes)
+        ready = ready_in(self.lanes)
         if ready and ready + overdue.get(PLAIN, 0) > self.waking - sum(woken.values()):
             found.append(PLAIN)
         if self.shapes is not None:
             for shape, lanes in self.shapes.items():
-                ready = _ready(lanes)
+                ready = ready_in(lanes)
                 if ready and ready + overdue.get(shape, 0) > woken.get(shape, 0):
                     found.append(shape)
         return found
@@ -217,7 +134,7 @@ class Queue:
         best: Job | None = None
         for shape in unclaimed:
             if shape == PLAIN or worker.fits(self.name, shape, now_us):
-                best = _first(best, _head(self._lanes(shape)))
+                best = first_of(best, head_of(self._lanes(shape)))
         return (best.terms.shape or PLAIN) if best is not None else None
 
     def _lanes(self, shape: Shape) -> list[Lane]:
@@ -239,7 +156,7 @@ class Queue:
         """Forget the shapes of which no job is left. Not over and over, when there are none."""
         assert self.shapes is not None
         for shape, lanes in list(self.shapes.items()):
-            if not _ready(lanes):
+            if not ready_in(lanes):
                 for lane in lanes:
                     lane.clear()
                 del self.shapes[shape]
@@ -281,27 +198,3 @@ class Queue:
     def all_lanes(self) -> dict[Shape, list[Lane]]:
         """For each shape, those of its priorities."""
         return {PLAIN: self.lanes, **(self.shapes or {})}
-
-
-def _head(lanes: list[Lane]) -> Job | None:
-    """The job that goes first in the lanes of one shape."""
-    for lane in lanes:
-        if lane.ready:
-            return lane.head()
-    return None
-
-
-def _ready(lanes: list[Lane]) -> int:
-    ready = 0
-    for lane in lanes:
-        ready += lane.ready
-    return ready
-
-
-def _first(one: Job | None, other: Job | None) -> Job | None:
-    """Which of two jobs goes first."""
-    if one is None or other is None:
-        return one or other
-    if one.terms.priority != other.terms.priority:
-        return one if one.terms.priority < other.terms.priority else other
-    return one if one.id < other.id else other

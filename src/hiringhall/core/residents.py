@@ -9,68 +9,78 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, Refusal
-from hiringhall.core.floor import SWEEP_PAUSE_US
 from hiringhall.core.peer import Peer
-from hiringhall.core.resting import Resting
+from hiringhall.core.table import SWEEP_PAUSE_US
 
 if TYPE_CHECKING:
+    from hiringhall.core.leasing import Leases
+    from hiringhall.core.needs import Needs
     from hiringhall.core.queues import Queue
+    from hiringhall.core.table import JobTable
     from hiringhall.core.workers import Worker
+    from hiringhall.core.workforce import Workforce
 
 OUTSIDE: Final = b"outside the hall"
 """The resident that holds tasks of which the hall is only told. Nobody else is called that."""
 
 
-class Residents(Resting):
+class Residents:
     """The verbs of those who have no connection."""
 
-    def resident(self, name: bytes, who: bytes) -> Worker:
+    def __init__(self, table: JobTable, workforce: Workforce, leases: Leases, needs: Needs) -> None:
+        self._table = table
+        self._workforce = workforce
+        self._leases = leases
+        self._needs = needs
+        self._swept_us = 0
+
+    def get(self, name: bytes, who: bytes) -> Worker:
         """The worker of one queue that is known by its name, whoever speaks for it; made on first use.
 
         It has no connection that could be lost. What it holds is stored, and is still its own after a restart.
         """
         if who == OUTSIDE:
             raise Refusal(BAD_REQUEST, "this name is that of those who are not in the hall")
-        if not who or len(who) > self.limits.key_bytes_max:
-            text = f"a worker's name has 1 to {self.limits.key_bytes_max} bytes (key_bytes_max)"
+        if not who or len(who) > self._table.limits.key_bytes_max:
+            text = f"a worker's name has 1 to {self._table.limits.key_bytes_max} bytes (key_bytes_max)"
             raise Refusal(BAD_REQUEST, text)
-        return self._reside(name, who)
+        return self.settle(name, who)
 
-    def _reside(self, name: bytes, who: bytes) -> Worker:
-        worker = self.residents.get((name, who))
+    def find(self, name: bytes, who: bytes) -> Worker | None:
+        return self._table.residents.get((name, who)) if who != OUTSIDE else None
+
+    def settle(self, name: bytes, who: bytes) -> Worker:
+        worker = self._table.residents.get((name, who))
         if worker is None:
-            if len(self.residents) >= self.limits.residents_max:
-                self._sweep_residents()
-            worker = self._settle_in(self.queue(name), who)
+            if len(self._table.residents) >= self._table.limits.residents_max:
+                self._sweep()
+            worker = self.settle_in(self._table.queue(name), who)
         return worker
-
-    def find_resident(self, name: bytes, who: bytes) -> Worker | None:
-        return self.residents.get((name, who)) if who != OUTSIDE else None
 
     def retire(self, worker: Worker) -> None:
         """The worker leaves in good order: what it holds is next again, without blame."""
-        if worker not in self.workers:
+        if worker not in self._table.workers:
             return
         for lease in reversed(list(worker.leases.values())):
-            self.release(lease)
-        self._drop_worker(worker)
+            self._leases.release(lease)
+        self._workforce.drop(worker)
 
-    def _settle_in(self, queue: Queue, who: bytes) -> Worker:
-        worker = self.worker(Peer())
-        self.introduce(worker, who)
+    def settle_in(self, queue: Queue, who: bytes) -> Worker:
+        worker = self._workforce.worker(Peer())
+        self._needs.introduce(worker, who)
         worker.resident = queue
         worker.abilities[queue] = 0
         queue.workers[worker] = None
-        self.residents[queue.name, who] = worker
+        self._table.residents[queue.name, who] = worker
         return worker
 
-    def _sweep_residents(self) -> None:
+    def _sweep(self) -> None:
         """Forget the residents that hold nothing; they will be known again when they ask for work."""
-        if self.now_us - self._residents_swept_us >= SWEEP_PAUSE_US:
-            self._residents_swept_us = self.now_us
-            for worker in list(self.residents.values()):
+        if self._table.now_us - self._swept_us >= SWEEP_PAUSE_US:
+            self._swept_us = self._table.now_us
+            for worker in list(self._table.residents.values()):
                 if not worker.leases and worker.promise is None:
-                    self._drop_worker(worker)
-        if len(self.residents) >= self.limits.residents_max:
-            text = f"{self.limits.residents_max} workers are known by name (residents_max)"
+                    self._workforce.drop(worker)
+        if len(self._table.residents) >= self._table.limits.residents_max:
+            text = f"{self._table.limits.residents_max} workers are known by name (residents_max)"
             raise Refusal(HALL_FULL, text)

@@ -1,9 +1,9 @@
-"""The scheduler: where a job meets a worker.
+"""The scheduler: where a job meets a worker. It holds the parts of the core, and is what all others call.
 
 Verbs return at once or raise a `Refusal`; what happens later reaches a peer as a notice. A verb only notes
 that a queue has something to match; `settle`, at the end of the turn, pairs jobs with credit and wakes
-sleepers, one for one job. The submitting verbs stand in `submitting`, the working verbs in `leasing`, the
-moves of a job in `floor`.
+sleepers, one for one job. Verbs that only some dialects need are those of the parts: `auctions`, `hiring`,
+`residents`, `reports`, `firings`, `needs` and `dependencies`.
 """
 
 from __future__ import annotations
@@ -11,51 +11,104 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hiringhall.core import audit as auditor
-from hiringhall.core import ids
+from hiringhall.core import restoring
 from hiringhall.core.auctions import Auctions
-from hiringhall.core.errors import Refusal
-from hiringhall.core.jobs import Job, is_named
-from hiringhall.core.queues import Queue
-from hiringhall.core.states import (
-    CALLED_OFF,
-    CANCELLED,
-    CUT_SHORT,
-    DELAYED,
-    DONE,
-    FAILED,
-    HELD,
-    LEASED,
-    PARENT_FAILED,
-    QUEUED,
-    WITHDRAWN,
-)
-from hiringhall.core.submitting import Submitting
-from hiringhall.core.terms import FAIL_WITH_PARENT, RUN_ANYWAY
+from hiringhall.core.depending import Dependencies
+from hiringhall.core.firings import Firings
+from hiringhall.core.graph import Plan
+from hiringhall.core.hiring import Hiring
+from hiringhall.core.leasing import Leases
+from hiringhall.core.matching import Matching
+from hiringhall.core.needs import Needs
+from hiringhall.core.reports import Reports
+from hiringhall.core.residents import Residents
+from hiringhall.core.states import CALLED_OFF, CANCELLED, DELAYED, FAILURE, QUEUED
+from hiringhall.core.submitting import Submissions
+from hiringhall.core.table import JobTable
 from hiringhall.core.timers import NEVER
+from hiringhall.core.waking import Wakeups
+from hiringhall.core.workforce import Workforce
 
 if TYPE_CHECKING:
-    from hiringhall.core.changes import Batch, EndRow, Loaded
-    from hiringhall.core.jobs import ParentRef
+    from hiringhall.core.changes import Batch, Loaded
+    from hiringhall.core.jobs import Job, JobSpec, ParentRef
+    from hiringhall.core.leases import Lease
     from hiringhall.core.limits import Limits
+    from hiringhall.core.peer import Peer
+    from hiringhall.core.queues import Queue
+    from hiringhall.core.workers import Worker
 
 
-class Scheduler(Submitting):
-    """What the engine calls: time, the end of a turn, and the store's answers."""
+class Scheduler:
+    """What the engine and the sessions call."""
 
     def __init__(self, limits: Limits, epoch: int = 1, now_us: int = 1) -> None:
-        super().__init__(limits, epoch, now_us)
+        table = JobTable(limits, epoch, now_us)
+        self.table = table
+        self.dependencies = Dependencies(table)
+        table.dependencies = self.dependencies
+        self.needs = Needs(table)
+        self.wakeups = Wakeups(table)
+        self.leases = Leases(table)
+        self.hiring = Hiring(table, self.leases, self.needs)
+        self.workforce = Workforce(table, self.wakeups, self.leases, self.hiring, self.needs)
+        self.matching = Matching(table, self.wakeups, self.leases, self.hiring)
+        self.residents = Residents(table, self.workforce, self.leases, self.needs)
+        self.submissions = Submissions(table, self.dependencies, self.needs)
+        self.reports = Reports(table, self.leases, self.residents)
+        self.firings = Firings(table, self.submissions)
         self.auctions = Auctions(self)
+        # What sessions read, and the engine works with.
+        self.limits = limits
+        self.jobs = table.jobs
+        self.queues = table.queues
+        self.workers = table.workers
+        self.keys = table.keys
+        self.counters = table.counters
+        self.graph = table.graph
+        self.archive = table.archive
+        self.ledger = table.ledger
+        self.timers = table.timers
+
+    @property
+    def now_us(self) -> int:
+        """The date, the same for a whole turn."""
+        return self.table.now_us
+
+    @property
+    def awake_us(self) -> int:
+        """The date without the pauses of the hall."""
+        return self.table.awake_us
+
+    @property
+    def epoch(self) -> int:
+        return self.table.epoch
+
+    @property
+    def closing(self) -> bool:
+        return self.table.closing
+
+    @property
+    def store_trouble(self) -> str:
+        """Why durable jobs are refused; empty while the store works."""
+        return self.table.store_trouble
+
+    def close(self) -> None:
+        """The hall is about to close: nothing is handed out."""
+        self.table.closing = True
+
+    # --- time and turns
 
     def set_time(self, now_us: int) -> None:
         """It is `now_us`."""
-        self.now_us = now_us
-        self.awake_us = now_us - self.paused_us
+        self.table.now_us = now_us
+        self.table.awake_us = now_us - self.table.paused_us
 
     def resume(self, paused_us: int) -> None:
         """The hall was paused for so long, until now: nobody's silence counts meanwhile. Due dates stay."""
-        self.paused_us += paused_us
-        self.awake_us -= paused_us
-        for worker in self.workers:
+        self.table.paused_us += paused_us
+        self.table.awake_us -= paused_us
+        for worker in self.table.workers:
             for lease in worker.leases.values():
                 # Silence counts from the start of a job if that is later.
                 worker.heard_us = max(worker.heard_us, lease.started_us)
@@ -63,18 +116,18 @@ class Scheduler(Submitting):
                     lease.run_until_us += paused_us
             worker.heard_us += paused_us
             worker.wake_until_us += paused_us
-        for thing in self.timers.armed():
+        for thing in self.table.timers.armed():
             if thing.counts_down:
-                self.timers.arm(thing, thing.due_us + paused_us)
+                self.table.timers.arm(thing, thing.due_us + paused_us)
 
     def advance(self, now_us: int) -> None:
         """It is `now_us`: act on every deadline that has passed."""
         self.set_time(now_us)
-        next_us = self.timers.next_us()
+        next_us = self.table.timers.next_us()
         if next_us == NEVER or next_us > now_us:
             return
         while True:
-            thing = self.timers.pop_due(now_us)
+            thing = self.table.timers.pop_due(now_us)
             if thing is None:
                 return
             thing.ring(self)
@@ -82,273 +135,205 @@ class Scheduler(Submitting):
     def job_due(self, job: Job) -> None:
         """A delayed job is ready, or a ready one has waited for as long as it may."""
         if job.state == DELAYED:
-            self.move(job, QUEUED)
-            self._note(job)
+            self.table.move(job, QUEUED)
+            self.table.note(job)
         elif job.state == QUEUED:
-            self._end(job, CANCELLED, CALLED_OFF, b"no worker took it in time")
+            self.table.end(job, CANCELLED, CALLED_OFF, b"no worker took it in time")
 
     def next_deadline(self) -> int:
         """When `advance` has something to do; 0: never, as things stand."""
-        return self.timers.next_us()
+        return self.table.timers.next_us()
 
     def settle(self) -> None:
         """The end of a turn: failed parents take their children along, ready jobs meet workers."""
-        while self._doomed:
-            child = self._doomed.pop()
-            if child.state == HELD and self._has_failed_parent(child):
-                self._end(child, FAILED, PARENT_FAILED, b"a parent did not succeed")
-        if self._expectant and not self.closing:
-            self._keep_promises()
-        if self.closing or not self._unsettled:
-            return
-        for queue in self._unsettled:
-            queue.unsettled = False
-            self._match(queue)
-        self._unsettled.clear()
+        if self.dependencies.to_fail:
+            self.dependencies.fail_children()
+        self.matching.settle()
 
-    def _has_failed_parent(self, child: Job) -> bool:
-        """A parent by number that is not known, nor being looked up, is as good as failed."""
-        for ref, parent in (child.parents or {}).items():
-            if parent is not None:
-                if parent.state > DONE:
-                    return True
-            elif isinstance(ref, int) and not self.graph.inquiries.pending(ref):
-                return True
-        return False
+    # --- the store
 
     def seal(self) -> Batch:
         """The net effect of all changes since the last seal. No other batch may be under way."""
-        return self.ledger.seal()
+        return self.table.ledger.seal()
 
     def committed(self, batch: Batch) -> None:
         """The batch is on disk, and the store works."""
         self.ledger.committed(batch)
-        self._settle_firings(batch)
-        self.store_trouble = ""
+        self.firings.committed(batch)
+        self.table.store_trouble = ""
 
     def withdraw(self, batch: Batch, trouble: str) -> dict[int, Job]:
         """The batch is not on disk: what nobody was promised is durable no more, the rest stays noted."""
-        self.store_trouble = trouble
-        for name in self.ledger.unfired(batch):
-            before = self._stored_firings.get(name)
-            if before is None:
-                self.firings.pop(name, None)
-            else:
-                self.firings[name] = before
-        unstored = self.ledger.reopen(batch) + self.ledger.newcomers()
-        withdrawn: dict[int, Job] = {}
-        for job in unstored:
-            if job.id in withdrawn:
-                continue
-            withdrawn[job.id] = job
-            self._withdraw(job)
-            if job.state >= DONE:
-                self.archive.discard(job)
-        return withdrawn
-
-    def _settle_firings(self, batch: Batch) -> None:
-        for name, firing in batch.fired.items():
-            if firing is None:
-                self._stored_firings.pop(name, None)
-            else:
-                self._stored_firings[name] = firing
-
-    def drop_withdrawn(self, withdrawn: dict[int, Job]) -> None:
-        """Once the submitters are refused: what nobody else waits for goes, the rest lives on in memory."""
-        for job in withdrawn.values():
-            if job.state < DONE and self._abandoned(job):
-                if job.key:
-                    self.graph.forget(job)
-                else:
-                    self._free_stored_children(job)
-                self._cancel(job, WITHDRAWN, b"the store failed before the job was acknowledged")
-
-    def _free_stored_children(self, parent: Job) -> None:
-        """That they wait for it was promised to nobody, and they were promised long ago."""
-        for child in list((parent.children or {}).values()):
-            if child.stored or child.logged:
-                if self.graph.unlink(child, parent):
-                    self._release_child(child)
-                self._note(child)
+        self.table.store_trouble = trouble
+        self.firings.withdraw(batch)
+        return self.submissions.withdraw_all(self.ledger.reopen(batch) + self.ledger.newcomers())
 
     def restore(self, loaded: Loaded) -> None:
         """Fill an empty hall with what the store kept."""
-        self.epoch = loaded.epoch
-        self._last_id = ids.make(loaded.epoch, 0)
-        self.firings.update(loaded.fired)
-        self._stored_firings.update(loaded.fired)
-        count = 0
-        for end in loaded.ended:
-            self.archive.add(_ended_job(end, self._restore_queue(end.queue)))
-            count += 1
-        if count >= self.limits.ended_max:
-            self.archive.complete = False
-        held: list[tuple[Job, tuple[ParentRef, ...]]] = []
-        for row in loaded.jobs:
-            queue = self._restore_queue(row.queue)
-            job = Job(row.id, queue, row.key, row.payload, row.terms, row.created_us)
-            job.attempts = row.attempts
-            job.failures = row.failures
-            job.losses = row.losses
-            job.extras = row.extras
-            job.ready_us = row.ready_us
-            job.started_us = row.started_us
-            job.worker_name = row.worker
-            job.tries = list(row.tries) or None
-            job.stored = True
-            self.jobs[job.id] = job
-            queue.live += 1
-            if row.key:
-                self.keys.add(job)
-            if row.state == HELD:
-                self.move(job, HELD)
-                job.due_us = row.due_us
-                held.append((job, row.parents))
-            elif row.state == DELAYED and row.due_us:
-                self.move(job, DELAYED, due_us=row.due_us)
-            elif row.holder:
-                self._restore_lease(job, row.holder)
-            else:
-                if row.state == LEASED:
-                    self._remember_try(job, CUT_SHORT, 0)
-                    self._note(job)
-                self.move(job, QUEUED)
-        for job, refs in held:
-            for ref in refs:
-                self._restore_edge(job, ref)
-            if job.parents is None:
-                self._release_child(job)
-                self._note(job)
-
-    def _restore_queue(self, name: bytes) -> Queue:
-        """A queue that was there before, whatever the limits are today."""
-        queue = self.queues.get(name)
-        if queue is None:
-            queue = self._add_queue(name)
-        return queue
-
-    def _restore_lease(self, job: Job, holder: bytes) -> None:
-        """What a resident held is still its own; its silence counts from now."""
-        worker = self.residents.get((job.queue.name, holder))
-        if worker is None:
-            worker = self._settle_in(job.queue, holder)
-        self.move(job, LEASED)
-        job.worker_name = job.worker_name or holder
-        self._attach_lease(job, worker, job.terms.run_us)
-
-    def _restore_edge(self, child: Job, ref: ParentRef) -> None:
-        if isinstance(ref, int):
-            parent = self.jobs.get(ref)
-            ended = self.archive.find(ref)
-        else:
-            parent = self.find_key(ref[0], ref[1])
-            ended = self.archive.find_key(ref[0], ref[1])
-        policy = child.terms.on_parent_failure
-        if parent is not None:
-            self.graph.link(child, parent)
-        elif ended is not None and (ended.state == DONE or policy == RUN_ANYWAY):
-            return
-        elif ended is not None and policy == FAIL_WITH_PARENT:
-            self.graph.link(child, ended)
-            self._doomed.append(child)
-        elif ended is not None:
-            self.graph.expect(child, ref)
-        elif not isinstance(ref, int) or not self.archive.complete:
-            self._expect(child, ref)
-        elif policy != RUN_ANYWAY:
-            # It was only in memory, and is gone with the hall that knew it: as good as failed.
-            self.graph.expect(child, ref)
-            if policy == FAIL_WITH_PARENT:
-                self._doomed.append(child)
-
-    def found_parents(self, refs: list[ParentRef], lines: list[EndRow]) -> None:
-        """The history was asked for these parents and knows these lines of them. A parent that it knows is kept
-        as if it had just ended, and its children act on how it ended.
-        """
-        inquiries = self.graph.inquiries
-        found: dict[ParentRef, EndRow] = {}
-        for line in lines:
-            found[line.id] = line
-            if is_named(line.key, line.extras):
-                # An older job of that name may have been asked for by its number.
-                latest = found.get((line.queue, line.key))
-                if latest is None or latest.ended_us <= line.ended_us:
-                    found[line.queue, line.key] = line
-        for ref in refs:
-            end = found.get(ref)
-            if not inquiries.answered(ref, end is not None):
-                continue
-            if end is not None:
-                parent = self.archive.find(end.id)
-                if parent is None:
-                    # Its queue may be gone since then: for what has ended none is made.
-                    parent = _ended_job(end, self.queues.get(end.queue) or Queue(end.queue))
-                    self.archive.bring_back(parent)
-                self.graph.adopt_as(ref, parent)
-                if parent.children is not None:
-                    self._tell_children(parent)
-                if isinstance(ref, int) and parent.named:
-                    self._look_for_successor(parent)
-            elif isinstance(ref, int):
-                for child in list(self.graph.expected[ref].values()):
-                    self._miss_parent(child, ref)
-
-    def _look_for_successor(self, parent: Job) -> None:
-        """Children that hold on for a parent that failed wait for whoever has its name, or had it since then:
-        a live job, one that memory still knows, or one in the history.
-        """
-        queue, key = name = (parent.queue.name, parent.key)
-        waiting = self.graph.expected.get(name)
-        if waiting is None:
-            return
-        live = self.find_key(queue, key)
-        ended = self.archive.find_key(queue, key)
-        if live is not None:
-            for child in list(waiting.values()):
-                self._refuse_circle(child, live, parent)
-            self.graph.adopt_as(name, live)
-        elif ended is not None and ended.state == DONE:
-            self.graph.adopt_as(name, ended)
-            self._tell_children(ended)
-        else:
-            self.graph.inquiries.add(name)
-
-    def _refuse_circle(self, child: Job, live: Job, parent: Job) -> None:
-        """With a parent that was known a circle would have been refused at the submit: now the child fails."""
-        try:
-            self.graph.refuse_cycle({child.id: child}, [live], self.limits.graph_walk_max)
-        except Refusal:
-            self.graph.give_up(child, (live.queue.name, live.key))
-            self.graph.expect(child, parent.id)
-            self._doomed.append(child)
-
-    def _miss_parent(self, child: Job, ref: int) -> None:
-        """A parent by number that nobody knows was only in memory, and is gone: as good as failed. Nobody can
-        retry it, so there is nothing to hold on for.
-        """
-        if child.terms.on_parent_failure != RUN_ANYWAY:
-            self._doomed.append(child)
-            return
-        if self.graph.give_up(child, ref):
-            self._release_child(child)
-        self._note(child)
+        restoring.restore(self, loaded)
 
     def audit(self) -> None:
         """Check every cross-reference."""
         auditor.audit(self)
 
+    # --- jobs
 
-def _ended_job(end: EndRow, queue: Queue) -> Job:
-    """A job that has ended, as the history knows it."""
-    job = Job(end.id, queue, end.key, end.payload, end.terms, end.created_us, end.state)
-    job.code = end.code
-    job.attempts = end.attempts
-    job.losses = end.losses
-    job.started_us = end.started_us
-    job.ended_us = end.ended_us
-    job.worker_name = end.worker
-    job.extras = end.extras
-    job.ready_us = end.ready_us
-    job.tries = list(end.tries) or None
-    job.logged = True
-    return job
+    def find(self, job_id: int) -> Job | None:
+        """A live job, or an ended one that is still kept."""
+        return self.table.find(job_id)
+
+    def find_key(self, queue: bytes, key: bytes) -> Job | None:
+        """The live job of a key."""
+        return self.table.find_key(queue, key)
+
+    def find_unique(self, key: bytes) -> Job | None:
+        """The live job of a key, in whichever queue."""
+        return self.table.find_unique(key)
+
+    def issued(self, job_id: int) -> bool:
+        """Whether a job of this boot has, or had, this number."""
+        return self.table.issued(job_id)
+
+    def unwritten(self, job_id: int) -> Job | None:
+        """A job that has ended, and whose end is still on its way to the history."""
+        return self.table.unwritten(job_id)
+
+    def queue(self, name: bytes) -> Queue:
+        """The queue of that name, made on first use."""
+        return self.table.queue(name)
+
+    def drop_queue(self, queue: Queue) -> None:
+        """Forget a queue that has neither jobs nor workers."""
+        self.table.drop_queue(queue)
+
+    def limit_queue(self, name: bytes, maxima: list[int]) -> None:
+        """Refuse submits above so many live jobs of a queue, by priority."""
+        self.table.limit_queue(name, maxima)
+
+    def submit(self, spec: JobSpec, watcher: Peer | None) -> Job:
+        """Take a job in, or join a live one with the same queue and key."""
+        return self.submissions.submit(spec, watcher)
+
+    def retry(self, job: Job) -> None:
+        """Give a dead letter another life, with its counts at nought."""
+        self.submissions.retry(job)
+
+    def cancel(self, job: Job, reason: bytes = b"") -> None:
+        """End a live job; a worker that has it is told to stop."""
+        self.table.cancel(job, reason)
+
+    def watch(self, job: Job, peer: Peer) -> None:
+        """Have `peer` hear of a live job."""
+        self.table.watch(job, peer)
+
+    def unwatch(self, job: Job, peer: Peer) -> None:
+        """`peer` hears no more of it; a job that only its watchers kept is dropped if no worker has it."""
+        self.table.unwatch(job, peer)
+
+    # --- workers that look for work
+
+    def worker(self, peer: Peer) -> Worker:
+        """The peer as a worker, from its first working word on."""
+        return self.workforce.worker(peer)
+
+    def introduce(self, worker: Worker, name: bytes) -> None:
+        """The worker calls itself so."""
+        self.needs.introduce(worker, name)
+
+    def can_do(self, worker: Worker, name: bytes, run_us: int = 0) -> None:
+        """The worker can do a queue; an attempt of it fails after `run_us` (0: no limit)."""
+        self.workforce.can_do(worker, name, run_us)
+
+    def cant_do(self, worker: Worker, name: bytes) -> None:
+        """The worker does a queue no more."""
+        self.workforce.cant_do(worker, name)
+
+    def cant_do_any(self, worker: Worker) -> None:
+        """The worker does none of its queues any more."""
+        self.workforce.cant_do_any(worker)
+
+    def take_turns(self, worker: Worker) -> None:
+        """The worker takes from its queues in turn, whatever the priorities in the others."""
+        self.workforce.take_turns(worker)
+
+    def requeue_overruns(self, worker: Worker) -> None:
+        """A job that this worker does not finish within its run limit goes to another, as if it was lost."""
+        self.workforce.requeue_overruns(worker)
+
+    def take(self, worker: Worker, name: bytes | None = None) -> Lease | None:
+        """Pull the one job that goes first among all the worker's queues, or in the one that is named."""
+        return self.matching.take(worker, name)
+
+    def offer(self, worker: Worker, slots: int) -> None:
+        """The worker takes `slots` jobs pushed to it, from now on; a new offer replaces the one before."""
+        self.workforce.offer(worker, slots)
+
+    def sleep(self, worker: Worker) -> None:
+        """The worker waits for `woken`, which comes at the end of this turn if there is work for it."""
+        self.workforce.sleep(worker)
+
+    def spare(self, name: bytes) -> int:
+        """How many more jobs of a queue could be given to workers who wait, beside the jobs that wait."""
+        return self.wakeups.spare(name)
+
+    def rest(self, worker: Worker, name: bytes, pause_us: int) -> bool:
+        """The worker is neither woken for this queue nor given a job of it for so long."""
+        return self.workforce.rest(worker, name, pause_us)
+
+    def expect(self, worker: Worker, silence_us: int) -> None:
+        """Count the worker as lost after so much silence; 0: never."""
+        self.workforce.expect(worker, silence_us)
+
+    def beat(self, worker: Worker) -> None:
+        """The worker shows life: none of its leases, nor itself, ends by silence for a while."""
+        self.workforce.beat(worker)
+
+    def leave(self, peer: Peer) -> None:
+        """The peer is gone: its leases are lost, and it watches nothing any more."""
+        self.workforce.leave(peer)
+
+    # --- workers that have a job
+
+    def find_lease(self, worker: Worker, job_id: int) -> Lease:
+        """The live lease of this worker on that job: whatever else it reports is stale, repeated or forged."""
+        return self.leases.find_lease(worker, job_id)
+
+    def progress(self, lease: Lease, numerator: int, denominator: int, remaining_us: int = 0) -> None:
+        """The work is so far; perhaps its worker knows how long it will still take."""
+        self.leases.progress(lease, numerator, denominator, remaining_us)
+
+    def chunk(self, lease: Lease, data: bytes, warning: bool = False) -> None:
+        """The worker sends data, or a warning, ahead of the end."""
+        self.leases.chunk(lease, data, warning)
+
+    def finish(self, lease: Lease, result: bytes) -> None:
+        """The work is done."""
+        self.leases.finish(lease, result)
+
+    def fail(self, lease: Lease, code: int = FAILURE, data: bytes = b"") -> None:
+        """The worker could not do it: another attempt after a pause, or the end, as the job's terms say."""
+        self.leases.fail(lease, code, data)
+
+    def release(self, lease: Lease, *, front: bool = True) -> None:
+        """Given back, nobody's fault: the job is next again, or comes after all that are ready."""
+        self.leases.release(lease, front=front)
+
+    def defer(self, lease: Lease, parents: tuple[ParentRef, ...]) -> None:
+        """Given back, nobody's fault: the job comes after all that are ready, once these parents are met."""
+        self.leases.check_live(lease)
+        plan = Plan()
+        self.dependencies.plan(plan, lease.job, parents, returned=True)
+        self.leases.release(lease, front=False)
+        self.dependencies.carry_out(plan)
+
+    def recall(self, lease: Lease) -> None:
+        """Taken back because the hall closes: the worker may stop, nobody is blamed."""
+        self.leases.recall(lease)
+
+    def lose(self, lease: Lease) -> None:
+        """The worker has come back without the job: a loss, as if it had gone."""
+        self.leases.lose(lease)
+
+    def reclaim(self, worker: Worker, job: Job, started_us: int) -> Lease:
+        """A worker reports on a job that was taken from it because it was silent: it holds the job again."""
+        return self.leases.reclaim(worker, job, started_us)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hiringhall.core.leases import Engagement, Lease
     from hiringhall.core.peer import Peer
     from hiringhall.core.queues import Queue
-    from hiringhall.core.resting import Rest
+    from hiringhall.core.rests import Rest
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.core.terms import Shape
 
@@ -106,7 +106,7 @@ class Worker(Timed):
         when the hall closes."""
 
     def ring(self, scheduler: Scheduler) -> None:
-        scheduler.worker_due(self)
+        scheduler.workforce.worker_due(self)
 
     def skill(self, name: bytes) -> int:
         return 0 if self.skills is None else self.skills.get(name, 0)
@@ -114,6 +114,15 @@ class Worker(Timed):
     def fits(self, name: bytes, shape: Shape, now_us: int) -> bool:
         """Whether jobs of this queue and shape may be given to it."""
         return shape[0] <= self.skill(name) and (not self.until_us or now_us + shape[1] <= self.until_us)
+
+    def work_quietly(self) -> None:
+        """From now on its silence does not count while it has a job."""
+        self.quiet_at_work = True
+
+    def bound_work(self, silence_us: int) -> None:
+        """From now on its silence counts while it has a job, too."""
+        self.quiet_at_work = False
+        self.silence_us = silence_us
 
     def take_turns(self) -> None:
         """Take from its queues in turn: from the one that was served longest ago, and of those that were not

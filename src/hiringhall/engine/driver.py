@@ -234,7 +234,7 @@ class Driver:
     def stop_handing_out(self) -> None:
         """The hall is about to close: no worker is given anything more."""
         self.turn()
-        self.scheduler.closing = True
+        self.scheduler.close()
 
     async def drain(self, grace_us: int) -> None:
         """Hand nothing out any more; wait for what is being worked on, then take it back without blame.
@@ -242,7 +242,7 @@ class Driver:
         What a resident holds stays its own, and is not waited for.
         """
         self.stop_handing_out()
-        self.scheduler.dismiss_promised()
+        self.scheduler.hiring.dismiss_promised()
         idle = self.when(lambda: not any(worker.leases for worker in self._passing_workers()))
         if not await self._wait_awake(idle, grace_us):
             idle.cancel()

@@ -84,7 +84,7 @@ class Engine:
         self.scheduler = scheduler
         self.reporter = reporter if reporter is not None else Reporter()
         """Hears of what is worth a line in the log, from the core, the sessions and the transports."""
-        scheduler.observer = self.reporter
+        scheduler.table.observer = self.reporter
         self.outbox: list[Session] = []
         """Sessions with something to send, filled by themselves. Each shares this very list."""
         self._writer = writer
@@ -162,7 +162,7 @@ class Engine:
             self._ask_us = self.scheduler.now_us + RETRY_FIRST_US
             self.scheduler.graph.inquiries.repeat(refs)
         else:
-            self.scheduler.found_parents(refs, lines)
+            self.scheduler.dependencies.found_parents(refs, lines)
 
     def begin(self, now_us: int, paused_us: int = 0, *, deadlines: bool = True) -> None:
         """A turn starts: it is `now_us` for all of it, and a pause of `paused_us` has just ended. Deadlines act
@@ -391,7 +391,7 @@ class Engine:
             self._recall(session, withdrawn, refusal)
         for session in self.outbox:
             self._recall(session, withdrawn, refusal)
-        scheduler.drop_withdrawn(withdrawn)
+        scheduler.submissions.drop_withdrawn(withdrawn)
         self._flush_unpledged()
         self._retry_us = scheduler.now_us + self._retry_pause_us
         self._retry_pause_us = min(self._retry_pause_us * 2, RETRY_MAX_US)
@@ -450,7 +450,7 @@ class Engine:
                 session.out[pledge.place] = answer
                 if pledge.watching:
                     refused[job.id] = refused.get(job.id, 0) + 1
-                    self.scheduler.forsake(job, session)
+                    self.scheduler.table.unwatch_once(job, session)
             elif refused.get(job.id, 0):
                 refused[job.id] -= 1
                 unsaid += 1

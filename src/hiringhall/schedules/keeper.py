@@ -136,9 +136,9 @@ class Keeper:
             return
         now_us = self._read_clocks()
         scheduler = self._driver.scheduler
-        for name in [name for name in scheduler.firings if name not in self._plans]:
+        for name in [name for name in scheduler.firings.by_name if name not in self._plans]:
             _log.info('schedule "%s" is gone', name)
-            scheduler.mark(name, None)
+            scheduler.firings.mark(name, None)
         wake_us = now_us + LOOK_US
         for plan in self._plans.values():
             try:
@@ -179,7 +179,7 @@ class Keeper:
 
     def _bring_up(self, plan: Plan, now_us: int) -> int:
         """Fire all that is due of one schedule; when to look at it again. Raises Refusal."""
-        firing = self._driver.scheduler.firings.get(plan.name)
+        firing = self._driver.scheduler.firings.by_name.get(plan.name)
         if firing is None or firing.plan != plan.digest:
             firing = self._begin(plan, firing, now_us)
         self._note_ahead(plan, firing, now_us)
@@ -187,7 +187,7 @@ class Keeper:
         late_from_us = now_us - max(plan.late_us, LATE_MIN_US)
         if due_us < late_from_us:
             self._catch_up(plan, firing, late_from_us)
-            firing = self._driver.scheduler.firings[plan.name]
+            firing = self._driver.scheduler.firings.by_name[plan.name]
             due_us = self._next_due_us(plan, firing)
         while due_us - self._lead_us(firing, due_us) <= now_us:
             firing = self._fire(plan, due_us, now_us)
@@ -201,7 +201,7 @@ class Keeper:
             start_us = max(now_us, min(before.due_us, now_us + LEAD_US))
             _log.info('schedule "%s" was changed, and begins anew', plan.name)
         firing = Firing(start_us, plan.digest)
-        self._driver.scheduler.mark(plan.name, firing)
+        self._driver.scheduler.firings.mark(plan.name, firing)
         return firing
 
     def _note_ahead(self, plan: Plan, firing: Firing, now_us: int) -> None:
@@ -232,7 +232,7 @@ class Keeper:
         firing = Firing(due_us, plan.digest)
         joined = scheduler.counters.joined
         start_us = due_us if due_us > now_us and not self._skew_us else 0
-        job = scheduler.fire(plan.name, firing, plan.job(due_us, start_us))
+        job = scheduler.firings.fire(plan.name, firing, plan.job(due_us, start_us))
         if scheduler.counters.joined > joined:
             _log.info('schedule "%s", due %s, joined job %d of the same key', plan.name, told(due_us), job.id)
         return firing
@@ -245,7 +245,7 @@ class Keeper:
         most = CATCH_UP_MAX if plan.missed == "all" else 1
         latest = plan.latest_due(firing.due_us, late_from_us - 1, most)
         if plan.missed == "skip":
-            self._driver.scheduler.mark(plan.name, Firing(latest[-1], plan.digest))
+            self._driver.scheduler.firings.mark(plan.name, Firing(latest[-1], plan.digest))
             _tell_missed(plan, first_us, latest[-1], "skipped")
             return
         fired = 0

@@ -64,7 +64,7 @@ class Chaos:
         if kind == wire.CREATE:
             return Said(kind, tasks)
         if kind in (wire.COMPLETE, wire.TRANSFER):
-            worker = self.room.hall.find_resident(self.room.door.queue, location)
+            worker = self.room.hall.residents.find(self.room.door.queue, location)
             held = [lease.job.key for lease in worker.leases.values() if lease.job.key] if worker else []
             if held and dice.random() < 0.8:
                 tasks = tuple(task._replace(name=dice.choice(held)) for task in tasks)

@@ -87,7 +87,7 @@ def test_nobody_completes_what_a_worker_of_another_dialect_has() -> None:
 def test_no_location_touches_a_task_that_runs_outside_the_hall(kind: int, location: bytes) -> None:
     room = Room()
     room.begin()
-    job = room.hall.report_start(JobSpec(b"dwork", b"", b"t", DETACHED), b"elsewhere", 0)
+    job = room.hall.reports.start(JobSpec(b"dwork", b"", b"t", DETACHED), b"elsewhere", 0)
     room.end()
     tasks = (SaidTask(b"t", b""),) if kind != wire.EXIT else ()
     assert room.guest().asks(Said(kind, tasks, location=location)).type == wire.NOT_FOUND
@@ -311,7 +311,7 @@ def test_idle_locations_are_forgotten_when_there_are_too_many_and_holders_never(
         name = guest.steals(b"passer-by-%d" % number)
         assert guest.completes(b"passer-by-%d" % number, *name) == OK
         assert guest.creates(*name) == OK
-    assert len(room.hall.residents) <= 3
+    assert len(room.hall.table.residents) <= 3
     assert guest.looks_up(b"b").location == b"holder"
     assert guest.steals(b"x") + guest.steals(b"y") != []
     room.wait(2 * SECOND_US)
@@ -338,7 +338,7 @@ CLOSING = {
 @pytest.mark.parametrize("kind", CLOSING)
 def test_everybody_hears_exit_while_the_hall_closes(kind: int) -> None:
     room = room_with_a_held_task()
-    room.hall.closing = True
+    room.hall.close()
     guest = room.guest()
     assert guest.asks(CLOSING[kind]) == EXIT
     assert room.done() == ([b"held"] if kind == wire.COMPLETE else [])
@@ -347,7 +347,7 @@ def test_everybody_hears_exit_while_the_hall_closes(kind: int) -> None:
 
 def test_what_is_ill_formed_is_an_error_while_the_hall_closes() -> None:
     room = room_with_a_held_task()
-    room.hall.closing = True
+    room.hall.close()
     assert room.guest().is_refused(Said(wire.NOT_FOUND))
 
 

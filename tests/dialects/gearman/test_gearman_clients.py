@@ -292,7 +292,7 @@ def test_the_halls_no_is_an_error_that_says_what_to_do() -> None:
     client.submits(wire.SUBMIT_JOB, b"f", b"", b"")
     client.say(wire.SUBMIT_JOB, b"f", b"", b"")
     assert "jobs_max" in client.is_refused(b"QUEUE_ERROR")
-    room.hall.closing = True
+    room.hall.close()
     client.say(wire.SUBMIT_JOB, b"f", b"", b"")
     assert "closing" in client.is_refused(b"SHUTDOWN")
 
@@ -306,7 +306,7 @@ def test_a_unique_is_no_longer_than_gearman_has_it_however_long_keys_may_be(room
 
 
 def test_while_the_store_fails_background_jobs_are_refused_and_foreground_ones_are_not(room: Room) -> None:
-    room.hall.store_trouble = "the disk is full; make room"
+    room.hall.table.store_trouble = "the disk is full; make room"
     client = room.guest()
     client.say(wire.SUBMIT_JOB_BG, b"f", b"", b"")
     assert client.is_refused(b"QUEUE_ERROR") == "the disk is full; make room"

@@ -80,7 +80,7 @@ def test_a_job_of_60_s_is_not_for_a_worker_with_30_s_left(room: Room) -> None:
     assert room.ask(b"why " + handle) == b"OK it takes 60 s, and none of 1 workers has that long left\n"
     assert room.ask(b"prioritystatus") == b"render\t0\t1\t0\t1\n.\n"
     # What needs nothing passes it by.
-    room.hall.need(b"render", 0, 0)
+    room.hall.needs.need(b"render", 0, 0)
     other = room.guest().submits(wire.SUBMIT_JOB_BG, b"render", b"", b"still")
     assert bob.hears_one() == (wire.NOOP, b"")
     assert bob.grabs() == other
@@ -121,8 +121,8 @@ def test_more_skills_than_the_hall_keeps_of_a_worker_are_refused() -> None:
 
 @pytest.mark.parametrize("named_first", [True, False])
 def test_who_is_known_by_name_need_not_be_rated(room: Room, named_first: bool) -> None:
-    room.hall.know(Ratings([(b"gpu-*", Rating({b"render": 5}, 30 * SECOND_US))]))
-    room.hall.need(b"render", 5, 20 * SECOND_US)
+    room.hall.needs.know(Ratings([(b"gpu-*", Rating({b"render": 5}, 30 * SECOND_US))]))
+    room.hall.needs.need(b"render", 5, 20 * SECOND_US)
     handle = room.guest().submits(wire.SUBMIT_JOB_BG, b"render", b"", b"film")
     if named_first:
         worker = room.guest().say(wire.SET_CLIENT_ID, b"gpu-7").say(wire.CAN_DO, b"render")

@@ -366,7 +366,7 @@ def test_all_yours_is_taken_without_a_word(room: Room) -> None:
 def test_while_the_hall_closes_nothing_is_handed_out(room: Room) -> None:
     client, worker = room.guest(), room.worker(b"f")
     client.submits(wire.SUBMIT_JOB_BG, b"f", b"", b"")
-    room.hall.closing = True
+    room.hall.close()
     assert worker.say(wire.GRAB_JOB).say(wire.PRE_SLEEP).hears() == [(wire.NO_JOB, b"")]
 
 

@@ -137,7 +137,7 @@ def test_a_full_hall_and_one_that_closes_say_so() -> None:
     assert "jobs_max" in guest.is_refused(wire.FULL)
     guest.say(wire.pack_task_start(b"rss", b"u7", START_US))
     assert "jobs_max" in guest.is_refused(wire.FULL)
-    room.hall.closing = True
+    room.hall.close()
     guest.say(wire.pack_job_create_req(b"rss", b"", 0, wire.SYNC_WAIT, b""))
     guest.is_refused(wire.CLOSING)
     still_served(room.worker(b"rss"))

@@ -105,7 +105,7 @@ def test_a_job_of_the_hall_is_ended_by_its_worker_alone(room: Room) -> None:
     # What a worker that is known by its name holds is its own too.
     worker.say(wire.WORKER_DISCONNECT_PACKET)
     room.begin()
-    room.hall.take(room.hall.resident(b"resize", b"somebody"))
+    room.hall.take(room.hall.residents.get(b"resize", b"somebody"))
     room.end()
     forge()
     assert application.asks_end(handle) == (0, 0, b"")

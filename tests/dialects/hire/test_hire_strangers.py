@@ -174,7 +174,7 @@ class Location:
 
     def __init__(self, room: Room, *, skill: int = 7) -> None:
         self.room = room
-        room.hall.know(Ratings([(b"node-1", Rating({b"grind": skill}, 0))]))
+        room.hall.needs.know(Ratings([(b"node-1", Rating({b"grind": skill}, 0))]))
         self.session = DworkSession(Caller("127.0.0.1", -1), DworkDoor(room.hall, DworkOptions(queue=b"grind")))
         self.session.outbox = room.outbox
 
@@ -231,14 +231,14 @@ def test_a_dwork_location_that_is_unknown_or_silent_does_not_bid(room: Room) -> 
     tower.says(line("tower", "ANNOUNCE", "task", "grind"))
     assert tower.hears() == []
     node.asks(dwork.STEAL)
-    room.hall.know(Ratings([]))
+    room.hall.needs.know(Ratings([]))
     tower.says(line("tower", "ANNOUNCE", "task", "grind"))
     assert tower.hears() == []
 
 
 def test_tasks_outside_the_hall_are_held_by_nobody_who_bids(room: Room) -> None:
-    room.hall.know(Ratings([(b"*", Rating({b"grind": 7}, 0))]))
-    room.hall.report_start(JobSpec(b"grind", b"", b"k", DURABLE), b"somebody", START_US)
+    room.hall.needs.know(Ratings([(b"*", Rating({b"grind": 7}, 0))]))
+    room.hall.reports.start(JobSpec(b"grind", b"", b"k", DURABLE), b"somebody", START_US)
     tower = room.guest(room.door())
     tower.says(line("tower", "ANNOUNCE", "task", "grind"))
     assert tower.hears() == []
@@ -320,7 +320,7 @@ def test_a_bid_can_be_taken_back(room: Room) -> None:
 
 
 def test_what_a_queue_needs_is_asked_of_those_who_bid_for_a_posting(room: Room) -> None:
-    room.hall.need(b"guard", 5, 60 * SECOND_US)
+    room.hall.needs.need(b"guard", 5, 60 * SECOND_US)
     door = room.door()
     smith, baker, tower = (room.guest(door) for _ in range(3))
     tower.says(line("tower", "ANNOUNCE", "task", "guard"))
@@ -328,7 +328,7 @@ def test_what_a_queue_needs_is_asked_of_those_who_bid_for_a_posting(room: Room) 
     baker.says(line("baker", "AVAIL", "task", "0", "5"))
     assert tower.hears() == [line("baker", "AVAIL", "task", "0", "5")]
     (worker,) = (worker for worker in room.hall.workers if worker.name == UUIDS["baker"].encode())
-    room.hall.stay(worker, 30 * SECOND_US)
+    room.hall.needs.stay(worker, 30 * SECOND_US)
     tower.says(line("tower", "HIRE", "baker", "task"))
     assert tower.hears() == [line("baker", "QUIT", "task")]
 
@@ -339,7 +339,7 @@ def test_one_who_has_too_little_time_is_dismissed_in_place_of_performing(room: R
     tower.says(line("tower", "ANNOUNCE", "task", "guard"))
     smith.says(line("smith", "AVAIL", "task", "0", "1"))
     (worker,) = room.hall.workers
-    room.hall.stay(worker, 30 * SECOND_US)
+    room.hall.needs.stay(worker, 30 * SECOND_US)
     tower.says(line("tower", "HIRE", "smith", "task"))
     smith.says(line("smith", "START", "task"))
     tower.reads()

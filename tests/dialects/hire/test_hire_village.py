@@ -174,7 +174,7 @@ def test_a_worker_of_another_dialect_bids_when_it_will_be_free_with_its_skill(ro
     miller.takes()
     worker = miller.session.worker
     assert worker is not None
-    room.hall.rate(worker, b"grind", 12)
+    room.hall.needs.rate(worker, b"grind", 12)
     (lease,) = worker.leases.values()
     room.hall.progress(lease, 1, 2, 3 * SECOND_US)
     tower = room.guest(room.door())
@@ -279,7 +279,7 @@ def test_nobody_is_hired_while_the_hall_closes(room: Room) -> None:
     smith, tower = room.guest(door), room.guest(door)
     tower.says(line("tower", "ANNOUNCE", "task", "guard"))
     smith.says(line("smith", "AVAIL", "task", "0", "1"))
-    room.hall.closing = True
+    room.hall.close()
     tower.says(line("tower", "HIRE", "smith", "task"))
     assert tower.hears()[-1] == line("smith", "QUIT", "task")
 

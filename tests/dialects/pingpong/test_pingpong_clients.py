@@ -61,14 +61,14 @@ def test_a_full_hall_refuses() -> None:
 
 
 def test_a_closing_hall_refuses(room: Room) -> None:
-    room.hall.closing = True
+    room.hall.close()
     (answer,) = room.client().say(b"job").hears()
     assert answer.startswith(b"ERROR closing the hall is closing")
 
 
 def test_a_durable_job_is_refused_while_the_store_is_down() -> None:
     room = Room(PingPongOptions(durable=True))
-    room.hall.store_trouble = "disk full"
+    room.hall.table.store_trouble = "disk full"
     assert room.client().say(b"job").hears() == [b"ERROR store_down disk full"]
 
 

@@ -416,7 +416,7 @@ def test_a_closing_hall_answers_pings_and_takes_results_but_gives_no_jobs(room: 
     room.submit_elsewhere(b"waiting", Terms(detached=True))
     idle.hears()
     idle.say(b"done")
-    room.hall.closing = True
+    room.hall.close()
     room.submit_elsewhere(b"waits for the next hall", Terms(durable=True, detached=True))
     assert idle.say(b"PING").hears() == [b"PONG"]
     busy.say(b"finished")

@@ -24,7 +24,7 @@ def test_the_highest_skill_is_that_of_the_core() -> None:
 
 
 def test_a_job_of_60_s_is_not_for_a_worker_with_30_s_left(room: Room) -> None:
-    room.hall.need(b"f", 0, 60 * SECOND_US)
+    room.hall.needs.need(b"f", 0, 60 * SECOND_US)
     job = room.client().submits(b"f")
     short = ready(room.path(), (b"time-left", b"30"))
     short.hears_nothing()
@@ -37,7 +37,7 @@ def test_a_job_of_60_s_is_not_for_a_worker_with_30_s_left(room: Room) -> None:
 
 
 def test_time_left_is_counted_from_the_latest_ready(room: Room) -> None:
-    room.hall.need(b"f", 0, 60 * SECOND_US)
+    room.hall.needs.need(b"f", 0, 60 * SECOND_US)
     path = ready(room.path(), (b"time-left", b"90"))
     room.wait(31 * SECOND_US)
     room.client().submits(b"f")
@@ -51,8 +51,8 @@ def test_time_left_is_counted_from_the_latest_ready(room: Room) -> None:
 
 
 def test_a_skill_is_for_its_role(room: Room) -> None:
-    room.hall.need(b"f", 5, 0)
-    room.hall.need(b"g", 5, 0)
+    room.hall.needs.need(b"f", 5, 0)
+    room.hall.needs.need(b"g", 5, 0)
     client = room.client()
     path = room.path().says(wire.READY, ROLE, (b"role", b"g"), (b"skill", b"4 f"), (b"skill", b"5 g"))
     client.submits(b"f")
@@ -66,7 +66,7 @@ def test_a_skill_is_for_its_role(room: Room) -> None:
 
 
 def test_each_ready_says_all_of_it_anew(room: Room) -> None:
-    room.hall.need(b"f", 5, 0)
+    room.hall.needs.need(b"f", 5, 0)
     path = ready(room.path(), (b"skill", b"5 f"))
     ready(path).hears_nothing()
     room.client().submits(b"f")
@@ -75,7 +75,7 @@ def test_each_ready_says_all_of_it_anew(room: Room) -> None:
 
 
 def test_what_was_said_is_said_again_when_the_path_was_forgotten(room: Room) -> None:
-    room.hall.need(b"f", 5, 60 * SECOND_US)
+    room.hall.needs.need(b"f", 5, 60 * SECOND_US)
     path = ready(room.path(), (b"skill", b"5 f"), (b"time-left", b"500"))
     room.wait(WmpOptions().expire_us)
     assert path.session.worker is None
@@ -85,7 +85,7 @@ def test_what_was_said_is_said_again_when_the_path_was_forgotten(room: Room) -> 
 
 
 def test_its_own_word_counts_before_what_is_known_by_its_name(room: Room) -> None:
-    room.hall.know(Ratings([(b"gpu", Rating({b"f": 5}, 0))]))
+    room.hall.needs.know(Ratings([(b"gpu", Rating({b"f": 5}, 0))]))
     path = ready(room.path(), (b"worker", b"gpu"))
     worker = path.session.worker
     assert worker is not None
@@ -95,8 +95,8 @@ def test_its_own_word_counts_before_what_is_known_by_its_name(room: Room) -> Non
     ready(path, (b"worker", b"gpu"))
     assert worker.skills == {b"f": 5}
     # A text command's word stays while the worker says what it said.
-    room.hall.rate(worker, b"f", 7)
-    room.hall.stay(worker, SECOND_US)
+    room.hall.needs.rate(worker, b"f", 7)
+    room.hall.needs.stay(worker, SECOND_US)
     ready(path, (b"worker", b"gpu"))
     assert worker.skills == {b"f": 7}
     assert worker.until_us

@@ -270,7 +270,7 @@ def test_a_job_in_hand_does_not_count_as_a_worker(room: Room) -> None:
 def test_while_the_hall_closes_nobody_is_given_anything(room: Room) -> None:
     job = room.client().submits(b"f")
     path = room.path().is_ready(b"f").is_woken(b"f")
-    room.hall.closing = True
+    room.hall.close()
     path.is_denied(b"f")
     assert job.state == QUEUED
     assert list(room.hall.workers) == [path.session.worker]

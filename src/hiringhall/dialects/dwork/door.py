@@ -122,12 +122,12 @@ class DworkDoor:
                     self._plan_successors(plan, task)
         except Refusal as refusal:
             for job in reversed(created):
-                scheduler.take_back(job)
+                scheduler.submissions.take_back(job)
             rest = f"; none of these {len(tasks)} tasks was created" if len(tasks) > 1 else ""
             raise Refusal(refusal.reason, f"{show(task.name)}: {refusal.text}{rest}") from refusal
         if not plan.edges:
             return created
-        scheduler.carry_out(plan)
+        scheduler.dependencies.carry_out(plan)
         for _, job in joined:
             if job.named:
                 # It may be another door's: from now on it is as lasting as this door's own.
@@ -150,10 +150,10 @@ class DworkDoor:
         except Refusal as refusal:
             raise Refusal(refusal.reason, f"{show(task.name)}: {refusal.text}") from refusal
         for task, lease in zip(tasks, leases, strict=True):
-            keep_log(lease.job, task)
+            keep_log(scheduler, lease.job, task)
         for lease in returned.values():
             scheduler.release(lease, front=False)
-        scheduler.carry_out(plan)
+        scheduler.dependencies.carry_out(plan)
         return list(returned) + [job for job, _ in plan.edges]
 
     def _submit(self, task: Task) -> Job:
@@ -172,7 +172,7 @@ class DworkDoor:
     ) -> None:
         """Plan that a living task waits for these; one that is `returned` with it is nobody's by then."""
         later = returned is not None and job in returned
-        found = self.scheduler.plan(plan, job, parents, returned=later)
+        found = self.scheduler.dependencies.plan(plan, job, parents, returned=later)
         if job.terms.on_parent_failure == FAIL_WITH_PARENT:
             _refuse_failed(found)
 
@@ -221,12 +221,11 @@ def name_of(job: Job) -> bytes:
     return b"%b%d" % (NUMBER_MARK, job.id)
 
 
-def keep_log(job: Job, task: Task) -> None:
+def keep_log(scheduler: Scheduler, job: Job, task: Task) -> None:
     """Keep what a worker says of its work on a task."""
     if task.log is None:
         return
-    extras = dict(job.extras) if job.extras is not None else {}
-    log = extras.get(LOG, b"")
+    log = job.extras.get(LOG, b"") if job.extras is not None else b""
     for state, time_us in task.log:
         if state in _OF_WORKERS and len(log) < LOG_BYTES_MAX:
             entry = wire.encode_log(state, time_us)
@@ -234,8 +233,7 @@ def keep_log(job: Job, task: Task) -> None:
             if entry not in log:
                 log += entry
     if log:
-        extras[LOG] = log
-        job.extras = extras
+        scheduler.table.keep_extra(job, LOG, log)
 
 
 def show(name: bytes) -> str:

@@ -140,7 +140,7 @@ class DworkSession(Session):
         door = self.door
         scheduler = door.scheduler
         assert query.location is not None
-        worker = scheduler.resident(door.queue, query.location)
+        worker = scheduler.residents.get(door.queue, query.location)
         scheduler.beat(worker)
         tasks: list[bytes] = []
         leases: list[Lease] = []
@@ -181,7 +181,7 @@ class DworkSession(Session):
                 scheduler.counters.stale += 1
                 unknown.append(wire.encode_task(task.name, task.origin))
                 continue
-            keep_log(lease.job, task)
+            keep_log(self.door.scheduler, lease.job, task)
             durable = durable or lease.job.terms.durable
             scheduler.finish(lease, task.origin)
         reply = _EXIT if scheduler.closing else _OK
@@ -211,7 +211,7 @@ class DworkSession(Session):
             self.pledge(_NOT_FOUND)
             return
         jobs = [lease.job for lease in worker.leases.values()]
-        scheduler.retire(worker)
+        scheduler.residents.retire(worker)
         self._confirm(jobs)
 
     def _status(self) -> None:
@@ -231,7 +231,7 @@ class DworkSession(Session):
 
     def _known_location(self, query: Query) -> Worker | None:
         assert query.location is not None
-        worker = self.door.scheduler.find_resident(self.door.queue, query.location)
+        worker = self.door.scheduler.residents.find(self.door.queue, query.location)
         if worker is not None:
             self.door.scheduler.beat(worker)
         return worker

@@ -265,7 +265,7 @@ def _rate(door: GearmanDoor, words: list[bytes]) -> bytes:
     workers = _called(door, words[1])
     try:
         for worker in workers:
-            door.hall.rate(worker, words[2], int(words[3]))
+            door.hall.needs.rate(worker, words[2], int(words[3]))
     except Refusal as refusal:
         return _refused(refusal)
     return OK if workers else UNKNOWN_WORKER
@@ -282,7 +282,7 @@ def _stay(door: GearmanDoor, words: list[bytes]) -> bytes:
             return _wrong(b"time-left", _A_TIME + b",+or+none")
     workers = _called(door, words[1])
     for worker in workers:
-        door.hall.stay(worker, left_us)
+        door.hall.needs.stay(worker, left_us)
     return OK if workers else UNKNOWN_WORKER
 
 
@@ -297,7 +297,7 @@ def _need(door: GearmanDoor, words: list[bytes]) -> bytes:
             return _wrong(b"needs", _A_SKILL + b",+and+" + _A_TIME)
         skill = int(words[2])
     try:
-        door.hall.need(words[1], skill, takes_us)
+        door.hall.needs.need(words[1], skill, takes_us)
     except Refusal as refusal:
         return _refused(refusal)
     return OK

@@ -268,7 +268,7 @@ class DraftSession(Session):
         if body:
             self.send(replies.misshapen(wire.WORKER_DISCONNECT))
         elif worker is not None:
-            self._hall.retire(worker)
+            self._hall.residents.retire(worker)
 
     def _sleep(self, body: bytes) -> None:
         worker = self._as_worker()
@@ -346,7 +346,7 @@ class DraftSession(Session):
         self.acknowledge(job, wire.pack_job_create_res(self._door.handle(job.id)))
 
     def _start_task(self, name: bytes, key: bytes, time_us: int) -> Job:
-        return self._hall.report_start(JobSpec(name, b"", key, self._door.reported), self._who, time_us)
+        return self._hall.reports.start(JobSpec(name, b"", key, self._door.reported), self._who, time_us)
 
     def _task_ended(self, body: bytes) -> None:
         # nightly 00 2026-01-01 00 | 8 bytes: microseconds since 1970 | code 00 | result
@@ -357,7 +357,7 @@ class DraftSession(Session):
         name, key, time_us, code, data = parsed
         try:
             job = self._hall.find_key(name, key) or self._start_task(name, key, time_us)
-            self._hall.report_end(job, time_us, code, data)
+            self._hall.reports.end(job, time_us, code, data)
         except Refusal as refusal:
             self.send(replies.refused(refusal))
             return

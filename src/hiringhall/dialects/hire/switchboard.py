@@ -115,7 +115,7 @@ class Switchboard:
             provider.noticed_us = now_us
             for posting in provider.postings.values():
                 if posting.engagement is not None:
-                    self._hall.hear_provider(posting.engagement)
+                    self._hall.hiring.hear_provider(posting.engagement)
 
     def standing(self) -> list[Line]:
         """The announcements for which nobody is hired, as they were made: first those made first."""
@@ -161,7 +161,7 @@ class Switchboard:
         queue = hall.queues.get(posting.type)
         if queue is None:
             return
-        needs = hall.needs.get(posting.type, PLAIN)
+        needs = hall.needs.by_queue.get(posting.type, PLAIN)
         for worker in islice(queue.workers, LOOKS_MAX):
             if len(posting.bids) >= OTHERS_MAX:
                 return
@@ -238,7 +238,9 @@ class Switchboard:
         options = provider.door.options
         silence_us = options.posting_us if options.bus else 0
         try:
-            engagement = self._hall.engage(spec, worker, promised_us, provider, provider.door.rules, silence_us)
+            engagement = self._hall.hiring.engage(
+                spec, worker, promised_us, provider, provider.door.rules, silence_us
+            )
         except Refusal:
             self._village.stale += 1
             return False
@@ -258,13 +260,11 @@ class Switchboard:
             village.stale += 1
         elif not engagement.worker.bids:
             if engagement.stage == PERFORMING:
-                engagement.perform_us = line.time_us
-                engagement.expected_us = self._hall.now_us + line.time_us
-                self._hall.hear_provider(engagement)
+                self._hall.hiring.set_time(engagement, line.time_us)
                 village.overhear(line)
                 village.say(Line(self._uuid(engagement.worker), wire.PERFORMING, posting.job), posting.provider)
         else:
-            if engagement.stage == ARRIVED and not self._hall.call(engagement, line.time_us):
+            if engagement.stage == ARRIVED and not self._hall.hiring.call(engagement, line.time_us):
                 return
             if engagement.stage == CALLED:
                 self._tell_worker(engagement, line)
@@ -297,7 +297,7 @@ class Switchboard:
         if posting.provider is who:
             raise BadLine("a provider does not bid for its own job")
         worker = self._village.worker(who)
-        skill, takes_us = self._hall.needs.get(posting.type, PLAIN)
+        skill, takes_us = self._hall.needs.by_queue.get(posting.type, PLAIN)
         late = worker.until_us > 0 and self._hall.now_us + line.time_us + takes_us > worker.until_us
         busy = posting.engagement is not None or posting.finished or worker.promise is not None
         if busy or late or line.skill < skill:
@@ -317,12 +317,12 @@ class Switchboard:
             else:
                 self._village.stale += 1
         elif line.verb == wire.QUIT:
-            self._hall.quit(engagement)
+            self._hall.hiring.quit(engagement)
         elif line.verb == wire.START and engagement.stage == HIRED:
-            self._hall.arrive(engagement)
+            self._hall.hiring.arrive(engagement)
             self._village.say(line, posting.provider)
         elif line.verb == wire.PERFORMING:
-            if self._hall.perform(engagement):
+            if self._hall.hiring.perform(engagement):
                 self._village.say(line, posting.provider)
         else:
             self._village.stale += 1

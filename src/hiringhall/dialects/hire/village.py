@@ -199,7 +199,7 @@ class Village:
         if worker is None:
             worker = self.hall.worker(who)
             self.hall.introduce(worker, wire.write_uuid(who.uuid))
-            worker.bids = True
+            self.hall.workforce.set_bidder(worker)
         return worker
 
     def uuid_of(self, worker: Worker) -> bytes:
@@ -235,7 +235,7 @@ class Village:
             self._turn_away(who, line)
         elif engagement.stage == HIRED:
             self.overhear(line)
-            if self.hall.arrive(engagement):
+            if self.hall.hiring.arrive(engagement):
                 self.call(who, engagement)
         elif engagement.stage == CALLED:
             # It has not heard our answer.
@@ -246,7 +246,7 @@ class Village:
         engagement = self._engagement(who, number)
         if engagement is None:
             self._turn_away(who, line)
-        elif engagement.stage <= CALLED and self.hall.perform(engagement):
+        elif engagement.stage <= CALLED and self.hall.hiring.perform(engagement):
             self.overhear(line)
 
     def _take_quit(self, who: Villager, line: Line, number: int) -> None:
@@ -254,7 +254,7 @@ class Village:
         engagement = self._engagement(who, number)
         if engagement is not None:
             self.overhear(line)
-            self.hall.quit(engagement)
+            self.hall.hiring.quit(engagement)
         elif who.worker is not None and self.hall.auctions.unbid(who.worker, number):
             self.overhear(line)
         else:

@@ -89,7 +89,7 @@ class WorkerSession(Session):
         hall = self._hall
         options = self._door.options
         hall.expect(worker, options.expire_us)
-        worker.quiet_at_work = True
+        worker.work_quietly()
         if not worker.abilities:
             try:
                 hall.can_do(worker, options.queue)
@@ -130,8 +130,7 @@ class WorkerSession(Session):
         options = self._door.options
         if not lease.job.terms.lease_us:
             # A job of another door that sets no time: ours holds, since nobody tells us of a worker's end.
-            lease.worker.quiet_at_work = False
-            lease.worker.silence_us = options.job_timeout_us + options.expire_us
+            lease.worker.bound_work(options.job_timeout_us + options.expire_us)
         # A notice calls no verb: a job that cannot be said is failed at the worker's next word.
         self._unsent = lease.job.work == wire.PONG
         if not self._unsent:

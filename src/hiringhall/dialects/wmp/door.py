@@ -102,13 +102,11 @@ class WmpDoor:
             return None
         hall = self.hall
         hand = Hand(self, path)
-        worker = hall.worker(hand)
-        worker.name, worker.skills, worker.until_us = ready.name, ready.skills, ready.until_us
-        worker.number = ready.number
+        worker = hall.workforce.stand_in(hand, ready)
         for queue in waiting:
             hall.can_do(worker, queue.name)
         if promise is not None:
-            hall.pass_on(promise, worker)
+            hall.hiring.pass_on(promise, worker)
         lease = hall.take(worker)
         # It will take no other: it is not counted among those who can do the queue.
         hall.cant_do_any(worker)

@@ -85,17 +85,16 @@ class WmpSession(Session):
         worker = self.worker
         if worker is None:
             worker = self._hall.worker(self)
-            worker.delegates = True  # each job goes into a hand of its own
-            worker.wake_step_us = self._door.options.wake_step_us
+            self._hall.workforce.delegate(worker, self._door.options.wake_step_us)
             self._hall.expect(worker, self._door.options.expire_us)
             self._skills = {}
             self._leaves = False
-        worker.passes_on = bool(message.first(b"via"))
+        self._hall.workforce.set_passes_on(worker, bool(message.first(b"via")))
         if name != worker.name or skills != self._skills:
             self._describe(worker, name, skills)
         if left or self._leaves:
             self._leaves = bool(left)
-            self._hall.stay(worker, left_us)
+            self._hall.needs.stay(worker, left_us)
         if worker.waking is not None and not worker.overdue:
             # It crossed our WAKE, which the worker is about to answer. If it does not, its next READY counts.
             return
@@ -118,11 +117,11 @@ class WmpSession(Session):
     def _describe(self, worker: Worker, name: bytes, skills: dict[bytes, int]) -> None:
         """What is known of it by its name, and over it what it says itself."""
         self._hall.introduce(worker, name)
-        self._hall.rate_anew(worker)
+        self._hall.needs.rate_anew(worker)
         self._skills = skills
         try:
             for role, skill in skills.items():
-                self._hall.rate(worker, role, skill)
+                self._hall.needs.rate(worker, role, skill)
         except Refusal:
             # More than the hall keeps of one worker; for what it has noted the worker is welcome.
             self._door.dropped += 1

@@ -1,4 +1,4 @@
-"""The floor of the hall: what is there, how a job moves, and the one place where it ends.
+"""The table of jobs: what is there, how a job moves, and the one place where it ends.
 
 The law: every index that knows a job is changed here together, so that no job is in two places or in none.
 """
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core import ids
 from hiringhall.core.archive import SPARE_SHIFT, Archive
+from hiringhall.core.counters import Counters
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, TOO_LARGE, WRONG_STATE, Refusal, invariant
 from hiringhall.core.graph import Graph
 from hiringhall.core.jobs import TRIES_KEPT, Job
@@ -29,18 +30,15 @@ from hiringhall.core.states import (
     QUEUED,
     STATE_NAMES,
 )
-from hiringhall.core.terms import FAIL_WITH_PARENT, HOLD
 from hiringhall.core.timers import NEVER, Timers
 
 if TYPE_CHECKING:
     from hiringhall.core.auctions import Auctions
-    from hiringhall.core.changes import Firing
+    from hiringhall.core.depending import Dependencies
     from hiringhall.core.jobs import JobSpec
     from hiringhall.core.leases import Lease
     from hiringhall.core.limits import Limits
     from hiringhall.core.peer import Peer
-    from hiringhall.core.ratings import Ratings
-    from hiringhall.core.terms import Shape, Terms
     from hiringhall.core.workers import Worker
 
 SWEEP_PAUSE_US: Final = 1_000_000
@@ -53,54 +51,7 @@ _LEGAL: Final = [
 """For each state, a bit for each state that it may move to; NEW is -1, the last."""
 
 
-class Counters:
-    """What has happened since the hall opened."""
-
-    __slots__ = (
-        "announced",
-        "cancelled",
-        "dismissed",
-        "done",
-        "expired",
-        "failed",
-        "hired",
-        "joined",
-        "lost",
-        "released",
-        "retried",
-        "stale",
-        "submitted",
-        "taken",
-        "withdrawn",
-        "woken",
-    )
-
-    def __init__(self) -> None:
-        self.submitted = 0
-        self.joined = 0
-        self.taken = 0
-        self.done = 0
-        self.failed = 0
-        self.cancelled = 0
-        self.retried = 0
-        """Attempts that failed and are followed by another."""
-        self.lost = 0
-        """Leases that ended with their worker."""
-        self.expired = 0
-        """Leases that ended by time."""
-        self.released = 0
-        self.withdrawn = 0
-        """Jobs taken back before they were acknowledged: the store failed, or refused with others."""
-        self.stale = 0
-        """Reports refused because the lease was not live."""
-        self.woken = 0
-        self.announced = 0
-        self.hired = 0
-        self.dismissed = 0
-        """Hired workers that did not come, or did not begin, in time."""
-
-
-class Floor:
+class JobTable:
     """All jobs, queues and workers, and the moves of a job."""
 
     def __init__(self, limits: Limits, epoch: int = 1, now_us: int = 1) -> None:
@@ -131,27 +82,14 @@ class Floor:
         self.timers = Timers()
         self.epoch = epoch
         """The number of this boot: 1 for a hall that was never open before."""
-        self._last_id = ids.make(epoch, 0)
-        self._last_lease = 0
-        self._last_worker = 0
+        self.last_id = ids.make(epoch, 0)
         self._swept_us = 0
-        self._residents_swept_us = 0
-        self.firings: dict[str, Firing] = {}
-        """How far each schedule has come, by its name."""
-        self._stored_firings: dict[str, Firing] = {}
-        """The same, as the store has it."""
         self.announcer: Auctions | None = None
         """Hears of every move, and announces jobs to those who bid; None: no door does."""
-        self.needs: dict[bytes, Shape] = {}
-        """The skill and the time that jobs of some queues need when they do not say so themselves."""
-        self.ratings: Ratings | None = None
-        """What is known of workers by their names; None: nothing is."""
-        self._needy: dict[tuple[Shape, Terms], Terms] = {}
-        self._unsettled: list[Queue] = []
-        self._expectant: list[Worker] = []
-        """Workers that wait, or may do so, and to whom something was promised."""
-        self._doomed: list[Job] = []
-        """Jobs that end because a parent failed; a list, so that a long chain is no deep recursion."""
+        self.unsettled: list[Queue] = []
+        """Queues to be matched at the end of the turn."""
+        self.dependencies: Dependencies | None = None
+        """Hears when a job ends that others wait for."""
 
     def queue(self, name: bytes) -> Queue:
         """The queue of that name, made on first use."""
@@ -168,9 +106,9 @@ class Floor:
             self._sweep_queues()
             if len(self.queues) >= limits.queues_max:
                 raise Refusal(HALL_FULL, f"the hall has {limits.queues_max} queues in use (queues_max)")
-        return self._add_queue(name)
+        return self.add_queue(name)
 
-    def _add_queue(self, name: bytes) -> Queue:
+    def add_queue(self, name: bytes) -> Queue:
         queue = self.queues[name] = Queue(name)
         if self.announcer is not None:
             self.announcer.queue_added(queue)
@@ -216,7 +154,7 @@ class Floor:
 
     def issued(self, job_id: int) -> bool:
         """Whether a job of this boot has, or had, this number."""
-        return ids.make(self.epoch, 0) < job_id <= self._last_id
+        return ids.make(self.epoch, 0) < job_id <= self.last_id
 
     def unwritten(self, job_id: int) -> Job | None:
         """A job that has ended, and whose end is still on its way to the history."""
@@ -253,9 +191,9 @@ class Floor:
         remaining = [other for other in job.watchers if other is not peer]
         job.watchers = remaining or None
         if not remaining and not job.terms.detached and job.state != LEASED:
-            self._end(job, CANCELLED, CALLED_OFF, b"nobody waits for it any more")
+            self.end(job, CANCELLED, CALLED_OFF, b"nobody waits for it any more")
 
-    def forsake(self, job: Job, peer: Peer) -> None:
+    def unwatch_once(self, job: Job, peer: Peer) -> None:
         """One submit of `peer` was refused after all: it does not watch on its account. Drops nothing."""
         watchers = job.watchers
         if watchers is None or peer not in watchers:
@@ -266,21 +204,15 @@ class Floor:
         if not watchers:
             job.watchers = None
 
-    def cancel(self, job: Job, reason: bytes = b"") -> None:
-        """End a live job; a worker that has it is told to stop."""
-        if job.state >= DONE:
-            raise Refusal(WRONG_STATE, f"the job is {STATE_NAMES[job.state]} already")
-        self._cancel(job, CALLED_OFF, reason)
-
     def unsettle(self, queue: Queue) -> None:
         if not queue.unsettled:
             queue.unsettled = True
-            self._unsettled.append(queue)
+            self.unsettled.append(queue)
 
-    def _admit(self, spec: JobSpec, queue: Queue, created_us: int) -> Job:
+    def admit(self, spec: JobSpec, queue: Queue, created_us: int) -> Job:
         """A new job, known to the hall under its number and its key, and in no state yet."""
-        self._last_id += 1
-        job = Job(self._last_id, queue, spec.key, spec.payload, spec.terms, created_us)
+        self.last_id += 1
+        job = Job(self.last_id, queue, spec.key, spec.payload, spec.terms, created_us)
         job.extras = spec.extras
         self.jobs[job.id] = job
         queue.live += 1
@@ -288,51 +220,6 @@ class Floor:
             self.keys.add(job)
         self.counters.submitted += 1
         return job
-
-    def _release_child(self, child: Job) -> None:
-        child.ready_us = self.now_us
-        if child.due_us > self.now_us:
-            self.move(child, DELAYED, due_us=child.due_us)
-        else:
-            self.move(child, QUEUED)
-
-    def _tell_children(self, parent: Job) -> None:
-        assert parent.children is not None
-        for child in list(parent.children.values()):
-            policy = child.terms.on_parent_failure
-            if parent.state != DONE and policy == HOLD:
-                self.graph.wait_for_name(child, parent)
-                self._note(child)
-                continue
-            if parent.state != DONE and policy == FAIL_WITH_PARENT:
-                self._doomed.append(child)
-                continue
-            last = self.graph.unlink(child, parent)
-            if child.terms.durable:
-                self.ledger.note(child)
-            if last:
-                self._release_child(child)
-
-    def _remember_try(self, job: Job, code: int, ended_us: int) -> None:
-        """The latest attempt did not end the job."""
-        tries = job.tries
-        if tries is None:
-            tries = job.tries = []
-        elif len(tries) >= TRIES_KEPT:
-            del tries[0]
-        tries.append((job.started_us, ended_us, job.worker_name, code))
-
-    def _revoke(self, lease: Lease) -> None:
-        """Tell a worker to stop, if it knows of the job."""
-        if not lease.booked:
-            lease.worker.peer.revoked(lease)
-
-    def _abandoned(self, job: Job) -> bool:
-        return job.watchers is None and not job.terms.detached
-
-    def _note(self, job: Job) -> None:
-        if job.terms.durable:
-            self.ledger.note(job)
 
     def move(self, job: Job, state: int, *, due_us: int = NEVER, front: bool = False) -> None:
         """The one place where a job changes its state: it leaves every index of the old one, and is entered in
@@ -361,7 +248,7 @@ class Floor:
                 self.timers.arm(job, self.now_us + job.terms.expire_us)
             if not queue.unsettled:
                 queue.unsettled = True
-                self._unsettled.append(queue)
+                self.unsettled.append(queue)
         elif state == DELAYED:
             self.timers.arm(job, due_us)
         if self.announcer is not None:
@@ -384,13 +271,44 @@ class Floor:
         if self.announcer is not None and lease.promised:
             self.announcer.worker_free(worker)
 
-    def _cancel(self, job: Job, code: int, reason: bytes) -> None:
-        lease = job.lease
-        self._end(job, CANCELLED, code, reason)
-        if lease is not None:
-            self._revoke(lease)
+    def remember_try(self, job: Job, code: int, ended_us: int) -> None:
+        """The latest attempt did not end the job."""
+        tries = job.tries
+        if tries is None:
+            tries = job.tries = []
+        elif len(tries) >= TRIES_KEPT:
+            del tries[0]
+        tries.append((job.started_us, ended_us, job.worker_name, code))
 
-    def _end(self, job: Job, state: int, code: int, result: bytes, ended_us: int = NEVER) -> None:
+    def revoke(self, lease: Lease) -> None:
+        """Tell a worker to stop, if it knows of the job."""
+        if not lease.booked:
+            lease.worker.peer.revoked(lease)
+
+    def is_abandoned(self, job: Job) -> bool:
+        return job.watchers is None and not job.terms.detached
+
+    def note(self, job: Job) -> None:
+        if job.terms.durable:
+            self.ledger.note(job)
+
+    def keep_extra(self, job: Job, name: str, data: bytes) -> None:
+        """Keep something with a job that its dialect wants kept."""
+        job.extras = {**(job.extras or {}), name: data}
+
+    def cancel(self, job: Job, reason: bytes = b"") -> None:
+        """End a live job; a worker that has it is told to stop."""
+        if job.state >= DONE:
+            raise Refusal(WRONG_STATE, f"the job is {STATE_NAMES[job.state]} already")
+        self.cancel_as(job, CALLED_OFF, reason)
+
+    def cancel_as(self, job: Job, code: int, reason: bytes) -> None:
+        lease = job.lease
+        self.end(job, CANCELLED, code, reason)
+        if lease is not None:
+            self.revoke(lease)
+
+    def end(self, job: Job, state: int, code: int, result: bytes, ended_us: int = NEVER) -> None:
         """The one place where a job ends: now, or when its end is said to have been."""
         queue = job.queue
         worker = job.lease.worker if job.lease is not None else None
@@ -422,7 +340,8 @@ class Floor:
         findable = terms.detached and (len(job.key) > 0 or terms.logged)
         kept = terms.durable or job.children is not None or findable
         if job.children is not None:
-            self._tell_children(job)
+            assert self.dependencies is not None
+            self.dependencies.parent_ended(job)
         if terms.durable or (terms.logged and not self.store_trouble):
             self.ledger.note(job)
         elif kept:

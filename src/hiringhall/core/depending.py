@@ -1,0 +1,285 @@
+"""Jobs that wait for other jobs: which parents are met, and what becomes of the children when one ends.
+
+The laws: only a parent that nobody has ever heard of is waited for; an edge that would close a cycle is
+refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiringhall.core.errors import (
+    BAD_REQUEST,
+    STORE_DOWN,
+    TOO_LARGE,
+    WRONG_STATE,
+    Refusal,
+)
+from hiringhall.core.graph import Plan, known_jobs, name_of
+from hiringhall.core.jobs import Job, is_named
+from hiringhall.core.queues import Queue
+from hiringhall.core.restoring import ended_job
+from hiringhall.core.states import (
+    DELAYED,
+    DONE,
+    FAILED,
+    HELD,
+    LEASED,
+    PARENT_FAILED,
+    QUEUED,
+    STATE_NAMES,
+)
+from hiringhall.core.terms import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY, Terms
+
+if TYPE_CHECKING:
+    from hiringhall.core.changes import EndRow
+    from hiringhall.core.jobs import ParentRef
+    from hiringhall.core.table import JobTable
+    from hiringhall.core.terms import Terms
+
+
+class Dependencies:
+    """The verbs that add parents, and what follows from the end of one."""
+
+    def __init__(self, table: JobTable) -> None:
+        self._table = table
+        self._graph = table.graph
+        self.to_fail: list[Job] = []
+        """Jobs that end because a parent failed; a list, so that a long chain is no deep recursion."""
+
+    def depend(self, job: Job, parents: tuple[ParentRef, ...]) -> None:
+        """A job that no worker has yet waits for further parents; one that a worker has may be told of parents
+        that are met.
+        """
+        plan = Plan()
+        self.plan(plan, job, parents)
+        self.carry_out(plan)
+
+    def plan(
+        self, plan: Plan, job: Job, parents: tuple[ParentRef, ...], *, returned: bool = False
+    ) -> list[Job | ParentRef]:
+        """Plan that a job waits for further parents: those of them that are not met. One that a worker has can
+        wait for none, unless it will be given back before. Changes nothing yet.
+        """
+        if job.terms.durable and self._table.store_trouble:
+            raise Refusal(STORE_DOWN, self._table.store_trouble)
+        name = (job.queue.name, job.key) if job.key else None
+        known = plan.count(job) + (len(job.parents) if job.parents is not None else 0)
+        found = self.resolve(parents, name, job.terms, known)
+        self._graph.refuse_cycle({job.id: job}, known_jobs(found), self._table.limits.graph_walk_max, plan)
+        if job.state >= DONE or (found and job.state == LEASED and not returned):
+            raise Refusal(WRONG_STATE, f"it is {STATE_NAMES[job.state]} already, and waits for nothing more")
+        plan.add(job, found)
+        return found
+
+    def carry_out(self, plan: Plan) -> None:
+        """All that was planned happens; nothing else has happened since, but what the plan was made for."""
+        for job, parents in plan.edges:
+            # A job that was given back may have ended with that.
+            if parents and job.state < LEASED:
+                self._wait_for(job, parents)
+
+    def resolve(
+        self, refs: tuple[ParentRef, ...], name: ParentRef | None, terms: Terms, known: int = 0
+    ) -> list[Job | ParentRef]:
+        """The parents still to wait for: jobs that are known, or names. Changes nothing."""
+        limits = self._table.limits
+        if known + len(refs) > limits.parents_max:
+            raise Refusal(TOO_LARGE, f"a job may have {limits.parents_max} parents (parents_max)")
+        found: list[Job | ParentRef] = []
+        for ref in refs:
+            if isinstance(ref, int):
+                job = self._table.jobs.get(ref) or self._table.archive.find(ref)
+                if job is None and (self._table.archive.complete or not 0 < ref <= self._table.last_id):
+                    raise Refusal(BAD_REQUEST, f"no job {ref} is known that could be a parent")
+            else:
+                if ref == name:
+                    raise Refusal(BAD_REQUEST, "a job cannot be its own parent")
+                job = self._table.find_key(ref[0], ref[1]) or self._table.archive.find_key(ref[0], ref[1])
+            if job is not None and job.state > DONE and terms.on_parent_failure == HOLD and job.named:
+                # It waits for whoever has the failed parent's name, or had it since and succeeded.
+                if (job.queue.name, job.key) == name:
+                    raise Refusal(BAD_REQUEST, "a job cannot wait for its own name")
+                name_there = (job.queue.name, job.key)
+                job = self._table.find_key(*name_there) or self._table.archive.find_key(*name_there) or job
+            if job is None:
+                found.append(ref)
+            elif job.state < DONE or (job.state > DONE and terms.on_parent_failure != RUN_ANYWAY):
+                found.append(job)
+        return found
+
+    def hold(self, job: Job, parents: list[Job | ParentRef]) -> None:
+        policy = job.terms.on_parent_failure
+        for parent in parents:
+            if not isinstance(parent, Job):
+                self.expect(job, parent)
+            elif parent.state < DONE:
+                self._graph.link(job, parent)
+            elif policy == HOLD and parent.named:
+                self.expect(job, name_of(parent))
+            elif policy == HOLD:
+                self._graph.expect(job, parent.id)
+            elif policy == FAIL_WITH_PARENT:
+                self._graph.link(job, parent)
+                self.to_fail.append(job)
+
+    def expect(self, child: Job, ref: ParentRef) -> None:
+        """`child` waits for a job that is not in memory: it may be in the history, or yet to come."""
+        self._graph.expect(child, ref)
+        if not self._table.archive.complete:
+            self._graph.inquiries.add(ref)
+
+    def _wait_for(self, job: Job, parents: list[Job | ParentRef]) -> None:
+        self.hold(job, parents)
+        if job.parents is None:
+            return
+        if job.state != HELD:
+            self._table.move(job, HELD)
+            job.ready_us = 0
+        self._table.note(job)
+
+    def parent_ended(self, parent: Job) -> None:
+        assert parent.children is not None
+        for child in list(parent.children.values()):
+            policy = child.terms.on_parent_failure
+            if parent.state != DONE and policy == HOLD:
+                self._graph.wait_for_name(child, parent)
+                self._table.note(child)
+                continue
+            if parent.state != DONE and policy == FAIL_WITH_PARENT:
+                self.to_fail.append(child)
+                continue
+            last = self._graph.unlink(child, parent)
+            if child.terms.durable:
+                self._table.ledger.note(child)
+            if last:
+                self.release_child(child)
+
+    def release_child(self, child: Job) -> None:
+        child.ready_us = self._table.now_us
+        if child.due_us > self._table.now_us:
+            self._table.move(child, DELAYED, due_us=child.due_us)
+        else:
+            self._table.move(child, QUEUED)
+
+    def _has_failed_parent(self, child: Job) -> bool:
+        """A parent by number that is not known, nor being looked up, is as good as failed."""
+        for ref, parent in (child.parents or {}).items():
+            if parent is not None:
+                if parent.state > DONE:
+                    return True
+            elif isinstance(ref, int) and not self._graph.inquiries.pending(ref):
+                return True
+        return False
+
+    def found_parents(self, refs: list[ParentRef], lines: list[EndRow]) -> None:
+        """The history was asked for these parents and knows these lines of them. A parent that it knows is kept
+        as if it had just ended, and its children act on how it ended.
+        """
+        inquiries = self._graph.inquiries
+        found: dict[ParentRef, EndRow] = {}
+        for line in lines:
+            found[line.id] = line
+            if is_named(line.key, line.extras):
+                # An older job of that name may have been asked for by its number.
+                latest = found.get((line.queue, line.key))
+                if latest is None or latest.ended_us <= line.ended_us:
+                    found[line.queue, line.key] = line
+        for ref in refs:
+            end = found.get(ref)
+            if not inquiries.answered(ref, end is not None):
+                continue
+            if end is not None:
+                parent = self._table.archive.find(end.id)
+                if parent is None:
+                    # Its queue may be gone since then: for what has ended none is made.
+                    parent = ended_job(end, self._table.queues.get(end.queue) or Queue(end.queue))
+                    self._table.archive.bring_back(parent)
+                self._graph.adopt_as(ref, parent)
+                if parent.children is not None:
+                    self.parent_ended(parent)
+                if isinstance(ref, int) and parent.named:
+                    self._look_for_successor(parent)
+            elif isinstance(ref, int):
+                for child in list(self._graph.expected[ref].values()):
+                    self._miss_parent(child, ref)
+
+    def _look_for_successor(self, parent: Job) -> None:
+        """Children that hold on for a parent that failed wait for whoever has its name, or had it since then:
+        a live job, one that memory still knows, or one in the history.
+        """
+        queue, key = name = (parent.queue.name, parent.key)
+        waiting = self._graph.expected.get(name)
+        if waiting is None:
+            return
+        live = self._table.find_key(queue, key)
+        ended = self._table.archive.find_key(queue, key)
+        if live is not None:
+            for child in list(waiting.values()):
+                self._refuse_circle(child, live, parent)
+            self._graph.adopt_as(name, live)
+        elif ended is not None and ended.state == DONE:
+            self._graph.adopt_as(name, ended)
+            self.parent_ended(ended)
+        else:
+            self._graph.inquiries.add(name)
+
+    def _refuse_circle(self, child: Job, live: Job, parent: Job) -> None:
+        """With a parent that was known a circle would have been refused at the submit: now the child fails."""
+        try:
+            self._graph.refuse_cycle({child.id: child}, [live], self._table.limits.graph_walk_max)
+        except Refusal:
+            self._graph.give_up(child, (live.queue.name, live.key))
+            self._graph.expect(child, parent.id)
+            self.to_fail.append(child)
+
+    def _miss_parent(self, child: Job, ref: int) -> None:
+        """A parent by number that nobody knows was only in memory, and is gone: as good as failed. Nobody can
+        retry it, so there is nothing to hold on for.
+        """
+        if child.terms.on_parent_failure != RUN_ANYWAY:
+            self.to_fail.append(child)
+            return
+        if self._graph.give_up(child, ref):
+            self.release_child(child)
+        self._table.note(child)
+
+    def free_stored_children(self, parent: Job) -> None:
+        """That they wait for it was promised to nobody, and they were promised long ago."""
+        for child in list((parent.children or {}).values()):
+            if child.stored or child.logged:
+                if self._graph.unlink(child, parent):
+                    self.release_child(child)
+                self._table.note(child)
+
+    def restore_edge(self, child: Job, ref: ParentRef) -> None:
+        if isinstance(ref, int):
+            parent = self._table.jobs.get(ref)
+            ended = self._table.archive.find(ref)
+        else:
+            parent = self._table.find_key(ref[0], ref[1])
+            ended = self._table.archive.find_key(ref[0], ref[1])
+        policy = child.terms.on_parent_failure
+        if parent is not None:
+            self._graph.link(child, parent)
+        elif ended is not None and (ended.state == DONE or policy == RUN_ANYWAY):
+            return
+        elif ended is not None and policy == FAIL_WITH_PARENT:
+            self._graph.link(child, ended)
+            self.to_fail.append(child)
+        elif ended is not None:
+            self._graph.expect(child, ref)
+        elif not isinstance(ref, int) or not self._table.archive.complete:
+            self.expect(child, ref)
+        elif policy != RUN_ANYWAY:
+            # It was only in memory, and is gone with the hall that knew it: as good as failed.
+            self._graph.expect(child, ref)
+            if policy == FAIL_WITH_PARENT:
+                self.to_fail.append(child)
+
+    def fail_children(self) -> None:
+        """The end of a turn: failed parents take their children along."""
+        while self.to_fail:
+            child = self.to_fail.pop()
+            if child.state == HELD and self._has_failed_parent(child):
+                self._table.end(child, FAILED, PARENT_FAILED, b"a parent did not succeed")

@@ -1,0 +1,82 @@
+"""Tasks that run outside the hall, and of which it is only told: when they start, and when they end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.core.errors import (
+    BAD_REQUEST,
+    HALL_FULL,
+    STORE_DOWN,
+    TOO_LARGE,
+    WRONG_STATE,
+    Refusal,
+)
+from hiringhall.core.residents import OUTSIDE
+from hiringhall.core.states import (
+    DONE,
+    FAILED,
+    LEASED,
+    SUCCESS,
+)
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job, JobSpec
+    from hiringhall.core.leasing import Leases
+    from hiringhall.core.residents import Residents
+    from hiringhall.core.table import JobTable
+
+REPORTED: Final = "reported"
+"""The mark, among a job's extras, of a task of which the hall is only told."""
+
+
+class Reports:
+    """The verbs of those who report a task."""
+
+    def __init__(self, table: JobTable, leases: Leases, residents: Residents) -> None:
+        self._table = table
+        self._leases = leases
+        self._residents = residents
+
+    def start(self, spec: JobSpec, who: bytes, started_us: int) -> Job:
+        """A task has begun outside the hall: a durable job that is with a resident from its first moment."""
+        terms = spec.terms
+        if not spec.key or not terms.durable or terms.lease_us or terms.run_us:
+            raise Refusal(BAD_REQUEST, "a task that is reported has a key, is durable, and has no timeout")
+        if len(spec.key) > self._table.limits.key_bytes_max:
+            raise Refusal(TOO_LARGE, f"a key may have {self._table.limits.key_bytes_max} bytes (key_bytes_max)")
+        if self._table.store_trouble:
+            raise Refusal(STORE_DOWN, self._table.store_trouble)
+        if len(self._table.jobs) >= self._table.limits.jobs_max:
+            raise Refusal(HALL_FULL, f"the hall holds {self._table.limits.jobs_max} jobs (jobs_max)")
+        queue = self._table.queue(spec.queue)
+        if self._table.keys.find(queue, spec.key) is not None:
+            raise Refusal(WRONG_STATE, "a job with this queue and key is under way already")
+        worker = self._residents.settle(spec.queue, OUTSIDE)
+        if not 0 < started_us < self._table.now_us:
+            started_us = self._table.now_us
+        job = self._table.admit(spec, queue, started_us)
+        self._table.move(job, LEASED)
+        job.attempts = 1
+        job.started_us = started_us
+        job.worker_name = who
+        job.extras = {**(spec.extras or {}), REPORTED: b""}
+        self._leases.attach(job, worker, 0)
+        self._table.graph.adopt(job)
+        self._table.ledger.note(job)
+        return job
+
+    def end(self, job: Job, ended_us: int, code: int, result: bytes) -> None:
+        """A task whose start was reported has ended, outside the hall."""
+        lease = job.lease
+        if lease is None or lease.worker.resident is None or lease.worker.name != OUTSIDE:
+            raise Refusal(WRONG_STATE, "a worker of the hall has this job, or will have it")
+        if not job.terms.durable:
+            # Its start was taken back, and lives on for those who wait: its end is a promise all the same.
+            if self._table.store_trouble:
+                raise Refusal(STORE_DOWN, self._table.store_trouble)
+            job.before = job.terms
+            job.terms = job.terms.replace(durable=True, detached=True)
+        if not job.started_us <= ended_us < self._table.now_us:
+            ended_us = self._table.now_us
+        self._table.end(job, DONE if code == SUCCESS else FAILED, code, result, ended_us)

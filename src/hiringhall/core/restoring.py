@@ -1,0 +1,103 @@
+"""What the store kept becomes a hall again. Functions, since they run once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiringhall.core import ids
+from hiringhall.core.jobs import Job
+from hiringhall.core.states import (
+    CUT_SHORT,
+    DELAYED,
+    HELD,
+    LEASED,
+    QUEUED,
+)
+
+if TYPE_CHECKING:
+    from hiringhall.core.changes import EndRow, Loaded
+    from hiringhall.core.jobs import ParentRef
+    from hiringhall.core.queues import Queue
+    from hiringhall.core.scheduler import Scheduler
+    from hiringhall.core.table import JobTable
+
+
+def restore(scheduler: Scheduler, loaded: Loaded) -> None:
+    """Fill an empty hall with what the store kept."""
+    table = scheduler.table
+    table.epoch = loaded.epoch
+    table.last_id = ids.make(loaded.epoch, 0)
+    scheduler.firings.restore(loaded.fired)
+    count = 0
+    for end in loaded.ended:
+        table.archive.add(ended_job(end, _queue(table, end.queue)))
+        count += 1
+    if count >= table.limits.ended_max:
+        table.archive.complete = False
+    held: list[tuple[Job, tuple[ParentRef, ...]]] = []
+    for row in loaded.jobs:
+        queue = _queue(table, row.queue)
+        job = Job(row.id, queue, row.key, row.payload, row.terms, row.created_us)
+        job.attempts = row.attempts
+        job.failures = row.failures
+        job.losses = row.losses
+        job.extras = row.extras
+        job.ready_us = row.ready_us
+        job.started_us = row.started_us
+        job.worker_name = row.worker
+        job.tries = list(row.tries) or None
+        job.stored = True
+        table.jobs[job.id] = job
+        queue.live += 1
+        if row.key:
+            table.keys.add(job)
+        if row.state == HELD:
+            table.move(job, HELD)
+            job.due_us = row.due_us
+            held.append((job, row.parents))
+        elif row.state == DELAYED and row.due_us:
+            table.move(job, DELAYED, due_us=row.due_us)
+        elif row.holder:
+            _restore_lease(scheduler, job, row.holder)
+        else:
+            if row.state == LEASED:
+                table.remember_try(job, CUT_SHORT, 0)
+                table.note(job)
+            table.move(job, QUEUED)
+    for job, refs in held:
+        for ref in refs:
+            scheduler.dependencies.restore_edge(job, ref)
+        if job.parents is None:
+            scheduler.dependencies.release_child(job)
+            table.note(job)
+
+
+def _queue(table: JobTable, name: bytes) -> Queue:
+    """A queue that was there before, whatever the limits are today."""
+    return table.queues.get(name) or table.add_queue(name)
+
+
+def _restore_lease(scheduler: Scheduler, job: Job, holder: bytes) -> None:
+    """What a resident held is still its own; its silence counts from now."""
+    worker = scheduler.table.residents.get((job.queue.name, holder))
+    if worker is None:
+        worker = scheduler.residents.settle_in(job.queue, holder)
+    scheduler.table.move(job, LEASED)
+    job.worker_name = job.worker_name or holder
+    scheduler.leases.attach(job, worker, job.terms.run_us)
+
+
+def ended_job(end: EndRow, queue: Queue) -> Job:
+    """A job that has ended, as the history knows it."""
+    job = Job(end.id, queue, end.key, end.payload, end.terms, end.created_us, end.state)
+    job.code = end.code
+    job.attempts = end.attempts
+    job.losses = end.losses
+    job.started_us = end.started_us
+    job.ended_us = end.ended_us
+    job.worker_name = end.worker
+    job.extras = end.extras
+    job.ready_us = end.ready_us
+    job.tries = list(end.tries) or None
+    job.logged = True
+    return job

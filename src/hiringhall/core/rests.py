@@ -1,0 +1,28 @@
+"""A rest: a worker that gave a job back is given nothing more of that queue for a while."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiringhall.core.timers import Timed
+
+if TYPE_CHECKING:
+    from hiringhall.core.scheduler import Scheduler
+    from hiringhall.core.workers import Worker
+
+
+class Rest(Timed):
+    """One worker, and one queue that it could do."""
+
+    __slots__ = ("able", "name", "run_us", "worker")
+
+    def __init__(self, worker: Worker, name: bytes, run_us: int) -> None:
+        super().__init__()
+        self.worker = worker
+        self.name = name
+        self.able = True
+        """It can do the queue again when the rest is over."""
+        self.run_us = run_us
+
+    def ring(self, scheduler: Scheduler) -> None:
+        scheduler.workforce.rest_due(self)

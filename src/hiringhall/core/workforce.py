@@ -1,0 +1,242 @@
+"""The workers: what they can do, how they wait for work, and how they leave.
+
+Pull, push and sleep are three ways to say one thing, credit: this worker will take so many more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiringhall.core.errors import (
+    BAD_REQUEST,
+    HALL_FULL,
+    Refusal,
+)
+from hiringhall.core.rests import Rest
+from hiringhall.core.workers import Worker
+
+if TYPE_CHECKING:
+    from hiringhall.core.hiring import Hiring
+    from hiringhall.core.leasing import Leases
+    from hiringhall.core.needs import Needs
+    from hiringhall.core.peer import Peer
+    from hiringhall.core.table import JobTable
+    from hiringhall.core.waking import Wakeups
+
+
+class Workforce:
+    """The verbs of workers that look for work, and the deadlines of their silence and their rests."""
+
+    def __init__(self, table: JobTable, wakeups: Wakeups, leases: Leases, hiring: Hiring, needs: Needs) -> None:
+        self._table = table
+        self._wakeups = wakeups
+        self._leases = leases
+        self._hiring = hiring
+        self._needs = needs
+        self._last_worker = 0
+
+    def worker(self, peer: Peer) -> Worker:
+        """The peer as a worker, from its first working word on."""
+        worker = peer.worker
+        if worker is None:
+            self._last_worker += 1
+            worker = Worker(self._last_worker, peer, self._table.now_us)
+            peer.worker = worker
+            self._table.workers[worker] = None
+            if self._needs.ratings is not None:
+                self._needs.rate_by_name(worker)
+        return worker
+
+    def stand_in(self, peer: Peer, worker: Worker) -> Worker:
+        """Another worker, which holds one job for a worker that delegates: it is known and good as that one."""
+        other = self.worker(peer)
+        other.name = worker.name
+        other.number = worker.number
+        other.skills = worker.skills
+        other.until_us = worker.until_us
+        return other
+
+    def delegate(self, worker: Worker, wake_step_us: int) -> None:
+        """Each job of this worker is held by a stand-in. It may leave a wake-up unanswered: after this time
+        others are woken too.
+        """
+        worker.delegates = True
+        worker.wake_step_us = wake_step_us
+
+    def set_passes_on(self, worker: Worker, passes_on: bool) -> None:
+        """Whether the worker is another hall, which has jobs done by its own workers."""
+        worker.passes_on = passes_on
+
+    def set_bidder(self, worker: Worker) -> None:
+        """The worker is told of jobs by announcement, and hired."""
+        worker.bids = True
+
+    def can_do(self, worker: Worker, name: bytes, run_us: int = 0) -> None:
+        """The worker can do a queue; an attempt of it fails after `run_us` (0: no limit)."""
+        rest = worker.rests.get(name) if worker.rests is not None else None
+        if rest is not None:
+            rest.able = True
+            rest.run_us = run_us
+            return
+        queue = self._table.queues.get(name)
+        if queue is None:
+            queue = self._table.queue(name)
+        if queue not in worker.abilities:
+            if len(worker.abilities) >= self._table.limits.abilities_max:
+                text = f"a worker may do {self._table.limits.abilities_max} queues (abilities_max)"
+                raise Refusal(HALL_FULL, text)
+            queue.workers[worker] = None
+            if worker.asleep:
+                queue.sleepers[worker] = None
+            if worker.credit:
+                queue.takers[worker] = None
+            if queue.vain:
+                queue.reconsider(worker, self._table.now_us)
+            if queue.ready:
+                self._table.unsettle(queue)
+            if worker.rotation is not None:
+                worker.rotation[queue] = None
+                worker.rotation.move_to_end(queue, last=False)
+        worker.abilities[queue] = run_us
+
+    def cant_do(self, worker: Worker, name: bytes) -> None:
+        """The worker does a queue no more; what it was promised of it goes to another."""
+        rest = worker.rests.get(name) if worker.rests is not None else None
+        if rest is not None:
+            rest.able = False
+        else:
+            self._forget_ability(worker, name)
+        promise = worker.promise
+        if promise is not None and promise.booked and promise.job.queue.name == name:
+            self._leases.dismiss(promise)
+
+    def _forget_ability(self, worker: Worker, name: bytes) -> None:
+        queue = self._table.queues.get(name)
+        if queue is None or queue not in worker.abilities:
+            return
+        if worker.waking is queue:
+            self._wakeups.answer(worker)
+        del worker.abilities[queue]
+        if worker.rotation is not None:
+            del worker.rotation[queue]
+        del queue.workers[worker]
+        queue.sleepers.pop(worker, None)
+        queue.takers.pop(worker, None)
+
+    def cant_do_any(self, worker: Worker) -> None:
+        for queue in list(worker.abilities):
+            self.cant_do(worker, queue.name)
+
+    def take_turns(self, worker: Worker) -> None:
+        """The worker takes from its queues in turn, whatever the priorities in the others."""
+        worker.take_turns()
+
+    def requeue_overruns(self, worker: Worker) -> None:
+        """A job that this worker does not finish within its run limit goes to another, as if it was lost."""
+        worker.requeues_overruns = True
+
+    def offer(self, worker: Worker, slots: int) -> None:
+        """The worker takes `slots` jobs pushed to it, from now on; a new offer replaces the one before."""
+        if slots < 0:
+            raise Refusal(BAD_REQUEST, "a worker offers no slots, or some")
+        worker.credit = slots
+        for queue in worker.abilities:
+            if slots:
+                queue.takers[worker] = None
+                if queue.vain:
+                    queue.reconsider(worker, self._table.now_us)
+                if queue.ready:
+                    self._table.unsettle(queue)
+            else:
+                queue.takers.pop(worker, None)
+        if worker.promise is not None:
+            self._hiring.expectant.append(worker)
+
+    def sleep(self, worker: Worker) -> None:
+        """The worker waits for `woken`, which comes at the end of this turn if there is work for it."""
+        self._wakeups.fall_asleep(worker)
+        if worker.promise is not None:
+            self._hiring.expectant.append(worker)
+
+    def expect(self, worker: Worker, silence_us: int) -> None:
+        """Count the worker as lost after so much silence; 0: never."""
+        worker.silence_us = silence_us
+        worker.heard_us = self._table.now_us
+        self._wakeups.arm(worker)
+
+    def beat(self, worker: Worker) -> None:
+        """The worker shows life: none of its leases, nor itself, ends by silence for a while."""
+        worker.heard_us = self._table.now_us
+
+    def rest(self, worker: Worker, name: bytes, pause_us: int) -> bool:
+        """The worker is neither woken for this queue nor given a job of it for so long. False: it cannot do the
+        queue, or rests from it already.
+        """
+        queue = self._table.queues.get(name)
+        if queue is None or queue not in worker.abilities:
+            return False
+        rest = Rest(worker, name, worker.abilities[queue])
+        self.cant_do(worker, name)
+        if worker.rests is None:
+            worker.rests = {}
+        worker.rests[name] = rest
+        self._table.timers.arm(rest, self._table.now_us + max(pause_us, 1))
+        return True
+
+    def rest_due(self, rest: Rest) -> None:
+        worker = rest.worker
+        assert worker.rests is not None
+        del worker.rests[rest.name]
+        if rest.able:
+            try:
+                self.can_do(worker, rest.name, rest.run_us)
+            except Refusal:
+                return  # The hall is full of queues by now: the worker may say again that it can do this one.
+
+    def leave(self, peer: Peer) -> None:
+        """The peer is gone: its leases are lost, and it watches nothing any more."""
+        worker = peer.worker
+        if worker is not None:
+            self.drop(worker)
+        for job in list(peer.watching.values()):
+            self._table.unwatch(job, peer)
+
+    def worker_due(self, worker: Worker) -> None:
+        now_us = self._table.now_us
+        at_work = worker.quiet_at_work and len(worker.leases) > 0
+        if worker.silence_us and worker.heard_us + worker.silence_us <= now_us and not at_work:
+            for lease in list(worker.leases.values()):
+                self._table.revoke(lease)
+            if worker.promise is not None:
+                self._table.revoke(worker.promise)
+            if not worker.leases:
+                self._table.observer.worker_lost(worker, None)
+            self.drop(worker)
+            worker.peer.lost()
+            return
+        if worker.waking is not None and worker.wake_until_us <= now_us:
+            if worker.wake_step_us and not worker.overdue:
+                self._wakeups.pass_by(worker)
+            else:
+                self._wakeups.answer(worker)
+        self._wakeups.arm(worker)
+
+    def drop(self, worker: Worker) -> None:
+        """The worker is gone: what it holds is lost."""
+        if worker.rests is not None:
+            for rest in worker.rests.values():
+                self._table.timers.disarm(rest)
+            worker.rests = None
+        self.cant_do_any(worker)
+        worker.asleep = False
+        worker.credit = 0
+        # The last one first: each goes to the front of its queue, and the oldest shall stand before the others.
+        if worker.promise is not None:
+            self._leases.lost(worker.promise)
+        for lease in reversed(list(worker.leases.values())):
+            self._leases.lost(lease)
+        self._table.timers.disarm(worker)
+        del self._table.workers[worker]
+        if worker.resident is not None:
+            del self._table.residents[worker.resident.name, worker.name]
+        worker.peer.worker = None
