@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("src", "tests", "bench", "scripts", "docs", "examples", ".ci")
+FOLDERS = ("src", "tests", "bench", "scripts", "docs", "examples", "deploy", ".ci")
 TOP = ("*.md", "*.py", "*.toml", "Makefile", "LICENSE", ".gitignore")
-TEXTS = (".py", ".md", ".toml", ".sql", ".c", ".js", ".pl", ".sh", ".txt", "")
+TEXTS = (".py", ".md", ".toml", ".sql", ".c", ".js", ".pl", ".sh", ".txt", ".service", "")
 PASSED_OVER = ("node_modules", "__pycache__", "build", ".clients", ".hypothesis")
 
 MAY_SLEEP = {
@@ -112,7 +112,7 @@ def test_every_notice_is_documented() -> None:
 
 
 def test_every_file_that_a_page_names_is_there() -> None:
-    named = re.findall(r"`((?:src|tests|bench|docs|examples|scripts)/[\w./-]+\.\w+)`", pages())
+    named = re.findall(r"`((?:src|tests|bench|docs|examples|scripts|deploy)/[\w./-]+\.\w+)`", pages())
     assert named
     assert [name for name in named if not (ROOT / name).exists()] == [], "these files have another name by now"
 

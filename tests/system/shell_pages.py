@@ -1,0 +1,81 @@
+"""The shell blocks of a page for operators, run as they stand there.
+
+Only the places differ: each path and address that a page names is replaced by one of the test's own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from hall_process import CODE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROOT: Final = Path(__file__).parents[2]
+RUN_S: Final = 60.0
+_HEADING_OR_BLOCK: Final = re.compile(r"^## ([^\n]+)$|^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+class Block(NamedTuple):
+    heading: str
+    """The section that it is in."""
+    text: str
+
+
+def shell_blocks(page: str) -> list[Block]:
+    """The blocks marked as shell of a page under docs, in order."""
+    found: list[Block] = []
+    heading = ""
+    for match in _HEADING_OR_BLOCK.finditer((ROOT / "docs" / page).read_text()):
+        if match[1] is not None:
+            heading = match[1]
+        else:
+            found.append(Block(heading, match[2]))
+    return found
+
+
+class Shell:
+    """Runs blocks in a folder, with `hall` and `python3` those of the test."""
+
+    def __init__(self, folder: Path, places: Mapping[str, str]) -> None:
+        self.folder = folder
+        self.places = dict(places)
+        """What a page says, and what stands for it here."""
+        programs = folder / "bin"
+        programs.mkdir()
+        python = shlex.quote(sys.executable)
+        for name, command in (("hall", f"{python} -m hiringhall"), ("python3", python)):
+            program = programs / name
+            program.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+            program.chmod(0o755)
+        self._environment = {
+            **os.environ,
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": CODE,
+        }
+
+    def translate(self, text: str) -> str:
+        for written, place in self.places.items():
+            text = text.replace(written, place)
+        return text
+
+    def run(self, text: str) -> str:
+        """What the block writes to stdout; it must succeed, each of its commands too."""
+        ended = subprocess.run(
+            ["bash", "-eu", "-o", "pipefail", "-c", self.translate(text)],
+            cwd=self.folder,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=RUN_S,
+            check=False,
+        )
+        assert ended.returncode == 0, f"{text}\nended with {ended.returncode}:\n{ended.stdout}{ended.stderr}"
+        return ended.stdout
