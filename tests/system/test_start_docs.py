@@ -140,6 +140,19 @@ def test_queued_jobs_move_from_gearmand_to_the_hall_and_back(
     assert queued(folder / "back.db") == stored
 
 
+def test_gearmand_stores_only_the_latest_job_without_a_unique(
+    tmp_path: Path, need: Callable[[str], None]
+) -> None:
+    """The page warns of it: such jobs cannot be moved."""
+    need(missing_program("gearmand"))
+    with StoringGearmand(tmp_path, free_port(), tmp_path / "jobs.db") as gearmand:
+        with gearmand.client() as client:
+            for data in (b"first", b"second", b"third"):
+                client.submit_background("mail", data)
+        assert gearmand.counts("mail") == (3, 0, 0)
+    assert queued(tmp_path / "jobs.db") == [("mail", "", 1, b"third", 0)]
+
+
 def test_workers_serve_gearmand_and_the_hall_side_by_side(
     gearman_desk: Desk, need: Callable[[str], None]
 ) -> None:
