@@ -193,7 +193,7 @@ class Hall:
     def commit(self) -> Batch:
         """The turn's changes reach the disk, and so does what may be written later."""
         self.turn()
-        self.core.ledger.hurry()
+        self.core.ledger.flush_deferred()
         batch = self.core.seal()
         self.core.committed(batch)
         self.turn()
@@ -202,7 +202,7 @@ class Hall:
     def commit_fails(self, trouble: str = "disk full") -> list[str]:
         """The disk fails; the names of the jobs that were taken back."""
         self.turn()
-        self.core.ledger.hurry()
+        self.core.ledger.flush_deferred()
         return self.fail_commit(self.core.seal(), trouble)
 
     def fail_commit(self, batch: Batch, trouble: str = "disk full") -> list[str]:

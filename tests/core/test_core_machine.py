@@ -328,7 +328,7 @@ class HallMachine(UnconnectedRules):
     def seal(self, hurry: bool, started: bool) -> None:
         self.hall.turn()
         if hurry:
-            self.core.ledger.hurry()
+            self.core.ledger.flush_deferred()
         if started:
             self.core.ledger.note_started()
         self.batch = self.core.seal()
@@ -405,7 +405,7 @@ class HallMachine(UnconnectedRules):
         assert len(self.core.jobs) <= LIMITS.jobs_max + len(self.disk.history), "retries may go above"
         assert len(self.core.archive) <= LIMITS.ended_max
         self.check_unconnected()
-        if self.batch is None and not len(self.core.ledger) and not self.core.ledger.has_soon:
+        if self.batch is None and not len(self.core.ledger) and not self.core.ledger.has_deferred:
             self.disk.compare(self.core)
 
     def _see_ends(self) -> None:

@@ -349,11 +349,11 @@ def test_a_job_that_nobody_can_be_given_is_not_looked_for_over_and_over(hall: Ha
         person.offers(100)
     hall.submit("fine", terms=FINE)
     hall.turn()
-    assert hall.core.queues[b"q"].hopes() == []
+    assert hall.core.queues[b"q"].candidates() == []
     for number in range(5):
         hall.submit(f"plain {number}")
         hall.turn()
-        assert hall.core.queues[b"q"].hopes() == []
+        assert hall.core.queues[b"q"].candidates() == []
         people[number].hears(f"assigned plain {number}")
 
 

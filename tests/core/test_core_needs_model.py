@@ -50,7 +50,7 @@ def _whole(takes_us: int) -> int:
     return takes_us
 
 
-class Hand(Peer):
+class LeaseHolder(Peer):
     """A worker that checks what it is given against the model."""
 
     def __init__(self, shop: Shop) -> None:
@@ -76,7 +76,7 @@ class Shop:
         self.core = Scheduler(Limits(), 1, SECOND_US)
         self.model = Model()
         self.leases: list[Lease] = []
-        self.hands = [Hand(self) for _ in range(4)]
+        self.hands = [LeaseHolder(self) for _ in range(4)]
         for number, hand in enumerate(self.hands):
             for queue in QUEUES if number % 2 else QUEUES[:1]:
                 self.core.can_do(hand.me, queue)
@@ -86,7 +86,7 @@ class Shop:
         del self.model.ready[lease.job.id]
         self.leases.append(lease)
 
-    def takes(self, hand: Hand) -> None:
+    def takes(self, hand: LeaseHolder) -> None:
         lease = self.core.take(hand.me)
         if lease is None:
             assert self.model.first(hand.me, self.core.now_us) is None

@@ -58,7 +58,7 @@ def test_there_is_no_hurry_to_store_who_has_a_job(hall: Hall) -> None:
     hall.commit()
     leases = [take(hall, "bob", name) for name in "abcd"]
     assert hall.core.seal().empty
-    assert hall.core.ledger.has_soon
+    assert hall.core.ledger.has_deferred
     hall.core.finish(leases[0], b"")
     hall.core.release(leases[1])
     hall.core.cancel(jobs[2])

@@ -90,7 +90,7 @@ def test_jobs_in_memory_are_not_noted(hall: Hall) -> None:
 def test_a_resident_is_noted_soon_and_not_twice(hall: Hall) -> None:
     stored(hall, "a")
     take(hall, "bob", "a")
-    assert hall.core.ledger.has_soon
+    assert hall.core.ledger.has_deferred
     assert not begun_unnoted(hall)
     assert [(update.state, update.holder) for update in hall.commit().updates] == [(LEASED, b"bob")]
     hall.core.ledger.note_started()

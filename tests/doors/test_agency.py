@@ -12,7 +12,7 @@ from hiringhall.core.scheduler import Scheduler
 from hiringhall.core.states import DONE, QUEUED
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.wmp.door import WAY
-from hiringhall.doors.agency import NEWS_BYTES_MAX, Agency, Errand
+from hiringhall.doors.agency import NEWS_BYTES_MAX, Agency, Bridge
 from hiringhall.engine.driver import Driver
 from hiringhall.peers.wmp import JobDeclined, JobFailed
 from hiringhall.storage.memory import MemoryStore
@@ -42,7 +42,7 @@ class Deaf:
 
 
 def test_what_waits_for_a_manager_is_bounded() -> None:
-    errand = Errand()
+    errand = Bridge()
     hall = Scheduler(Limits())
     job = hall.submit(JobSpec(b"saw", b"oak"), errand)
     for _ in range(1000):
@@ -56,7 +56,7 @@ def test_what_waits_for_a_manager_is_bounded() -> None:
 
 
 def test_the_largest_piece_alone_is_told() -> None:
-    errand = Errand()
+    errand = Bridge()
     hall = Scheduler(Limits())
     job = hall.submit(JobSpec(b"saw", b"oak"), errand)
     errand.chunked(job, b"x" * NEWS_BYTES_MAX, False)
@@ -83,7 +83,7 @@ def test_a_job_whose_manager_takes_nothing_is_given_up(pieces: int) -> None:
         taken.listens.set()
         if pieces < NEWS_BYTES_MAX // len(MEGABYTE):
             driver.turn()
-            bench = hall.worker(Errand())
+            bench = hall.worker(Bridge())
             hall.can_do(bench, b"saw")
             lease = hall.take(bench)
             assert lease is not None

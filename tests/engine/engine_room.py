@@ -147,11 +147,11 @@ class Room:
         return session, wire
 
     @contextmanager
-    def turn(self, after_us: int = 1, *, patient: bool = False) -> Iterator[None]:
+    def turn(self, after_us: int = 1, *, coalesce: bool = False) -> Iterator[None]:
         self.now_us += after_us
         self.engine.begin(self.now_us)
         yield
-        self.engine.end(patient=patient)
+        self.engine.end(coalesce=coalesce)
         self.core.audit()
 
     def busy(self) -> bool:

@@ -7,14 +7,14 @@ import threading
 
 import pytest
 
-from hiringhall.peers.threads import Face, blocking
+from hiringhall.peers.threads import SyncClient, blocking
 
 
 class Clerk:
     """Answers, and calls back."""
 
     def __init__(self) -> None:
-        self.face: Face[Clerk]
+        self.face: SyncClient[Clerk]
         self.trouble: list[str] = []
 
     async def close(self) -> None:
@@ -38,7 +38,7 @@ ask = blocking(Clerk.answer)
 def test_a_blocking_call_from_its_own_thread_is_refused() -> None:
     """It would wait for itself, for ever and without its timeout."""
     clerk = Clerk()
-    clerk.face = Face(clerk, "clerk", 10.0)
+    clerk.face = SyncClient(clerk, "clerk", 10.0)
     calling = threading.Thread(target=clerk.face.wait_for, args=(clerk.call_back(),), daemon=True)
     calling.start()
     calling.join(10)
@@ -52,10 +52,10 @@ def test_a_blocking_call_from_its_own_thread_is_refused() -> None:
 
 
 def test_a_call_within_another_loop_is_a_call_from_another_thread() -> None:
-    async def story(face: Face[Clerk]) -> str:
+    async def story(face: SyncClient[Clerk]) -> str:
         return ask(face)
 
-    with Face(Clerk(), "clerk", 10.0) as face:
+    with SyncClient(Clerk(), "clerk", 10.0) as face:
         assert asyncio.run(story(face)) == "yes"
 
 
@@ -63,5 +63,5 @@ def test_what_a_call_raises_is_raised() -> None:
     async def fail() -> None:
         raise KeyError("lost")
 
-    with Face(Clerk(), "clerk", 10.0) as face, pytest.raises(KeyError, match="lost"):
+    with SyncClient(Clerk(), "clerk", 10.0) as face, pytest.raises(KeyError, match="lost"):
         face.wait_for(fail())

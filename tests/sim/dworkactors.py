@@ -42,9 +42,9 @@ class Dworker(Caller):
         self._heard = heard
         self._waiting = True
         self.send(*self._envelope, request())
-        self.later(PATIENCE_US, lambda: self._lose_patience(number, silence))
+        self.later(PATIENCE_US, lambda: self._flush_coalesced(number, silence))
 
-    def _lose_patience(self, number: int, silence: Callable[[], None]) -> None:
+    def _flush_coalesced(self, number: int, silence: Callable[[], None]) -> None:
         if self._waiting and number == self._asked:
             self._waiting = False
             self.connect()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import BrokenLaw
-from hiringhall.dialects.gearman.session import GearmanDoor, GearmanSession, House
+from hiringhall.dialects.gearman.session import GearmanDoor, GearmanSession, ProcessInfo
 from hiringhall.dialects.gearman_draft.door import DraftDoor
 from hiringhall.dialects.gearman_draft.session import DraftSession
 from hiringhall.dialects.session import Caller
@@ -72,7 +72,7 @@ class Hall:
         self.doors: ZmqDoors | None = None
         """The ZeroMQ ones; None: there are none."""
         self.routers: dict[str, Router] = {}
-        self.village: HireDoors | None = None
+        self.hire_bus: HireDoors | None = None
         """The hire doors; None: there are none."""
         self.connections: dict[int, Connection] = {}
         self._last_connection = 0
@@ -87,7 +87,7 @@ class Hall:
         self.opened_us = self.world.now_us
         self.scheduler = open_scheduler(self.disk.store, self.limits, self.world.now_us)
         self.engine = Engine(self.scheduler, self.disk.writer(self))
-        house = House("1.0", 1, "ERROR", self._stopped)
+        house = ProcessInfo("1.0", 1, "ERROR", self._stopped)
         self.door = GearmanDoor(self.scheduler, self.options, house)
         self.draft_door = DraftDoor(self.scheduler, draft_options(self.options), self.engine.look_up)
         self.restored_queues = len(self.scheduler.queues)
@@ -97,8 +97,8 @@ class Hall:
         self.world.note(f"hall opens, boot {self.boot}, {len(self.scheduler.jobs)} jobs")
         self.laws.opened(self)
         self.turn()
-        if self.village is not None:
-            self.village.open(self)
+        if self.hire_bus is not None:
+            self.hire_bus.open(self)
         if self.doors is not None:
             self.routers = self.doors.open(self)
             self.doors.post.hall_opened()
@@ -128,9 +128,9 @@ class Hall:
         session: Session
         tap: Tap
         if actor.dialect == "hire":
-            assert self.village is not None
+            assert self.hire_bus is not None
             self.turn()
-            session, tap = self.village.connect(caller, number, self.laws)
+            session, tap = self.hire_bus.connect(caller, number, self.laws)
         else:
             if actor.dialect == "native":
                 session = NativeSession(caller, self.scheduler)
@@ -219,17 +219,17 @@ class Hall:
         boot = self.boot
         self.world.after(self.world.random.randrange(self.turn_us_max), lambda: self._end_turn(boot))
 
-    def _lose_patience(self, boot: int) -> None:
+    def _flush_coalesced(self, boot: int) -> None:
         if boot == self.boot:
-            self.engine.lose_patience()
+            self.engine.flush_coalesced()
 
     def _end_turn(self, boot: int) -> None:
         if boot != self.boot:
             return
-        self.engine.end(patient=self.world.chance(0.5))
+        self.engine.end(coalesce=self.world.chance(0.5))
         self.turning = False
-        if self.engine.patient:
-            self.world.after(self.world.random.randrange(self.turn_us_max), lambda: self._lose_patience(boot))
+        if self.engine.has_coalesced:
+            self.world.after(self.world.random.randrange(self.turn_us_max), lambda: self._flush_coalesced(boot))
         self._timer_us = 0
         try:
             self.laws.turn_ended(self)

@@ -1,4 +1,4 @@
-"""The hire doors of one run, who comes there, and what must hold in a village at the end of each turn."""
+"""The hire doors of one run, who comes there, and what must hold in a hire_bus at the end of each turn."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hiringhall.core.markets import Rules
 from hiringhall.core.policies import POLICIES
 from hiringhall.dialects.hire.bus import BusSession
 from hiringhall.dialects.hire.door import HireDoor, HireOptions
+from hiringhall.dialects.hire.hire_bus import Participant
 from hiringhall.dialects.hire.session import LineSession
-from hiringhall.dialects.hire.village import Villager
 
 from .hireactors import BusProvider, BusWorker, LineProvider, LineWorker
 from .hirebus import Bus
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class HireDoors:
-    """A door for lines, one for the bus, or both: one village."""
+    """A door for lines, one for the bus, or both: one hire_bus."""
 
     def __init__(self, world: World, bus: Bus) -> None:
         random = world.random
@@ -61,14 +61,14 @@ class HireDoors:
         self._notaries: list[Notary] = []
         if "lines" in self.kinds:
             self._door = HireDoor(hall.scheduler, self.lines, self.rules)
-            self._notary = Notary(hall.laws, self.rules, self._door.village.names)
+            self._notary = Notary(hall.laws, self.rules, self._door.hire_bus.names)
             self._notaries.append(self._notary)
-            self.village = self._door.village
+            self.hire_bus = self._door.hire_bus
         if "bus" in self.kinds:
             door = HireDoor(hall.scheduler, self.air, self.rules)
-            notary = Notary(hall.laws, self.rules, door.village.names)
+            notary = Notary(hall.laws, self.rules, door.hire_bus.names)
             self._notaries.append(notary)
-            self.village = door.village
+            self.hire_bus = door.hire_bus
             self.bus.open(
                 lambda caller: BusSession(caller, door),
                 lambda number, session: BusTap(number, session, hall.laws, notary),
@@ -82,7 +82,7 @@ class HireDoors:
         """Nobody works for a provider who is gone; nobody begins unasked."""
         for notary in self._notaries:
             notary.check()
-        speakers = self.village.speakers
+        speakers = self.hire_bus.speakers
         for worker in hall.scheduler.workers:
             if worker.promise is not None and (worker.asleep or worker.credit):
                 raise Violation(
@@ -99,11 +99,11 @@ class HireDoors:
                 provider = lease.provider
                 if provider is not None:
                     hall.laws.foreign[lease.job.id] = None
-                if isinstance(provider, Villager) and speakers.get(provider.uuid) is not provider:
+                if isinstance(provider, Participant) and speakers.get(provider.uuid) is not provider:
                     raise Violation("orphan", f"job {lease.job.id} is done for somebody who is gone")
 
 
-class Villagers:
+class Participants:
     """All who come to the hire doors."""
 
     def __init__(self, run: Run) -> None:
@@ -111,7 +111,7 @@ class Villagers:
         self.world = run.world
         self.bus = Bus(run.world, run.weather, run.hall)
         self.doors = HireDoors(run.world, self.bus)
-        run.hall.village = self.doors
+        run.hall.hire_bus = self.doors
         self._actors: list[Actor | BusActor] = []
 
     def come(self) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from hiringhall.core.leases import Engagement
 from hiringhall.dialects.hire import wire
-from hiringhall.dialects.hire.village import Villager
+from hiringhall.dialects.hire.hire_bus import Participant
 
 from . import startlaws
 from .sights import Holding
@@ -78,7 +78,7 @@ class VillagerHolder(Holder):
 
     def has(self, lease: Lease) -> bool:
         peer = lease.worker.peer
-        return isinstance(lease, Engagement) and isinstance(peer, Villager) and peer.uuid == self.uuid
+        return isinstance(lease, Engagement) and isinstance(peer, Participant) and peer.uuid == self.uuid
 
 
 class Notary:
@@ -251,7 +251,7 @@ def _of_turn(lines: list[tuple[int, wire.Line]], now_us: int) -> list[tuple[int,
 
 
 class LineTap(Tap, VillagerHolder):
-    """A connection of lines: one villager."""
+    """A connection of lines: one participant."""
 
     def __init__(self, number: int, session: Session, laws: Laws, notary: Notary, *, direct: bool) -> None:
         super().__init__(number, session, laws)

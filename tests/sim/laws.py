@@ -167,8 +167,8 @@ class Laws:
             # Somebody may have begun and left within the turn, and nobody was told.
             if losses_now - losses > max(attempts_now - attempts, 0):
                 raise Violation("blame", f"job {job_id} has lost somebody who had not begun, or who quit")
-        if hall.village is not None:
-            hall.village.check(hall)
+        if hall.hire_bus is not None:
+            hall.hire_bus.check(hall)
 
     @property
     def jobs_seen(self) -> int:

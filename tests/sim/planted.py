@@ -61,18 +61,18 @@ def _recall_nothing(self: Any, session: Any, withdrawn: Any, refusal: Any) -> No
     session.pledges = None
 
 
-def _flush_out_of_order(self: Engine, *, patient: bool = False) -> None:
+def _flush_out_of_order(self: Engine, *, coalesce: bool = False) -> None:
     for session in self.outbox:
         if session.pledges is None and session.sealed is not None and session.link is not None:
             session.link.write(session.out)
             session.out.clear()
     self.outbox[:] = [session for session in self.outbox if session.out]
-    _ENGINE_END(self, patient=patient)
+    _ENGINE_END(self, coalesce=coalesce)
 
 
-def _commit_twice(self: Engine, *, patient: bool = False) -> None:
+def _commit_twice(self: Engine, *, coalesce: bool = False) -> None:
     self._batch = None
-    _ENGINE_END(self, patient=patient)
+    _ENGINE_END(self, coalesce=coalesce)
 
 
 def _reopen_nothing(self: Ledger, batch: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Bugs for the laws to find in auctions, in promises, and in the village."""
+"""Bugs for the laws to find in auctions, in promises, and in the hire_bus."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hiringhall.core.leasing import Leases
 from hiringhall.core.markets import Listing
 from hiringhall.core.matching import Matching
 from hiringhall.core.states import FAILED, LOST
-from hiringhall.dialects.hire.switchboard import Switchboard
-from hiringhall.dialects.hire.village import Village
+from hiringhall.dialects.hire.hire_bus import HireBus
+from hiringhall.dialects.hire.relay import ProviderRelay
 
 
 def _nothing(*_: Any, **__: Any) -> None:
@@ -61,7 +61,7 @@ def _state_as_it_is(job: Any) -> int:
     return int(job.state)
 
 
-def _introduce_anybody(self: Village, uuid: bytes, door: Any, session: Any) -> Any:
+def _introduce_anybody(self: HireBus, uuid: bytes, door: Any, session: Any) -> Any:
     holder = self.speakers.get(uuid)
     return holder if holder is not None else _INTRODUCE(self, uuid, door, session)
 
@@ -102,7 +102,7 @@ _PERFORM = Hiring.perform
 _HIRE = Auctions._hire
 _GIVE_BACK = Leases.give_back
 _LOSE = Leases.lost
-_INTRODUCE = Village.introduce
+_INTRODUCE = HireBus.introduce
 
 BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "two next places": (Auctions, "_is_valid", _stand_whatever_they_have),
@@ -121,6 +121,6 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "promise given back to nobody": (Leases, "give_back", _give_promise_back_nowhere),
     "auction outlives its job": (Auctions, "_close", _nothing),
     "promise stored as an attempt": (ledger, "_state", _state_as_it_is),
-    "provider gone, its workers stay": (Switchboard, "part", _nothing),
-    "UUID of another connection": (Village, "introduce", _introduce_anybody),
+    "provider gone, its workers stay": (ProviderRelay, "part", _nothing),
+    "UUID of another connection": (HireBus, "introduce", _introduce_anybody),
 }

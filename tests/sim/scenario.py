@@ -21,7 +21,7 @@ from .draftactors import DraftClerk, DraftPoller, DraftWaiter, DraftWorker
 from .drafttap import DraftTap
 from .gearmantap import HANDLE_PREFIX
 from .hall import Hall
-from .hiredoors import Villagers
+from .hiredoors import Participants
 from .hostile import DraftVandal, Vandal
 from .laws import Laws
 from .network import Weather
@@ -90,7 +90,7 @@ class Run:
         """Who tells of tasks that run elsewhere."""
         self.crowd = Crowd(self) if seed % 5 in ZMQ_SEEDS else None
         """Those who come by ZeroMQ, in some of the worlds."""
-        self.villagers = Villagers(self) if seed % 5 in HIRE_SEEDS else None
+        self.participants = Participants(self) if seed % 5 in HIRE_SEEDS else None
         """Those who are hired, in some others."""
         self._people()
 
@@ -111,8 +111,8 @@ class Run:
             self.passing.append(Vandal(town, "0"))
         if self.crowd is not None:
             self.crowd.come()
-        if self.villagers is not None:
-            self.villagers.come()
+        if self.participants is not None:
+            self.participants.come()
         if self.drafts:
             self._draft_people()
 
@@ -159,8 +159,8 @@ class Run:
             world.run(world.now_us + 200 * MS)
         if self.crowd is not None:
             self.crowd.part()
-        if self.villagers is not None:
-            self.villagers.part()
+        if self.participants is not None:
+            self.participants.part()
         self._finish()
 
     def _calm(self) -> None:
@@ -171,8 +171,8 @@ class Run:
             actor.retire()
         if self.crowd is not None:
             self.crowd.calm()
-        if self.villagers is not None:
-            self.villagers.calm()
+        if self.participants is not None:
+            self.participants.calm()
         queues = self.town.queues + self.town.strays
         for number in range(2):
             GearmanWorker(self.town, f"helper {number}", "honest", queues)
@@ -186,7 +186,7 @@ class Run:
             hall.up
             and not hall.turning
             and not hall.engine.busy
-            and not hall.engine.patient
+            and not hall.engine.has_coalesced
             and not hall.engine.asking
             and not hall.scheduler.store_trouble
             and all(job.state == HELD for job in hall.scheduler.jobs.values())

@@ -9,7 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from hiringhall.dialects.wmp import wire
-from hiringhall.dialects.wmp.door import Hand
+from hiringhall.dialects.wmp.door import LeaseHolder
 
 from .taps import Holder, Tap
 from .world import Violation
@@ -35,7 +35,7 @@ class HandHolder(Holder):
 
     def has(self, lease: Lease) -> bool:
         hand = lease.worker.peer
-        return isinstance(hand, Hand) and hand.name == self.name
+        return isinstance(hand, LeaseHolder) and hand.name == self.name
 
 
 class PathTap(Tap):

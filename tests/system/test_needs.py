@@ -106,7 +106,7 @@ def hall(tmp_path: Path) -> Iterator[NeedyHall]:
         assert "Traceback" not in hall.errors(), hall.errors()
 
 
-class Hand:
+class LeaseHolder:
     """A Gearman worker that notes what it did."""
 
     def __init__(self, hall: NeedyHall, name: str, *functions: str) -> None:
@@ -119,7 +119,7 @@ class Hand:
         self.did.append(job.data)
         return job.data
 
-    def __enter__(self) -> Hand:
+    def __enter__(self) -> LeaseHolder:
         self.worker.__enter__()
         return self
 
@@ -139,7 +139,7 @@ def act(story: Coroutine[object, object, None]) -> None:
 
 
 def test_gearman_by_the_file(hall: NeedyHall) -> None:
-    with hall.client() as client, Hand(hall, "spot-1") as spot:
+    with hall.client() as client, LeaseHolder(hall, "spot-1") as spot:
         hall.wait_for_workers("film")
         waiting = [client.submit("film", b"film %d" % number) for number in range(3)]
         for number in range(3):
@@ -149,14 +149,14 @@ def test_gearman_by_the_file(hall: NeedyHall) -> None:
         assert spot.did == [b"0", b"1", b"2"]
         assert hall.counts("film") == (4, 0, 1)
         assert hall.admin("prioritystatus")[0].split("\t") == ["film", "0", "4", "0", "1"]
-        with Hand(hall, "steady") as steady:
+        with LeaseHolder(hall, "steady") as steady:
             assert [job.result(STORY_S) for job in waiting] == [b"film 0", b"film 1", b"film 2"]
             assert steady.did[:3] == [b"film 0", b"film 1", b"film 2"]
         assert spot.did == [b"0", b"1", b"2"]
 
 
 def test_gearman_by_command(hall: NeedyHall) -> None:
-    with hall.client() as client, Hand(hall, "bob", "carve", "sign") as bob:
+    with hall.client() as client, LeaseHolder(hall, "bob", "carve", "sign") as bob:
         hall.wait_for_workers("carve")
         assert hall.admin("needs carve 0 60") == ["OK"]
         assert hall.admin("time-left bob 30") == ["OK"]
@@ -177,13 +177,13 @@ def test_gearman_by_command(hall: NeedyHall) -> None:
 
 
 def test_gearman_by_skill(hall: NeedyHall) -> None:
-    with hall.client() as client, Hand(hall, "carl", "portrait", "sign") as carl:
+    with hall.client() as client, LeaseHolder(hall, "carl", "portrait", "sign") as carl:
         hall.wait_for_workers("portrait")
         portrait = client.submit("portrait", b"a queen")
         assert client.run("sign", b"1") == b"1"
         (handle, *_) = hall.admin("jobs")[0].split("\t")
         assert hall.admin(f"why {handle}") == ["OK it needs skill 5, which none of 1 workers has"]
-        with Hand(hall, "painter-1", "portrait") as painter:
+        with LeaseHolder(hall, "painter-1", "portrait") as painter:
             assert portrait.result(STORY_S) == b"a queen"
             assert (carl.did, painter.did) == ([b"1"], [b"a queen"])
         assert hall.admin("skill carl portrait 5") == ["OK"]

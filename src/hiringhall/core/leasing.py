@@ -151,7 +151,7 @@ class Leases:
             run_us = job.terms.run_us
         if job.terms.durable:
             if worker.resident is not None:
-                self._table.ledger.note_soon(job)
+                self._table.ledger.note_deferred(job)
             else:
                 self._table.ledger.note_start(job)
         return self.attach(job, worker, run_us)

@@ -53,35 +53,35 @@ def _tries(job: Job) -> tuple[Try, ...]:
 class Ledger:
     """The durable jobs that changed, and the schedules that fired."""
 
-    __slots__ = ("_changed", "_fired", "_sealed", "_soon", "_started")
+    __slots__ = ("_changed", "_deferred", "_fired", "_sealed", "_started")
 
     def __init__(self) -> None:
         self._changed: dict[int, Job] = {}
         self._sealed: dict[int, Job] = {}
         """What the batch under way is made of."""
-        self._soon: dict[int, Job] = {}
-        """Jobs that a resident was given: noted for good when there is time, unless they have ended by then."""
+        self._deferred: dict[int, Job] = {}
+        """Jobs that were leased to a resident: noted at the next flush, unless they have ended by then."""
         self._started: dict[int, Job] = {}
-        """Jobs that any other worker was given: likewise, and there is no hurry."""
+        """Jobs that were leased to any other worker: noted later still, by `note_started`."""
         self._fired: dict[str, Firing | None] = {}
 
     def __len__(self) -> int:
         return len(self._changed) + len(self._fired)
 
     def note(self, job: Job) -> None:
-        """A durable job is not as it was."""
+        """A durable job has changed."""
         self._changed[job.id] = job
 
-    def note_soon(self, job: Job) -> None:
-        """A durable job was given to a resident: worth a row if it stays there for a while."""
-        self._soon[job.id] = job
+    def note_deferred(self, job: Job) -> None:
+        """A durable job was leased to a resident: it needs a row only if it stays leased for a while."""
+        self._deferred[job.id] = job
 
     @property
-    def has_soon(self) -> bool:
-        return len(self._soon) > 0
+    def has_deferred(self) -> bool:
+        return len(self._deferred) > 0
 
     def note_start(self, job: Job) -> None:
-        """A durable job was given to a worker: the history shall know if it takes a while."""
+        """A durable job was leased to a worker: it is stored as started only if it takes a while."""
         self._started[job.id] = job
 
     @property
@@ -89,33 +89,33 @@ class Ledger:
         return len(self._started) > 0
 
     def note_started(self) -> None:
-        """Note those of the jobs given to workers that are still there."""
+        """Note the started jobs that are still leased."""
         for job in self._started.values():
             if job.lease is not None and job.terms.durable:
                 self._changed[job.id] = job
         self._started.clear()
 
     def note_fired(self, name: str, firing: Firing | None) -> None:
-        """A schedule has come this far, or is forgotten."""
+        """A schedule has fired up to this time, or was removed."""
         self._fired[name] = firing
 
     def unfired(self, batch: Batch) -> list[str]:
-        """The batch is not on disk: the schedules of which that was not true. They are noted no more."""
+        """The batch was not committed: the names of its firings, and of those noted since. Clears them."""
         names = list({**batch.fired, **self._fired})
         self._fired = {}
         return names
 
-    def hurry(self) -> None:
-        """Note what was to be noted soon."""
-        for job in self._soon.values():
+    def flush_deferred(self) -> None:
+        """Note what was deferred."""
+        for job in self._deferred.values():
             if job.lease is not None:
                 self._changed[job.id] = job
-        self._soon.clear()
+        self._deferred.clear()
 
     def forget(self, job: Job) -> None:
-        """The job is no business of the store's any more."""
+        """Drop every note about a job."""
         self._changed.pop(job.id, None)
-        self._soon.pop(job.id, None)
+        self._deferred.pop(job.id, None)
         self._started.pop(job.id, None)
 
     def find(self, job_id: int) -> Job | None:

@@ -91,7 +91,7 @@ class Matching:
 
     def _match_choosily(self, queue: Queue) -> None:
         """Not every worker is good for every job: look at each of them."""
-        for worker in list(queue.takers) if queue.hopes() else ():
+        for worker in list(queue.takers) if queue.candidates() else ():
             while queue.ready and worker.credit:
                 job = worker.pick(self._table.now_us)
                 if job is None:

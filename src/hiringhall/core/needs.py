@@ -101,7 +101,7 @@ class Needs:
     def _look_again(self, worker: Worker) -> None:
         """What a worker can be given has changed."""
         for queue in worker.abilities:
-            if queue.vain:
+            if queue.unmatched:
                 queue.reconsider(worker, self._table.now_us)
             if queue.ready:
                 self._table.unsettle(queue)

@@ -35,8 +35,8 @@ class Queue:
         "sleepers",
         "takers",
         "typical_us",
+        "unmatched",
         "unsettled",
-        "vain",
         "waking",
         "woken",
         "workers",
@@ -69,9 +69,9 @@ class Queue:
         self.woken: dict[Shape, int] = {}
         """How many of them stand for a job that needs something, by shape; the rest stand for those that any
         worker can be given."""
-        self.vain: dict[Shape, None] = {}
-        """Shapes that nobody who waits for work is good for, as was seen: they are not all looked at again for
-        each job that comes. Time makes nobody better; whoever comes or changes is looked at by `reconsider`."""
+        self.unmatched: dict[Shape, None] = {}
+        """Shapes for which no waiting worker fits: the workers are not looked at again for each new job. A
+        worker that comes or changes is looked at by `reconsider`; time alone makes no worker fit."""
         self.unsettled = False
         """It is on the scheduler's list to be matched at the end of the turn."""
         self.maxima = [NO_BOUND] * PRIORITIES
@@ -118,14 +118,14 @@ class Queue:
         """How many should be about to answer a wake-up, where all jobs are of one shape."""
         return self.ready + sum(self.overdue.values()) if self.ready else 0
 
-    def hopes(self) -> list[Shape]:
-        """The shapes of ready jobs for which somebody who waits may be good."""
-        return [shape for shape in self.unclaimed() if shape not in self.vain]
+    def candidates(self) -> list[Shape]:
+        """The shapes of ready jobs for which a waiting worker may fit."""
+        return [shape for shape in self.unclaimed() if shape not in self.unmatched]
 
     def reconsider(self, worker: Worker, now_us: int) -> None:
         """A worker waits from now on, or something else is known of it."""
-        for shape in [shape for shape in self.vain if worker.fits(self.name, shape, now_us)]:
-            del self.vain[shape]
+        for shape in [shape for shape in self.unmatched if worker.fits(self.name, shape, now_us)]:
+            del self.unmatched[shape]
 
     def claim(self, worker: Worker, unclaimed: list[Shape], now_us: int) -> Shape | None:
         """Of which of these shapes the job is that this worker would take; None: it is good for none."""
@@ -160,7 +160,7 @@ class Queue:
                 for lane in lanes:
                     lane.clear()
                 del self.shapes[shape]
-                self.vain.pop(shape, None)
+                self.unmatched.pop(shape, None)
         self.shapes_max = max(SHAPES_SWEEP_MIN, 2 * len(self.shapes))
 
     def put(self, job: Job, front: bool) -> None:

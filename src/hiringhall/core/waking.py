@@ -33,7 +33,7 @@ class Wakeups:
         worker.asleep = True
         for queue in worker.abilities:
             queue.sleepers[worker] = None
-            if queue.vain:
+            if queue.unmatched:
                 queue.reconsider(worker, self._table.now_us)
             if queue.ready > queue.waking or (queue.ready and (queue.shapes is not None or queue.overdue)):
                 self._table.unsettle(queue)
@@ -62,11 +62,11 @@ class Wakeups:
         """Each who is woken stands for one job that is good for it: a job that nobody can be given wakes nobody
         up, and one that nobody stands for does not wait for those who were woken for others.
         """
-        hopes = queue.hopes()
-        if not hopes:
+        candidates = queue.candidates()
+        if not candidates:
             return
         for worker in reversed(list(queue.sleepers)):
-            shape = queue.claim(worker, hopes, self._table.now_us)
+            shape = queue.claim(worker, candidates, self._table.now_us)
             if shape is None:
                 continue
             del queue.sleepers[worker]
@@ -74,10 +74,10 @@ class Wakeups:
                 queue.woken[shape] = queue.woken.get(shape, 0) + 1
                 worker.waking_shape = shape
             self.wake(worker, queue)
-            hopes = queue.hopes()
-            if not hopes:
+            candidates = queue.candidates()
+            if not candidates:
                 return
-        queue.vain.update(dict.fromkeys(hopes))
+        queue.unmatched.update(dict.fromkeys(candidates))
 
     def wake(self, worker: Worker, queue: Queue) -> None:
         worker.asleep = False

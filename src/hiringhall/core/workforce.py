@@ -90,7 +90,7 @@ class Workforce:
                 queue.sleepers[worker] = None
             if worker.credit:
                 queue.takers[worker] = None
-            if queue.vain:
+            if queue.unmatched:
                 queue.reconsider(worker, self._table.now_us)
             if queue.ready:
                 self._table.unsettle(queue)
@@ -143,7 +143,7 @@ class Workforce:
         for queue in worker.abilities:
             if slots:
                 queue.takers[worker] = None
-                if queue.vain:
+                if queue.unmatched:
                     queue.reconsider(worker, self._table.now_us)
                 if queue.ready:
                     self._table.unsettle(queue)

@@ -150,7 +150,7 @@ class Session(Peer):
         """With more than this to say at once the session closes; set by the transport."""
         self.pledges: list[Pledge] | None = None
         """What in `out` is true only after a commit."""
-        self.assured = False
+        self.waits_if_idle = False
         """Something in `out` is better on disk first, if that takes no long wait."""
         self.sealed: list[bytes] | None = None
         """For the engine only: what goes out before `out`, once the commit under way returns."""
@@ -223,12 +223,12 @@ class Session(Peer):
         if self.send(data):
             self._pledge(None, watching=False, ending=False)
 
-    def assure(self, data: bytes) -> None:
+    def send_after_commit_if_idle(self, data: bytes) -> None:
         """Say something that should be on disk, and is no promise: it waits for a commit only while the hall
         is at leisure.
         """
         if self.send(data):
-            self.assured = True
+            self.waits_if_idle = True
 
     def acknowledge(self, job: Job, data: bytes, *, watching: bool = False) -> None:
         """Tell somebody who asked for a durable job that it is taken in: a pledge until it is on disk."""

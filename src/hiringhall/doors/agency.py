@@ -42,7 +42,7 @@ NEWS_BYTES_MAX: Final = 64 << 20
 """Data that waits to be told to a manager; when more comes after this the job is given up."""
 
 
-class Errand(Peer):
+class Bridge(Peer):
     """Hears of one job in the hall, and keeps what is to be told until it is told."""
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ class Agency:
             self._worker.look_for_room()
 
     async def _do(self, taken: TakenJob) -> bytes:
-        errand = Errand()
+        errand = Bridge()
         job = self._hand_in(taken, errand)
         try:
             while (news := await self._hear(errand, job)) is not None:
@@ -144,7 +144,7 @@ class Agency:
             return errand.result
         raise JobFailed(errand.result.decode(errors="replace") or "cancelled", max(errand.code, FAILURE))
 
-    async def _hear(self, errand: Errand, job: Job) -> tuple[int, int] | bytes | None:
+    async def _hear(self, errand: Bridge, job: Job) -> tuple[int, int] | bytes | None:
         """The next news of a job. One that nobody takes is given back."""
         waits = False
         while True:
@@ -157,7 +157,7 @@ class Agency:
                     raise JobDeclined("no worker of the hall takes it") from None
                 waits = job.state == QUEUED
 
-    def _hand_in(self, taken: TakenJob, errand: Errand) -> Job:
+    def _hand_in(self, taken: TakenJob, errand: Bridge) -> Job:
         way = (*taken.via, taken.manager)
         if self._name.encode() in way or len(way) > wire.WAY_MAX:
             if taken.manager == self._name.encode() and not self._warned:
@@ -174,7 +174,7 @@ class Agency:
                 raise JobDeclined(refusal.text) from refusal
             raise JobFailed(refusal.text, FAILURE) from refusal
 
-    def _call_off(self, job: Job, errand: Errand) -> None:
+    def _call_off(self, job: Job, errand: Bridge) -> None:
         self._driver.turn()
         if job.ended:
             return

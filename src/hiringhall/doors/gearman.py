@@ -11,7 +11,7 @@ from hiringhall.config.quantities import Address, Size
 from hiringhall.config.schema import TcpDoorSettings
 from hiringhall.core.limits import SECOND_US
 from hiringhall.core.scheduler import Scheduler
-from hiringhall.dialects.gearman.door import GearmanDoor, GearmanOptions, House
+from hiringhall.dialects.gearman.door import GearmanDoor, GearmanOptions, ProcessInfo
 from hiringhall.dialects.gearman.schedule import find_zone
 from hiringhall.dialects.gearman.session import GearmanSession
 from hiringhall.dialects.gearman_draft.door import DraftDoor, DraftOptions
@@ -170,8 +170,8 @@ class GearmanDoorSettings(TcpDoorSettings, frozen=True, kw_only=True, forbid_unk
 
 def _endpoints(scheduler: Scheduler, settings: GearmanDoorSettings, process: Process) -> list[Endpoint]:
     version = f"{GEARMAND_VERSION}+hiringhall-{__version__}"
-    house = House(version, process.pid, process.log_level.upper(), process.stop)
-    door = GearmanDoor(scheduler, settings.options(), house)
+    info = ProcessInfo(version, process.pid, process.log_level.upper(), process.stop)
+    door = GearmanDoor(scheduler, settings.options(), info)
     draft = DraftDoor(scheduler, settings.draft_options(), process.look_up)
     guests = {MAGIC: lambda caller: DraftSession(caller, draft)} if settings.draft else {}
     return [Endpoint(settings.address, lambda caller: GearmanSession(caller, door), guests=guests)]

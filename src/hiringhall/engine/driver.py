@@ -36,7 +36,7 @@ TOLD_PAUSE_US: Final = 1_000_000
 """A pause of the hall that is longer than this is told in the log."""
 SLOW_COMMIT_US: Final = 1_000_000
 """A commit that takes longer is reported, unless the driver is told otherwise."""
-PATIENT_TURNS_MAX: Final = 4
+COALESCED_TURNS_MAX: Final = 4
 """In a busy hall clients hear of what happened in so many turns at once."""
 
 
@@ -172,7 +172,7 @@ class Driver:
         self._turning = False
         self._arrivals = 0
         """Pieces of input in this turn."""
-        self._patient_turns = 0
+        self._coalesced_turns = 0
         """Turns in a row that kept the clients' part back."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_us = 0
@@ -305,11 +305,11 @@ class Driver:
 
     def _end_turn(self) -> None:
         # One arrival at a time is a hall at leisure: nobody gains by waiting.
-        self.engine.end(patient=self._arrivals > 1 and not self.scheduler.closing)
+        self.engine.end(coalesce=self._arrivals > 1 and not self.scheduler.closing)
         self._turning = False
         self._arrivals = 0
-        if self.engine.patient and not self._patient_turns:
-            self._stay_patient()
+        if self.engine.has_coalesced and not self._coalesced_turns:
+            self._coalesce_on()
         if self._on_turn_end:
             for look in list(self._on_turn_end):
                 look()
@@ -324,19 +324,19 @@ class Driver:
         elif self._timer is None:
             self._pauses.unplan()
 
-    def _stay_patient(self) -> None:
+    def _coalesce_on(self) -> None:
         """Look for more input before the clients are sent their part."""
         assert self._loop is not None
-        self._patient_turns += 1
-        self._loop.call_soon(self._lose_patience)
+        self._coalesced_turns += 1
+        self._loop.call_soon(self._flush_coalesced)
 
-    def _lose_patience(self) -> None:
+    def _flush_coalesced(self) -> None:
         """The loop has looked for input since: none came, or it came too often in a row."""
-        if self._turning and self._patient_turns < PATIENT_TURNS_MAX:
-            self._stay_patient()
+        if self._turning and self._coalesced_turns < COALESCED_TURNS_MAX:
+            self._coalesce_on()
             return
-        self._patient_turns = 0
-        self.engine.lose_patience()
+        self._coalesced_turns = 0
+        self.engine.flush_coalesced()
 
     def _set_timer(self, next_us: int) -> None:
         assert self._loop is not None

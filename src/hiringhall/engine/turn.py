@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from hiringhall.dialects.session import Link, Pledge, Session
 
 HELD_MESSAGES_MAX: Final = 20_000
-"""A peer with more than this waiting for the store is not read from until the commit returns."""
+"""If more messages than this wait for the store, the peer is not read from until the commit returns."""
 HELD_BYTES_MAX: Final = 1 << 20
-"""So is one with more bytes than this."""
-PATIENT_BYTES_MAX: Final = 65_536
-"""Who is to be told more than this is told at once, however busy the hall is."""
+"""The same for bytes."""
+COALESCED_BYTES_MAX: Final = 65_536
+"""Output above this size is sent at once, not coalesced."""
 LINGER_US: Final = 10_000
-"""Changes that nobody waits for may linger for so long, so that more of them share a commit."""
+"""How long changes that no peer waits for may stay uncommitted, so that more of them share a commit."""
 LINGER_CHANGES_MAX: Final = 2_000
-COMPANY_US: Final = 2_000
-"""Those who shared the last commits are given so long to share the next."""
-COMPANY_CHANGES_MAX: Final = 256
-"""With more than this to write, a commit waits for nobody."""
+GROUP_COMMIT_US: Final = 2_000
+"""The group commit window: how long a commit waits for the sessions that shared the last ones."""
+GROUP_COMMIT_CHANGES_MAX: Final = 256
+"""A commit with more changes than this does not wait."""
 STARTED_US: Final = 250_000
-"""A job that its worker has had for longer than this, or a moment less, is in the store as begun."""
+"""A job that has been with its worker for about this long is stored as started."""
 PARENTS_ASKED_MAX: Final = 128
 """Parents looked up at once in the history: a commit may have to wait for them."""
 RETRY_FIRST_US: Final = 250_000
@@ -60,19 +60,19 @@ class Engine:
         "_ask_us",
         "_asked",
         "_batch",
+        "_coalesced",
         "_commit_us",
         "_commits",
-        "_company",
-        "_company_until_us",
+        "_deferred_until_us",
+        "_flushed",
         "_gathering",
-        "_hurried",
+        "_group_size",
+        "_group_until_us",
         "_linger_until_us",
-        "_patient",
         "_retry_due",
         "_retry_pause_us",
         "_retry_us",
         "_sealed",
-        "_soon_until_us",
         "_started_until_us",
         "_writer",
         "outbox",
@@ -94,25 +94,25 @@ class Engine:
         """Sessions whose `sealed` waits for it."""
         self._gathering: list[Session] = []
         """Sessions whose `out` waits for the next one, or for their own `sealed`."""
-        self._patient: list[Session] = []
-        """Sessions whose `out` may wait for that of the next turns; see `end`."""
+        self._coalesced: list[Session] = []
+        """Sessions whose output is kept back to be sent together with that of the next turns; see `end`."""
         self._linger_until_us = 0
-        """When the changes that nobody waits for are committed; 0: there are none."""
-        self._soon_until_us = 0
-        """When what residents were given is noted; 0: there is nothing to note."""
-        self._hurried = False
-        """What was noted then has waited long enough."""
+        """When the changes that no peer waits for are committed; 0: there are none."""
+        self._deferred_until_us = 0
+        """When the deferred notes of the ledger are flushed; 0: there are none."""
+        self._flushed = False
+        """Deferred notes were flushed: they are committed at once."""
         self._started_until_us = 0
-        """When what other workers were given, and still have, is noted; 0: there is nothing to note."""
+        """When jobs that are still with their workers are noted as started; 0: there are none."""
         self._commit_us = 0
         """When the latest commit was begun."""
         self._commits = 0
         self._answered: list[Session] = []
-        """Who waited for the latest commit."""
-        self._company = 0
-        """How many have waited for the latest two."""
-        self._company_until_us = 0
-        """How long they are waited for."""
+        """Sessions that waited for the latest commit."""
+        self._group_size = 0
+        """How many sessions waited for the latest two commits."""
+        self._group_until_us = 0
+        """The end of the group commit window."""
         self._asked: list[ParentRef] = []
         """The parents that are being looked up in the history."""
         self._answer_is_void = False
@@ -178,39 +178,39 @@ class Engine:
             self._retry_us = 0
             self._retry_due = True
 
-    def end(self, *, patient: bool = False) -> None:
+    def end(self, *, coalesce: bool = False) -> None:
         """A turn ends: match, start a commit if none is under way, send what may be sent.
 
-        In a busy hall the caller may ask for patience: workers are sent their part at once, others when
-        `lose_patience` is called, so that a client of many jobs hears of several with one write.
+        In a busy hall the caller may ask to coalesce: workers are sent their output at once, clients when
+        `flush_coalesced` is called, so that a client of many jobs gets several answers with one write.
         """
         scheduler = self.scheduler
         scheduler.settle()
-        if self._patient:
-            self._gather_patient()
-        if scheduler.ledger.has_soon:
-            self._note_soon()
+        if self._coalesced:
+            self._gather_coalesced()
+        if scheduler.ledger.has_deferred:
+            self._note_deferred()
         else:
-            self._soon_until_us = 0
+            self._deferred_until_us = 0
         if scheduler.ledger.has_started:
             self._note_started()
         else:
             self._started_until_us = 0
         outbox = self.outbox
         for session in outbox:
-            if session.assured:
-                session.assured = False
-                if session.pledges is None and not self._soon_until_us:
+            if session.waits_if_idle:
+                session.waits_if_idle = False
+                if session.pledges is None and not self._deferred_until_us:
                     session.pledges = []
             if session.pledges is not None or session.sealed is not None:
                 self._gathering.append(session)
             elif (
-                patient
+                coalesce
                 and session.worker is None
                 and not session.prompt
-                and session.out_bytes < PATIENT_BYTES_MAX
+                and session.out_bytes < COALESCED_BYTES_MAX
             ):
-                self._patient.append(session)
+                self._coalesced.append(session)
             else:
                 self._flush(session)
         outbox.clear()
@@ -220,7 +220,7 @@ class Engine:
                     self._retry_due = False
                     self._commit()
             elif len(scheduler.ledger):
-                if (self._gathering and not self._awaits_company()) or self._lingered():
+                if (self._gathering and not self._waits_for_group()) or self._lingered():
                     self._commit()
             else:
                 self._linger_until_us = 0
@@ -233,46 +233,44 @@ class Engine:
                 session.link.pause()
 
     @property
-    def patient(self) -> bool:
-        """Somebody waits for `lose_patience`."""
-        return len(self._patient) > 0
+    def has_coalesced(self) -> bool:
+        """Output is kept back until `flush_coalesced`."""
+        return len(self._coalesced) > 0
 
-    def lose_patience(self) -> None:
-        """Send what was kept back for the sake of fewer writes."""
-        self._gather_patient()
-        for session in self._patient:
+    def flush_coalesced(self) -> None:
+        """Send the output that was kept back."""
+        self._gather_coalesced()
+        for session in self._coalesced:
             self._flush(session)
-        self._patient.clear()
+        self._coalesced.clear()
 
-    def _gather_patient(self) -> None:
-        """Who has pledged something since waits for the commit as others do; who is to be told much is told
-        now.
-        """
-        patient: list[Session] = []
-        for session in self._patient:
+    def _gather_coalesced(self) -> None:
+        """A session with a pledge since then waits for the commit; one with much output is sent it now."""
+        kept: list[Session] = []
+        for session in self._coalesced:
             if session.pledges is not None:
                 self._gathering.append(session)
-            elif session.out_bytes < PATIENT_BYTES_MAX:
-                patient.append(session)
+            elif session.out_bytes < COALESCED_BYTES_MAX:
+                kept.append(session)
             else:
                 self._flush(session)
-        self._patient = patient
+        self._coalesced = kept
 
-    def _note_soon(self) -> None:
-        """At leisure, what residents were given is committed at once, and otherwise with that of others: most
-        of it has ended by then, and needs no row of its own.
+    def _note_deferred(self) -> None:
+        """Flush the ledger's deferred notes: at once in an idle hall, otherwise after LINGER_US. Most of those
+        jobs have ended by then, and need no row of their own.
         """
         now_us = self.scheduler.now_us
         shared = len(self._answered) > 1 and now_us < self._commit_us + LINGER_US
-        if not self._soon_until_us and (self._batch is not None or shared):
-            self._soon_until_us = now_us + LINGER_US
-        if now_us >= self._soon_until_us or self.scheduler.closing:
-            self._soon_until_us = 0
-            self._hurried = True
-            self.scheduler.ledger.hurry()
+        if not self._deferred_until_us and (self._batch is not None or shared):
+            self._deferred_until_us = now_us + LINGER_US
+        if now_us >= self._deferred_until_us or self.scheduler.closing:
+            self._deferred_until_us = 0
+            self._flushed = True
+            self.scheduler.ledger.flush_deferred()
 
     def _note_started(self) -> None:
-        """Most jobs are over in a moment: only what takes longer is worth a row that says that it has begun."""
+        """Store that a job was started only if it takes longer than most do."""
         now_us = self.scheduler.now_us
         if not self._started_until_us:
             self._started_until_us = now_us + STARTED_US
@@ -281,44 +279,44 @@ class Engine:
             self.scheduler.ledger.note_started()
 
     def _lingered(self) -> bool:
-        """Whether changes that nobody waits for have waited long enough."""
+        """Whether changes that no peer waits for are due to be committed."""
         scheduler = self.scheduler
-        if scheduler.closing or self._hurried or len(scheduler.ledger) >= LINGER_CHANGES_MAX:
+        if scheduler.closing or self._flushed or len(scheduler.ledger) >= LINGER_CHANGES_MAX:
             return True
         if not self._linger_until_us:
             self._linger_until_us = scheduler.now_us + LINGER_US
         return scheduler.now_us >= self._linger_until_us
 
-    def _awaits_company(self) -> bool:
-        """Whether those who shared the last two commits may well share the next one, given a moment.
+    def _waits_for_group(self) -> bool:
+        """Group commit: whether to wait for more of the sessions that shared the last two commits.
 
-        Peers that each wait for an answer before they go on would otherwise have the disk synced for a few of
-        them at a time. Who is alone, or brings much, waits for nobody.
+        Peers that wait for each answer would otherwise have the disk synced for a few of them at a time. A
+        single session, or a large batch, does not wait.
         """
         scheduler = self.scheduler
         return (
-            len(self._gathering) < self._company
-            and scheduler.now_us < self._company_until_us
-            and len(scheduler.ledger) < COMPANY_CHANGES_MAX
+            len(self._gathering) < self._group_size
+            and scheduler.now_us < self._group_until_us
+            and len(scheduler.ledger) < GROUP_COMMIT_CHANGES_MAX
             and not scheduler.closing
         )
 
-    def _count_company(self, answered: list[Session]) -> None:
+    def _count_group(self, answered: list[Session]) -> None:
         self._commits += 1
-        company = len(answered)
+        group = len(answered)
         for session in answered:
             session.answered_by = self._commits
         for session in self._answered:
-            company += session.answered_by != self._commits
+            group += session.answered_by != self._commits
         self._answered = answered
-        self._company = company
-        self._company_until_us = self.scheduler.now_us + COMPANY_US
+        self._group_size = group
+        self._group_until_us = self.scheduler.now_us + GROUP_COMMIT_US
 
     @property
     def busy(self) -> bool:
         """Something is still on its way to the store, or held back until it is there."""
         ledger = self.scheduler.ledger
-        return self._batch is not None or len(ledger) > 0 or ledger.has_soon or len(self._gathering) > 0
+        return self._batch is not None or len(ledger) > 0 or ledger.has_deferred or len(self._gathering) > 0
 
     @property
     def asking(self) -> bool:
@@ -336,17 +334,17 @@ class Engine:
         next_us = self.scheduler.next_deadline()
         if self._retry_us and (not next_us or self._retry_us < next_us):
             next_us = self._retry_us
-        if self._soon_until_us and (not next_us or self._soon_until_us < next_us):
-            next_us = self._soon_until_us
+        if self._deferred_until_us and (not next_us or self._deferred_until_us < next_us):
+            next_us = self._deferred_until_us
         if self._started_until_us and (not next_us or self._started_until_us < next_us):
             next_us = self._started_until_us
         asking_later = self._ask_us > self.scheduler.now_us and self.scheduler.graph.inquiries.waiting
         if asking_later and (not next_us or self._ask_us < next_us):
             next_us = self._ask_us
-        company_us = self._company_until_us
-        waiting = self._gathering and self._batch is None and company_us > self.scheduler.now_us
-        if waiting and (not next_us or company_us < next_us):
-            next_us = company_us
+        group_us = self._group_until_us
+        waiting = self._gathering and self._batch is None and group_us > self.scheduler.now_us
+        if waiting and (not next_us or group_us < next_us):
+            next_us = group_us
         if self._linger_until_us and (not next_us or self._linger_until_us < next_us):
             next_us = self._linger_until_us
         return next_us
@@ -368,7 +366,7 @@ class Engine:
                 session.link.resume()
                 if session.closing and not session.out:
                     session.link.close()
-        self._count_company(self._sealed)
+        self._count_group(self._sealed)
         self._sealed = []
         self._flush_unpledged()
 
@@ -387,7 +385,7 @@ class Engine:
         self._sealed = []
         for session in self._gathering:
             self._recall(session, withdrawn, refusal)
-        for session in self._patient:
+        for session in self._coalesced:
             self._recall(session, withdrawn, refusal)
         for session in self.outbox:
             self._recall(session, withdrawn, refusal)
@@ -405,7 +403,7 @@ class Engine:
         batch = self.scheduler.seal()
         self._batch = batch
         self._commit_us = self.scheduler.now_us
-        self._hurried = False
+        self._flushed = False
         self._linger_until_us = 0
         for session in self._gathering:
             session.sealed = session.out

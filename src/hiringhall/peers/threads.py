@@ -43,7 +43,7 @@ Asked = TypeVar("Asked", bound=Closable)
 Ran = TypeVar("Ran", bound=Runnable)
 
 
-class Face(Generic[Asked]):
+class SyncClient(Generic[Asked]):
     """Something asynchronous that answers calls, with an event loop in a thread of its own.
 
     What it calls back, such as a listener, runs in that thread. A blocking call from there would wait for
@@ -141,10 +141,10 @@ async def _within(call: Coroutine[Any, Any, Answer], timeout_s: float | None) ->
 
 def blocking(
     method: Callable[Concatenate[Asked, Args], Coroutine[Any, Any, Answer]],
-) -> Callable[Concatenate[Face[Asked], Args], Answer]:
+) -> Callable[Concatenate[SyncClient[Asked], Args], Answer]:
     """The same method, same arguments, same words of explanation; it waits."""
 
-    def call(face: Face[Asked], /, *args: Args.args, **kwargs: Args.kwargs) -> Answer:
+    def call(face: SyncClient[Asked], /, *args: Args.args, **kwargs: Args.kwargs) -> Answer:
         return face.wait_for(method(face.asynchronous, *args, **kwargs))
 
     functools.update_wrapper(call, method)

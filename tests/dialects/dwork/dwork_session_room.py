@@ -18,7 +18,7 @@ from hiringhall.dialects.dwork.door import DworkDoor, DworkOptions
 from hiringhall.dialects.dwork.session import DworkSession
 from hiringhall.dialects.session import Caller, Link, Reporter
 from hiringhall.engine.recovery import open_scheduler
-from hiringhall.engine.turn import COMPANY_US, Engine
+from hiringhall.engine.turn import GROUP_COMMIT_US, Engine
 from hiringhall.storage.contract import HistoryQuery
 from hiringhall.storage.memory import MemoryStore
 
@@ -210,7 +210,7 @@ class Room:
     def _awaits_company(self) -> bool:
         if self.desk.batches or not self.engine.busy:
             return False
-        return 0 < self.engine.next_deadline() - self.now_us <= COMPANY_US
+        return 0 < self.engine.next_deadline() - self.now_us <= GROUP_COMMIT_US
 
     def commit(self) -> None:
         """The store takes the batch under way."""

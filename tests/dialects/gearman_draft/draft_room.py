@@ -90,7 +90,7 @@ class Guest(Link):
         return body[5:].decode()
 
     def creates(self, name: bytes, key: bytes = b"", args: bytes = b"", flags: int = 0) -> bytes:
-        """Hand in an async job, and its handle."""
+        """LeaseHolder in an async job, and its handle."""
         self.say(wire.pack_job_create_req(name, key, flags, wire.ASYNC_HANDLE, args))
         ((heard, handle),) = self.hears()
         assert heard == wire.JOB_CREATE_RES, handle

@@ -1,4 +1,4 @@
-"""A hall with hire doors, and a village that talks at them without a socket."""
+"""A hall with hire doors, and a hire_bus that talks at them without a socket."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hiringhall.core.policies import soonest
 from hiringhall.core.scheduler import Scheduler
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.gearman import wire as gearman
-from hiringhall.dialects.gearman.session import GearmanDoor, GearmanOptions, GearmanSession, House
+from hiringhall.dialects.gearman.session import GearmanDoor, GearmanOptions, GearmanSession, ProcessInfo
 from hiringhall.dialects.hire.bus import BusSession
 from hiringhall.dialects.hire.session import HireDoor, HireOptions, LineSession
 from hiringhall.dialects.session import Caller, Session
@@ -83,9 +83,9 @@ class GearmanWorker:
     """A worker of another dialect, asleep until there is work."""
 
     def __init__(self, room: Room, function: bytes) -> None:
-        house = House("1.2.3", 4711, "INFO", room.stops.append)
+        process = ProcessInfo("1.2.3", 4711, "INFO", room.stops.append)
         self.room = room
-        self.session = GearmanSession(Caller("127.0.0.1", 4), GearmanDoor(room.hall, GearmanOptions(), house))
+        self.session = GearmanSession(Caller("127.0.0.1", 4), GearmanDoor(room.hall, GearmanOptions(), process))
         self.session.outbox = room.outbox
         self.handle = b""
         self._say(gearman.CAN_DO, function)

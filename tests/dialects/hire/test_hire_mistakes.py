@@ -123,11 +123,11 @@ def test_another_s_words_about_a_job_do_nothing(room: Room) -> None:
     baker.reads()
     baker.says(line("baker", "QUIT", "job1"), line("baker", "AVAIL", "job1", "0", "99"))
     assert baker.reads() == b""
-    assert door.village.stale == 2
+    assert door.hire_bus.stale == 2
     job = room.job(1)
     assert job is not None
     assert job.lease is not None
-    assert job.lease.worker is smith.session.villager.worker  # type: ignore[union-attr]
+    assert job.lease.worker is smith.session.participant.worker  # type: ignore[union-attr]
 
 
 def test_words_out_of_turn_do_nothing(room: Room) -> None:
@@ -197,7 +197,7 @@ def test_words_about_a_job_that_nobody_announced_reach_nobody_on_connections(roo
         smith.says(line("smith", verb, "task"))
     smith.says(line("smith", "AVAIL", "task", "0", "1"), line("smith", "HIRE", "baker", "task"))
     assert smith.reads() == tower.reads() == b""
-    assert door.village.stale == 5
+    assert door.hire_bus.stale == 5
 
 
 def test_an_announcement_is_forgotten_after_its_time_unless_it_is_made_again(room: Room) -> None:
@@ -294,7 +294,7 @@ def test_who_is_silent_on_a_bus_and_holds_nothing_is_forgotten() -> None:
     room.wait(71)
     bus.says(line("castle", "QUIT", "task"))
     assert [UUIDS["smith"], UUIDS["tower"], UUIDS["castle"]] == [
-        wire.write_uuid(uuid).decode() for uuid in door.village.speakers
+        wire.write_uuid(uuid).decode() for uuid in door.hire_bus.speakers
     ]
 
 

@@ -360,7 +360,7 @@ def test_whose_announcements_are_over_is_forgotten_on_a_bus(room: Room) -> None:
 
 def test_long_engagements_do_not_keep_what_is_over(room: Room) -> None:
     door = room.door(HireOptions(posting_us=2 * SECOND_US))
-    door.village.switchboard.postings_max = 4
+    door.hire_bus.relay.postings_max = 4
     smith, tower = room.guest(door), room.guest(door)
     tower.says(line("tower", "ANNOUNCE", "task", "guard"))
     smith.says(line("smith", "AVAIL", "task", "0", "1"))
@@ -373,7 +373,7 @@ def test_long_engagements_do_not_keep_what_is_over(room: Room) -> None:
     room.wait(1.5)
     tower.says(line("tower", "ANNOUNCE", "one-more", "guard"))
     assert tower.hears() == []
-    assert list(door.village.switchboard.postings) == [
+    assert list(door.hire_bus.relay.postings) == [
         b"roof-0",
         UUIDS["task"].encode(),
         b"one-more",

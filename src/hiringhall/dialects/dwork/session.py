@@ -164,7 +164,7 @@ class DworkSession(Session):
             done = not door.counts().live and not door.options.keep_open
             self.send(_EXIT if done else _NOT_FOUND)
         elif durable:
-            self.assure(wire.encode(wire.TRANSFER, tasks))
+            self.send_after_commit_if_idle(wire.encode(wire.TRANSFER, tasks))
         else:
             self.send(wire.encode(wire.TRANSFER, tasks))
 

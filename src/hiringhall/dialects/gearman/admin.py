@@ -122,11 +122,11 @@ def answer(session: Session, door: GearmanDoor, line: bytes) -> None:
         else:
             session.send(_drop(door, words[2]))
     elif command == b"getpid":
-        session.send(b"OK %d\n" % door.house.pid)
+        session.send(b"OK %d\n" % door.process.pid)
     elif command == b"verbose":
-        session.send(b"OK %s\n" % door.house.verbose.encode())
+        session.send(b"OK %s\n" % door.process.verbose.encode())
     elif command == b"version":
-        session.send(b"OK %s\n" % door.house.version.encode())
+        session.send(b"OK %s\n" % door.process.version.encode())
     elif command == b"shutdown":
         session.send(_shut_down(session, door, words))
     else:
@@ -380,7 +380,7 @@ def _shut_down(session: Session, door: GearmanDoor, words: list[bytes]) -> bytes
         return NO_SHUTDOWN
     if not _is_admin(session, door):
         return NOT_FROM_HERE % b"shutdown"
-    door.house.stop(graceful)
+    door.process.stop(graceful)
     return OK
 
 

@@ -73,7 +73,7 @@ class GearmanOptions:
     """Where the hours and days of SUBMIT_JOB_SCHED are read."""
 
 
-class House:
+class ProcessInfo:
     """What the text protocol tells about, and does to, the process."""
 
     def __init__(self, version: str, pid: int, verbose: str, stop: Callable[[bool], None]) -> None:
@@ -88,11 +88,11 @@ class House:
 class GearmanDoor(Handles):
     """One door."""
 
-    def __init__(self, hall: Scheduler, options: GearmanOptions, house: House) -> None:
+    def __init__(self, hall: Scheduler, options: GearmanOptions, process: ProcessInfo) -> None:
         super().__init__(options.handle_prefix)
         self.hall = hall
         self.options = options
-        self.house = house
+        self.process = process
         self.zone = find_zone(options.timezone)
         self.sessions: dict[GearmanSession, None] = {}
         """Who is here, in the order of coming."""

@@ -14,7 +14,7 @@ from hiringhall.core.jobs import JobSpec
 from hiringhall.core.states import DONE, FAILED, FAILURE, LEASED
 from hiringhall.core.timers import NEVER
 from hiringhall.dialects.gearman import admin, replies, wire
-from hiringhall.dialects.gearman.door import GearmanDoor, GearmanOptions, House
+from hiringhall.dialects.gearman.door import GearmanDoor, GearmanOptions, ProcessInfo
 from hiringhall.dialects.gearman.schedule import next_due_us
 from hiringhall.dialects.session import BAD_INPUT, REFUSED_SUBMIT, Session
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hiringhall.core.workers import Worker
     from hiringhall.dialects.session import Caller
 
-__all__ = ["GearmanDoor", "GearmanOptions", "GearmanSession", "House"]
+__all__ = ["GearmanDoor", "GearmanOptions", "GearmanSession", "ProcessInfo"]
 
 CLIENT_ID_BYTES_MAX: Final = 128
 APART_BYTES_MIN: Final = 16_384

@@ -30,8 +30,8 @@ class BusSession(Session):
             return
         try:
             line = wire.read_line(data)
-            village = self._door.village
-            village.hear(village.introduce(line.speaker, self._door, self), line)
+            hire_bus = self._door.hire_bus
+            hire_bus.hear(hire_bus.introduce(line.speaker, self._door, self), line)
         except wire.BadLine as wrong:
             self._door.dropped += 1
             self.report(BAD_INPUT, str(wrong))
@@ -41,6 +41,6 @@ class BusSession(Session):
 
     def parted(self) -> None:
         self._door.depart(self)
-        for villager in list(self._door.village.speakers.values()):
-            if villager.session is self:
-                self._door.village.part(villager)
+        for participant in list(self._door.hire_bus.speakers.values()):
+            if participant.session is self:
+                self._door.hire_bus.part(participant)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.peer import Peer
 from hiringhall.dialects.hire import wire
-from hiringhall.dialects.hire.village import Village
+from hiringhall.dialects.hire.hire_bus import HireBus
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
@@ -61,9 +61,9 @@ class HireDoor(Peer):
         self.sessions: dict[Session, None] = {}
         """Who is told what all hear: each connection, or the bus."""
         self.open_air = options.bus or not options.direct
-        """Whatever is said in the village is heard here by all."""
-        self.village = _village_of(hall) or Village(hall, options.id)
-        self.village.add_door(self)
+        """Whatever is said in the bus is heard here by all."""
+        self.hire_bus = _hire_bus_of(hall) or HireBus(hall, options.id)
+        self.hire_bus.add_door(self)
         self._end = b"" if options.bus else b"\n"
         self._market = hall.auctions.open_market(self, rules, options.queues)
 
@@ -78,7 +78,7 @@ class HireDoor(Peer):
         """Who comes late hears what stands announced. On a bus nobody can be told apart."""
         jobs = [job for job in self.hall.auctions.standing(self._market, STANDING_MAX) if _is_sayable(job)]
         lines = [self._announcement(job) for job in jobs]
-        text = b"".join([self.write(line) for line in lines + self.village.switchboard.standing()])
+        text = b"".join([self.write(line) for line in lines + self.hire_bus.relay.standing()])
         if text:
             session.send(text)
 
@@ -97,7 +97,7 @@ class HireDoor(Peer):
             self.dropped += 1
 
     def _announcement(self, job: Job) -> wire.Line:
-        names = self.village.names
+        names = self.hire_bus.names
         return wire.Line(names.hall, wire.ANNOUNCE, names.job(job.id), type=job.queue.name)
 
     def write(self, line: wire.Line) -> bytes:
@@ -116,10 +116,10 @@ def _is_sayable(job: Job) -> bool:
     return len(wire.write_type(job.queue.name)) <= wire.TYPE_BYTES_MAX
 
 
-def _village_of(hall: Scheduler) -> Village | None:
-    """That of the hire doors which are open already: there is one village in a hall."""
+def _hire_bus_of(hall: Scheduler) -> HireBus | None:
+    """That of the hire doors which are open already: there is one bus in a hall."""
     for market in hall.auctions.markets:
         door = market.peer
         if isinstance(door, HireDoor):
-            return door.village
+            return door.hire_bus
     return None

@@ -13,7 +13,7 @@ from hiringhall.dialects.hire.door import HireDoor, HireOptions
 from hiringhall.dialects.session import BAD_INPUT, Session
 
 if TYPE_CHECKING:
-    from hiringhall.dialects.hire.village import Villager
+    from hiringhall.dialects.hire.hire_bus import Participant
     from hiringhall.dialects.session import Caller
 
 __all__ = ["HireDoor", "HireOptions", "LineSession"]
@@ -27,7 +27,7 @@ class LineSession(Session):
         self._door = door
         self._rest = b""
         """The beginning of a line whose end has not come."""
-        self.villager: Villager | None = None
+        self.participant: Participant | None = None
         """Who speaks, from the first line on."""
         self._opening = b""
         """How its lines begin."""
@@ -52,18 +52,20 @@ class LineSession(Session):
         if text.startswith(wire.COMMENT):
             return
         try:
-            villager = self.villager
-            if villager is not None and text.startswith(self._opening):
-                self._door.village.hear(villager, wire.read_rest(villager.uuid, text[wire.OPENING_BYTES :]))
+            participant = self.participant
+            if participant is not None and text.startswith(self._opening):
+                self._door.hire_bus.hear(
+                    participant, wire.read_rest(participant.uuid, text[wire.OPENING_BYTES :])
+                )
                 return
             line = wire.read_line(text)
-            if villager is None:
-                villager = self._door.village.introduce(line.speaker, self._door, self)
-                self.villager = villager
+            if participant is None:
+                participant = self._door.hire_bus.introduce(line.speaker, self._door, self)
+                self.participant = participant
                 self._opening = wire.write_uuid(line.speaker) + b" "
-            elif line.speaker != villager.uuid:
+            elif line.speaker != participant.uuid:
                 raise wire.BadLine("a connection speaks with the UUID of its first line")
-            self._door.village.hear(villager, line)
+            self._door.hire_bus.hear(participant, line)
         except wire.BadLine as wrong:
             self._complain(str(wrong))
 
@@ -79,5 +81,5 @@ class LineSession(Session):
 
     def parted(self) -> None:
         self._door.depart(self)
-        if self.villager is not None:
-            self._door.village.part(self.villager)
+        if self.participant is not None:
+            self._door.hire_bus.part(self.participant)

@@ -50,7 +50,7 @@ class WmpOptions:
     """Roles that one READY may name."""
 
 
-class Hand(Peer):
+class LeaseHolder(Peer):
     """One job in somebody's hands: to the core a worker of its own, heard and lost by itself."""
 
     def __init__(self, door: WmpDoor, path: Session) -> None:
@@ -101,7 +101,7 @@ class WmpDoor:
         if not waiting:
             return None
         hall = self.hall
-        hand = Hand(self, path)
+        hand = LeaseHolder(self, path)
         worker = hall.workforce.stand_in(hand, ready)
         for queue in waiting:
             hall.can_do(worker, queue.name)
@@ -129,7 +129,7 @@ class WmpDoor:
         lease = job.lease if job is not None else None
         if lease is not None:
             hand = lease.worker.peer
-            if isinstance(hand, Hand) and hand.door is self and compare_digest(hand.name, name):
+            if isinstance(hand, LeaseHolder) and hand.door is self and compare_digest(hand.name, name):
                 return lease
         self.hall.counters.stale += 1
         return None
@@ -137,7 +137,7 @@ class WmpDoor:
     def spoken_of(self, lease: Lease, path: Session) -> None:
         """Somebody works on it."""
         hand = lease.worker.peer
-        assert isinstance(hand, Hand)
+        assert isinstance(hand, LeaseHolder)
         hand.path = path
         self.hall.beat(lease.worker)
 
@@ -161,7 +161,7 @@ class WmpDoor:
     def take(self, lease: Lease) -> bytes:
         job = lease.job
         hand = lease.worker.peer
-        assert isinstance(hand, Hand)
+        assert isinstance(hand, LeaseHolder)
         headers = [(b"manager", self.options.manager), (b"job", hand.name), (b"role", job.queue.name)]
         if job.key and len(job.key) <= wire.NAME_BYTES_MAX and b"\n" not in job.key:
             headers.append((b"key", job.key))

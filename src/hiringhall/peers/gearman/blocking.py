@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hiringhall.peers.gearman.client import AsyncClient
 from hiringhall.peers.gearman.worker import AsyncWorker, Grab, Handler, TimeoutUnit
-from hiringhall.peers.threads import Face, Runner, blocking
+from hiringhall.peers.threads import Runner, SyncClient, blocking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -76,7 +76,7 @@ async def _next(updates: Any) -> Any:
         raise _Exhausted from None
 
 
-class Client(Face[AsyncClient]):
+class Client(SyncClient[AsyncClient]):
     """Submits jobs and asks about them; see AsyncClient, whose methods these are.
 
     >>> with Client(server, timeout_s=30) as client:

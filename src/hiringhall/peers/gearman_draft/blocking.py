@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from hiringhall.dialects.gearman_draft import wire
 from hiringhall.peers.gearman_draft import client, resultlog, worker
-from hiringhall.peers.threads import Face, Runner, blocking
+from hiringhall.peers.threads import Runner, SyncClient, blocking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hiringhall.peers.gearman_draft.worker import Function
 
 
-class Client(Face[client.Client]):
+class Client(SyncClient[client.Client]):
     """Submits jobs and asks about them; see the asyncio Client, whose methods these are.
 
     >>> with Client(server, timeout_s=30) as client:
@@ -70,7 +70,7 @@ class Client(Face[client.Client]):
         self._have_done(lambda: self.asynchronous.forget(job))
 
 
-class ResultLog(Face[resultlog.ResultLog]):
+class ResultLog(SyncClient[resultlog.ResultLog]):
     """Tells a hall of tasks that ran elsewhere; see the asyncio ResultLog.
 
     >>> with ResultLog(server) as log:

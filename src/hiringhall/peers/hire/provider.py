@@ -30,8 +30,8 @@ from hiringhall.dialects.hire.wire import (
     write_line,
 )
 from hiringhall.peers.hire.errors import Left
+from hiringhall.peers.hire.hire_peer import HirePeer, decoded, encoded
 from hiringhall.peers.hire.policies import Ask, Bid, Policy, soonest
-from hiringhall.peers.hire.voice import Voice, decoded, encoded
 
 if TYPE_CHECKING:
     from hiringhall.peers.hire.links import Security
@@ -79,7 +79,7 @@ class _Post:
         self.hired: UUID | None = None
 
 
-class Provider(Voice):
+class Provider(HirePeer):
     """Has jobs done by workers who bid for them; any number at once.
 
         async with Provider("tcp://127.0.0.1:7430", policy=best_skill) as bakery:

@@ -26,7 +26,7 @@ from hiringhall.dialects.hire.wire import (
     TIME_US_MAX,
 )
 from hiringhall.peers.failures import log_failure
-from hiringhall.peers.hire.voice import Voice, decoded, encoded, log
+from hiringhall.peers.hire.hire_peer import HirePeer, decoded, encoded, log
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,7 +81,7 @@ Tell = Callable[[Job], None]
 """Hears of every stage of every job. What it raises is logged, and changes nothing."""
 
 
-class Worker(Voice):
+class Worker(HirePeer):
     """Bids for jobs of its types and does them, one now and one next.
 
         async with Worker("tcp://127.0.0.1:7430", {"bake": 40}, travel_s=lambda kind: 2.5):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
     from hiringhall.core.leases import Lease
     from hiringhall.core.markets import Rules
-    from hiringhall.dialects.hire.village import Village, Villager
+    from hiringhall.dialects.hire.hire_bus import HireBus, Participant
 
 POSTINGS_MAX: Final = 100_000
 """Jobs of providers that are announced at once."""
@@ -59,7 +59,7 @@ class Posting:
 
     __slots__ = ("bids", "engagement", "finished", "job", "provider", "type", "until_us")
 
-    def __init__(self, provider: Villager, job: bytes, name: bytes) -> None:
+    def __init__(self, provider: Participant, job: bytes, name: bytes) -> None:
         self.provider = provider
         self.job = job
         """Its id, as the provider calls it."""
@@ -74,26 +74,26 @@ class Posting:
         """A worker of another dialect that is done with it and waits for nothing; the provider knows it not."""
 
 
-class Switchboard:
-    """The postings of one village."""
+class ProviderRelay:
+    """The postings of one bus."""
 
-    def __init__(self, village: Village) -> None:
-        self._village = village
-        self._hall = village.hall
+    def __init__(self, hire_bus: HireBus) -> None:
+        self._hire_bus = hire_bus
+        self._hall = hire_bus.hall
         self.postings: dict[bytes, Posting] = {}
-        """By the id of the job; an id means one thing in the village. First are those whose time is over first,
-        but for those that somebody is hired for."""
+        """By the id of the job; an id names one job on the bus. Those that expire first come first, except
+        those for which a worker is hired."""
         self.postings_max = POSTINGS_MAX
 
-    def hear(self, who: Villager, line: Line) -> None:
+    def hear(self, who: Participant, line: Line) -> None:
         posting = self._find(line.job)
         verb = line.verb
         if verb == wire.ANNOUNCE:
             self._take_announce(who, line, posting)
         elif posting is None:
             # It may be known to others on a bus, from before the hall was there.
-            self._village.stale += 1
-            self._village.overhear(line)
+            self._hire_bus.stale += 1
+            self._hire_bus.overhear(line)
         elif verb in (wire.HIRE, wire.PERFORM, wire.DISMISS):
             if posting.provider is not who:
                 raise BadLine("this job is another provider's, and so is this word about it")
@@ -108,7 +108,7 @@ class Switchboard:
         else:
             self._take_report(who, posting, line)
 
-    def notice(self, provider: Villager) -> None:
+    def notice(self, provider: Participant) -> None:
         """A provider on a bus shows life: its workers need not fear that they wait for nobody."""
         now_us = self._hall.now_us
         if now_us - provider.noticed_us > provider.door.options.posting_us // NOTICES:
@@ -127,14 +127,14 @@ class Switchboard:
                 lines.append(Line(posting.provider.uuid, wire.ANNOUNCE, posting.job, type=posting.type))
         return lines
 
-    def part(self, provider: Villager) -> None:
+    def part(self, provider: Participant) -> None:
         for posting in list(provider.postings.values()):
             self._call_off(posting, b"its provider is gone")
             self._forget(posting)
 
     # --- a provider's words
 
-    def _take_announce(self, who: Villager, line: Line, posting: Posting | None) -> None:
+    def _take_announce(self, who: Participant, line: Line, posting: Posting | None) -> None:
         # ... ANNOUNCE 16fd2706-8baf-433b-82eb-8c7fada847da:smithy
         if len(line.type) > self._hall.limits.queue_name_bytes_max:
             raise BadLine(f"a type may have {self._hall.limits.queue_name_bytes_max} bytes")
@@ -152,7 +152,7 @@ class Switchboard:
             posting.bids.clear()
             posting.finished = b""
         self._let_stand(posting)
-        self._village.announce(line)
+        self._hire_bus.announce(line)
         self._enter_others(posting)
 
     def _enter_others(self, posting: Posting) -> None:
@@ -172,7 +172,7 @@ class Switchboard:
             free_in_us = self._free_in_us(worker, posting.provider.door.rules)
             posting.bids[uuid] = Bid(worker, hall.now_us + free_in_us, worker.hirings)
             line = Line(uuid, wire.AVAIL, posting.job, time_us=free_in_us, skill=skill)
-            self._village.say(line, posting.provider)
+            self._hire_bus.say(line, posting.provider)
 
     def _bids_for(self, worker: Worker, name: bytes) -> bool:
         """Whether the hall says AVAIL for a worker. One that asks the hall for each job is known well enough;
@@ -213,9 +213,9 @@ class Switchboard:
             return
         bid = posting.bids.get(line.worker)
         if bid is not None and not bid.worker.bids:
-            self._village.overhear(line)
+            self._hire_bus.overhear(line)
         if bid is None or bid.worker.hirings != bid.hirings:
-            self._village.stale += 1
+            self._hire_bus.stale += 1
             self._tell_quit(posting, line.worker)
         elif not self._engage(posting, bid):
             self._tell_quit(posting, line.worker)
@@ -242,7 +242,7 @@ class Switchboard:
                 spec, worker, promised_us, provider, provider.door.rules, silence_us
             )
         except Refusal:
-            self._village.stale += 1
+            self._hire_bus.stale += 1
             return False
         posting.engagement = engagement
         return True
@@ -251,36 +251,38 @@ class Switchboard:
         # ... PERFORM 16fd2706-8baf-433b-82eb-8c7fada847da:smithy:12.5
         if line.type != posting.type:
             raise BadLine("this job was announced with another type")
-        village = self._village
+        hire_bus = self._hire_bus
         engagement = posting.engagement
         if posting.finished:
-            village.overhear(line)
-            village.say(Line(posting.finished, wire.PERFORMING, posting.job), posting.provider)
+            hire_bus.overhear(line)
+            hire_bus.say(Line(posting.finished, wire.PERFORMING, posting.job), posting.provider)
         elif engagement is None:
-            village.stale += 1
+            hire_bus.stale += 1
         elif not engagement.worker.bids:
             if engagement.stage == PERFORMING:
                 self._hall.hiring.set_time(engagement, line.time_us)
-                village.overhear(line)
-                village.say(Line(self._uuid(engagement.worker), wire.PERFORMING, posting.job), posting.provider)
+                hire_bus.overhear(line)
+                hire_bus.say(
+                    Line(self._uuid(engagement.worker), wire.PERFORMING, posting.job), posting.provider
+                )
         else:
             if engagement.stage == ARRIVED and not self._hall.hiring.call(engagement, line.time_us):
                 return
             if engagement.stage == CALLED:
                 self._tell_worker(engagement, line)
             else:
-                village.stale += 1
+                hire_bus.stale += 1
 
     def _take_dismiss(self, posting: Posting, line: Line) -> None:
         # ... DISMISS 6fa459ea-ee8a-3ca4-894e-db77e160355e:16fd2706-8baf-433b-82eb-8c7fada847da
         engagement = posting.engagement
         if engagement is None:
-            self._village.overhear(line)
+            self._hire_bus.overhear(line)
         elif self._uuid(engagement.worker) != line.worker:
             raise BadLine("another worker is hired for this job")
         else:
             if not engagement.worker.bids:
-                self._village.overhear(line)
+                self._hire_bus.overhear(line)
             if engagement.stage == PERFORMING:
                 # The provider is satisfied.
                 posting.engagement = None
@@ -292,40 +294,40 @@ class Switchboard:
 
     # --- a worker's words
 
-    def _take_avail(self, who: Villager, posting: Posting, line: Line) -> None:
+    def _take_avail(self, who: Participant, posting: Posting, line: Line) -> None:
         # ... AVAIL 16fd2706-8baf-433b-82eb-8c7fada847da:2.5:40
         if posting.provider is who:
             raise BadLine("a provider does not bid for its own job")
-        worker = self._village.worker(who)
+        worker = self._hire_bus.worker(who)
         skill, takes_us = self._hall.needs.by_queue.get(posting.type, PLAIN)
         late = worker.until_us > 0 and self._hall.now_us + line.time_us + takes_us > worker.until_us
         busy = posting.engagement is not None or posting.finished or worker.promise is not None
         if busy or late or line.skill < skill:
-            self._village.stale += 1
+            self._hire_bus.stale += 1
             return
         if len(posting.bids) >= BIDS_MAX and who.uuid not in posting.bids:
             raise BadLine(f"{BIDS_MAX} others have bid for this job already")
         posting.bids[who.uuid] = Bid(worker, self._hall.now_us + line.time_us, worker.hirings)
-        self._village.say(line, posting.provider)
+        self._hire_bus.say(line, posting.provider)
 
-    def _take_report(self, who: Villager, posting: Posting, line: Line) -> None:
+    def _take_report(self, who: Participant, posting: Posting, line: Line) -> None:
         # ... START 16fd2706-8baf-433b-82eb-8c7fada847da, and PERFORMING and QUIT likewise
         engagement = posting.engagement
         if engagement is None or engagement.worker is not who.worker:
             if line.verb == wire.QUIT and posting.bids.pop(who.uuid, None) is not None:
-                self._village.say(line, posting.provider)
+                self._hire_bus.say(line, posting.provider)
             else:
-                self._village.stale += 1
+                self._hire_bus.stale += 1
         elif line.verb == wire.QUIT:
             self._hall.hiring.quit(engagement)
         elif line.verb == wire.START and engagement.stage == HIRED:
             self._hall.hiring.arrive(engagement)
-            self._village.say(line, posting.provider)
+            self._hire_bus.say(line, posting.provider)
         elif line.verb == wire.PERFORMING:
             if self._hall.hiring.perform(engagement):
-                self._village.say(line, posting.provider)
+                self._hire_bus.say(line, posting.provider)
         else:
-            self._village.stale += 1
+            self._hire_bus.stale += 1
 
     # --- what comes of it
 
@@ -334,7 +336,7 @@ class Switchboard:
         posting = self.postings.get(engagement.job.key)
         if posting is not None:
             posting.engagement = engagement
-            self._village.say(Line(self._uuid(engagement.worker), wire.START, posting.job), posting.provider)
+            self._hire_bus.say(Line(self._uuid(engagement.worker), wire.START, posting.job), posting.provider)
 
     def ended(self, job: Job) -> None:
         """A provider's job has ended, without the provider's doing if it still stands here."""
@@ -350,11 +352,11 @@ class Switchboard:
             self._tell_quit(posting, self._uuid(engagement.worker))
 
     def _tell_quit(self, posting: Posting, worker: bytes) -> None:
-        self._village.say(Line(worker, wire.QUIT, posting.job), posting.provider)
+        self._hire_bus.say(Line(worker, wire.QUIT, posting.job), posting.provider)
 
     def _tell_worker(self, engagement: Engagement, line: Line) -> None:
-        villager = self._village.speakers[self._uuid(engagement.worker)]
-        self._village.say(line, villager)
+        participant = self._hire_bus.speakers[self._uuid(engagement.worker)]
+        self._hire_bus.say(line, participant)
 
     def _call_off(self, posting: Posting, reason: bytes) -> None:
         engagement = posting.engagement
@@ -362,7 +364,7 @@ class Switchboard:
         if engagement is not None:
             self._hall.cancel(engagement.job, reason)
 
-    def stands_for(self, provider: Villager) -> bool:
+    def stands_for(self, provider: Participant) -> bool:
         """It has announced something that still counts."""
         return any(not self._is_over(posting) for posting in provider.postings.values())
 
@@ -398,4 +400,4 @@ class Switchboard:
         return len(self.postings) < self.postings_max
 
     def _uuid(self, worker: Worker) -> bytes:
-        return self._village.uuid_of(worker)
+        return self._hire_bus.uuid_of(worker)

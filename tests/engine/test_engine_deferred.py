@@ -34,7 +34,7 @@ def make_busy(room: Room) -> None:
 def steal(room: Room, session: Talker) -> None:
     lease = room.core.take(room.core.residents.get(b"q", b"host"))
     assert lease is not None
-    session.assure(b"given " + lease.job.payload + b"|")
+    session.send_after_commit_if_idle(b"given " + lease.job.payload + b"|")
 
 
 def test_a_lone_peer_hears_of_it_when_it_is_on_disk(room: Room) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from engine_room import Room, Talker
 
-from hiringhall.engine.turn import COMPANY_CHANGES_MAX, COMPANY_US
+from hiringhall.engine.turn import GROUP_COMMIT_CHANGES_MAX, GROUP_COMMIT_US
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_they_are_waited_for_for_a_moment(room: Room) -> None:
     bob, _ = room.peer("bob")
     submit_all(room, ann, bob)
     room.turn_that_commits()
-    until_us = room.now_us + COMPANY_US
+    until_us = room.now_us + GROUP_COMMIT_US
     wire.said()
     submit_all(room, ann)
     assert room.engine.next_deadline() == until_us
@@ -60,7 +60,7 @@ def test_they_are_waited_for_for_a_moment(room: Room) -> None:
     assert wire.said() == ["accepted ann|"]
     submit_all(room, ann)
     assert room.under_way() is None, "bob was there for one of the last two"
-    with room.turn(after_us=COMPANY_US):
+    with room.turn(after_us=GROUP_COMMIT_US):
         pass
     room.turn_that_commits()
     submit_all(room, ann)
@@ -88,7 +88,7 @@ def test_who_brings_much_waits_for_nobody(room: Room) -> None:
     bob, _ = room.peer("bob")
     submit_all(room, ann, bob)
     room.turn_that_commits()
-    submit_all(room, *[ann] * COMPANY_CHANGES_MAX)
+    submit_all(room, *[ann] * GROUP_COMMIT_CHANGES_MAX)
     assert room.under_way() is not None
 
 

@@ -1,4 +1,4 @@
-"""Several doors, one village: who hears what, and whom the hall speaks for."""
+"""Several doors, one hire_bus: who hears what, and whom the hall speaks for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hiringhall.core.policies import soonest
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.hire import wire
 from hiringhall.dialects.hire.door import HireOptions
-from hiringhall.dialects.hire.switchboard import OTHERS_MAX, STANDING_MAX
+from hiringhall.dialects.hire.relay import OTHERS_MAX, STANDING_MAX
 
 DETACHED = Terms(detached=True)
 

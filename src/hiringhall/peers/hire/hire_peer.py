@@ -29,7 +29,7 @@ _RECONNECT_FIRST_S: Final = 0.05
 _RECONNECT_MAX_S: Final = 2.0
 
 
-class Voice(ABC):
+class HirePeer(ABC):
     """One speaker. `run` connects and listens until it is cancelled; `async with` does so in the background."""
 
     def __init__(self, address: str, uuid: UUID | None, *, compact: bool, security: Security | None) -> None:

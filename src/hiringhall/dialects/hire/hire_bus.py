@@ -13,7 +13,7 @@ from hiringhall.core.leases import CALLED, HIRED, Engagement
 from hiringhall.core.peer import Peer
 from hiringhall.dialects.hire import wire
 from hiringhall.dialects.hire.names import Names
-from hiringhall.dialects.hire.switchboard import Switchboard
+from hiringhall.dialects.hire.relay import ProviderRelay
 from hiringhall.dialects.hire.wire import AVAIL, DISMISS, HIRE, PERFORM, PERFORMING, QUIT, START, BadLine, Line
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.core.workers import Worker
     from hiringhall.dialects.hire.door import HireDoor
-    from hiringhall.dialects.hire.switchboard import Posting
+    from hiringhall.dialects.hire.relay import Posting
     from hiringhall.dialects.session import Session
 
 SWEEP_PAUSE_US: Final = 60_000_000
@@ -30,13 +30,13 @@ FULL_PAUSE_US: Final = 1_000_000
 """How often a full table is looked through for speakers that can be forgotten."""
 
 
-class Villager(Peer):
+class Participant(Peer):
     """Who speaks with one UUID: a worker, a provider, or both."""
 
-    def __init__(self, village: Village, uuid: bytes, door: HireDoor, session: Session) -> None:
+    def __init__(self, hire_bus: HireBus, uuid: bytes, door: HireDoor, session: Session) -> None:
         super().__init__()
         self.uuid = uuid
-        self.village = village
+        self.hire_bus = hire_bus
         self.door = door
         self.session = session
         """Its connection, or the bus."""
@@ -55,44 +55,44 @@ class Villager(Peer):
         """It holds nothing, and nobody works for it."""
         worker = self.worker
         free = worker is None or (not worker.leases and worker.promise is None)
-        return free and not self.village.switchboard.stands_for(self)
+        return free and not self.hire_bus.relay.stands_for(self)
 
     def hired(self, engagement: Engagement) -> None:
-        village = self.village
-        job = village.names.job(engagement.job.id)
-        village.say(Line(village.names.hall, HIRE, job, worker=self.uuid), self)
+        hire_bus = self.hire_bus
+        job = hire_bus.names.job(engagement.job.id)
+        hire_bus.say(Line(hire_bus.names.hall, HIRE, job, worker=self.uuid), self)
 
     def called(self, engagement: Engagement) -> None:
-        self.village.call(self, engagement)
+        self.hire_bus.call(self, engagement)
 
     def revoked(self, lease: Lease) -> None:
         assert isinstance(lease, Engagement)
-        village = self.village
+        hire_bus = self.hire_bus
         provider = lease.provider
-        if isinstance(provider, Villager):
-            village.say(Line(provider.uuid, DISMISS, lease.job.key, worker=self.uuid), self)
+        if isinstance(provider, Participant):
+            hire_bus.say(Line(provider.uuid, DISMISS, lease.job.key, worker=self.uuid), self)
         else:
-            job = village.names.job(lease.job.id)
-            village.say(Line(village.names.hall, DISMISS, job, worker=self.uuid), self)
+            job = hire_bus.names.job(lease.job.id)
+            hire_bus.say(Line(hire_bus.names.hall, DISMISS, job, worker=self.uuid), self)
 
     def joined(self, engagement: Engagement) -> None:
-        self.village.switchboard.joined(engagement)
+        self.hire_bus.relay.joined(engagement)
 
     def ended(self, job: Job) -> None:
-        self.village.switchboard.ended(job)
+        self.hire_bus.relay.ended(job)
 
 
-class Village:
+class HireBus:
     """One hall's hire doors together."""
 
     def __init__(self, hall: Scheduler, hall_id: bytes) -> None:
         self.hall = hall
         self.names = Names(hall_id)
-        self.speakers: dict[bytes, Villager] = {}
+        self.speakers: dict[bytes, Participant] = {}
         """By UUID."""
         self.stale = 0
         """Lines about a job that was not, or not any more, the speaker's."""
-        self.switchboard = Switchboard(self)
+        self.relay = ProviderRelay(self)
         self._doors: list[HireDoor] = []
         self._open_air = False
         self._swept_us = 0
@@ -103,7 +103,7 @@ class Village:
 
     # --- who is here
 
-    def introduce(self, uuid: bytes, door: HireDoor, session: Session) -> Villager:
+    def introduce(self, uuid: bytes, door: HireDoor, session: Session) -> Participant:
         """Somebody speaks with this UUID. Raises BadLine if it is not for them to do so."""
         holder = self.speakers.get(uuid)
         if holder is not None:
@@ -117,16 +117,16 @@ class Village:
             raise BadLine("UUIDs that begin as this one does are the hall's")
         if door.options.bus:
             self._sweep(door)
-        villager = Villager(self, uuid, door, session)
-        self.speakers[uuid] = villager
-        return villager
+        participant = Participant(self, uuid, door, session)
+        self.speakers[uuid] = participant
+        return participant
 
-    def part(self, villager: Villager) -> None:
+    def part(self, participant: Participant) -> None:
         """It is gone: its jobs are called off, and what it was hired for is announced again."""
-        if self.speakers.get(villager.uuid) is villager:
-            del self.speakers[villager.uuid]
-        self.switchboard.part(villager)
-        self.hall.leave(villager)
+        if self.speakers.get(participant.uuid) is participant:
+            del self.speakers[participant.uuid]
+        self.relay.part(participant)
+        self.hall.leave(participant)
 
     def _sweep(self, door: HireDoor) -> None:
         """Forget who was only heard, long ago, on a bus: it tells nobody who leaves."""
@@ -135,15 +135,15 @@ class Village:
         if now_us - self._swept_us >= (FULL_PAUSE_US if full else SWEEP_PAUSE_US):
             self._swept_us = now_us
             silent_us = now_us - (0 if full else door.options.idle_us)
-            for villager in list(self.speakers.values()):
-                if villager.door.options.bus and villager.heard_us < silent_us and villager.idle:
-                    self.part(villager)
+            for participant in list(self.speakers.values()):
+                if participant.door.options.bus and participant.heard_us < silent_us and participant.idle:
+                    self.part(participant)
         if len(self.speakers) >= door.options.speakers_max:
             raise BadLine("so many are here that there is no room for another")
 
     # --- what is said
 
-    def say(self, line: Line, to: Villager) -> None:
+    def say(self, line: Line, to: Participant) -> None:
         """Tell the one whom it is for, and all who hear everything."""
         for door in self._doors:
             if door.open_air:
@@ -164,20 +164,20 @@ class Village:
                     door.spread(line, self._session_of(line.speaker))
 
     def _session_of(self, speaker: bytes) -> Session | None:
-        villager = self.speakers.get(speaker)
-        return villager.session if villager is not None else None
+        participant = self.speakers.get(speaker)
+        return participant.session if participant is not None else None
 
     # --- what is heard
 
-    def hear(self, who: Villager, line: Line) -> None:
+    def hear(self, who: Participant, line: Line) -> None:
         """Raises BadLine if it is not for this speaker to say. What merely comes too late is passed over."""
         who.heard_us = self.hall.awake_us
         if who.postings and who.door.options.bus:
-            self.switchboard.notice(who)
+            self.relay.notice(who)
         number = self.names.job_number(line.job)
         try:
             if number < 0:
-                self.switchboard.hear(who, line)
+                self.relay.hear(who, line)
             elif line.verb == AVAIL:
                 self._take_avail(who, line, number)
             elif line.verb == START:
@@ -193,7 +193,7 @@ class Village:
                 raise BadLine(refusal.text) from refusal
             self.stale += 1
 
-    def worker(self, who: Villager) -> Worker:
+    def worker(self, who: Participant) -> Worker:
         """The speaker as a worker, from its first bid on."""
         worker = who.worker
         if worker is None:
@@ -205,9 +205,9 @@ class Village:
     def uuid_of(self, worker: Worker) -> bytes:
         """Its own, or the one that was made for a worker of another dialect."""
         peer = worker.peer
-        return peer.uuid if isinstance(peer, Villager) else self.names.worker(self.hall.epoch, worker.number)
+        return peer.uuid if isinstance(peer, Participant) else self.names.worker(self.hall.epoch, worker.number)
 
-    def call(self, who: Villager, engagement: Engagement) -> None:
+    def call(self, who: Participant, engagement: Engagement) -> None:
         job = engagement.job
         self.say(
             Line(
@@ -220,7 +220,7 @@ class Village:
             who,
         )
 
-    def _take_avail(self, who: Villager, line: Line, number: int) -> None:
+    def _take_avail(self, who: Participant, line: Line, number: int) -> None:
         # ... AVAIL 6fa459ea-ee8a-3ca4-0000-00100000002a:2.5:40
         if number not in self.hall.auctions.by_job:
             self.stale += 1
@@ -228,7 +228,7 @@ class Village:
         self.hall.auctions.bid(self.worker(who), number, line.time_us, line.skill)
         self.overhear(line)
 
-    def _take_start(self, who: Villager, line: Line, number: int) -> None:
+    def _take_start(self, who: Participant, line: Line, number: int) -> None:
         # ... START 6fa459ea-ee8a-3ca4-0000-00100000002a
         engagement = self._engagement(who, number)
         if engagement is None:
@@ -241,7 +241,7 @@ class Village:
             # It has not heard our answer.
             self.call(who, engagement)
 
-    def _take_performing(self, who: Villager, line: Line, number: int) -> None:
+    def _take_performing(self, who: Participant, line: Line, number: int) -> None:
         # ... PERFORMING 6fa459ea-ee8a-3ca4-0000-00100000002a
         engagement = self._engagement(who, number)
         if engagement is None:
@@ -249,7 +249,7 @@ class Village:
         elif engagement.stage <= CALLED and self.hall.hiring.perform(engagement):
             self.overhear(line)
 
-    def _take_quit(self, who: Villager, line: Line, number: int) -> None:
+    def _take_quit(self, who: Participant, line: Line, number: int) -> None:
         # ... QUIT 6fa459ea-ee8a-3ca4-0000-00100000002a
         engagement = self._engagement(who, number)
         if engagement is not None:
@@ -260,7 +260,7 @@ class Village:
         else:
             self.stale += 1
 
-    def _engagement(self, who: Villager, number: int) -> Engagement | None:
+    def _engagement(self, who: Participant, number: int) -> Engagement | None:
         """What the hall has hired the speaker for."""
         worker = who.worker
         if worker is None:
@@ -269,7 +269,7 @@ class Village:
         lease = promise if promise is not None and promise.job.id == number else worker.leases.get(number)
         return lease if isinstance(lease, Engagement) and lease.provider is None else None
 
-    def _turn_away(self, who: Villager, line: Line) -> None:
+    def _turn_away(self, who: Participant, line: Line) -> None:
         """It works on a job that is not, or no longer, its own: perhaps the hall was started again."""
         self.stale += 1
         self.say(Line(self.names.hall, DISMISS, line.job, worker=who.uuid), who)
