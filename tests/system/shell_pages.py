@@ -20,24 +20,30 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parents[2]
 RUN_S: Final = 60.0
-_HEADING_OR_BLOCK: Final = re.compile(r"^## ([^\n]+)$|^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_HEADING_OR_BLOCK: Final = re.compile(r"^## ([^\n]+)$|^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 class Block(NamedTuple):
     heading: str
     """The section that it is in."""
+    language: str
     text: str
 
 
 def shell_blocks(page: str) -> list[Block]:
     """The blocks marked as shell of a page under docs, in order."""
+    return [block for block in marked_blocks(page) if block.language == "sh"]
+
+
+def marked_blocks(page: str) -> list[Block]:
+    """The blocks of a page under docs that are marked with their language, in order."""
     found: list[Block] = []
     heading = ""
     for match in _HEADING_OR_BLOCK.finditer((ROOT / "docs" / page).read_text()):
         if match[1] is not None:
             heading = match[1]
         else:
-            found.append(Block(heading, match[2]))
+            found.append(Block(heading, match[2], match[3]))
     return found
 
 
@@ -68,8 +74,15 @@ class Shell:
 
     def run(self, text: str) -> str:
         """What the block writes to stdout; it must succeed, each of its commands too."""
+        return self._run(["bash", "-eu", "-o", "pipefail", "-c"], text)
+
+    def run_python(self, text: str) -> str:
+        """What the program writes to stdout; it must succeed."""
+        return self._run([sys.executable, "-W", "error", "-c"], text)
+
+    def _run(self, command: list[str], text: str) -> str:
         ended = subprocess.run(
-            ["bash", "-eu", "-o", "pipefail", "-c", self.translate(text)],
+            [*command, self.translate(text)],
             cwd=self.folder,
             env=self._environment,
             capture_output=True,

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import socket
+import ssl
 import stat
+import subprocess
+import sys
 import threading
 from typing import TYPE_CHECKING
 
-from hall_process import HallProcess
-from shell_pages import Shell, shell_blocks
+import pytest
+from hall_process import CODE, HallProcess, wait_until
+from shell_pages import Shell, marked_blocks, shell_blocks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -133,3 +140,123 @@ def test_deployment_a_folder_copied_after_a_stop_or_a_kill_is_the_same_hall(tmp_
                 assert [line.split("\t")[0] for line in moved.admin("show jobs")] == handles
                 assert "is a copy" not in moved.errors()
             hall.start()
+
+
+# --- security
+
+
+class PageHall(HallProcess):
+    """A hall with the settings that a page has written, at ports that the system chooses."""
+
+    def __init__(self, folder: Path, settings: Path) -> None:
+        super().__init__(folder, door={}, environment={"HALL_DATA": str(folder / "data")})
+        self._settings = settings
+        self.opened: dict[str, str] = {}
+        """The address of each door, by its role."""
+
+    def start(self) -> None:
+        with self._errors.open("ab") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "hiringhall", "serve", "--json", "--config", str(self._settings)],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                cwd=self.folder,
+                env=self._environment,
+            )
+        self.opened = {door["role"]: door["address"] for door in json.loads(self._first_line())["doors"]}
+
+
+def promised(program: str) -> str:
+    """What a program says, in a comment, that it prints."""
+    (said,) = re.findall(r"# (b'.*')$", program, re.MULTILINE)
+    return f"{said}\n"
+
+
+def security_shell(folder: Path) -> Shell:
+    (folder / "settings").mkdir()
+    places = {
+        "/etc/hall": str(folder / "settings"),
+        "hall.example.org": "localhost",
+        "0.0.0.0:4730": "127.0.0.1:0",
+        "0.0.0.0:5555": "127.0.0.1:0",
+        "0.0.0.0:5556": "127.0.0.1:0",
+    }
+    return Shell(folder, places)
+
+
+def answer_without_certificate(port: int, ca: Path) -> bytes:
+    """What a client that shows no certificate gets from a door with TLS: nothing, when it is refused."""
+    context = ssl.create_default_context(cafile=str(ca))
+    try:
+        with (
+            socket.create_connection(("127.0.0.1", port), timeout=20) as connection,
+            context.wrap_socket(connection, server_hostname="localhost") as wrapped,
+        ):
+            wrapped.sendall(b"version\n")
+            return wrapped.recv(100)
+    except (ssl.SSLError, ConnectionError):
+        return b""
+
+
+def test_security_every_block_of_the_page_is_run_here() -> None:
+    blocks = marked_blocks("security.md")
+    assert [(block.heading, block.language) for block in blocks] == [
+        ("TLS and client certificates", "sh"),
+        ("TLS and client certificates", "sh"),
+        ("TLS and client certificates", "python"),
+        ("CURVE at ZeroMQ doors", "sh"),
+        ("CURVE at ZeroMQ doors", "python"),
+    ]
+
+
+def test_security_the_tls_of_the_page_lets_in_who_has_a_certificate(tmp_path: Path) -> None:
+    make_files, write_settings, connect, *_ = (block.text for block in marked_blocks("security.md"))
+    shell = security_shell(tmp_path)
+    shell.run(make_files)
+    assert ": fine; gearman on 127.0.0.1:0;" in shell.run(write_settings)
+    with PageHall(tmp_path, tmp_path / "settings/hall.toml") as hall:
+        port = hall.opened[""].rpartition(":")[2]
+        shell.places["localhost:4730"] = f"localhost:{port}"
+        assert shell.run_python(connect) == promised(connect)
+        assert answer_without_certificate(int(port), tmp_path / "settings/ca.pem") == b""
+        wait_until(lambda: "tls failure: " in hall.errors(), "the log tells of the failed handshake")
+        assert "permissions" not in hall.errors(), "umask 077 makes keys that only their owner can read"
+
+
+def test_security_the_curve_of_the_page_lets_in_who_has_a_key(tmp_path: Path) -> None:
+    *_, make_files, connect = (block.text for block in marked_blocks("security.md"))
+    shell = security_shell(tmp_path)
+    assert ": fine; pingpong on 127.0.0.1:0;" in shell.run(make_files)
+    with PageHall(tmp_path, tmp_path / "settings/hall.toml") as hall:
+        shell.places["127.0.0.1:5556"] = hall.opened["backend"]
+        shell.places["127.0.0.1:5555"] = hall.opened["frontend"]
+        assert shell.run_python(connect) == promised(connect)
+        assert "permissions" not in hall.errors()
+
+
+@pytest.mark.parametrize("dialect", ["gearman", "hire", "dwork", "pingpong", "wmp", "hire-bus"])
+def test_security_a_door_for_other_machines_needs_a_protection_or_a_word(tmp_path: Path, dialect: str) -> None:
+    def check(*words: str) -> int:
+        command = [sys.executable, "-m", "hiringhall", "check-config", "--door", f"{dialect}=0.0.0.0:4730"]
+        variables = {**os.environ, "PYTHONPATH": CODE}
+        ended = subprocess.run(
+            [*command, *words], cwd=tmp_path, env=variables, capture_output=True, timeout=30, check=False
+        )
+        return ended.returncode
+
+    assert check() == 2
+    assert check("--set", "door[0].insecure=true") == 0
+
+
+def test_security_new_files_are_for_their_owner_alone(hall: HallProcess, tmp_path: Path) -> None:
+    with hall.client() as client:
+        client.submit_background("mail", b"x")
+    shell = Shell(tmp_path, {})
+    shell.run(
+        f"umask 022; hall export --data {hall.data} jobs.jsonl; hall history --data {hall.data} --output h.csv"
+    )
+    files = [tmp_path / "jobs.jsonl", tmp_path / "h.csv", *hall.data.iterdir()]
+    assert {file.name: oct(stat.S_IMODE(file.stat().st_mode)) for file in files} == {
+        file.name: "0o600" for file in files
+    }
+    assert stat.S_IMODE(hall.data.stat().st_mode) == 0o700
