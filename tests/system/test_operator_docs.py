@@ -15,10 +15,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hall_process import CODE, HallProcess, wait_until
-from shell_pages import Shell, marked_blocks, shell_blocks
+from shell_pages import ROOT, Shell, marked_blocks, shell_blocks
+
+from hiringhall.peers.gearman import Worker
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from hiringhall.peers.gearman import WorkerJob
 
 PAYLOAD = b"x" * 10_000
 """Large enough that a backup has something to copy."""
@@ -260,3 +264,79 @@ def test_security_new_files_are_for_their_owner_alone(hall: HallProcess, tmp_pat
         file.name: "0o600" for file in files
     }
     assert stat.S_IMODE(hall.data.stat().st_mode) == 0o700
+
+
+# --- monitoring
+
+
+def stand_in_for_journalctl(shell: Shell, hall: HallProcess) -> None:
+    """A `journalctl` that writes the log of this hall, as the journal would with --output=cat."""
+    program = shell.folder / "bin/journalctl"
+    program.write_text(f"#!/bin/sh\nexec cat {hall.folder}/stderr\n")
+    program.chmod(0o755)
+
+
+def fail_one_job(hall: HallProcess) -> None:
+    """Have one durable job done, and one end as a dead letter."""
+
+    def work(job: WorkerJob) -> bytes:
+        if job.data == b"bad":
+            raise ValueError("no such address")
+        return b"sent"
+
+    worker = Worker(hall.address)
+    worker.register("mail", work)
+    with worker, hall.client() as client:
+        client.submit_background("mail", b"good", unique="good")
+        client.submit_background("mail", b"bad", unique="bad")
+        wait_until(lambda: len(hall.history()) == 2, "both jobs have ended")
+    wait_until(lambda: '"dead_letter"' in hall.errors(), "the log tells of it")
+
+
+def test_monitoring_every_block_says_what_the_page_says(tmp_path: Path) -> None:
+    blocks = marked_blocks("monitoring.md")
+    assert [(block.heading, block.language) for block in blocks] == [
+        ("Is it up", "sh"),
+        ("Queues and workers", "sh"),
+        ("Queues and workers", "sh"),
+        ("What became of jobs", "sh"),
+        ("What became of jobs", "python"),
+        ("The log", "sh"),
+        ("The log", "sh"),
+    ]
+    alive, tables, idle, dead, times, alerts, counted = (block.text for block in blocks)
+    with HallProcess(tmp_path, hall={"log_format": "json"}) as hall:
+        shell = Shell(tmp_path, {"/var/lib/hall": str(hall.data), "--port=4730": f"--port={hall.port}"})
+        stand_in_for_journalctl(shell, hall)
+        fail_one_job(hall)
+        with hall.client() as client:
+            client.submit_background("print", b"x")
+
+        assert "hiringhall" in shell.run(alive)
+        status, priorities, workers = shell.run(tables).split(".\n")[:3]
+        assert "print\t1\t0\t0" in status.splitlines()
+        assert "print\t0\t1\t0\t0" in priorities.splitlines()
+        assert re.fullmatch(r"\d+ 127\.0\.0\.1 - :\n", workers), "gearadmin itself is there"
+        assert shell.run(idle) == "print: 1 jobs and no worker\n"
+
+        count, *table = shell.run(dead).splitlines()
+        assert count.strip() == "1"
+        assert any("bad" in line for line in table)
+        assert shell.run_python(times).startswith("mail 1 done; median wait and run in seconds: ")
+
+        found = [json.loads(line)["event"] for line in shell.run(alerts).splitlines()]
+        assert found == ["dead_letter"]
+        assert ["1", '"event":', '"dead_letter"'] in [line.split() for line in shell.run(counted).splitlines()]
+        hall.drain()
+        assert hall.wait() == 0
+        with pytest.raises(AssertionError):
+            shell.run(alive)
+
+
+def test_monitoring_the_page_names_every_event_of_the_log() -> None:
+    documented = set(
+        re.findall(r"^\| `(\w+)` \| warning \|", (ROOT / "docs/logging.md").read_text(), re.MULTILINE)
+    )
+    page = (ROOT / "docs/monitoring.md").read_text()
+    assert documented
+    assert {event for event in documented if f"`{event}`" not in page} == set()
