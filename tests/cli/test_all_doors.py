@@ -39,7 +39,7 @@ def test_every_dialect_has_a_door_on_loopback_at_a_port_of_its_own() -> None:
     assert all(address.is_loopback and address.port for address in addresses)
     assert len({address.port for address in addresses}) == len(addresses) == len(EVERY_ADDRESS)
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (told,) = re.findall(r"The doors are at 127.0.0.1: (.*?) A door\b", text, re.DOTALL)
+    (told,) = re.findall(r"The doors are at 127.0.0.1: (.*?) If another\b", text, re.DOTALL)
     assert sorted(map(int, re.findall(r"\d+", told))) == sorted(address.port for address in addresses)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foreign import Program, missing_program
+from hall_process import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +27,13 @@ def test_the_python_example_prints_what_it_says(hall: HallProcess) -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False
     )
     assert (ended.returncode, ended.stdout.strip()) == (0, promised), ended.stderr
+    wait_until(hall.history, "the background job is in the history")
+    (line,) = hall.history()
+    assert (line.queue, line.result) == (b"reverse", b"tpek si taht boj a")
+
+
+def test_the_readme_is_short_enough_to_be_read() -> None:
+    assert README.count("\n") < 150
 
 
 def test_the_first_job_with_debians_tool(

@@ -43,7 +43,11 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("core", ("core",)),
     ("dialects.session", ("core",)),
     ("dialects.handles", ("core.ids",)),
-    ("dialects.<name>", ("core", "dialects.session", "dialects.handles", "dialects.<name>")),
+    ("dialects.options", ("core.terms",)),
+    (
+        "dialects.<name>",
+        ("core", "dialects.session", "dialects.handles", "dialects.options", "dialects.<name>"),
+    ),
     ("peers.failures", ()),
     ("peers.stream", ()),
     ("peers.threads", ()),

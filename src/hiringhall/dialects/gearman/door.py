@@ -9,6 +9,7 @@ from hiringhall.core.terms import HIGH, LOW, NORMAL, Terms
 from hiringhall.dialects.gearman import wire
 from hiringhall.dialects.gearman.schedule import find_zone
 from hiringhall.dialects.handles import Handles
+from hiringhall.dialects.options import JobOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,22 +34,9 @@ _BACKGROUND_PRIORITIES: Final = {
 
 
 @dataclass(frozen=True)
-class GearmanOptions:
+class GearmanOptions(JobOptions):
     """How one door treats what comes in by it."""
 
-    handle_prefix: bytes = b"H:hall"
-    """How every handle starts; see `Handles`."""
-    background_durable: bool = True
-    """A background job is on disk before JOB_CREATED is sent."""
-    lease_us: int = 0
-    """Silence after which a worker has lost its job; 0: only a closed connection loses it."""
-    losses_max: int = 3
-    quits_max: int = 0
-    """Hired workers that may quit a job after they have begun; 0: any number."""
-    failures_max: int = 0
-    """How often a WORK_FAIL or WORK_EXCEPTION is followed by another attempt."""
-    backoff_us: int = 1_000_000
-    backoff_max_us: int = 3_600_000_000
     exceptions_by_default: bool = False
     """Clients hear WORK_EXCEPTION without asking for the option."""
     round_robin: bool = False
@@ -65,10 +53,6 @@ class GearmanOptions:
     admin_anywhere: bool = False
     """Everybody may use `shutdown`, and cancel the jobs of others; otherwise peers on loopback may."""
     packet_bytes_max: int = wire.PACKET_BYTES_MAX
-    expire_us: int = 0
-    """A background job that no worker takes for so long is cancelled; 0: never."""
-    log_all: bool = False
-    """The end of every job goes to the history, and not only that of durable ones."""
     timezone: str = "UTC"
     """Where the hours and days of SUBMIT_JOB_SCHED are read."""
 
@@ -99,22 +83,6 @@ class GearmanDoor(Handles):
         self.terms: dict[int, Terms] = {}
         """What holds for the jobs of each kind of submit."""
         for packet_type, priority in _PRIORITIES.items():
-            self.terms[packet_type] = _terms(options, priority, background=False)
+            self.terms[packet_type] = options.terms(priority, background=False)
         for packet_type, priority in _BACKGROUND_PRIORITIES.items():
-            self.terms[packet_type] = _terms(options, priority, background=True)
-
-
-def _terms(options: GearmanOptions, priority: int, *, background: bool) -> Terms:
-    return Terms(
-        priority=priority,
-        durable=background and options.background_durable,
-        detached=background,
-        failures_max=options.failures_max,
-        backoff_us=options.backoff_us,
-        backoff_max_us=options.backoff_max_us,
-        losses_max=options.losses_max,
-        quits_max=options.quits_max,
-        lease_us=options.lease_us,
-        expire_us=options.expire_us if background else 0,
-        logged=options.log_all,
-    )
+            self.terms[packet_type] = options.terms(priority, background=True)

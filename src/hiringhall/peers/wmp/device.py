@@ -6,12 +6,11 @@ a chain, or side by side.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from hiringhall.peers.wmp.errors import WmpError
-from hiringhall.peers.wmp.links import Links, LinkTerms, endpoint
+from hiringhall.peers.wmp.links import LinkedPeer, Links, LinkTerms, endpoint
 from hiringhall.peers.wmp.relay import BELOW, Relay
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ _ROUTER: Final = 0
 """The number of its listening socket; managers have those after it."""
 
 
-class Device:
+class Device(LinkedPeer):
     """Forwards between those who connect to `listen` and its managers.
 
     async with Device("127.0.0.1:5600", ["127.0.0.1:5555", "127.0.0.1:5556"]) as device:
@@ -42,6 +41,7 @@ class Device:
     ) -> None:
         if not managers:
             raise ValueError("a device needs at least one manager")
+        super().__init__()
         for address in (listen, *managers):
             endpoint(address)
         self.address = listen
@@ -51,8 +51,6 @@ class Device:
         self._relay = Relay([b"m%d" % number for number in range(len(managers))])
         self._curve = curve
         self._link_terms = links or LinkTerms()
-        self._links: Links | None = None
-        self._stop = asyncio.Event()
 
     @property
     def dropped(self) -> int:
@@ -75,26 +73,6 @@ class Device:
     async def close(self) -> None:
         if self._links is not None:
             await self._links.close()
-
-    async def run(self) -> None:
-        """Forward until `stop`; opens the device if it is not open."""
-        if self._links is None:
-            await self.open()
-        assert self._links is not None
-        try:
-            await self._links.until(self._stop.wait())
-        finally:
-            await self.close()
-
-    def stop(self) -> None:
-        self._stop.set()
-
-    async def __aenter__(self) -> Self:
-        await self.open()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     def _heard(self, link: int, frames: list[bytes]) -> None:
         assert self._links is not None

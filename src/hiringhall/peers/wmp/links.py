@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import re
+from abc import ABC, abstractmethod
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -230,6 +231,43 @@ class Links:
         await asyncio.to_thread(self._context.term)
 
     async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class LinkedPeer(ABC):
+    """A peer that is open while it has links: `async with`, or `run` until `stop`."""
+
+    def __init__(self) -> None:
+        self._links: Links | None = None
+        self._stop = asyncio.Event()
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Listen and connect. Raises AddressError if an address cannot be used."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close every link."""
+
+    async def run(self) -> None:
+        """Serve until `stop`, then close. Opens the peer if it is not open."""
+        if self._links is None:
+            await self.open()
+        assert self._links is not None
+        try:
+            await self._links.until(self._stop.wait())
+        finally:
+            await self.close()
+
+    def stop(self) -> None:
+        """Let `run` end."""
+        self._stop.set()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hiringhall.peers.wmp.desk import (
     CANCELLED,
@@ -23,7 +23,7 @@ from hiringhall.peers.wmp.desk import (
     Ticket,
 )
 from hiringhall.peers.wmp.errors import JobCancelled, JobFailed, ManagerFull, WmpError
-from hiringhall.peers.wmp.links import Links, LinkTerms, Pacer, endpoint
+from hiringhall.peers.wmp.links import LinkedPeer, Links, LinkTerms, Pacer, endpoint
 from hiringhall.peers.wmp.worker import as_header
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Submitted:
         self._news.set()
 
 
-class Manager:
+class Manager(LinkedPeer):
     """Listens for workers and gives them jobs.
 
         async with Manager("127.0.0.1:5555", identity="photos") as manager:
@@ -136,6 +136,7 @@ class Manager:
         curve: Curve | None = None,
         links: LinkTerms | None = None,
     ) -> None:
+        super().__init__()
         endpoint(address)
         terms = DeskTerms(
             wake_us=round(wake_s * SECOND_US),
@@ -150,11 +151,9 @@ class Manager:
         """Where it listens; with the port that was chosen, once it does."""
         self._curve = curve
         self._link_terms = links or LinkTerms()
-        self._links: Links | None = None
         self._pacer: Pacer | None = None
         self._tickets: dict[Submitted, Ticket] = {}
         self._jobs: dict[Ticket, Submitted] = {}
-        self._stop = asyncio.Event()
 
     async def open(self) -> None:
         """Listen. Raises AddressError when that is not possible."""
@@ -176,26 +175,6 @@ class Manager:
             self.cancel(job)
         self._pacer.clear()
         await self._links.close()
-
-    async def run(self) -> None:
-        """Stay until `stop`, then close; opens the manager if it is not open."""
-        if self._links is None:
-            await self.open()
-        assert self._links is not None
-        try:
-            await self._links.until(self._stop.wait())
-        finally:
-            await self.close()
-
-    def stop(self) -> None:
-        self._stop.set()
-
-    async def __aenter__(self) -> Self:
-        await self.open()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     def submit(self, role: str, payload: bytes, *, key: str = "") -> Submitted:
         """Have a job done by whoever can do `role`; raises ManagerFull."""
