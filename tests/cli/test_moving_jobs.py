@@ -422,7 +422,7 @@ def test_what_has_no_place_in_an_export_is_told(tmp_path: Path) -> None:
     durable = Terms(durable=True, detached=True)
     parent = hall.submit(JobSpec(b"q", b"", b"", Terms(detached=True)), None).id
     child = hall.submit(JobSpec(b"q", b"", b"", durable, 0, (parent,)), None).id
-    hall.report_start(JobSpec(b"q", b"", b"a task", durable), b"cron", 1)
+    hall.reports.start(JobSpec(b"q", b"", b"a task", durable), b"cron", 1)
     store.commit(hall.seal(), 1)
     store.close()
     exported = run(HALL, "export", "jobs.jsonl", cwd=tmp_path)
