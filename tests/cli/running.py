@@ -21,7 +21,9 @@ HALL_GEARMAND: Final = (sys.executable, "-c", "from hiringhall.cli.gearmand impo
 
 
 ENVIRONMENT: Final = {
-    name: value for name, value in os.environ.items() if not name.startswith(("HALL_", "GEARMAND_"))
+    name: value
+    for name, value in os.environ.items()
+    if not name.startswith(("HALL_", "GEARMAND_")) and name not in {"COLUMNS", "LINES"}
 }
 
 

@@ -75,7 +75,7 @@ def test_a_hall_does_not_open_when_all_ports_are_taken(tmp_path: Path) -> None:
         words = placed(**dict(zip(EVERY_ADDRESS, taken, strict=True)))
         ended = run(HALL, *SERVE, *words, cwd=tmp_path)
     assert ended.returncode == 1
-    assert ended.stderr.endswith("hall: no door can be opened: the ports of all of them are taken\n")
+    assert ended.stderr.endswith("hall: no door can be opened: other programs use the ports of all of them\n")
 
 
 def test_doors_that_are_named_are_opened_instead_and_must_be_free(tmp_path: Path) -> None:

@@ -146,9 +146,9 @@ def test_the_sqlite_queue_survives_in_its_folder(tmp_path: Path) -> None:
         gearmand.line_like("0 jobs recovered")
         planned = ("add", "x", "--queue", "q", "--every", "1h", "--data", "queue.db.hall")
         assert run(HALL, "schedule", *planned, cwd=tmp_path).stderr == (
-            f"hall: hall-gearmand (process {gearmand.process.pid}) reads it when it is started anew\n"
+            f"hall: hall-gearmand (process {gearmand.process.pid}) reads it at its next start: restart it\n"
         ), "SIGHUP means another thing to it"
-    assert run(HALL, "history", "--data", "queue.db.hall", cwd=tmp_path).stdout == "No such jobs.\n"
+    assert run(HALL, "history", "--data", "queue.db.hall", cwd=tmp_path).stdout == "No jobs found.\n"
 
 
 def test_a_pid_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:

@@ -204,7 +204,7 @@ def test_a_stdout_that_nobody_reads_is_one_line(tmp_path: Path) -> None:
         for words in (("serve", *DOOR), ("serve", "--json", *DOOR), ("config",)):
             failed = run(HALL, *words, cwd=tmp_path, stdout=write_end)
             assert failed.returncode == 1
-            assert failed.stderr.splitlines()[-1] == "hall: nobody reads what is written to stdout"
+            assert failed.stderr.splitlines()[-1] == "hall: stdout was closed before everything was written"
             assert "Traceback" not in failed.stderr
     finally:
         os.close(write_end)
@@ -309,14 +309,14 @@ def test_the_history_shows_what_became_of_jobs(tmp_path: Path) -> None:
     dead = run(HALL, "history", "--state", "failed", "--queue", "work", cwd=tmp_path).stdout
     assert "key-bad" in dead
     assert "key-good" not in dead
-    assert run(HALL, "history", "--key", "nobody", cwd=tmp_path).stdout == "No such jobs.\n"
+    assert run(HALL, "history", "--key", "nobody", cwd=tmp_path).stdout == "No jobs found.\n"
     assert "the newest 1 " in run(HALL, "history", "--limit", "1", cwd=tmp_path).stderr
 
 
 def test_a_history_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     missing = run(HALL, "history", "--data", "nowhere", cwd=tmp_path)
     assert missing.returncode == 1
-    assert missing.stderr == "hall: there is no history in nowhere; name the hall's data folder with --data\n"
+    assert missing.stderr == "hall: there is no history in nowhere; use --data to name the hall's data folder\n"
     wrong = run(HALL, "history", "--state", "lost", cwd=tmp_path)
     assert wrong.returncode == 2
     known = "done, failed, cancelled, running, queued, delayed, held"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DOOR = ("--door", "gearman=127.0.0.1:0")
-MORE = re.compile(r"hall: there are more; these are .*; go on with --before \d+\n")
+MORE = re.compile(r"hall: there are more jobs; these are .*; next page: --before \d+\n")
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +60,8 @@ def test_fifty_are_shown_and_the_footer_says_how_to_go_on(past: Path) -> None:
     assert len(lines) == 50
     assert lines[0].split()[0] == str(LAST_ID)
     assert shown.stderr == (
-        "hall: there are more; these are the newest 50 (see --limit); "
-        f"go on with --before {lines[-1].split()[0]}\n"
+        "hall: there are more jobs; these are the newest 50 (see --limit); "
+        f"next page: --before {lines[-1].split()[0]}\n"
     )
     further = run(HALL, "history", "--before", lines[-1].split()[0], "--limit", "2", cwd=past)
     assert [line.split()[0] for line in further.stdout.splitlines()[1:]] == [
@@ -78,7 +78,7 @@ def test_pages_come_to_the_whole_and_the_last_has_no_footer(past: Path) -> None:
     while pages == 0 or before:
         page = run(HALL, "history", "--limit", "3000", *before, cwd=past)
         seen += [int(line.split()[0]) for line in page.stdout.splitlines()[1:]]
-        footer = re.search(r"go on with (--before) (\d+)", page.stderr)
+        footer = re.search(r"next page: (--before) (\d+)", page.stderr)
         before = footer.groups() if footer is not None else ()
         pages += 1
     assert (pages, page.stderr) == (4, "")
@@ -105,7 +105,8 @@ def test_json_says_beside_its_lines_that_there_are_more(past: Path) -> None:
     shown = run(HALL, "history", "--json", cwd=past)
     assert shown.stdout.count("\n") == 50
     assert shown.stderr == (
-        f"hall: there are more; these are the newest 50 (see --limit); go on with --before {LAST_ID - 49}\n"
+        "hall: there are more jobs; these are the newest 50 (see --limit); "
+        f"next page: --before {LAST_ID - 49}\n"
     )
     assert run(HALL, "history", "--json", "--key", "key-7", cwd=past).stderr == ""
 
@@ -158,7 +159,7 @@ def test_the_table_is_harmless_and_says_what_unfinished_jobs_wait_for(past: Path
     assert "\x1b" not in listing.stdout
     assert "waits for mail never" in run(HALL, "history", "--state", "held", cwd=past).stdout
     assert re.search(r"due \d{4}-", run(HALL, "history", "--state", "delayed", cwd=past).stdout)
-    assert run(HALL, "history", "--key", "nobody", cwd=past).stdout == "No such jobs.\n"
+    assert run(HALL, "history", "--key", "nobody", cwd=past).stdout == "No jobs found.\n"
 
 
 def test_a_terminal_with_few_letters_is_shown_what_it_can(past: Path) -> None:
@@ -181,9 +182,9 @@ def test_one_job_is_shown_in_full(past: Path) -> None:
     assert fields["job"] == str(job_id)
     assert fields["state"] == "failed, code 3"
     assert fields["key"] == f"key-{COUNT - 2}"
-    assert fields["attempts"] == "3, 0 of them with a worker that was lost"
+    assert fields["attempts"] == "3, 0 of them lost with their worker"
     assert by_id.stdout.count("code 125, bob") == 1
-    assert "to unseen, code 123, bob" in by_id.stdout
+    assert "to unknown, code 123, bob" in by_id.stdout
     assert f"    payload {COUNT - 2}\n" in by_id.stdout
     nasty = run(HALL, "history", "--id", str(FIRST_ID), cwd=past).stdout
     assert nasty.endswith("result    11 bytes\n    \\xff\\x1b[31m\n    réd\n")
@@ -193,7 +194,10 @@ def test_a_job_that_is_not_there_is_one_line(past: Path) -> None:
     for words in ((), ("--json",)):
         missing = run(HALL, "history", "--handle", "H:hall:12", *words, cwd=past)
         assert (missing.returncode, missing.stdout) == (1, "")
-        assert missing.stderr == "hall: no such job 12 in hall-data, neither live nor in the history\n"
+        assert (
+            missing.stderr
+            == "hall: there is no job 12 in hall-data: it is neither unfinished nor in the history\n"
+        )
 
 
 def test_a_hall_in_memory_shows_what_an_earlier_one_has_left_and_says_so(past: Path, tmp_path: Path) -> None:
@@ -201,9 +205,7 @@ def test_a_hall_in_memory_shows_what_an_earlier_one_has_left_and_says_so(past: P
     config.write_text('[hall]\nstorage = "memory"\n', encoding="utf-8")
     shown = run(HALL, "history", "--config", str(config), "--data", "hall-data", "--id", str(LAST_ID), cwd=past)
     assert shown.returncode == 0
-    assert shown.stderr == (
-        "hall: this hall keeps its history in memory; hall-data is what an earlier one has left\n"
-    )
+    assert shown.stderr == ("hall: hall.storage is memory: this history in hall-data is from an earlier hall\n")
     assert f"{LAST_ID}" in shown.stdout
     failed = run(HALL, "history", "--config", str(config), cwd=tmp_path)
     assert (failed.returncode, failed.stderr) == (
@@ -219,7 +221,7 @@ def test_the_history_goes_to_files_and_comes_back(past: Path, tmp_path: Path) ->
     for suffix in ("jsonl", "csv", "parquet"):
         path = tmp_path / f"all.{suffix}"
         saved = run(HALL, "history", "--output", str(path), cwd=past)
-        assert (saved.returncode, saved.stdout, saved.stderr) == (0, f"{COUNT} records in {path}\n", "")
+        assert (saved.returncode, saved.stdout, saved.stderr) == (0, f"{COUNT} records written to {path}\n", "")
     lines = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
     assert lines == listed(past, "--limit", str(COUNT))
     with (tmp_path / "all.csv").open(encoding="utf-8", newline="") as file:
@@ -282,7 +284,10 @@ def test_a_reader_that_leaves_is_one_line(past: Path) -> None:
             failed = run(HALL, "history", *words, cwd=past, stdout=write_end)
         finally:
             os.close(write_end)
-        assert (failed.returncode, failed.stderr) == (1, "hall: nobody reads what is written to stdout\n")
+        assert (failed.returncode, failed.stderr) == (
+            1,
+            "hall: stdout was closed before everything was written\n",
+        )
 
 
 # --- mistakes
@@ -295,11 +300,14 @@ def test_a_reader_that_leaves_is_one_line(past: Path) -> None:
             ("--state", "lost"),
             '--state: "lost" is not allowed; it takes one of done, failed, cancelled, ',
         ),
-        (("--handle", "H:hall"), '--handle: "H:hall" is no handle; handles look like H:hall:68719476737'),
-        (("--handle", "H:hall:1", "--id", "2"), "--handle: it names job 1, and --id another"),
-        (("--id", "0"), "--id: 0 is no job's id; ids are from 1 to 9223372036854775807"),
-        (("--id", "9223372036854775808"), "--id: 9223372036854775808 is no job's id"),
-        (("--before", "-5"), "--before: -5 is no job's id"),
+        (
+            ("--handle", "H:hall"),
+            '--handle: "H:hall" is not a valid handle; handles look like H:hall:68719476737',
+        ),
+        (("--handle", "H:hall:1", "--id", "2"), "--handle: it names job 1, but --id names another"),
+        (("--id", "0"), "--id: 0 is not a valid job id; ids are from 1 to 9223372036854775807"),
+        (("--id", "9223372036854775808"), "--id: 9223372036854775808 is not a valid job id"),
+        (("--before", "-5"), "--before: -5 is not a valid job id"),
         (
             ("--since", "yesterday"),
             '--since: "yesterday" is not allowed; it takes a time such as',
@@ -309,17 +317,17 @@ def test_a_reader_that_leaves_is_one_line(past: Path) -> None:
         (("--since", "2026"), '--since: "2026" is not allowed; it takes a time such as 2026-03-01 or '),
         (("--until", "7"), '--until: "7" is not allowed; it takes a time such as 2026-03-01 or '),
         (("--until", "2026-13-01"), '--until: "2026-13-01" is not allowed'),
-        (("--since", "1h", "--until", "2h"), "--since: it is after --until, so that nothing can be found"),
-        (("--format", "csv"), "--format: it goes with --output; --output - writes to stdout"),
+        (("--since", "1h", "--until", "2h"), "--since: is later than --until; swap them"),
+        (("--format", "csv"), "--format: needs --output; --output - writes to stdout"),
         (
             ("--output", "x.csv", "--json"),
-            "--json: it goes to stdout; for a file of it name one",
+            "--json: cannot be used with --output; for JSON in a file",
         ),
         (
             ("--output", "x.xml"),
-            "--output: x.xml does not say its format; say --format",
+            "--output: x.xml has no known suffix; add --format",
         ),
-        (("--output", "-"), "--output: - does not say its format"),
+        (("--output", "-"), "--output: - has no known suffix"),
         (
             ("--output", "x", "--format", "xml"),
             '--format: "xml" is not allowed; it takes one of jsonl, csv',
@@ -389,7 +397,7 @@ def test_at_a_terminal_a_pager_has_the_table(past: Path, tmp_path: Path) -> None
     lines = shown.stdout.splitlines()
     assert lines[0] == "paged with --of-mine and FRX"
     assert len(lines) == 6
-    assert f"go on with --before {LAST_ID - 2}" in lines[-1]
+    assert f"next page: --before {LAST_ID - 2}" in lines[-1]
     assert "\x1b[32mdone\x1b[0m" in shown.stdout
     assert shown.stderr == ""
 
@@ -434,7 +442,7 @@ def test_a_bar_shows_how_far_a_file_is(past: Path, tmp_path: Path) -> None:
     words = ("history", "--output", str(tmp_path / "x.csv"))
     shown = run_at_terminal(*words, cwd=past, environment={"COLUMNS": "100"})
     assert shown.code == 0
-    assert shown.stdout == f"{COUNT} records in {tmp_path / 'x.csv'}\n"
+    assert shown.stdout == f"{COUNT} records written to {tmp_path / 'x.csv'}\n"
     assert "records" in shown.stderr
     assert re.search(r"\d+/10003", shown.stderr)
 
@@ -443,7 +451,9 @@ def test_parquet_is_kept_from_a_terminal(past: Path) -> None:
     words = ("history", "--output", "-", "--format", "parquet")
     shown = run_at_terminal(*words, cwd=past, environment={})
     assert (shown.code, shown.stdout) == (2, "")
-    assert shown.stderr == "hall: --format: parquet is not for a terminal; name a file with --output\n"
+    assert shown.stderr == (
+        "hall: --format: parquet cannot be written to a terminal; name a file with --output\n"
+    )
 
 
 # --- beside a hall that runs

@@ -76,8 +76,8 @@ def test_what_a_door_cannot_carry_is_named_and_nothing_is_sent(tmp_path: Path) -
         failed = run(HALL, "import", "jobs.jsonl", "--door", address, cwd=tmp_path)
         assert ask(address, "status") == "."
     assert (failed.returncode, failed.stdout) == (1, "")
-    dash = 'the key "-", which means another thing there'
-    remedy = "import it into a hall that is not running"
+    dash = 'the key "-", which has another meaning in Gearman'
+    remedy = "import the file into a stopped hall"
     assert failed.stderr.splitlines() == [
         f"hall: jobs.jsonl: line 2: a Gearman door cannot take parents; {remedy}",
         f"hall: jobs.jsonl: line 2: a Gearman door cannot take extras; {remedy}",
@@ -85,8 +85,8 @@ def test_what_a_door_cannot_carry_is_named_and_nothing_is_sent(tmp_path: Path) -
         f"hall: jobs.jsonl: line 4: a Gearman door cannot take a queue with a NUL in its name; {remedy}",
         f"hall: jobs.jsonl: line 4: a Gearman door cannot take a key with a NUL in it; {remedy}",
         f"hall: jobs.jsonl: line 5: a Gearman door cannot take {dash}; {remedy}",
-        f"hall: jobs.jsonl: line 6: a Gearman door cannot take the skill that a job needs; {remedy}",
-        f"hall: jobs.jsonl: line 6: a Gearman door cannot take the time that a job takes; {remedy}",
+        f"hall: jobs.jsonl: line 6: a Gearman door cannot take a required skill; {remedy}",
+        f"hall: jobs.jsonl: line 6: a Gearman door cannot take an expected duration; {remedy}",
         "hall: jobs.jsonl: nothing was imported",
     ]
 
@@ -99,7 +99,7 @@ def test_a_door_that_refuses_tells_the_line_and_how_far_it_came(tmp_path: Path) 
     assert failed.returncode == 1
     assert failed.stderr.startswith("hall: line 2: ")
     assert "a unique may have 512 bytes" in failed.stderr
-    assert failed.stderr.endswith("; 2 of 3 jobs were taken in\n")
+    assert failed.stderr.endswith("; 2 of 3 jobs were imported\n")
     failed = run(HALL, "import", "jobs.jsonl", "--door", address, cwd=tmp_path)
     assert failed.returncode == 1, "nobody is there any more"
     assert failed.stderr == f"hall: {address}: Connection refused; no job was sent\n"
@@ -120,8 +120,7 @@ def test_who_listens_and_says_nothing_is_not_waited_for(
         failed = CliRunner().invoke(app, ["import", "jobs.jsonl", "--door", address])
     assert (failed.exit_code, failed.stdout) == (1, "")
     assert failed.stderr == (
-        f"hall: {address}: whoever listens there did not answer within 0.2 s as a Gearman door does;"
-        " no job was sent\n"
+        f"hall: {address} did not answer within 0.2 s: it is not a Gearman door; no job was sent\n"
     )
 
 
@@ -131,7 +130,7 @@ def test_an_import_at_a_door_that_is_interrupted_tells_how_far_it_came(tmp_path:
         importing.signal(signal.SIGINT)
         assert importing.wait() == 130
         assert importing.errors() == (
-            f"hall: interrupted; 2 of {total} jobs were taken in, and {UNDER_WAY_MAX} more may have been\n"
+            f"hall: interrupted; 2 of {total} jobs were imported, and {UNDER_WAY_MAX} more may have been\n"
         )
 
 
@@ -142,7 +141,7 @@ def test_a_door_that_is_lost_leaves_open_what_became_of_the_jobs_on_their_way(tm
         assert importing.wait() == 1
         said = importing.errors()
     assert said.startswith(f"hall: line 3: {address}: ")
-    assert said.endswith(f"; 2 of {total} jobs were taken in, and {UNDER_WAY_MAX} more may have been\n")
+    assert said.endswith(f"; 2 of {total} jobs were imported, and {UNDER_WAY_MAX} more may have been\n")
 
 
 @contextmanager

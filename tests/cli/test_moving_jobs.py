@@ -99,7 +99,7 @@ def test_a_running_hall_keeps_its_folder_to_itself(tmp_path: Path) -> None:
         failed = run(HALL, "import", "jobs.jsonl", "--data", "data", cwd=tmp_path)
         assert (failed.returncode, failed.stdout) == (1, "")
         assert failed.stderr.startswith(f"hall: another hall (process {hall.process.pid}) has ")
-        assert failed.stderr.endswith(", or hand the jobs in at its Gearman door with --door\n")
+        assert failed.stderr.endswith(", or submit the jobs at its Gearman door with --door\n")
         assert failed.stderr.count("\n") == 1
 
 
@@ -121,7 +121,7 @@ def test_an_import_that_is_interrupted_tells_how_far_it_came(
     monkeypatch.setattr(SqliteStore, "commit", interrupted)
     ended = CliRunner().invoke(app, ["import", "jobs.jsonl"])
     assert (ended.exit_code, ended.stdout) == (130, "")
-    assert ended.stderr == "hall: interrupted; 2 of 5 jobs were taken in, and 2 more may have been\n"
+    assert ended.stderr == "hall: interrupted; 2 of 5 jobs were imported, and 2 more may have been\n"
     assert [record.key for record in live(tmp_path / "hall-data")] == [b"0", b"1"]
 
 
@@ -337,7 +337,7 @@ def test_a_hundred_problems_are_enough(tmp_path: Path) -> None:
     failed = run(HALL, "import", "jobs.jsonl", cwd=tmp_path)
     said = failed.stderr.splitlines()
     assert len(said) == 102
-    assert said[-2:] == ["hall: jobs.jsonl: 50 problems more", "hall: jobs.jsonl: nothing was imported"]
+    assert said[-2:] == ["hall: jobs.jsonl: 50 further problems", "hall: jobs.jsonl: nothing was imported"]
 
 
 @pytest.mark.parametrize(
@@ -353,12 +353,12 @@ def test_a_hundred_problems_are_enough(tmp_path: Path) -> None:
         (
             ("import", "x.jsonl", "--door", "127.0.0.1:0"),
             2,
-            '--door: "127.0.0.1:0" has no port; say that of the',
+            '--door: "127.0.0.1:0" has no port; add the port of the',
         ),
         (
             ("import", "x.jsonl", "--door", "h:1", "--data", "d"),
             2,
-            "--door: with it the jobs go to a running hall",
+            "--door: cannot be used with --data",
         ),
         (
             ("import", "x.jsonl", "--config", "memory.toml"),
@@ -368,7 +368,7 @@ def test_a_hundred_problems_are_enough(tmp_path: Path) -> None:
         (
             ("export", "--data", "nowhere"),
             1,
-            "there is no history in nowhere; name the hall's data folder with",
+            "there is no history in nowhere; use --data to name the hall's data folder",
         ),
     ],
 )
@@ -428,8 +428,8 @@ def test_what_has_no_place_in_an_export_is_told(tmp_path: Path) -> None:
     exported = run(HALL, "export", "jobs.jsonl", cwd=tmp_path)
     assert (exported.returncode, exported.stdout) == (0, "1 job exported from hall-data\n")
     assert exported.stderr.splitlines() == [
-        "hall: 1 job left out that somebody does outside the hall, and only reports",
-        f"hall: job {child} waits for job {parent}, which is not among them: it is not durable",
+        "hall: 1 job not exported: the work is done outside the hall and only reported",
+        f"hall: job {child} waits for job {parent}, which was not exported because it is not durable",
     ]
     refused = run(HALL, "import", "jobs.jsonl", "--data", "other", cwd=tmp_path)
     assert f"line 1: its parent {parent} is not in the file; take it out of the parents\n" in refused.stderr

@@ -60,9 +60,9 @@ def test_all_that_is_said_of_a_schedule_is_written_down(tmp_path: Path) -> None:
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith(
-        'schedule "birthdays" is added in the new data folder data, and due next at 20'
+        'schedule "birthdays" was added in the new data folder data; it is due next at 20'
     )
-    assert ended.stdout.endswith("; no hall is running here, the next to start reads it\n")
+    assert ended.stdout.endswith("; no hall is running, the next one to start reads it\n")
     assert Book(tmp_path / "data").read() == {
         "birthdays": Plan(
             name="birthdays",
@@ -97,7 +97,7 @@ def test_schedules_are_listed_with_where_they_stand_and_what_comes(tmp_path: Pat
     shown = schedule(tmp_path, "list")
     assert "every 90s" in shown.stdout
     assert upcoming[2] in shown.stdout
-    assert shown.stderr == "hall: no hall is running: nothing fires\n"
+    assert shown.stderr == "hall: no hall is running, so no schedule fires\n"
 
 
 def test_what_a_hall_has_fired_and_what_it_is_behind_with_is_listed(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_without_schedules_there_are_none(tmp_path: Path) -> None:
 def test_a_data_folder_that_is_not_there_is_told_and_not_made(tmp_path: Path, words: tuple[str, ...]) -> None:
     ended = schedule(tmp_path, *words, "--data", "typo")
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert ended.stderr == "hall: typo does not exist; name the hall's data folder with --data\n"
+    assert ended.stderr == "hall: typo does not exist; use --data to name the hall's data folder\n"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -156,11 +156,11 @@ def test_what_a_file_plans_is_listed_before_a_hall_was_started(tmp_path: Path) -
     ended = schedule(tmp_path, "list")
     assert (ended.returncode, "filed" in ended.stdout) == (0, True)
     assert ended.stderr.splitlines() == [
-        "hall: hall-data does not exist: no hall was started on it",
-        "hall: no hall is running: nothing fires",
+        "hall: hall-data does not exist: no hall has used it yet",
+        "hall: no hall is running, so no schedule fires",
     ]
     assert schedule(tmp_path, "remove", "filed").stderr.startswith(
-        'hall: schedule "filed" is schedule[0] of hall'
+        'hall: schedule "filed" is defined as schedule[0] of hall'
     )
     assert [path.name for path in tmp_path.iterdir()] == ["hall.toml"]
 
@@ -221,7 +221,7 @@ def test_names_that_are_taken_and_names_that_are_not_there(tmp_path: Path) -> No
     ended = schedule(tmp_path, "remove", "filed")
     assert (ended.returncode, ended.stderr) == (
         1,
-        'hall: schedule "filed" is schedule[0] of hall.toml: take it out there, and start the hall anew\n',
+        'hall: schedule "filed" is defined as schedule[0] of hall.toml: delete it there and restart the hall\n',
     )
     ended = schedule(tmp_path, "remove", "boked")
     assert ended.stderr == (
@@ -234,7 +234,7 @@ def test_names_that_are_taken_and_names_that_are_not_there(tmp_path: Path) -> No
     ended = schedule(tmp_path, "remove", "filed")
     assert (ended.returncode, ended.stderr) == (
         0,
-        "hall: schedule[0] of hall.toml has the same name, and goes on\n",
+        "hall: schedule[0] of hall.toml has the same name and stays active\n",
     )
 
 
@@ -242,7 +242,7 @@ def test_a_hall_in_memory_has_no_book(tmp_path: Path) -> None:
     (tmp_path / "hall.toml").write_text(f'[hall]\nstorage = "memory"\n{CONFIG}')
     ended = schedule(tmp_path, "add", "x", "--queue", "q", "--every", "1s")
     assert ended.returncode == 1
-    assert ended.stderr.startswith("hall: hall.storage is memory, and keeps no book of schedules")
+    assert ended.stderr.startswith("hall: hall.storage is memory, so no schedules are stored")
     assert [line["name"] for line in listed(tmp_path)] == ["filed"]
 
 
@@ -269,18 +269,18 @@ HERE = "pid:[1]" if not Path("/proc/self/ns/pid").exists() else str(Path("/proc/
 @pytest.mark.parametrize(
     ("content", "told", "complaint"),
     [
-        (f"{PID}\nhall\n{HERE}\n", f"; the hall (process {PID}) is told\n", ""),
-        (f"{PID}\n", f"; the hall (process {PID}) is told\n", ""),
-        (f"{PID}\nimport\n{HERE}\n", "; no hall is running here, the next to start reads it\n", ""),
+        (f"{PID}\nhall\n{HERE}\n", f"; the hall (process {PID}) was notified\n", ""),
+        (f"{PID}\n", f"; the hall (process {PID}) was notified\n", ""),
+        (f"{PID}\nimport\n{HERE}\n", "; no hall is running, the next one to start reads it\n", ""),
         (
             f"{PID}\ngearmand\n{HERE}\n",
             "\n",
-            f"hall: hall-gearmand (process {PID}) reads it when it is started anew\n",
+            f"hall: hall-gearmand (process {PID}) reads it at its next start: restart it\n",
         ),
         (
             f"{PID}\nhall\npid:[77]\n",
             "\n",
-            f"hall: the hall is in another container, as process {PID}: send it SIGHUP there\n",
+            f"hall: the hall runs in another container as process {PID}: send it SIGHUP there\n",
         ),
     ],
     ids=["a hall", "a hall of an earlier version", "an import", "a gearmand", "a hall in a container"],
@@ -289,8 +289,8 @@ def test_only_a_hall_that_is_near_is_signalled(tmp_path: Path, content: str, tol
     Book(tmp_path).add(Plan(name="x", queue="q", every_us=SECOND_US))
     with held(tmp_path, content) as heard:
         ended = schedule(tmp_path, "remove", "x", "--data", ".")
-        assert heard == ([signal.SIGHUP] if "is told" in told else [])
-    assert (ended.returncode, ended.stdout) == (0, f'schedule "x" is removed{told}')
+        assert heard == ([signal.SIGHUP] if "was notified" in told else [])
+    assert (ended.returncode, ended.stdout) == (0, f'schedule "x" was removed{told}')
     assert ended.stderr == complaint
 
 

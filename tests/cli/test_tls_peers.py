@@ -103,10 +103,10 @@ def test_jobs_are_imported_at_a_door_that_speaks_tls(tmp_path: Path, server: str
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["--tls-ca=ca.pem"], "--tls-ca: is for a door; name that with --door"),
+        (["--tls-ca=ca.pem"], "--tls-ca: needs --door, the door to connect to"),
         (
             ["--door=localhost:4730", "--tls-key=key.pem"],
-            "--tls-key: belongs to a certificate; name that with --tls-certificate",
+            "--tls-key: needs --tls-certificate, the certificate of this key",
         ),
         (["--door=localhost:4730", "--tls-ca=nowhere.pem"], "--tls-ca: there is no file nowhere.pem"),
         (["--door=localhost:4730", "--tls-ca=jobs.jsonl"], "--tls-ca: cannot be used: "),

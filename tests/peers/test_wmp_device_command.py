@@ -98,7 +98,7 @@ def test_people_read_where_it_is_and_what_it_did() -> None:
     with Running("--listen", "[::1]:0", "--manager", NOWHERE) as device:
         opening = device.line()
         assert opening.startswith("device on [::1]:")
-        assert f"for {NOWHERE} (pid {device.process.pid}); Ctrl-C ends it" in opening
+        assert f"for {NOWHERE} (pid {device.process.pid}); Ctrl-C stops it" in opening
         device.process.send_signal(signal.SIGINT)
         assert device.line() == "0 messages forwarded, 0 dropped\n"
         assert device.process.wait(DEADLINE_S) == 0
@@ -119,7 +119,12 @@ def test_other_machines_are_let_in_only_when_that_is_said(address: str) -> None:
         ((), "--manager: name at least one"),
         (("--manager", "nonsense"), "--manager: 'nonsense' is no address: write HOST:PORT"),
         (("--manager", NOWHERE, "--listen", "x"), "--listen: 'x' is no address: write HOST:PORT"),
-        (("--manager", NOWHERE, "--client-key", "k"), "these need --curve"),
+        (("--manager", NOWHERE, "--client-key", "k"), "--client-key and --manager-key: need --curve"),
+        (
+            ("--manager", NOWHERE, "--message-bytes-max", "1023"),
+            "--message-bytes-max: 1023 is not allowed; it takes a whole number from 1024",
+        ),
+        (("--manager", NOWHERE, "--queue-max", "0"), "--queue-max: 0 is not allowed"),
         (("--manager", NOWHERE, "--curve", "f"), "name who may connect with --client-key"),
         (
             ("--manager", NOWHERE, "--curve", "no/such/file", "--client-key", "k", "--manager-key", "k"),

@@ -205,12 +205,12 @@ def test_a_due_time_beyond_every_calendar_is_its_last_day(tmp_path: Path) -> Non
         ({"id": 1 << 63}, "is no id"),
         ({"before_id": -1}, "-1 is no id"),
         ({"limit": -1}, "-1 is no limit; it is a number from 0, or None for all"),
-        ({"handle": "H:hall:"}, '"H:hall:" is no handle'),
-        ({"handle": "12"}, "is no handle"),
-        ({"handle": "H:hall:012"}, "is no handle"),
-        ({"handle": "H:hall:9223372036854775808"}, "is no handle"),
-        ({"handle": "H:hall:1\n"}, "is no handle"),
-        ({"handle": b"H:\xff:1"}, "is no handle"),
+        ({"handle": "H:hall:"}, '"H:hall:" is not a valid handle'),
+        ({"handle": "12"}, "is not a valid handle"),
+        ({"handle": "H:hall:012"}, "is not a valid handle"),
+        ({"handle": "H:hall:9223372036854775808"}, "is not a valid handle"),
+        ({"handle": "H:hall:1\n"}, "is not a valid handle"),
+        ({"handle": b"H:\xff:1"}, "is not a valid handle"),
         ({"handle": "H:hall:2", "id": 1}, "the handle names job 2, and not 1"),
         ({"since": datetime(2026, 1, 1)}, "is no aware time"),  # noqa: DTZ001 (the mistake)
         ({"until": datetime(2026, 1, 1)}, "is no aware time"),  # noqa: DTZ001

@@ -188,7 +188,7 @@ def test_a_schedule_added_beside_a_running_hall_fires_without_a_restart_and_stop
     with Worker(hall.address) as worker:
         worker.register("tick", echo)
         said = hall_schedule(hall, "add", "tick", "--queue", "tick", "--every", "1s", "--payload", "{due}")
-        assert said.endswith(f"the hall (process {hall.pid}) is told\n")
+        assert said.endswith(f"the hall (process {hall.pid}) was notified\n")
         wait_until(lambda: len(fired(hall, "tick").done) >= 2, "the new schedule fires")
         before_us = max(fired(hall, "tick").done)
         (line,) = map(json.loads, hall_schedule(hall, "list", "--json").splitlines())

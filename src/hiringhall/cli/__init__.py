@@ -1,5 +1,5 @@
-"""What people type: `hall` and `hall-gearmand`.
+"""The command line: `hall` and `hall-gearmand`.
 
-The law: a person's mistake, and any trouble of the machine, is answered in one line on stderr, never by a
-traceback. Exit code 2: the settings or the command line are wrong. 1: the hall cannot open or go on.
+Invariant: a user's mistake or an error of the system gives one line on stderr, never a traceback. Exit code 2:
+the settings or the command line are wrong. 1: the hall cannot start or continue.
 """

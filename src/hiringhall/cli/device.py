@@ -14,6 +14,7 @@ from typing import Annotated, Final
 import typer
 import zmq.auth
 
+from hiringhall.cli.helping import completing
 from hiringhall.cli.reporting import TROUBLE, complain, say
 from hiringhall.config.sources import ConfigError
 from hiringhall.logs.writing import DescriptorHandler, LogFormat, logging_to
@@ -22,6 +23,7 @@ from hiringhall.peers.wmp.links import endpoint, is_private
 from hiringhall.peers.wmp.security import check_keys
 
 DEFAULT_LISTEN: Final = "127.0.0.1:5600"
+MESSAGE_BYTES_LEAST: Final = 1024
 LOG_FORMATS: Final[dict[str, LogFormat]] = {"text": "text", "json": "json"}
 
 
@@ -29,31 +31,37 @@ def device(
     manager: Annotated[
         list[str] | None,
         typer.Option(
-            "--manager", metavar="ADDRESS", help="A manager, a hall or another device; may be repeated."
+            "--manager",
+            metavar="ADDRESS",
+            help="A manager: a hall or another device. Can be given several times.",
         ),
     ] = None,
     listen: Annotated[
         str,
         typer.Option(
-            "--listen", metavar="ADDRESS", help="Where workers connect; port 0 lets the system choose."
+            "--listen", metavar="ADDRESS", help="Where workers connect; with port 0 the system chooses one."
         ),
     ] = DEFAULT_LISTEN,
     insecure: Annotated[
         bool,
-        typer.Option("--insecure", help="Let other machines in without CURVE: whoever reaches it may use it."),
+        typer.Option(
+            "--insecure", help="Listen to other machines without CURVE: everyone who can connect can use it."
+        ),
     ] = False,
     curve: Annotated[
         Path | None,
         typer.Option(
             "--curve",
             metavar="FILE",
-            help="This device's secret key, a certificate file of ZeroMQ (.key_secret).",
+            help="This device's secret key: a ZeroMQ certificate file (.key_secret).",
         ),
     ] = None,
     client_key: Annotated[
         list[str] | None,
         typer.Option(
-            "--client-key", metavar="KEY", help="With --curve: a public key that may connect; repeat it."
+            "--client-key",
+            metavar="KEY",
+            help="With --curve: a public key that may connect. Can be given several times.",
         ),
     ] = None,
     manager_key: Annotated[
@@ -61,27 +69,44 @@ def device(
         typer.Option(
             "--manager-key",
             metavar="KEY",
-            help="With --curve: the managers' public key, or one for each in order.",
+            help="With --curve: the public key of all managers, or one for each, in the order of --manager.",
         ),
     ] = None,
     message_bytes_max: Annotated[
-        int, typer.Option("--message-bytes-max", min=1024, help="A connection that brings more is closed.")
+        int,
+        typer.Option(
+            "--message-bytes-max",
+            metavar="N",
+            help="A connection that sends a longer message is closed.",
+        ),
     ] = LinkTerms().message_bytes_max,
     queue_max: Annotated[
-        int, typer.Option("--queue-max", min=1, help="Messages that wait on one connection; more are dropped.")
+        int,
+        typer.Option(
+            "--queue-max",
+            metavar="N",
+            help="Messages that can wait on one connection; further ones are dropped.",
+        ),
     ] = LinkTerms().queue_max,
     log_format: Annotated[
-        str, typer.Option("--log-format", metavar="FORMAT", help="The log in lines of text, or of json.")
+        str,
+        typer.Option(
+            "--log-format",
+            metavar="FORMAT",
+            autocompletion=completing(LOG_FORMATS),
+            help="How the log is written: text or json.",
+        ),
     ] = "text",
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Say what there is to say as lines of JSON, for programs.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print lines of JSON in place of text.")] = False,
 ) -> int:
-    """Forward between WMP workers and managers: workers connect here, and reach all the managers.
+    """Forward messages between WMP workers and managers.
 
-    SIGTERM or Ctrl-C ends it. It keeps nothing: workers and managers try again by themselves.
+    Workers connect here and reach all the managers. Ctrl-C or SIGTERM stops the device. It stores nothing:
+    workers and managers retry by themselves.
     """
     managers = manager or []
+    _check_least("--message-bytes-max", message_bytes_max, MESSAGE_BYTES_LEAST)
+    _check_least("--queue-max", queue_max, 1)
     keys = _keys(curve, client_key or [], manager_key or [])
     _check(listen, managers, keys, insecure=insecure)
     if log_format not in LOG_FORMATS:
@@ -97,6 +122,11 @@ def device(
         return TROUBLE
 
 
+def _check_least(option: str, number: int, least: int) -> None:
+    if number < least:
+        raise ConfigError([f"{option}: {number} is not allowed; it takes a whole number from {least}"])
+
+
 def _check(listen: str, managers: list[str], keys: Curve | None, *, insecure: bool) -> None:
     problems: list[str] = []
     if not managers:
@@ -107,9 +137,7 @@ def _check(listen: str, managers: list[str], keys: Curve | None, *, insecure: bo
         except AddressError as error:
             problems.append(f"{option}: {error}")
     if not problems and not is_private(listen) and keys is None and not insecure:
-        remedy = (
-            "use --curve, listen on 127.0.0.1 or [::1], or say --insecure if everyone who reaches it may use it"
-        )
+        remedy = "use --curve, listen on 127.0.0.1 or [::1], or add --insecure to let everyone use it"
         problems.append(f"--listen: {listen} can be reached from other machines: {remedy}")
     if problems:
         raise ConfigError(problems)
@@ -118,7 +146,7 @@ def _check(listen: str, managers: list[str], keys: Curve | None, *, insecure: bo
 def _keys(curve: Path | None, client_keys: list[str], manager_keys: list[str]) -> Curve | None:
     if curve is None:
         if client_keys or manager_keys:
-            raise ConfigError(["--client-key and --manager-key: these need --curve, this device's own keys"])
+            raise ConfigError(["--client-key and --manager-key: need --curve, this device's own key"])
         return None
     if not client_keys or not manager_keys:
         raise ConfigError(
@@ -155,7 +183,7 @@ async def _serve(
             say(json.dumps({"device": relay.address, "pid": pid, "managers": managers}) + "\n")
         else:
             shield = " with CURVE" if keys is not None else ""
-            say(f"device on {relay.address}{shield}, for {', '.join(managers)} (pid {pid}); Ctrl-C ends it\n")
+            say(f"device on {relay.address}{shield}, for {', '.join(managers)} (pid {pid}); Ctrl-C stops it\n")
         await relay.run()
     if as_json:
         say(json.dumps({"forwarded": relay.forwarded, "dropped": relay.dropped}) + "\n")

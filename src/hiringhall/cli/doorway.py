@@ -1,6 +1,6 @@
-"""Jobs of a file handed in at a Gearman door.
+"""Submit the jobs of a file at a Gearman door.
 
-The law: what the protocol cannot carry is told before anything is sent; what was sent is sent in order.
+Invariant: jobs that the protocol cannot carry are reported before anything is sent; jobs are sent in order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hiringhall.records.joblines import WrittenJob
 
 ANSWER_S: Final = 10.0
-"""Who does not say a word for so long is no Gearman server."""
+"""A peer that does not answer for this long is not a Gearman server."""
 UNDER_WAY_MAX: Final = 200
 """Jobs that were sent and not yet acknowledged."""
 _SECOND_US: Final = 1_000_000
@@ -32,17 +32,17 @@ _PRIORITIES: Final[dict[int, Priority]] = {HIGH: "high", NORMAL: "normal", LOW: 
 
 
 class Tally:
-    """How many jobs of a file were taken in, for what is said when that is not all of them."""
+    """How many jobs of a file were imported, for the message when that is not all of them."""
 
     def __init__(self) -> None:
         self.total = 0
         self.taken = 0
         self.unsure = 0
-        """On their way, and not acknowledged."""
+        """Sent, and not yet acknowledged."""
 
     def __str__(self) -> str:
         more = f", and {self.unsure} more may have been" if self.unsure else ""
-        return f"{self.taken} of {told_jobs(self.total)} {'was' if self.taken == 1 else 'were'} taken in{more}"
+        return f"{self.taken} of {told_jobs(self.total)} {'was' if self.taken == 1 else 'were'} imported{more}"
 
 
 def told_jobs(count: int) -> str:
@@ -50,10 +50,10 @@ def told_jobs(count: int) -> str:
 
 
 def carry_problems(jobs: Iterable[WrittenJob]) -> list[tuple[int, str]]:
-    """What a submit of Gearman's has no place for, by line."""
+    """What a Gearman submit cannot carry, by line."""
     now_us = time.time_ns() // 1000
     return [
-        (job.line, f"a Gearman door cannot take {what}; import it into a hall that is not running")
+        (job.line, f"a Gearman door cannot take {what}; import the file into a stopped hall")
         for job in jobs
         for what in _uncarried(job.spec, now_us)
     ]
@@ -62,7 +62,7 @@ def carry_problems(jobs: Iterable[WrittenJob]) -> list[tuple[int, str]]:
 async def send_jobs(
     jobs: Iterable[WrittenJob], address: str, tally: Tally, tls: SSLContext | None = None
 ) -> None:
-    """Submit all; raises HallError at the first that is not taken in. Counts as it goes."""
+    """Submit all; raises HallError at the first that is refused. Counts in `tally`."""
     under_way: deque[tuple[int, asyncio.Task[None]]] = deque()
     try:
         async with AsyncClient(address, tls=tls) as client:
@@ -91,17 +91,17 @@ async def send_jobs(
 
 
 async def _greet(client: AsyncClient, address: str) -> None:
-    """From here on there is a connection, and jobs leave in their order."""
+    """Check that a Gearman door answers; afterwards jobs are sent in order."""
     try:
         async with asyncio.timeout(ANSWER_S):
             await client.echo(b"")
     except TimeoutError as error:
-        text = f"{address}: whoever listens there did not answer within {ANSWER_S:g} s as a Gearman door does"
+        text = f"{address} did not answer within {ANSWER_S:g} s: it is not a Gearman door"
         raise HallError(f"{text}; no job was sent") from error
 
 
 async def _count_last(tasks: list[asyncio.Task[None]], tally: Tally) -> None:
-    """Wait no longer for those under way; a job that nobody has answered for may have been taken in."""
+    """Stop waiting for unanswered jobs; these may or may not have been imported."""
     for task in tasks:
         task.cancel()
     ends = await asyncio.gather(*tasks, return_exceptions=True)
@@ -128,13 +128,13 @@ def _uncarried(spec: JobSpec, now_us: int) -> list[str]:
     if spec.due_us > now_us and spec.terms.priority != NORMAL:
         found.append("a priority together with a due time")
     if spec.terms.skill:
-        found.append("the skill that a job needs")
+        found.append("a required skill")
     if spec.terms.takes_us:
-        found.append("the time that a job takes")
+        found.append("an expected duration")
     if b"\0" in spec.queue:
         found.append("a queue with a NUL in its name")
     if b"\0" in spec.key and spec.key != data_key(spec.work):
         found.append("a key with a NUL in it")
     if spec.key == b"-":
-        found.append('the key "-", which means another thing there')
+        found.append('the key "-", which has another meaning in Gearman')
     return found

@@ -1,8 +1,7 @@
-"""`hall history`: what became of durable jobs and where the others stand, for people, programs and files."""
+"""`hall history`: ended and unfinished jobs, as a table, as JSON, or in a file."""
 
 from __future__ import annotations
 
-import shutil
 import sys
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
@@ -13,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 import typer
 from rich.console import COLOR_SYSTEMS, Console
 
+from hiringhall.cli.helping import completing
+from hiringhall.cli.layout import terminal_width
 from hiringhall.cli.paging import show
 from hiringhall.cli.progress import watched
 from hiringhall.cli.reporting import TROUBLE, complain, say
@@ -35,10 +36,10 @@ if TYPE_CHECKING:
     from hiringhall.records import Record
 
 LIMIT: Final = 50
-"""Records on a screen, unless a person says how many. A file gets them all."""
+"""Records that are shown without --limit. A file gets all of them."""
 LIMIT_MAX: Final = 1_000_000_000
 DASH: Final = Path("-")
-"""In place of a file: stdin of what reads, stdout of what writes."""
+"""In place of a file name: stdin to read from, stdout to write to."""
 TIMES: Final = 'a time such as 2026-03-01 or 2026-03-01T12:30, or an age such as "2 h" or "7d"'
 
 
@@ -55,7 +56,7 @@ class Wanted(NamedTuple):
     limit: int | None
 
     def find(self, history: History) -> Iterator[Record]:
-        """One more than the limit, if there is one: so that it is known that there are more."""
+        """Finds one record more than the limit, to know whether there are more."""
         return history.find(
             id=self.id,
             key=self.key,
@@ -69,7 +70,7 @@ class Wanted(NamedTuple):
 
 
 class Limited:
-    """At most so many records; knows afterwards which was the last, and whether there are more."""
+    """At most `limit` records. Afterwards `last` is the last of them, `more` says whether there are more."""
 
     def __init__(self, records: Iterator[Record], limit: int | None) -> None:
         self._records = records
@@ -90,26 +91,33 @@ def history(
     config: ConfigFlag = None,
     data: DataFlag = None,
     job_id: Annotated[
-        int | None, typer.Option("--id", metavar="ID", help="This job, in full; live or ended.")
+        int | None, typer.Option("--id", metavar="ID", help="Show this job in full, ended or not.")
     ] = None,
     handle: Annotated[
-        str | None, typer.Option(metavar="HANDLE", help="This job, by the handle that a door gave for it.")
+        str | None,
+        typer.Option(metavar="HANDLE", help="Show this job in full, by the handle that its client got."),
     ] = None,
     key: Annotated[str | None, typer.Option(metavar="KEY", help="Only jobs with this key (unique id).")] = None,
     queue: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only jobs of this queue (function).")
     ] = None,
     state: Annotated[
-        str | None, typer.Option(metavar="STATE", help=f"Only jobs that are {', '.join(STATES)}.")
+        str | None,
+        typer.Option(
+            metavar="STATE",
+            autocompletion=completing(STATES),
+            help=f"Only jobs in this state: {', '.join(STATES)}.",
+        ),
     ] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="TIME", help=f"Only what happened since: {TIMES}.")
+        str | None, typer.Option(metavar="TIME", help=f"Only jobs since this time: {TIMES}.")
     ] = None,
     until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only what happened until then; a date: until its end.")
+        str | None,
+        typer.Option(metavar="TIME", help="Only jobs until this time. A date means the end of that day."),
     ] = None,
     before: Annotated[
-        int | None, typer.Option(metavar="ID", help="Only jobs before this one: the way to the next page.")
+        int | None, typer.Option(metavar="ID", help="Only jobs older than this one, to get the next page.")
     ] = None,
     limit: Annotated[
         int | None,
@@ -117,24 +125,30 @@ def history(
             metavar="N",
             min=1,
             max=LIMIT_MAX,
-            help=f"At most so many, the newest first (default: {LIMIT}; all with --output).",
+            help=f"At most this many, newest first. Default: {LIMIT}, or all with --output.",
         ),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object a line, with whole results.")
+        bool, typer.Option("--json", help="Print one JSON object per line, with complete results.")
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write to a file: .jsonl, .csv or .parquet; - is stdout."),
+        typer.Option(metavar="FILE", help="Write to this .jsonl, .csv or .parquet file; - is stdout."),
     ] = None,
     form: Annotated[
-        str | None, typer.Option("--format", metavar="FORMAT", help=f"With --output: {', '.join(FORMATS)}.")
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            autocompletion=completing(FORMATS),
+            help=f"With --output: the file format, one of {', '.join(FORMATS)}.",
+        ),
     ] = None,
-    no_pager: Annotated[bool, typer.Option("--no-pager", help="Write straight to the terminal.")] = False,
+    no_pager: Annotated[bool, typer.Option("--no-pager", help="Do not use a pager.")] = False,
 ) -> int:
-    """Show durable jobs that have ended. The dead letters: hall history --state failed
+    """Show ended jobs, newest first; with --state failed, the dead letters.
 
-    Asked by id, handle, key or state it shows unfinished jobs too. Works beside a running hall and without one.
+    With --id, --handle, --key or --state it finds unfinished jobs too. The hall can be running or stopped.
     """
     wanted = _wanted(job_id, handle, key, queue, state, since, until, before, limit, bounded=output is None)
     chosen = _format(output, form, as_json=as_json)
@@ -151,14 +165,14 @@ def history(
 
 
 def open_folder(hall: HallSettings) -> History:
-    """The history of a data folder, or a word about which folder to name."""
+    """The history of the data folder. Raises HallError if there is none."""
     folder = Path(hall.data)
     in_memory = hall.storage == "memory"
     if not (folder / DATABASE).exists():
-        why = "hall.storage is memory" if in_memory else "name the hall's data folder with --data"
+        why = "hall.storage is memory" if in_memory else "use --data to name the hall's data folder"
         raise HallError(f"there is no history in {folder}; {why}")
     if in_memory:
-        complain(f"hall: this hall keeps its history in memory; {folder} is what an earlier one has left")
+        complain(f"hall: hall.storage is memory: this history in {folder} is from an earlier hall")
     return History(folder)
 
 
@@ -171,7 +185,7 @@ def _save(history: History, wanted: Wanted, output: Path, form: str) -> int:
         if output == DASH:
             write_records(records, sys.stdout.buffer, form)
         else:
-            say(f"{_save_file(records, output, form)} records in {output}\n")
+            say(f"{_save_file(records, output, form)} records written to {output}\n")
     except MissingFormat as error:
         raise HallError(str(error)) from error
     return 0
@@ -195,7 +209,7 @@ def _write_json(history: History, wanted: Wanted, folder: Path) -> int:
 
 
 def _miss(wanted: Wanted, folder: Path) -> int:
-    complain(f"hall: no such job {wanted.id} in {folder}, neither live nor in the history")
+    complain(f"hall: there is no job {wanted.id} in {folder}: it is neither unfinished nor in the history")
     return TROUBLE
 
 
@@ -209,15 +223,14 @@ def _show_one(history: History, wanted: Wanted, folder: Path, *, paged: bool) ->
 
 def _show_table(history: History, wanted: Wanted, *, paged: bool) -> int:
     records = Limited(wanted.find(history), wanted.limit)
-    width = max(shutil.get_terminal_size((160, 24)).columns, 100)
-    show(_table_and_footer(records, wanted, width), paged=paged)
+    show(_table_and_footer(records, wanted, terminal_width()), paged=paged)
     return 0
 
 
-def _table_and_footer(records: Limited, wanted: Wanted, width: int) -> Iterator[str]:
+def _table_and_footer(records: Limited, wanted: Wanted, width: int | None) -> Iterator[str]:
     yield from table_lines(records, width, _colours())
     if records.last is None:
-        yield "No such jobs."
+        yield "No jobs found."
     elif records.more:
         footer = _footer(records, wanted)
         if sys.stdout.isatty():
@@ -227,14 +240,14 @@ def _table_and_footer(records: Limited, wanted: Wanted, width: int) -> Iterator[
 
 
 def _footer(records: Limited, wanted: Wanted) -> str:
-    """What is said when there are more."""
+    """How to get the next page."""
     assert records.last is not None
     which = f"the newest {wanted.limit}" + (f" before {wanted.before}" if wanted.before is not None else "")
-    return f"there are more; these are {which} (see --limit); go on with --before {records.last.id}"
+    return f"there are more jobs; these are {which} (see --limit); next page: --before {records.last.id}"
 
 
 def _colours() -> ColorSystem | None:
-    """What the terminal can show; None for anything else."""
+    """The colours of the terminal; None if stdout is no terminal."""
     console = Console()
     name = console.color_system
     return None if name is None or console.no_color else COLOR_SYSTEMS[name]
@@ -261,18 +274,18 @@ def _wanted(
             problems.append(f"--handle: {error}")
         else:
             if job_id not in {None, named}:
-                problems.append(f"--handle: it names job {named}, and --id another; leave one of them out")
+                problems.append(f"--handle: it names job {named}, but --id names another; use only one of them")
             job_id = named
     for option, number in (("--id", job_id), ("--before", before)):
         if number is not None and not ids.in_bounds(number):
-            problems.append(f"{option}: {number} is no job's id; ids are from 1 to {ids.MAX}")
+            problems.append(f"{option}: {number} is not a valid job id; ids are from 1 to {ids.MAX}")
     if state is not None and state not in STATES:
         problems.append(f'--state: "{state}" is not allowed; it takes one of {", ".join(STATES)}')
     now = datetime.now(UTC)
     since_at = _moment("--since", since, now, problems)
     until_at = _moment("--until", until, now, problems, time_of_day.max)
     if since_at is not None and until_at is not None and since_at > until_at:
-        problems.append("--since: it is after --until, so that nothing can be found")
+        problems.append("--since: is later than --until; swap them")
     if problems:
         raise ConfigError(problems)
     if limit is None and bounded:
@@ -283,8 +296,8 @@ def _wanted(
 def _moment(
     option: str, text: str | None, now: datetime, problems: list[str], of_a_date: time_of_day = time_of_day.min
 ) -> datetime | None:
-    """A date and time, of this machine's zone unless it says another, or so long ago. A date alone means
-    `of_a_date`.
+    """A date and time, in this machine's time zone unless it names another, or an age. A date alone means that
+    date at `of_a_date`.
     """
     if text is None:
         return None
@@ -294,7 +307,7 @@ def _moment(
     with suppress(ValueError, OverflowError):
         return datetime.fromisoformat(written).astimezone()
     try:
-        # A bare number is not taken: some would mean a year by it, some days.
+        # A bare number is refused: it could mean a year or days.
         return now - timedelta(microseconds=Interval.parse(written))
     except (ValueError, OverflowError):
         problems.append(f'{option}: "{text}" is not allowed; it takes {TIMES}')
@@ -305,15 +318,17 @@ def _format(output: Path | None, form: str | None, *, as_json: bool) -> str:
     formats = ", ".join(FORMATS)
     if output is None:
         if form is not None:
-            raise ConfigError(["--format: it goes with --output; --output - writes to stdout"])
+            raise ConfigError(["--format: needs --output; --output - writes to stdout"])
         return "jsonl"
     if as_json:
-        raise ConfigError(["--json: it goes to stdout; for a file of it name one that ends with .jsonl"])
+        raise ConfigError(
+            ["--json: cannot be used with --output; for JSON in a file use a name that ends with .jsonl"]
+        )
     chosen = output.suffix.removeprefix(".").lower() if form is None else form
     if chosen == "parquet" and output == DASH and sys.stdout.isatty():
-        raise ConfigError(["--format: parquet is not for a terminal; name a file with --output"])
+        raise ConfigError(["--format: parquet cannot be written to a terminal; name a file with --output"])
     if chosen in FORMATS:
         return chosen
     if form is not None:
         raise ConfigError([f'--format: "{form}" is not allowed; it takes one of {formats}'])
-    raise ConfigError([f"--output: {output} does not say its format; say --format with one of {formats}"])
+    raise ConfigError([f"--output: {output} has no known suffix; add --format with one of {formats}"])

@@ -17,6 +17,7 @@ from rich.markup import escape
 from hiringhall import __version__
 from hiringhall.cli import schedule
 from hiringhall.cli.device import device
+from hiringhall.cli.helping import HELP_NAMES, HallCommand, HallGroup, completing, flowing
 from hiringhall.cli.history import history
 from hiringhall.cli.moving import export_jobs, import_jobs
 from hiringhall.cli.reporting import Parameters, complain, guarded, say
@@ -35,9 +36,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="hall",
-    help="A hiring hall: a job server where every job meets a worker. Start with [bold]hall serve[/bold].",
+    cls=HallGroup,
+    help="A job server that speaks several protocols. Start one with [bold]hall serve[/bold].",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": list(HELP_NAMES)},
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
@@ -47,27 +49,36 @@ VERSION: Final = f"hiringhall {__version__}\n"
 StorageFlag = Annotated[
     str | None,
     typer.Option(
-        "--storage", metavar="KIND", help="sqlite, or memory to forget all at the end (default: sqlite)."
+        "--storage",
+        metavar="KIND",
+        autocompletion=completing(["sqlite", "memory"]),
+        help="Where jobs are kept: sqlite (on disk) or memory (lost when the hall stops). Default: sqlite.",
     ),
 ]
 DoorFlag = Annotated[
     list[str] | None,
     typer.Option(
         "--door",
-        metavar="DIALECT=HOST:PORT",
-        help="Listen here; may be repeated. Replaces the configured doors (default: gearman=127.0.0.1:4730).",
+        metavar="DOOR",
+        help="Open this door, DIALECT=HOST:PORT. Can be given several times; replaces the configured "
+        "doors. Default: Gearman on 127.0.0.1:4730.",
     ),
 ]
 LogFormatFlag = Annotated[
     str | None,
     typer.Option(
-        "--log-format", metavar="FORMAT", help="The log in lines of text, or of json (default: text)."
+        "--log-format",
+        metavar="FORMAT",
+        autocompletion=completing(["text", "json"]),
+        help="How the log is written: text or json. Default: text.",
     ),
 ]
 SetFlag = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="Any setting, such as door[0].lease_s=30; may be repeated."
+        "--set",
+        metavar="KEY=VALUE",
+        help="Any setting, such as door[0].lease_s=30. Can be given several times.",
     ),
 ]
 
@@ -80,7 +91,7 @@ def _command(
     def register(command: Callable[Parameters, int]) -> Callable[Parameters, int]:
         checked = guarded(command, "hall")
 
-        @group.command(name)
+        @group.command(name, cls=HallCommand, help=flowing(command.__doc__ or ""))
         @functools.wraps(command)
         def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
             raise typer.Exit(checked(*args, **kwargs))
@@ -98,25 +109,28 @@ def serve(
     door: DoorFlag = None,
     assignments: SetFlag = None,
     log_format: LogFormatFlag = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Say where the doors are as one line of JSON, for programs.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the open doors as one line of JSON.")] = False,
     all_doors: Annotated[
         bool,
         typer.Option(
             "--all-doors",
-            help="Where no doors are named: one of each dialect on loopback, if its port is free.",
+            help="Open a door of each dialect on loopback if its port is free. "
+            "Ignored if doors are configured.",
         ),
     ] = False,
     accept_loss: Annotated[
         bool,
-        typer.Option("--accept-loss", help="Open although the log of the data file is damaged or missing."),
+        typer.Option(
+            "--accept-loss",
+            help="Start although the write-ahead log of the data file is damaged or missing. "
+            "The changes in it are lost.",
+        ),
     ] = False,
 ) -> int:
-    """Open the hall and serve until it is told to stop.
+    """Start a hall and serve until it is stopped.
 
-    The first Ctrl-C or SIGTERM drains: no new work is handed out, and running jobs may finish. The second
-    stops at once. What was acknowledged is on disk either way.
+    The first Ctrl-C or SIGTERM drains the hall: no new work is handed out, and running jobs can finish. The
+    second stops it at once. In both cases every durable job that was acknowledged is on disk.
     """
     default_doors = ALL_DOORS if all_doors else DEFAULT_DOORS
     loaded = load_settings(config, data, storage, door, assignments, log_format, default_doors)
@@ -128,14 +142,14 @@ def serve(
 
 
 def _without_taken(config: Config) -> Config:
-    """Without the doors whose ports other programs have; each of them is told."""
+    """Without the doors whose ports other programs use; each of them is reported."""
     found = [(settings, find_taken(settings, index)) for index, settings in enumerate(config.door)]
     for _, taken in found:
         if taken:
             complain(f"hall: {taken}")
     free = tuple(settings for settings, taken in found if not taken)
     if not free:
-        raise HallError("no door can be opened: the ports of all of them are taken")
+        raise HallError("no door can be opened: other programs use the ports of all of them")
     return msgspec.structs.replace(config, door=free)
 
 
@@ -161,12 +175,14 @@ def _announce(opened: Opened) -> None:
             name = f"{door.dialect} {door.role}".rstrip()
             shield = f" ({door.shield})" if door.shield else ""
             console.print(f"  door   [green]{name}[/green] on [bold]{door.address}[/bold]{shield}")
-        console.print(f"  data   {escape(opened.data) or 'in memory: nothing survives a stop'}")
+        console.print(f"  data   {escape(opened.data) or 'in memory: jobs are lost when the hall stops'}")
         console.print(f"  jobs   {opened.recovered} recovered")
         first_job = next((door.first_job for door in opened.doors if door.first_job), "")
         if first_job:
-            console.print(f"\nA first job, to paste into another terminal:\n  [cyan]{escape(first_job)}[/cyan]")
-        console.print("\nCtrl-C drains and closes; twice stops at once.")
+            console.print(
+                f"\nSubmit a first job: paste this into another terminal.\n  [cyan]{escape(first_job)}[/cyan]"
+            )
+        console.print("\nPress Ctrl-C to drain and stop. Press it twice to stop at once.")
     say(captured.get())
 
 
@@ -177,25 +193,41 @@ def check_config(
     storage: StorageFlag = None,
     door: DoorFlag = None,
     assignments: SetFlag = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the doors and the data folder as JSON.")
+    ] = False,
 ) -> int:
-    """Check the settings without opening anything."""
+    """Check the settings. Opens no door and no data folder."""
     loaded = load_settings(config, data, storage, door, assignments)
     for index, settings in enumerate(loaded.config.door):
         check_shield(settings, index)
     certificates = find_certificates(loaded.config.door)
     for warning in (*secret_warnings(loaded.config.door), *expiry_warnings(certificates, time.time())):
         complain(f"hall: {warning}")
-    doors = ", ".join(f"{settings.dialect} on {settings.address}" for settings in loaded.config.door)
-    say(f"{loaded.file or 'no file, defaults'}: fine; {doors}; data in {loaded.config.hall.data}\n")
+    hall = loaded.config.hall
+    if as_json:
+        listed = [{"dialect": door.dialect, "address": door.address} for door in loaded.config.door]
+        file = None if loaded.file is None else str(loaded.file)
+        say(json.dumps({"file": file, "doors": listed, "storage": hall.storage, "data": hall.data}) + "\n")
+        return 0
+    doors = ", ".join(f"{door.dialect} on {door.address}" for door in loaded.config.door)
+    say(f"{loaded.file or 'no file, defaults'}: fine; {doors}; data in {hall.data}\n")
     return 0
 
 
 @_command("config")
-def print_config() -> int:
-    """Print a complete hall.toml with every setting explained and at its default.
+def print_config(
+    as_json: Annotated[
+        bool, typer.Option("--json", help="List the settings instead, one JSON object per line.")
+    ] = False,
+) -> int:
+    """Print a complete hall.toml: every setting with its description and default.
 
-    Start your own with: hall config > hall.toml
+    To start your own file: hall config > hall.toml
     """
+    if as_json:
+        say("".join(json.dumps(fact) + "\n" for fact in template.facts(DOOR_SETTINGS)))
+        return 0
     opened = [door.partition("=")[0] for door in DEFAULT_DOORS]
     say(template.annotated(DOOR_SETTINGS, opened))
     return 0
@@ -220,7 +252,7 @@ def options(
         bool, typer.Option("--version", is_eager=True, callback=_say_version, help="Print the version.")
     ] = False,
 ) -> None:
-    """What can be said before a command."""
+    """Options before a command."""
 
 
 _command("history")(history)
@@ -229,7 +261,10 @@ _command("import")(import_jobs)
 _command("device")(device)
 
 schedule_app = typer.Typer(
-    help="Jobs that come at their times: add, list and remove schedules.", no_args_is_help=True
+    cls=HallGroup,
+    help="Add, list and remove schedules: jobs that are submitted at fixed times.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
 )
 app.add_typer(schedule_app, name="schedule")
 _command("add", schedule_app)(schedule.add)

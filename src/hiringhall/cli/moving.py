@@ -1,7 +1,7 @@
-"""`hall export` and `hall import`: the unfinished jobs of one hall, for another.
+"""`hall export` and `hall import`: move the unfinished jobs of one hall to another.
 
-The law: a file is checked as a whole before any of it is taken in. What was taken in before some trouble
-stays: jobs with a key are joined, not doubled, when the file is imported again.
+Invariant: a file is checked as a whole before any job is imported. Jobs that were imported before an error
+stay; when the file is imported again, jobs with a key are not duplicated.
 """
 
 from __future__ import annotations
@@ -47,25 +47,25 @@ if TYPE_CHECKING:
     from hiringhall.records.joblines import WrittenJob
 
 PROBLEMS_MAX: Final = 100
-"""Problems of one file that are told; further ones are counted."""
+"""Problems of one file that are printed; further ones are counted."""
 COMMIT_ROWS_MAX: Final = 5000
 COMMIT_BYTES_MAX: Final = 32 << 20
-"""A commit takes so many jobs, or so many bytes of payload and a job more."""
+"""A commit ends after this many jobs, or with the job that reaches this many bytes of payload."""
 
-JsonFlag = Annotated[bool, typer.Option("--json", help="Say what was done as one line of JSON, for programs.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as one line of JSON.")]
 
 
 def export_jobs(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE|-", show_default=False, help="Where to; without it, to stdout.")
+        Path, typer.Argument(metavar="FILE|-", show_default=False, help="The file to write; default: stdout.")
     ] = DASH,
     config: ConfigFlag = None,
     data: DataFlag = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Write the unfinished durable jobs down, one JSON object a line, to a file or to stdout.
+    """Write the unfinished durable jobs to a file, one JSON object per line.
 
-    Works beside a running hall and without one, also on what a hall that died has left. Changes nothing.
+    The hall can be running, stopped or killed. Its data is not changed.
     """
     hall = load_settings(config, data).config.hall
     folder = Path(hall.data)
@@ -84,33 +84,34 @@ def export_jobs(
 
 
 def import_jobs(
-    file: Annotated[Path, typer.Argument(metavar="FILE|-", help="What hall export wrote; - is stdin.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE|-", help="A file from hall export; - is stdin.")],
     config: ConfigFlag = None,
     data: DataFlag = None,
     door: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="Hand them in at this Gearman door of a running hall."),
+        typer.Option(metavar="HOST:PORT", help="Submit the jobs at this Gearman door of a running hall."),
     ] = None,
     tls_ca: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The door speaks TLS: who signed its certificate, in PEM."),
+        typer.Option(metavar="FILE", help="For a door with TLS: the CA of its certificate, a PEM file."),
     ] = None,
     tls_certificate: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The door speaks TLS: the certificate to show it, in PEM."),
+        typer.Option(metavar="FILE", help="For a door with TLS: your client certificate, a PEM file."),
     ] = None,
     tls_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The certificate's key, unless it is in the same file.")
+        Path | None,
+        typer.Option(metavar="FILE", help="The key of --tls-certificate, unless it is in the same file."),
     ] = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Take in the jobs of a file: into the data folder of a hall that is not running, or at a hall's door.
+    """Import jobs from a file into a stopped hall, or into a running one with --door.
 
-    Nothing is taken in when anything is wrong with the file. A job whose queue and key a live job has is there
-    already. At a door jobs get that door's terms, and such as wait for parents cannot go in.
+    If the file has an error, nothing is imported. A job is skipped if an unfinished job has the same queue and
+    key. With --door the jobs get the terms of that door, and jobs that wait for parents are refused.
     """
     if door is not None and data is not None:
-        raise ConfigError(["--door: with it the jobs go to a running hall, and --data is of no use"])
+        raise ConfigError(["--door: cannot be used with --data: it sends the jobs to a running hall"])
     address = None if door is None else _address(door)
     tls = _tls(door, tls_ca, tls_certificate, tls_key)
     settings = load_settings(config, data).config
@@ -149,10 +150,14 @@ def _write_jobs(history: History, out: IO[bytes]) -> int:
         awaited.update((parent, row.id) for parent in row.parents if isinstance(parent, int))
     out.flush()
     if outside:
-        complain(f"hall: {told_jobs(outside)} left out that somebody does outside the hall, and only reports")
+        complain(
+            f"hall: {told_jobs(outside)} not exported: the work is done outside the hall and only reported"
+        )
     for parent, child in awaited.items():
         if parent not in written:
-            complain(f"hall: job {child} waits for job {parent}, which is not among them: it is not durable")
+            complain(
+                f"hall: job {child} waits for job {parent}, which was not exported because it is not durable"
+            )
     return len(written)
 
 
@@ -160,7 +165,9 @@ def _import_offline(
     file: Path, jobs: list[WrittenJob], settings: Config, tally: Tally, *, as_json: bool
 ) -> int:
     if settings.hall.storage != "sqlite":
-        raise HallError("hall.storage is memory: there is no data folder to import into; use --door")
+        raise HallError(
+            "hall.storage is memory: there is no data folder to import into; use --door for a running hall"
+        )
     folder = Path(settings.hall.data)
     now_us = time.time_ns() // 1000
     # The history goes by the rules of the hall that will run here, which may have other settings than these.
@@ -170,7 +177,7 @@ def _import_offline(
     except FileTaken as error:
         if error.holder.kind == "import":
             raise
-        raise HallError(f"{error}, or hand the jobs in at its Gearman door with --door") from error
+        raise HallError(f"{error}, or submit the jobs at its Gearman door with --door") from error
     try:
         for queue in settings.queue:
             scheduler.needs.need(queue.name.encode(), *queue.needs)
@@ -188,7 +195,7 @@ def _import_offline(
     if joined:
         words += f", {joined} {'was' if joined == 1 else 'were'} already there"
     if failed:
-        words += f"; {failed} failed at once with a parent that had failed"
+        words += f"; {failed} failed at once because a parent had failed"
     facts = {"imported": new, "already_there": joined, "failed": failed, "data": str(folder)}
     say(_told(facts, words, as_json))
     return 0
@@ -248,7 +255,7 @@ def _refuse(file: Path, problems: list[tuple[int, str]]) -> int:
     for line, text in sorted(problems, key=itemgetter(0))[:PROBLEMS_MAX]:
         complain(f"hall: {file}: line {line}: {text}")
     if len(problems) > PROBLEMS_MAX:
-        complain(f"hall: {file}: {len(problems) - PROBLEMS_MAX} problems more")
+        complain(f"hall: {file}: {len(problems) - PROBLEMS_MAX} further problems")
     complain(f"hall: {file}: nothing was imported")
     return TROUBLE
 
@@ -260,9 +267,9 @@ def _tls(door: str | None, ca: Path | None, certificate: Path | None, key: Path 
     if not named:
         return None
     if door is None:
-        raise ConfigError([f"{named[0]}: is for a door; name that with --door"])
+        raise ConfigError([f"{named[0]}: needs --door, the door to connect to"])
     if certificate is None and key is not None:
-        raise ConfigError(["--tls-key: belongs to a certificate; name that with --tls-certificate"])
+        raise ConfigError(["--tls-key: needs --tls-certificate, the certificate of this key"])
     for flag, file in given.items():
         if file is not None and not file.is_file():
             raise ConfigError([f"{flag}: there is no file {file}"])
@@ -282,7 +289,7 @@ def _address(written: str) -> Address:
     except ValueError:
         raise ConfigError([f'--door: "{written}" is not allowed; it takes {Address.allowed}']) from None
     if address.port == 0:
-        raise ConfigError([f'--door: "{written}" has no port; say that of the hall\'s Gearman door'])
+        raise ConfigError([f'--door: "{written}" has no port; add the port of the hall\'s Gearman door'])
     return address
 
 

@@ -1,7 +1,6 @@
-"""Long texts for people: through their pager where stdout is a terminal, else straight to stdout.
+"""Long texts: through the user's pager if stdout is a terminal, else straight to stdout.
 
-The law: a line is made when there is room for it. Who looks at the first page of a million has them make a
-few hundred.
+Invariant: a line is made when the pager reads it, so the first page of a million lines is shown at once.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ if TYPE_CHECKING:
 
 DEFAULT_PAGER: Final = "less"
 LESS: Final = "FRX"
-"""Ends by itself when all fits on the screen, shows colours, leaves the text standing."""
+"""Ends by itself if the text fits on the screen, shows colours, leaves the text on the screen."""
 
 UNSHOWN: Final = "backslashreplace"
-"""What becomes of characters that the terminal's encoding does not have."""
+"""How characters are written that the terminal's encoding does not have."""
 
 
 def show(lines: Iterable[str], *, paged: bool) -> bool:
-    """Write lines; says whether a pager had them."""
+    """Write lines; True if they went through a pager."""
     pager = _open() if paged and sys.stdout.isatty() else None
     if pager is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
@@ -37,11 +36,11 @@ def show(lines: Iterable[str], *, paged: bool) -> bool:
             sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
         return False
-    # Ctrl-C is for the pager, which stops waiting at it and goes on.
+    # Ctrl-C is for the pager, which does not end at it.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         assert pager.stdin is not None
-        # Who leaves the pager early has seen enough.
+        # The user can leave the pager before the end.
         with suppress(BrokenPipeError), pager.stdin:
             for line in lines:
                 pager.stdin.write(f"{line}\n")
@@ -52,7 +51,7 @@ def show(lines: Iterable[str], *, paged: bool) -> bool:
 
 
 def _open() -> subprocess.Popen[str] | None:
-    """The pager that $PAGER names; None: there is none, or none is wanted."""
+    """The pager that $PAGER names; None if it is not installed, or not wanted."""
     try:
         words = shlex.split(os.environ.get("PAGER", DEFAULT_PAGER))
     except ValueError:

@@ -1,4 +1,4 @@
-"""A bar on stderr for what takes a while, where somebody looks at it."""
+"""A progress bar on stderr, if stderr is a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 STEP: Final = 256
-"""Items between two looks at the bar."""
+"""Items between two updates of the bar."""
 
 
 def watched(items: Iterable[Item], words: str, total: int | None = None) -> Iterator[Item]:

@@ -1,4 +1,4 @@
-"""How a command speaks: results to stdout, messages and logs to stderr, and one way to end on trouble."""
+"""What a command prints: results to stdout, messages and logs to stderr; and how it ends on an error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ INTERRUPTED: Final = 130
 
 
 def complain(text: str) -> None:
-    """One line on stderr; a stderr that nobody reads is no reason to fail."""
+    """One line on stderr; a closed stderr is ignored."""
     try:
         print(harmless(text, lines=True), file=sys.stderr, flush=True)
     except OSError:
@@ -55,7 +55,7 @@ def guarded(command: Callable[Parameters, int], program: str) -> Callable[Parame
         except BrokenPipeError:
             # Python would flush once more at exit and complain in its own words.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            complain(f"{program}: nobody reads what is written to stdout")
+            complain(f"{program}: stdout was closed before everything was written")
             return TROUBLE
         except (HallError, StoreError, OSError) as error:
             complain(f"{program}: {error}")

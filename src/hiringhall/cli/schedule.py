@@ -1,11 +1,10 @@
-"""`hall schedule`: add, list and remove schedules, beside a running hall or without one."""
+"""`hall schedule`: add, list and remove schedules, while the hall is running or stopped."""
 
 from __future__ import annotations
 
 import difflib
 import json
 import os
-import shutil
 import signal
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -18,6 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hiringhall.cli.harmless import harmless
+from hiringhall.cli.helping import completing
+from hiringhall.cli.layout import stacked, terminal_width
 from hiringhall.cli.reporting import complain, say
 from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
 from hiringhall.config.quantities import Age, Interval
@@ -39,54 +40,82 @@ if TYPE_CHECKING:
     from hiringhall.storage.sqlite import Holder
 
 NEXT_SHOWN: Final = 3
+HEADINGS: Final = ("name", "when", "zone", "queue", "key", "defined", "last", "behind", "next")
+TABLE_WIDTH_MAX: Final = 100_000
+"""More columns than any table of schedules has."""
 
 _Word = TypeVar("_Word", bound=str)
 
 
 class _Known(NamedTuple):
-    """A schedule, and where it is written down."""
+    """A schedule, and the file that defines it."""
 
     plan: Plan
     defined: str
 
 
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What the schedule is called.")],
-    queue: Annotated[str, typer.Option(metavar="QUEUE", help="The queue (function) that its jobs are for.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the schedule.")],
+    queue: Annotated[str, typer.Option(metavar="QUEUE", help="The queue (function) of its jobs.")],
     cron: Annotated[
         str,
-        typer.Option(metavar="EXPRESSION", help="Minute, hour, day, month, weekday, such as '30 3 * * MON'."),
+        typer.Option(
+            metavar="EXPRESSION", help="When: minute, hour, day, month, weekday, such as '30 3 * * MON'."
+        ),
     ] = "",
-    every: Annotated[str | None, typer.Option(metavar="TIME", help="Or how often: 90s, 15m, 6h, 1d.")] = None,
+    every: Annotated[
+        str | None, typer.Option(metavar="TIME", help="How often, in place of --cron: 90s, 15m, 6h, 1d.")
+    ] = None,
     timezone: Annotated[
-        str, typer.Option(metavar="ZONE", help="Where --cron is read and {due} told, such as Europe/Vienna.")
+        str, typer.Option(metavar="ZONE", help="Time zone of --cron and {due}, such as Europe/Vienna.")
     ] = "UTC",
     payload: Annotated[
-        str, typer.Option(metavar="TEXT", help="The job's payload; {due} and {due:%Y-%m-%d} are filled in.")
+        str,
+        typer.Option(metavar="TEXT", help="The job's payload; {due} and {due:%Y-%m-%d} become the due time."),
     ] = "",
     key: Annotated[
-        str, typer.Option(metavar="TEXT", help="The job's key; a live job with the same key is not doubled.")
+        str,
+        typer.Option(
+            metavar="TEXT", help="The job's key. If an unfinished job has the same key, none is added."
+        ),
     ] = "",
-    priority: Annotated[str, typer.Option(metavar="WORD", help="high, normal or low.")] = "normal",
+    priority: Annotated[
+        str,
+        typer.Option(
+            metavar="WORD",
+            autocompletion=completing(get_args(Priority)),
+            help="The job's priority: high, normal or low.",
+        ),
+    ] = "normal",
     retries: Annotated[
-        int, typer.Option(min=0, max=RETRIES_MAX, help="Failures that are followed by another try.")
+        int, typer.Option(metavar="N", min=0, max=RETRIES_MAX, help="How often a failed job is tried again.")
     ] = 0,
     quits_max: Annotated[
         int,
-        typer.Option(min=0, max=RETRIES_MAX, help="Hired workers that quit after which a job failed; 0: any."),
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=RETRIES_MAX,
+            help="The job fails after this many hired workers have quit; 0: no limit.",
+        ),
     ] = 0,
     missed: Annotated[
-        str, typer.Option(metavar="WORD", help="What fires of missed times: latest, all or skip.")
+        str,
+        typer.Option(
+            metavar="WORD",
+            autocompletion=completing(get_args(Missed)),
+            help="Which missed due times fire later: latest, all, or skip (none).",
+        ),
     ] = "latest",
     late_s: Annotated[
-        float, typer.Option(help="Seconds for which a due time that is over is late, not missed.")
+        float, typer.Option(metavar="SECONDS", help="A due time counts as missed after this many seconds.")
     ] = LATE_US / SECOND_US,
     config: ConfigFlag = None,
     data: DataFlag = None,
 ) -> int:
-    """Add a schedule; a hall that is running is told. It begins when a hall first reads it.
+    """Add a schedule. A running hall reads it at once.
 
-    For example: hall schedule add birthdays --queue birthday_mail --cron '0 6 * * *' --key '{due:%Y-%m-%d}'
+    Example: hall schedule add birthdays --queue birthday_mail --cron '0 6 * * *' --key '{due:%Y-%m-%d}'
     """
     loaded = load_settings(config, data)
     plan = Plan(
@@ -113,16 +142,16 @@ def add(
         book.add(plan)
     due = _in_zone(plan, plan.next_due_us(machine_us()))
     where = f" in the new data folder {book.path.parent}" if is_new else ""
-    _tell_hall(book.path.parent, f'schedule "{name}" is added{where}, and due next at {due}')
+    _tell_hall(book.path.parent, f'schedule "{name}" was added{where}; it is due next at {due}')
     return 0
 
 
 def remove(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What the schedule is called.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the schedule.")],
     config: ConfigFlag = None,
     data: DataFlag = None,
 ) -> int:
-    """Remove a schedule that was added by command; a hall that is running is told. Its jobs stay."""
+    """Remove a schedule that was added with hall schedule add. Its jobs stay."""
     loaded = load_settings(config, data)
     where = _find_configured(loaded, name)
     known: list[str] = []
@@ -130,13 +159,13 @@ def remove(
         is_there = book.path.parent.exists()
         if is_there:
             if book.remove(name):
-                _tell_hall(book.path.parent, f'schedule "{name}" is removed')
+                _tell_hall(book.path.parent, f'schedule "{name}" was removed')
                 if where:
-                    complain(f"hall: {where} has the same name, and goes on")
+                    complain(f"hall: {where} has the same name and stays active")
                 return 0
             known = list(book.read())
     if where:
-        raise HallError(f'schedule "{name}" is {where}: take it out there, and start the hall anew')
+        raise HallError(f'schedule "{name}" is defined as {where}: delete it there and restart the hall')
     if not is_there:
         raise _missing(book.path.parent)
     near = difflib.get_close_matches(name, known, n=1)
@@ -147,11 +176,11 @@ def remove(
 def show(
     config: ConfigFlag = None,
     data: DataFlag = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> int:
-    """List all schedules: when they are due, what has fired, and what comes next.
+    """List all schedules, with their last and next due times.
 
-    Works beside a running hall and without one.
+    The hall can be running or stopped.
     """
     loaded = load_settings(config, data)
     known: dict[str, _Known] = {}
@@ -160,7 +189,7 @@ def show(
         if not folder.exists():
             if not loaded.config.schedule:
                 raise _missing(folder)
-            complain(f"hall: {folder} does not exist: no hall was started on it")
+            complain(f"hall: {folder} does not exist: no hall has used it yet")
         with _book(loaded) as book:
             known = {name: _Known(plan, str(book.path)) for name, plan in book.read().items()}
     for schedule in loaded.config.schedule:
@@ -173,8 +202,10 @@ def show(
     if as_json:
         say("".join(json.dumps(line) + "\n" for line in lines))
         return 0
-    say(_as_table(lines))
-    complain(f"hall: a hall is running (process {pid})" if pid else "hall: no hall is running: nothing fires")
+    say(_as_text(lines, terminal_width()))
+    complain(
+        f"hall: a hall is running (process {pid})" if pid else "hall: no hall is running, so no schedule fires"
+    )
     return 0
 
 
@@ -183,10 +214,10 @@ def show(
 
 @contextmanager
 def _book(loaded: Loaded) -> Iterator[Book]:
-    """The book of the data folder; its troubles are the command's."""
+    """The book of the data folder; its errors become HallErrors."""
     if loaded.config.hall.storage != "sqlite":
         raise HallError(
-            "hall.storage is memory, and keeps no book of schedules: write them as [[schedule]] tables"
+            "hall.storage is memory, so no schedules are stored: define them as [[schedule]] in hall.toml"
         )
     try:
         yield Book(Path(loaded.config.hall.data))
@@ -195,7 +226,7 @@ def _book(loaded: Loaded) -> Iterator[Book]:
 
 
 def _missing(folder: Path) -> HallError:
-    return HallError(f"{folder} does not exist; name the hall's data folder with --data")
+    return HallError(f"{folder} does not exist; use --data to name the hall's data folder")
 
 
 def _origin(loaded: Loaded) -> str:
@@ -203,41 +234,41 @@ def _origin(loaded: Loaded) -> str:
 
 
 def _find_configured(loaded: Loaded, name: str) -> str:
-    """Where the settings have a schedule of that name; empty: nowhere."""
+    """Where the settings define a schedule of that name; empty if they do not."""
     names = [schedule.name for schedule in loaded.config.schedule]
     return f"schedule[{names.index(name)}] of {_origin(loaded)}" if name in names else ""
 
 
 def _find_hall(folder: Path) -> Holder | None:
-    """Who fires what is planned here, if there is one."""
+    """The hall that has the folder open, if there is one."""
     holder = find_holder(folder / DATABASE)
     return None if holder is None or holder.kind == "import" else holder
 
 
 def _tell_hall(folder: Path, news: str) -> None:
-    """Have a running hall read the book again, and say what was done."""
+    """Make a running hall read the book again, and print what was done."""
     holder = _find_hall(folder)
     if holder is None:
-        say(f"{news}; no hall is running here, the next to start reads it\n")
+        say(f"{news}; no hall is running, the next one to start reads it\n")
         return
     remedy = _signal_hall(holder)
     if remedy:
         complain(f"hall: {remedy}")
         say(f"{news}\n")
     else:
-        say(f"{news}; the hall (process {holder.pid}) is told\n")
+        say(f"{news}; the hall (process {holder.pid}) was notified\n")
 
 
 def _signal_hall(holder: Holder) -> str:
-    """Tell it; what else is to be done if it could not be told."""
+    """Signal it; returns what the user has to do if that was not possible."""
     if holder.kind != "hall":
-        return f"hall-gearmand (process {holder.pid}) reads it when it is started anew"
+        return f"hall-gearmand (process {holder.pid}) reads it at its next start: restart it"
     if not holder.is_near:
-        return f"the hall is in another container, as process {holder.pid}: send it SIGHUP there"
+        return f"the hall runs in another container as process {holder.pid}: send it SIGHUP there"
     try:
         os.kill(holder.pid, signal.SIGHUP)
     except OSError as error:
-        return f"process {holder.pid} could not be told ({error.strerror}): send it SIGHUP, or start it anew"
+        return f"process {holder.pid} could not be notified ({error.strerror}): send it SIGHUP, or restart it"
     return ""
 
 
@@ -256,7 +287,7 @@ def _interval_us(written: str) -> int:
 
 
 def _late_us(late_s: float) -> int:
-    if not 0 <= late_s <= LATE_S_MAX:  # as is what is no number
+    if not 0 <= late_s <= LATE_S_MAX:  # NaN is outside as well
         raise ConfigError([f'--late-s: "{late_s:g}" is not allowed; it takes seconds from 0 to {LATE_S_MAX}'])
     return round(late_s * SECOND_US)
 
@@ -273,7 +304,7 @@ def _in_zone(plan: Plan, at_us: int) -> str:
 
 
 def _firings(database: Path) -> dict[str, Firing]:
-    """How far each schedule has come, as the store knows it."""
+    """The last firing of each schedule, from the store."""
     if not database.exists():
         return {}
     reader = open_history(database)
@@ -284,7 +315,7 @@ def _firings(database: Path) -> dict[str, Firing]:
 
 
 def _line(entry: _Known, firing: Firing | None, now_us: int, pid: int | None) -> dict[str, object]:
-    """All about one schedule, in the words of JSON."""
+    """Everything about one schedule, as a JSON object."""
     plan = entry.plan
     begun = firing if firing is not None and firing.plan == plan.digest else None
     # A job is handed in before it is due: its due time is the last then, and not the next any more.
@@ -313,26 +344,40 @@ def _line(entry: _Known, firing: Firing | None, now_us: int, pid: int | None) ->
     }
 
 
-def _as_table(lines: list[dict[str, object]]) -> str:
+def _as_text(lines: list[dict[str, object]], width: int | None) -> str:
+    """A table, or several lines for each schedule where the terminal is too narrow for one."""
     if not lines:
         return "No schedules.\n"
+    rows = [_cells(line) for line in lines]
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("name", "when", "zone", "queue", "key", "defined", "last", "behind", "next"):
-        table.add_column(heading, no_wrap=heading not in {"next", "defined"}, overflow="fold")
-    for line in lines:
-        behind = line["behind"]
-        table.add_row(
-            Text(harmless(str(line["name"])), style="bold"),
-            Text(harmless(str(line["cron"] or f"every {line['every']}"))),
-            Text(harmless(str(line["timezone"]))),
-            Text(harmless(str(line["queue"]))),
-            Text(harmless(str(line["key"]))),
-            Text(harmless(str(line["defined"]))),
-            Text(str(line["last"] or ("not yet" if line["begun"] else "not begun"))),
-            Text(f"{behind} or more" if behind == CATCH_UP_MAX else str(behind or "")),
-            Text("\n".join(cast("list[str]", line["next"]))),
-        )
-    console = Console(highlight=False, width=max(shutil.get_terminal_size((200, 24)).columns, 160))
-    with console.capture() as captured:
-        console.print(table)
-    return captured.get()
+    for heading in HEADINGS:
+        table.add_column(heading, no_wrap=True)
+    for row in rows:
+        table.add_row(Text(row[0], style="bold"), *map(Text, row[1:]))
+    measured = Console(width=TABLE_WIDTH_MAX).measure(table).maximum
+    if width is None or measured <= width:
+        console = Console(highlight=False, width=measured)
+        with console.capture() as captured:
+            console.print(table)
+        return captured.get()
+    shown: list[str] = []
+    for row in rows:
+        shown.append(row[0])
+        shown += stacked(zip(HEADINGS[1:], row[1:], strict=True), width)
+    return "\n".join(shown) + "\n"
+
+
+def _cells(line: dict[str, object]) -> list[str]:
+    """The texts under HEADINGS."""
+    behind = line["behind"]
+    return [
+        harmless(str(line["name"])),
+        harmless(str(line["cron"] or f"every {line['every']}")),
+        harmless(str(line["timezone"])),
+        harmless(str(line["queue"])),
+        harmless(str(line["key"])),
+        harmless(str(line["defined"])),
+        str(line["last"] or ("not yet" if line["begun"] else "not begun")),
+        f"{behind} or more" if behind == CATCH_UP_MAX else str(behind or ""),
+        "\n".join(cast("list[str]", line["next"])),
+    ]

@@ -1,4 +1,4 @@
-"""The settings that commands read alike: where the file is, where the data is, what is odd about them."""
+"""Reading the settings, with the flags that all commands have in common."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 ConfigFlag = Annotated[
     Path | None,
     typer.Option(
-        "--config", metavar="FILE", help="Settings; ./hall.toml is read if it is there, or $HALL_CONFIG."
+        "--config", metavar="FILE", help="Settings file. Default: $HALL_CONFIG, or ./hall.toml if it exists."
     ),
 ]
 DataFlag = Annotated[
     str | None,
-    typer.Option("--data", metavar="DIR", help="The folder where jobs are kept (default: hall-data)."),
+    typer.Option("--data", metavar="DIR", help="The data folder. Default: hall-data."),
 ]
 
 
@@ -46,7 +46,7 @@ def load_settings(
     log_format: str | None = None,
     default_doors: Sequence[str] = DEFAULT_DOORS,
 ) -> loading.Loaded:
-    """All sources put together; what looks odd is told on stderr. Raises ConfigError."""
+    """The settings from all sources; warnings go to stderr. Raises ConfigError."""
     named = {
         "--data": (("hall", "data"), data),
         "--storage": (("hall", "storage"), storage),

@@ -1,6 +1,7 @@
-"""Records for people's eyes: a table that is made line by line, and one job in full.
+"""Records for people: a table that is made line by line, and one job in full.
 
-The law: whatever bytes a job has, a terminal shows them and never obeys them.
+Invariants: whatever bytes a job has, a terminal shows them and never obeys them. A line is never wider than
+the terminal; where a table would be, each record takes several lines.
 """
 
 from __future__ import annotations
@@ -8,10 +9,10 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
-from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 
 from hiringhall.cli.harmless import harmless
+from hiringhall.cli.layout import BOLD, GAP, PLAIN, cut, stacked, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,13 +24,19 @@ if TYPE_CHECKING:
     from hiringhall.records import Record
 
 HEADINGS: Final = ("id", "when", "state", "queue", "key", "code", "tries", "worker", "result")
+STACKED_COLUMNS: Final = 4
+"""Columns in the first line of a record that takes several lines; the others follow with their names."""
 SAMPLE_ROWS: Final = 100
-"""The widths of the columns follow from so many rows; a longer cell further down moves its line along."""
+"""The widths of the columns follow from the first rows; a wider row further down takes several lines."""
 SHOWN_MAX: Final = 60
 """Characters of a cell."""
 RESULT_MIN: Final = 20
+UNKNOWN_WIDTH: Final = 160
+"""The width of a table where no terminal says one, such as in a pipe: one line for each record."""
 
-_RIGHT: Final = (HEADINGS.index("code"), HEADINGS.index("tries"))
+_CODE: Final = HEADINGS.index("code")
+"""Empty for a job that has not ended."""
+_RIGHT: Final = (_CODE, HEADINGS.index("tries"))
 _STATE: Final = HEADINGS.index("state")
 _STYLES: Final = {
     "done": Style.parse("green"),
@@ -37,27 +44,41 @@ _STYLES: Final = {
     "cancelled": Style.parse("yellow"),
     "running": Style.parse("cyan"),
 }
-_PLAIN: Final = Style.null()
-_BOLD: Final = Style.parse("bold")
 
 
-def table_lines(records: Iterable[Record], width: int, colours: ColorSystem | None) -> Iterator[str]:
-    """A table's lines; without records there are none."""
+def table_lines(records: Iterable[Record], width: int | None, colours: ColorSystem | None) -> Iterator[str]:
+    """A table's lines; none without records. Where `width` is too small, each record takes several lines."""
     rows = map(_cells, records)
     sample = list(islice(rows, SAMPLE_ROWS))
     if not sample:
         return
-    widths = [max(_width(row[column]) for row in (HEADINGS, *sample)) for column in range(len(HEADINGS))]
-    widths[-1] = max(RESULT_MIN, width - sum(widths[:-1]) - 2 * (len(HEADINGS) - 1))
-    yield _BOLD.render(_line(list(HEADINGS), widths), color_system=colours)
+    widths = [max(width_of(row[column]) for row in (HEADINGS, *sample)) for column in range(len(HEADINGS))]
+    room = (width or UNKNOWN_WIDTH) - sum(widths[:-1]) - len(GAP) * (len(HEADINGS) - 1)
+    is_stacked = width is not None and room < RESULT_MIN
+    widths[-1] = max(RESULT_MIN, room)
+    headings = HEADINGS[:STACKED_COLUMNS] if is_stacked else HEADINGS
+    heading = _line(list(headings), widths)
+    yield BOLD.render(heading if width is None else cut(heading, width), color_system=colours)
     for row in chain(sample, rows):
-        style = _STYLES.get(row[_STATE], _PLAIN)
-        yield _line(row, widths, style, colours)
+        if width is not None and (is_stacked or width_of(_line(row, widths)) > width):
+            yield from _stacked_lines(row, widths, width, colours)
+        else:
+            yield _line(row, widths, _STYLES.get(row[_STATE], PLAIN), colours)
+
+
+def _stacked_lines(row: list[str], widths: list[int], width: int, colours: ColorSystem | None) -> Iterator[str]:
+    first = row[:STACKED_COLUMNS]
+    if width_of(_line(first, widths)) > width:
+        first.pop()  # The queue's name is too long for this line.
+    yield _line(first, widths, _STYLES.get(row[_STATE], PLAIN), colours)
+    names = HEADINGS if row[_CODE] else (*HEADINGS[:-1], "pending")
+    fields = zip(names[len(first) :], row[len(first) :], strict=True)
+    yield from stacked(fields, width, colours, cut_last=True)
 
 
 def detail_lines(record: Record, colours: ColorSystem | None) -> Iterator[str]:
-    """All that is known of one job."""
-    state = _STYLES.get(record.state, _PLAIN).render(record.state, color_system=colours)
+    """Everything about one job."""
+    state = _STYLES.get(record.state, PLAIN).render(record.state, color_system=colours)
     fields: list[tuple[str, str]] = [
         ("job", str(record.id)),
         ("state", f"{state}, code {record.code}" if record.ended is not None else state),
@@ -69,7 +90,7 @@ def detail_lines(record: Record, colours: ColorSystem | None) -> Iterator[str]:
         ("started", _moment(record.started)),
         ("ended", _moment(record.ended)),
         ("worker", harmless(record.worker)),
-        ("attempts", f"{record.attempts}, {record.losses} of them with a worker that was lost"),
+        ("attempts", f"{record.attempts}, {record.losses} of them lost with their worker"),
         ("allowed", _allowed(record)),
     ]
     fields += [("parent", _parent(parent)) for parent in record.parents]
@@ -78,7 +99,7 @@ def detail_lines(record: Record, colours: ColorSystem | None) -> Iterator[str]:
         if text:
             yield f"{name:<10}{text}"
     for number, attempt in enumerate(record.tries, record.attempts - len(record.tries)):
-        ended = _moment(attempt.ended) or "unseen"
+        ended = _moment(attempt.ended) or "unknown"
         worker = harmless(attempt.worker)
         yield f"{f'try {number}':<10}{_moment(attempt.started)} to {ended}, code {attempt.code}, {worker}"
     for name, data in (("payload", record.payload), ("result", record.result)):
@@ -87,19 +108,17 @@ def detail_lines(record: Record, colours: ColorSystem | None) -> Iterator[str]:
             yield from (f"    {line}" for line in harmless(data, lines=True).split("\n"))
 
 
-def _line(
-    cells: list[str], widths: list[int], style: Style = _PLAIN, colours: ColorSystem | None = None
-) -> str:
+def _line(cells: list[str], widths: list[int], style: Style = PLAIN, colours: ColorSystem | None = None) -> str:
     shown: list[str] = []
-    for column, (cell, width) in enumerate(zip(cells, widths, strict=True)):
-        blanks = " " * max(0, width - _width(cell))
-        if column == len(cells) - 1:
-            shown.append(_cut(cell, width))
+    for column, (cell, width) in enumerate(zip(cells, widths, strict=False)):
+        blanks = " " * max(0, width - width_of(cell))
+        if column == len(HEADINGS) - 1:
+            shown.append(cut(cell, width))
         elif column == _STATE:
             shown.append(style.render(cell, color_system=colours) + blanks)
         else:
             shown.append(blanks + cell if column in _RIGHT else cell + blanks)
-    return "  ".join(shown).rstrip()
+    return GAP.join(shown).rstrip()
 
 
 def _cells(record: Record) -> list[str]:
@@ -117,9 +136,9 @@ def _cells(record: Record) -> list[str]:
 
 
 def _outlook(record: Record) -> str:
-    """What a job that has not ended waits for."""
+    """What an unfinished job waits for."""
     if record.state == "held":
-        waits = _parent(record.parents[0]) if record.parents else "nobody"
+        waits = _parent(record.parents[0]) if record.parents else "nothing"
         further = len(record.parents) - 1
         return f"waits for {waits}" + (f" and {further} more" if further > 0 else "")
     if record.state == "delayed" and record.due is not None:
@@ -141,13 +160,4 @@ def _moment(moment: datetime | None) -> str:
 
 
 def _short(data: bytes, length: int = SHOWN_MAX) -> str:
-    return _cut(harmless(data[: length * 4]), length)
-
-
-def _cut(text: str, width: int) -> str:
-    return text if _width(text) <= width else set_cell_size(text, width - 1) + "…"
-
-
-def _width(text: str) -> int:
-    """Places that a printable text takes on a screen."""
-    return len(text) if text.isascii() else cell_len(text)
+    return cut(harmless(data[: length * 4]), length)

@@ -89,3 +89,18 @@ def _default(setting: Setting, dialect: str) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def facts(dialects: Dialects) -> Iterator[dict[str, object]]:
+    """One JSON object for each setting. `dialect` is null for what is not a door's setting."""
+    for name, shape, key in every_section(dialects):
+        dialect = name.rpartition(" ")[2] if key == ("door",) else None
+        for setting in settings(shape, key):
+            yield {
+                "setting": ".".join(str(step) for step in setting.key),
+                "dialect": dialect,
+                "variable": setting.variable,
+                "default": _default(setting, dialect or "") or None,
+                "takes": setting.allowed,
+                "description": setting.description,
+            }

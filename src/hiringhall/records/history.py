@@ -176,7 +176,7 @@ def job_id_of(handle: str | bytes) -> int:
     match = _HANDLE.fullmatch(text)
     number = ids.parse(match[1].encode()) if match is not None else 0
     if not number:
-        raise ValueError(f'"{text}" is no handle; handles look like H:hall:68719476737')
+        raise ValueError(f'"{text}" is not a valid handle; handles look like H:hall:68719476737')
     return number
 
 
