@@ -257,7 +257,7 @@ def test_a_child_of_a_failed_parent_fails_as_it_would_at_a_door(tmp_path: Path) 
         assert hall.wait() == 0
     write(tmp_path / "jobs.jsonl", {"queue": "next", "parents": [{"queue": "work", "key": "parent"}]})
     imported = run(HALL, "import", "jobs.jsonl", "--data", "data", cwd=tmp_path)
-    assert imported.stdout == "1 job imported into data; 1 failed at once with a parent that had failed\n"
+    assert imported.stdout == "1 job imported into data; 1 failed at once because a parent had failed\n"
     with History(tmp_path / "data") as history:
         (child,) = history.find(queue="next")
     assert (child.state, child.code) == ("failed", 126)
