@@ -301,7 +301,7 @@ def test_what_was_looked_for_in_vain_is_found_when_somebody_comes_or_changes(hal
     hall.submit("fine 2", terms=FINE)
     hall.submit("fine 3", terms=FINE)
     hall.turn()
-    assert list(hall.core.queues[b"q"].vain) == [FINE.shape]
+    assert list(hall.core.queues[b"q"].unmatched) == [FINE.shape]
     dora = hall.person("dora")
     hall.core.needs.rate(dora.me, b"q", 5)
     dora.sleeps()
@@ -325,7 +325,7 @@ def test_who_falls_asleep_is_looked_at_for_what_was_looked_for_in_vain(hall: Hal
     hall.core.needs.rate(bob.me, b"q", 5)
     hall.submit("fine", terms=FINE)
     hall.turn()
-    assert list(hall.core.queues[b"q"].vain) == [FINE.shape]
+    assert list(hall.core.queues[b"q"].unmatched) == [FINE.shape]
     bob.sleeps()
     hall.turn()
     bob.hears("woken")
@@ -337,7 +337,7 @@ def test_so_is_who_offers_slots_behind_others(hall: Hall) -> None:
     ann.offers(1)
     hall.submit("fine", terms=FINE)
     hall.turn()
-    assert list(hall.core.queues[b"q"].vain) == [FINE.shape]
+    assert list(hall.core.queues[b"q"].unmatched) == [FINE.shape]
     bob.offers(1)
     hall.turn()
     bob.hears("assigned fine")
