@@ -11,7 +11,7 @@ from hiringhall.core.leases import PERFORMING
 from hiringhall.core.leasing import Leases
 from hiringhall.core.markets import Listing
 from hiringhall.core.matching import Matching
-from hiringhall.core.states import FAILED, LOST
+from hiringhall.core.states import FAILED, LOST, QUEUED
 from hiringhall.dialects.hire.hire_bus import HireBus
 from hiringhall.dialects.hire.relay import ProviderRelay
 
@@ -32,11 +32,14 @@ def _perform_for_ever(self: Hiring, engagement: Any) -> bool:
 
 
 def _hire_and_leave_it_ready(self: Auctions, auction: Any, offer: Any) -> None:
-    _HIRE(self, auction, offer)
     job = auction.job
-    if job.lease.begin_us <= self._scheduler.now_us:
-        job.queue.put(job, front=True)
-        self._scheduler.table.unsettle(job.queue)
+    if job.state != QUEUED:
+        _HIRE(self, auction, offer)
+        return
+    self._close(auction)
+    scheduler = self._scheduler
+    promised = scheduler.hiring.promise(job, offer.worker, offer.arrives_us, scheduler.now_us, auction.rules)
+    offer.worker.peer.hired(promised)
 
 
 def _give_promise_back_nowhere(self: Leases, lease: Any, code: int, *, front: bool = True) -> None:
