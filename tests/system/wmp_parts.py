@@ -189,7 +189,9 @@ class WorkerPart(Part):
         """What it wrote down: begin or end, when, which, the job."""
         if not self._journal.exists():
             return []
-        words = (line.split(" ", 3) for line in self._journal.read_text().splitlines())
+        # The worker may be in the middle of a line.
+        whole = self._journal.read_text().rpartition("\n")[0]
+        words = (line.split(" ", 3) for line in whole.splitlines())
         return [(what, float(at_s), int(number), payload) for what, at_s, number, payload in words]
 
     def executions(self) -> list[Execution]:
