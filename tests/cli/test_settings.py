@@ -14,7 +14,7 @@ from hiringhall.config.quantities import Address, Age, Size
 from hiringhall.config.schema import Config, LimitsSettings
 from hiringhall.config.sources import ConfigError
 from hiringhall.core.limits import Limits
-from hiringhall.dialects.gearman.door import GearmanOptions
+from hiringhall.dialects.gearman.context import GearmanOptions
 from hiringhall.doors.gearman import GearmanDoorSettings
 from hiringhall.endpoints import tcp_options
 from hiringhall.server import DEFAULT_DOORS, DOOR_SETTINGS

@@ -13,9 +13,9 @@ from zmq_settings import KEY, OTHER_KEY, ZMQ_DIALECTS, door, problems, read, zmq
 
 from hiringhall.config.quantities import Address, Words
 from hiringhall.core.terms import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY
-from hiringhall.dialects.dwork.door import DworkOptions
-from hiringhall.dialects.pingpong.door import PingPongOptions
-from hiringhall.dialects.wmp.door import WmpOptions
+from hiringhall.dialects.dwork.context import DworkOptions
+from hiringhall.dialects.pingpong.context import PingPongOptions
+from hiringhall.dialects.wmp.context import WmpOptions
 from hiringhall.doors.dwork import DworkDoorSettings
 from hiringhall.doors.pingpong import PingPongDoorSettings
 from hiringhall.doors.wmp import WmpDoorSettings

@@ -11,7 +11,7 @@ from hiringhall.core.limits import Limits
 from hiringhall.core.scheduler import Scheduler
 from hiringhall.core.states import DONE, QUEUED
 from hiringhall.core.terms import Terms
-from hiringhall.dialects.wmp.door import WAY
+from hiringhall.dialects.wmp.context import WAY
 from hiringhall.doors.agency import NEWS_BYTES_MAX, Agency, Bridge
 from hiringhall.engine.driver import Driver
 from hiringhall.peers.wmp import JobDeclined, JobFailed

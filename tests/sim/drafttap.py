@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from hiringhall.core.states import CANCELLED, DONE
 from hiringhall.core.terms import HIGH, LOW, NORMAL
 from hiringhall.dialects.gearman_draft import wire
-from hiringhall.dialects.gearman_draft.door import DraftOptions
+from hiringhall.dialects.gearman_draft.context import DraftOptions
 from hiringhall.dialects.gearman_draft.session import DraftSession
 
 from .gearmantap import id_of
@@ -21,7 +21,7 @@ from .world import SECOND, Violation
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import EndRow
-    from hiringhall.dialects.gearman.door import GearmanOptions
+    from hiringhall.dialects.gearman.context import GearmanOptions
     from hiringhall.dialects.session import Session
 
     from .laws import Laws

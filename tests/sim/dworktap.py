@@ -20,7 +20,7 @@ from .world import Violation
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
     from hiringhall.core.leases import Lease
-    from hiringhall.dialects.dwork.door import DworkOptions
+    from hiringhall.dialects.dwork.context import DworkOptions
     from hiringhall.dialects.session import Session
 
     from .laws import Laws

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import BrokenLaw
-from hiringhall.dialects.gearman.session import GearmanDoor, GearmanSession, ProcessInfo
-from hiringhall.dialects.gearman_draft.door import DraftDoor
+from hiringhall.dialects.gearman.session import GearmanContext, GearmanSession, ProcessInfo
+from hiringhall.dialects.gearman_draft.context import DraftContext
 from hiringhall.dialects.gearman_draft.session import DraftSession
 from hiringhall.dialects.session import Caller
 from hiringhall.engine.recovery import open_scheduler
@@ -88,8 +88,8 @@ class Hall:
         self.scheduler = open_scheduler(self.disk.store, self.limits, self.world.now_us)
         self.engine = Engine(self.scheduler, self.disk.writer(self))
         house = ProcessInfo("1.0", 1, "ERROR", self._stopped)
-        self.door = GearmanDoor(self.scheduler, self.options, house)
-        self.draft_door = DraftDoor(self.scheduler, draft_options(self.options), self.engine.look_up)
+        self.door = GearmanContext(self.scheduler, self.options, house)
+        self.draft_door = DraftContext(self.scheduler, draft_options(self.options), self.engine.look_up)
         self.restored_queues = len(self.scheduler.queues)
         self.up = True
         self.turning = False

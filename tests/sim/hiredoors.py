@@ -8,7 +8,7 @@ from hiringhall.core.leases import Engagement
 from hiringhall.core.markets import Rules
 from hiringhall.core.policies import POLICIES
 from hiringhall.dialects.hire.bus import BusSession
-from hiringhall.dialects.hire.door import HireDoor, HireOptions
+from hiringhall.dialects.hire.context import HireContext, HireOptions
 from hiringhall.dialects.hire.hire_bus import Participant
 from hiringhall.dialects.hire.session import LineSession
 
@@ -60,12 +60,12 @@ class HireDoors:
         hall.turn()
         self._notaries: list[Notary] = []
         if "lines" in self.kinds:
-            self._door = HireDoor(hall.scheduler, self.lines, self.rules)
+            self._door = HireContext(hall.scheduler, self.lines, self.rules)
             self._notary = Notary(hall.laws, self.rules, self._door.hire_bus.names)
             self._notaries.append(self._notary)
             self.hire_bus = self._door.hire_bus
         if "bus" in self.kinds:
-            door = HireDoor(hall.scheduler, self.air, self.rules)
+            door = HireContext(hall.scheduler, self.air, self.rules)
             notary = Notary(hall.laws, self.rules, door.hire_bus.names)
             self._notaries.append(notary)
             self.hire_bus = door.hire_bus

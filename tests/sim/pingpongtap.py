@@ -12,7 +12,7 @@ from .taps import Tap
 from .world import Violation
 
 if TYPE_CHECKING:
-    from hiringhall.dialects.pingpong.door import PingPongOptions
+    from hiringhall.dialects.pingpong.context import PingPongOptions
     from hiringhall.dialects.session import Session
 
     from .laws import Laws

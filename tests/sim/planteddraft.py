@@ -7,7 +7,7 @@ from typing import Any, Final
 from hiringhall.core.states import DONE, QUEUED
 from hiringhall.core.table import JobTable
 from hiringhall.dialects.gearman_draft import replies, wire
-from hiringhall.dialects.gearman_draft.door import DraftDoor
+from hiringhall.dialects.gearman_draft.context import DraftContext
 from hiringhall.dialects.gearman_draft.session import DraftSession
 from hiringhall.engine.turn import Engine
 
@@ -47,7 +47,7 @@ def _end_in_no_time(state: int, code: int, created_us: int, ended_us: int) -> by
 # --- jobs, workers and tasks
 
 
-def _terms_of_sync_jobs(self: DraftDoor, job_type: int, flags: int) -> Any:
+def _terms_of_sync_jobs(self: DraftContext, job_type: int, flags: int) -> Any:
     terms = _TERMS(self, job_type, flags)
     if job_type == wire.ASYNC_THROW_AWAY:
         sync = _TERMS(self, wire.SYNC_WAIT, flags)
@@ -97,7 +97,7 @@ def _ready_for_a_moment(self: JobTable, job: Any, state: int, **how: Any) -> Non
 
 
 _RECEIVE = DraftSession.receive
-_TERMS = DraftDoor.terms
+_TERMS = DraftContext.terms
 _ASSIGN = DraftSession._assign
 _TASK_ENDED = DraftSession._task_ended
 _CREATE = DraftSession._create
@@ -109,7 +109,7 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "look-up never answered": (DraftSession, "looked_up", _nothing),
     "history not asked": (DraftSession, "_look_up", _answer_from_memory),
     "quick job counts as incomplete": (replies, "end", _end_in_no_time),
-    "throw-away job not stored": (DraftDoor, "terms", _terms_of_sync_jobs),
+    "throw-away job not stored": (DraftContext, "terms", _terms_of_sync_jobs),
     "worker_disconnect keeps the task": (DraftSession, "_disconnect", _disconnect_with_its_task),
     "two tasks for one worker": (DraftSession, "_assign", _assign_more),
     "end of a task noted before commit": (DraftSession, "_task_ended", _note_task_at_once),

@@ -12,11 +12,11 @@ from hiringhall.core.states import QUEUED
 from hiringhall.core.submitting import Submissions
 from hiringhall.core.workforce import Workforce
 from hiringhall.dialects.dwork import wire as dwork_wire
-from hiringhall.dialects.dwork.door import DworkDoor
+from hiringhall.dialects.dwork.context import DworkContext
 from hiringhall.dialects.dwork.session import DworkSession
 from hiringhall.dialects.pingpong import wire as pingpong_wire
 from hiringhall.dialects.pingpong.session import WorkerSession
-from hiringhall.dialects.wmp.door import WmpDoor
+from hiringhall.dialects.wmp.context import WmpContext
 from hiringhall.dialects.wmp.session import WmpSession
 from hiringhall.peers.wmp.crew import Crew
 
@@ -64,7 +64,7 @@ def _retire_but_for_one(self: Residents, worker: Any) -> None:
         self._leases.release(lease)
 
 
-def _join_another_doors(self: DworkDoor, tasks: Any) -> Any:
+def _join_another_doors(self: DworkContext, tasks: Any) -> Any:
     """A submit that only joins has no payload."""
     scheduler: Any = self.scheduler
     submit = scheduler.submit
@@ -121,12 +121,12 @@ def _take_ready_again(self: WmpSession, message: Any) -> None:
     _TAKE_READY(self, message)
 
 
-def _lease_of_any_attempt(self: WmpDoor, name: bytes) -> Any:
+def _lease_of_any_attempt(self: WmpContext, name: bytes) -> Any:
     job = self.hall.jobs.get(ids.parse(name.partition(b"-")[0]))
     return job.lease if job is not None else None
 
 
-def _give_for_ever(self: WmpDoor, path: Any, ready: Any, queues: list[Any]) -> Any:
+def _give_for_ever(self: WmpContext, path: Any, ready: Any, queues: list[Any]) -> Any:
     lease = _GIVE(self, path, ready, queues)
     if lease is not None:
         self.hall.expect(lease.worker, 0)
@@ -138,19 +138,19 @@ def _tick_locked(self: Crew, now_us: int) -> list[Any]:
     return _TICK(self, now_us)
 
 
-_CREATE = DworkDoor.create
+_CREATE = DworkContext.create
 _RECEIVE = WorkerSession.receive
 _STAND_READY = WorkerSession._stand_ready
 _MATCH = Matching.match
 _TAKE_READY = WmpSession._take_ready
-_GIVE = WmpDoor.give
+_GIVE = WmpContext.give
 _TICK = Crew.tick
 
 BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "assignment not stored": (ledger, "_holder", _nobody),
     "recovery forgets who has what": (restoring, "_restore_lease", _restore_nobodys),
     "Create confirmed before commit": (DworkSession, "_confirm", _confirm_at_once),
-    "Create that joins makes nothing lasting": (DworkDoor, "create", _join_another_doors),
+    "Create that joins makes nothing lasting": (DworkContext, "create", _join_another_doors),
     "Complete by another location": (DworkSession, "_lease", _lease_of_any_location),
     "Transfer that is NotFound changes something": (DworkSession, "_transfer", _transfer_one_by_one),
     "Exit keeps a task": (Residents, "retire", _retire_but_for_one),
@@ -166,7 +166,7 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "whole herd woken": (Matching, "match", _wake_the_herd),
     "who declines is asked at once": (Workforce, "rest", _nothing),
     "READY remembered twice": (WmpSession, "_take_ready", _take_ready_again),
-    "DONE of an earlier attempt": (WmpDoor, "find_lease", _lease_of_any_attempt),
-    "job given for ever": (WmpDoor, "give", _give_for_ever),
+    "DONE of an earlier attempt": (WmpContext, "find_lease", _lease_of_any_attempt),
+    "job given for ever": (WmpContext, "give", _give_for_ever),
     "slot stays locked": (Crew, "tick", _tick_locked),
 }

@@ -9,7 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from hiringhall.dialects.wmp import wire
-from hiringhall.dialects.wmp.door import LeaseHolder
+from hiringhall.dialects.wmp.context import LeaseHolder
 
 from .taps import Holder, Tap
 from .world import Violation
@@ -17,7 +17,7 @@ from .world import Violation
 if TYPE_CHECKING:
     from hiringhall.core.leases import Lease
     from hiringhall.dialects.session import Session
-    from hiringhall.dialects.wmp.door import WmpOptions
+    from hiringhall.dialects.wmp.context import WmpOptions
 
     from .laws import Laws
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from hiringhall.core.terms import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY
 from hiringhall.dialects.dwork import wire as dwork_wire
-from hiringhall.dialects.dwork.door import DworkDoor, DworkOptions
+from hiringhall.dialects.dwork.context import DworkContext, DworkOptions
 from hiringhall.dialects.dwork.session import DworkSession
 from hiringhall.dialects.pingpong import wire as pingpong_wire
-from hiringhall.dialects.pingpong.door import PingPongDoor, PingPongOptions
+from hiringhall.dialects.pingpong.context import PingPongContext, PingPongOptions
 from hiringhall.dialects.pingpong.session import ClientSession, WorkerSession
 from hiringhall.dialects.wmp import wire as wmp_wire
-from hiringhall.dialects.wmp.door import SECRET_BYTES, WmpDoor, WmpOptions
+from hiringhall.dialects.wmp.context import SECRET_BYTES, WmpContext, WmpOptions
 from hiringhall.dialects.wmp.session import WmpSession
 
 from .dworktap import DworkTap
@@ -76,10 +76,10 @@ class ZmqDoors:
         """A boot: nobody is known."""
         laws = hall.laws
         scheduler = hall.scheduler
-        dwork = DworkDoor(scheduler, self.dwork)
-        pingpong = PingPongDoor(scheduler, self.pingpong)
+        dwork = DworkContext(scheduler, self.dwork)
+        pingpong = PingPongContext(scheduler, self.pingpong)
         sent: dict[bytes, int] = {}
-        wmp = WmpDoor(scheduler, self.wmp, self._secrets.randbytes(SECRET_BYTES))
+        wmp = WmpContext(scheduler, self.wmp, self._secrets.randbytes(SECRET_BYTES))
         wake_us = hall.limits.wake_us
         routers = (
             self._router(

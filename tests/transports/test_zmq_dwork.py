@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from zmq_house import House, run, until
 
 from hiringhall.dialects.dwork import wire
-from hiringhall.dialects.dwork.door import DworkDoor, DworkOptions
+from hiringhall.dialects.dwork.context import DworkContext, DworkOptions
 from hiringhall.dialects.dwork.session import DworkSession
 from hiringhall.transports.zmq import ZmqOptions
 
@@ -20,7 +20,7 @@ class DworkHouse(House):
 
     def __init__(self) -> None:
         super().__init__(ZmqOptions(close_wait_s=0.0), wire.answer_route)
-        self.dwork = DworkDoor(self.scheduler, DworkOptions())
+        self.dwork = DworkContext(self.scheduler, DworkOptions())
         self.stealers: list[DworkSession] = []
 
     def _make(self, caller: Caller) -> DworkSession:  # type: ignore[override]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hiringhall.core.workers import Worker
 
 
-def why(hall: Scheduler, job: Job) -> str:
+def why(scheduler: Scheduler, job: Job) -> str:
     """What stands between a job and its worker."""
     if job.state == HELD:
         return f"it waits for {_counted(len(job.parents or {}), 'other job')}"
@@ -25,18 +25,18 @@ def why(hall: Scheduler, job: Job) -> str:
     if job.state != QUEUED:
         return f"it is {STATE_NAMES[job.state]}"
     queue = job.queue
-    auction = hall.auctions.by_job.get(job.id)
+    auction = scheduler.auctions.by_job.get(job.id)
     if not queue.workers:
         return _announced(auction) if auction is not None else "no worker is here for its queue"
     if auction is not None and auction.bids:
         return _announced(auction)
-    if all(worker.until_us and worker.until_us <= hall.now_us for worker in queue.workers):
+    if all(worker.until_us and worker.until_us <= scheduler.now_us for worker in queue.workers):
         return f"the time of its {len(queue.workers)} workers is up"
     skill, takes_us = job.terms.shape or PLAIN
     skilled = [worker for worker in queue.workers if worker.skill(queue.name) >= skill]
     if not skilled:
         return f"it needs skill {skill}, which none of {len(queue.workers)} workers has"
-    able = [worker for worker in skilled if worker.fits(queue.name, (skill, takes_us), hall.now_us)]
+    able = [worker for worker in skilled if worker.fits(queue.name, (skill, takes_us), scheduler.now_us)]
     if not able:
         return f"it takes {takes_us // SECOND_US} s, and none of {len(skilled)} workers has that long left"
     return _unclaimed(able, queue, auction)

@@ -17,7 +17,7 @@ from hiringhall.core.jobs import JobSpec
 from hiringhall.core.peer import Peer
 from hiringhall.core.states import CANCELLED, DONE, FAILURE, QUEUED
 from hiringhall.dialects.wmp import wire
-from hiringhall.dialects.wmp.door import WAY
+from hiringhall.dialects.wmp.context import WAY
 from hiringhall.peers.wmp import JobDeclined, JobFailed, Worker
 
 if TYPE_CHECKING:

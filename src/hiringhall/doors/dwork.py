@@ -10,7 +10,7 @@ from hiringhall.core.limits import SECOND_US
 from hiringhall.core.scheduler import Scheduler
 from hiringhall.core.terms import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY
 from hiringhall.dialects.dwork import wire
-from hiringhall.dialects.dwork.door import DworkDoor, DworkOptions
+from hiringhall.dialects.dwork.context import DworkContext, DworkOptions
 from hiringhall.dialects.dwork.session import DworkSession
 from hiringhall.doors.dialect import Dialect, Endpoint, Process
 
@@ -90,8 +90,8 @@ class DworkDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unkno
 
 def _endpoints(scheduler: Scheduler, settings: DworkDoorSettings, process: Process) -> list[Endpoint]:
     del process
-    door = DworkDoor(scheduler, settings.options())
-    return [Endpoint(settings.address, lambda caller: DworkSession(caller, door), wire.answer_route)]
+    context = DworkContext(scheduler, settings.options())
+    return [Endpoint(settings.address, lambda caller: DworkSession(caller, context), wire.answer_route)]
 
 
 DWORK: Final = Dialect(DworkDoorSettings, _endpoints)

@@ -11,10 +11,10 @@ from hiringhall.config.quantities import Address, Size
 from hiringhall.config.schema import TcpDoorSettings
 from hiringhall.core.limits import SECOND_US
 from hiringhall.core.scheduler import Scheduler
-from hiringhall.dialects.gearman.door import GearmanDoor, GearmanOptions, ProcessInfo
+from hiringhall.dialects.gearman.context import GearmanContext, GearmanOptions, ProcessInfo
 from hiringhall.dialects.gearman.schedule import find_zone
 from hiringhall.dialects.gearman.session import GearmanSession
-from hiringhall.dialects.gearman_draft.door import DraftDoor, DraftOptions
+from hiringhall.dialects.gearman_draft.context import DraftContext, DraftOptions
 from hiringhall.dialects.gearman_draft.session import DraftSession
 from hiringhall.dialects.gearman_draft.wire import MAGIC
 from hiringhall.dialects.handles import PREFIX_BYTES_MAX
@@ -171,10 +171,10 @@ class GearmanDoorSettings(TcpDoorSettings, frozen=True, kw_only=True, forbid_unk
 def _endpoints(scheduler: Scheduler, settings: GearmanDoorSettings, process: Process) -> list[Endpoint]:
     version = f"{GEARMAND_VERSION}+hiringhall-{__version__}"
     info = ProcessInfo(version, process.pid, process.log_level.upper(), process.stop)
-    door = GearmanDoor(scheduler, settings.options(), info)
-    draft = DraftDoor(scheduler, settings.draft_options(), process.look_up)
+    context = GearmanContext(scheduler, settings.options(), info)
+    draft = DraftContext(scheduler, settings.draft_options(), process.look_up)
     guests = {MAGIC: lambda caller: DraftSession(caller, draft)} if settings.draft else {}
-    return [Endpoint(settings.address, lambda caller: GearmanSession(caller, door), guests=guests)]
+    return [Endpoint(settings.address, lambda caller: GearmanSession(caller, context), guests=guests)]
 
 
 def _first_job(address: Address) -> str:

@@ -15,7 +15,7 @@ from hiringhall.core.markets import Ask, Offer, Rules
 from hiringhall.core.policies import POLICIES, soonest
 from hiringhall.core.scheduler import Scheduler
 from hiringhall.dialects.hire.bus import BusSession
-from hiringhall.dialects.hire.door import HireDoor, HireOptions
+from hiringhall.dialects.hire.context import HireContext, HireOptions
 from hiringhall.dialects.hire.session import LineSession
 from hiringhall.doors.dialect import Dialect, Endpoint, Process
 
@@ -261,16 +261,16 @@ def options(settings: HireSettings, name: str) -> HireOptions:
 
 
 def _line_endpoints(scheduler: Scheduler, settings: HireDoorSettings, process: Process) -> list[Endpoint]:
-    door = HireDoor(scheduler, options(settings, process.name), rules(settings))
-    return [Endpoint(settings.address, lambda caller: LineSession(caller, door))]
+    context = HireContext(scheduler, options(settings, process.name), rules(settings))
+    return [Endpoint(settings.address, lambda caller: LineSession(caller, context))]
 
 
 def _bus_endpoints(scheduler: Scheduler, settings: HireBusDoorSettings, process: Process) -> list[Endpoint]:
-    door = HireDoor(scheduler, options(settings, process.name), rules(settings))
+    context = HireContext(scheduler, options(settings, process.name), rules(settings))
     return [
         Endpoint(
             settings.address,
-            lambda caller: BusSession(caller, door),
+            lambda caller: BusSession(caller, context),
             role="publish",
             outward=settings.subscribe,
         )

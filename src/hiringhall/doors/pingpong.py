@@ -9,7 +9,7 @@ from hiringhall.config.schema import ZmqDoorSettings
 from hiringhall.core.limits import SECOND_US
 from hiringhall.core.scheduler import Scheduler
 from hiringhall.dialects.pingpong import wire
-from hiringhall.dialects.pingpong.door import PingPongDoor, PingPongOptions
+from hiringhall.dialects.pingpong.context import PingPongContext, PingPongOptions
 from hiringhall.dialects.pingpong.session import ClientSession, WorkerSession
 from hiringhall.doors.dialect import Dialect, Endpoint, Process
 
@@ -80,10 +80,10 @@ class PingPongDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_un
 
 def _endpoints(scheduler: Scheduler, settings: PingPongDoorSettings, process: Process) -> list[Endpoint]:
     del process
-    door = PingPongDoor(scheduler, settings.options())
+    context = PingPongContext(scheduler, settings.options())
     return [
-        Endpoint(settings.address, lambda caller: WorkerSession(caller, door), wire.worker_route, "backend"),
-        Endpoint(settings.frontend, lambda caller: ClientSession(caller, door), wire.client_route, "frontend"),
+        Endpoint(settings.address, lambda caller: WorkerSession(caller, context), wire.worker_route, "backend"),
+        Endpoint(settings.frontend, lambda caller: ClientSession(caller, context), wire.client_route, "frontend"),
     ]
 
 

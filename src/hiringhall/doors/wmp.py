@@ -12,7 +12,7 @@ from hiringhall.core.limits import SECOND_US
 from hiringhall.core.scheduler import Scheduler
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.wmp import wire
-from hiringhall.dialects.wmp.door import SECRET_BYTES, WmpDoor, WmpOptions
+from hiringhall.dialects.wmp.context import SECRET_BYTES, WmpContext, WmpOptions
 from hiringhall.dialects.wmp.session import WmpSession
 from hiringhall.doors.agency import Agency
 from hiringhall.doors.dialect import Dialect, Endpoint, Process
@@ -80,8 +80,8 @@ class WmpDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unknown
 
 def _endpoints(scheduler: Scheduler, settings: WmpDoorSettings, process: Process) -> list[Endpoint]:
     del process
-    door = WmpDoor(scheduler, settings.options(), secrets.token_bytes(SECRET_BYTES))
-    return [Endpoint(settings.address, lambda caller: WmpSession(caller, door), wire.answer_route)]
+    context = WmpContext(scheduler, settings.options(), secrets.token_bytes(SECRET_BYTES))
+    return [Endpoint(settings.address, lambda caller: WmpSession(caller, context), wire.answer_route)]
 
 
 def _attendant(driver: Driver, settings: WmpDoorSettings) -> Agency | None:

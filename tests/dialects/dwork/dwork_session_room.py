@@ -14,7 +14,7 @@ from hiringhall.core.jobs import Job, JobSpec
 from hiringhall.core.limits import SECOND_US, Limits
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.dwork import wire
-from hiringhall.dialects.dwork.door import DworkDoor, DworkOptions
+from hiringhall.dialects.dwork.context import DworkContext, DworkOptions
 from hiringhall.dialects.dwork.session import DworkSession
 from hiringhall.dialects.session import Caller, Link, Reporter
 from hiringhall.engine.recovery import open_scheduler
@@ -77,7 +77,7 @@ class Clerk(Reporter):
 class Guest:
     """A client at the door: one request, one answer."""
 
-    def __init__(self, room: Room, door: DworkDoor) -> None:
+    def __init__(self, room: Room, door: DworkContext) -> None:
         self.room = room
         self.mouth = Mouth()
         self.session = DworkSession(Caller("127.0.0.1", -1, (b"guest",)), door)
@@ -158,7 +158,7 @@ class Room:
         self.hall = open_scheduler(self.store, self.limits, self.now_us)
         self.desk = Desk()
         self.engine = Engine(self.hall, self.desk, self.clerk)
-        self.door = DworkDoor(self.hall, self.options)
+        self.door = DworkContext(self.hall, self.options)
         self.begin()
         self.end()
 
@@ -175,7 +175,7 @@ class Room:
         return self.guest()
 
     def guest(self, options: DworkOptions | None = None) -> Guest:
-        return Guest(self, self.door if options is None else DworkDoor(self.hall, options))
+        return Guest(self, self.door if options is None else DworkContext(self.hall, options))
 
     def begin(self) -> None:
         self.now_us += 1

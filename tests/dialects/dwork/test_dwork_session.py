@@ -13,7 +13,7 @@ from hiringhall.core.limits import Limits
 from hiringhall.core.states import HELD, LEASED, QUEUED
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.dwork import wire
-from hiringhall.dialects.dwork.door import DworkOptions
+from hiringhall.dialects.dwork.context import DworkOptions
 from hiringhall.dialects.dwork.session import STEAL_MAX
 
 TASKS = (SaidTask(b"cut", b"mill"),)

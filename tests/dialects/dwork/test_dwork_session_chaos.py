@@ -16,7 +16,7 @@ from hiringhall.core.peer import Peer
 from hiringhall.core.states import DONE
 from hiringhall.core.terms import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY
 from hiringhall.dialects.dwork import wire
-from hiringhall.dialects.dwork.door import DworkOptions
+from hiringhall.dialects.dwork.context import DworkOptions
 
 if TYPE_CHECKING:
     from hiringhall.core.leases import Lease

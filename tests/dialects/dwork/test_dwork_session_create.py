@@ -13,7 +13,7 @@ from hiringhall.core.peer import Peer
 from hiringhall.core.states import HELD, QUEUED
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.dwork import wire
-from hiringhall.dialects.dwork.door import DworkOptions
+from hiringhall.dialects.dwork.context import DworkOptions
 from hiringhall.dialects.session import REFUSED_SUBMIT
 
 

@@ -14,7 +14,7 @@ from dwork_said import Said, SaidTask
 from dwork_session_room import EXIT, NOT_FOUND, OK, Guest, Room, task
 
 from hiringhall.dialects.dwork import wire
-from hiringhall.dialects.dwork.door import DworkOptions
+from hiringhall.dialects.dwork.context import DworkOptions
 
 NAMES = [b"t%d" % number for number in range(40)]
 LOCATIONS = [b"w%d" % number for number in range(4)]

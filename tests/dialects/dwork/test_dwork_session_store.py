@@ -13,7 +13,7 @@ from hiringhall.core.peer import Peer
 from hiringhall.core.states import FAILED, HELD, LEASED, QUEUED
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.dwork import wire
-from hiringhall.dialects.dwork.door import DworkOptions
+from hiringhall.dialects.dwork.context import DworkOptions
 
 
 def held_room() -> tuple[Room, Guest]:

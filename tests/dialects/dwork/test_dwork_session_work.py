@@ -25,7 +25,7 @@ from hiringhall.core.residents import OUTSIDE
 from hiringhall.core.states import LEASED, QUEUED
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.dwork import wire
-from hiringhall.dialects.dwork.door import DworkOptions
+from hiringhall.dialects.dwork.context import DworkOptions
 
 # --- complete
 

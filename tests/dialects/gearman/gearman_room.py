@@ -5,7 +5,7 @@ from __future__ import annotations
 from hiringhall.core.limits import Limits
 from hiringhall.core.scheduler import Scheduler
 from hiringhall.dialects.gearman import wire
-from hiringhall.dialects.gearman.session import GearmanDoor, GearmanOptions, GearmanSession, ProcessInfo
+from hiringhall.dialects.gearman.session import GearmanContext, GearmanOptions, GearmanSession, ProcessInfo
 from hiringhall.dialects.session import Caller, Session
 
 START_US = 1_767_225_600_000_000
@@ -84,7 +84,7 @@ class Room:
         self.hall = Scheduler(limits or Limits(), 1, START_US)
         self.stops: list[bool] = []
         process = ProcessInfo("1.2.3", 4711, "INFO", self.stops.append)
-        self.door = GearmanDoor(self.hall, options or GearmanOptions(), process)
+        self.door = GearmanContext(self.hall, options or GearmanOptions(), process)
         self.outbox: list[Session] = []
         self._descriptor = 10
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hiringhall.core.limits import Limits
 from hiringhall.dialects.gearman import wire
-from hiringhall.dialects.gearman.session import GearmanDoor, GearmanOptions, ProcessInfo
+from hiringhall.dialects.gearman.session import GearmanContext, GearmanOptions, ProcessInfo
 
 PACKET_BYTES_MAX = 300
 
@@ -113,7 +113,7 @@ def test_a_function_without_a_name_is_an_error(room: Room) -> None:
 def test_a_door_with_a_prefix_that_breaks_handles_does_not_open(room: Room, prefix: bytes) -> None:
     process = ProcessInfo("", 0, "", room.stops.append)
     with pytest.raises(ValueError, match="prefix"):
-        GearmanDoor(room.hall, GearmanOptions(handle_prefix=prefix), process)
+        GearmanContext(room.hall, GearmanOptions(handle_prefix=prefix), process)
 
 
 def test_the_longest_handle_fits() -> None:

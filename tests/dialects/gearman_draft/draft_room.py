@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hiringhall.core.limits import Limits
 from hiringhall.dialects.gearman_draft import wire
-from hiringhall.dialects.gearman_draft.session import DraftDoor, DraftOptions, DraftSession
+from hiringhall.dialects.gearman_draft.session import DraftContext, DraftOptions, DraftSession
 from hiringhall.dialects.session import Caller, Link, Session
 from hiringhall.engine.recovery import open_scheduler
 from hiringhall.engine.turn import Engine
@@ -164,7 +164,7 @@ class Room:
         self.questions: deque[tuple[Session, int]] = deque()
         self.hall = open_scheduler(self.store, self.limits, self.now_us)
         self.engine = Engine(self.hall, self)
-        self.door = DraftDoor(self.hall, self.options, self.engine.look_up)
+        self.door = DraftContext(self.hall, self.options, self.engine.look_up)
 
     def guest(self) -> Guest:
         self._descriptor += 1

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hiringhall.core.limits import Limits
 from hiringhall.dialects.gearman_draft import wire
-from hiringhall.dialects.gearman_draft.session import DraftDoor, DraftOptions
+from hiringhall.dialects.gearman_draft.session import DraftContext, DraftOptions
 from hiringhall.dialects.gearman_draft.wire import pack
 from hiringhall.storage.contract import Retention
 
@@ -187,7 +187,7 @@ def test_who_asks_for_more_than_can_be_sent_is_closed_in_the_middle(room: Room) 
 @pytest.mark.parametrize("prefix", [b"", b"x" * 44, b"a b", b"a\0b", b"a\nb"])
 def test_a_door_with_a_prefix_that_breaks_handles_does_not_open(room: Room, prefix: bytes) -> None:
     with pytest.raises(ValueError, match="prefix"):
-        DraftDoor(room.hall, DraftOptions(handle_prefix=prefix), room.look_up)
+        DraftContext(room.hall, DraftOptions(handle_prefix=prefix), room.look_up)
 
 
 # --- whatever arrives

@@ -15,9 +15,9 @@ from hiringhall.core.policies import soonest
 from hiringhall.core.scheduler import Scheduler
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.gearman import wire as gearman
-from hiringhall.dialects.gearman.session import GearmanDoor, GearmanOptions, GearmanSession, ProcessInfo
+from hiringhall.dialects.gearman.session import GearmanContext, GearmanOptions, GearmanSession, ProcessInfo
 from hiringhall.dialects.hire.bus import BusSession
-from hiringhall.dialects.hire.session import HireDoor, HireOptions, LineSession
+from hiringhall.dialects.hire.session import HireContext, HireOptions, LineSession
 from hiringhall.dialects.session import Caller, Session
 
 START_US: Final = 1_767_225_600_000_000
@@ -29,7 +29,7 @@ FIRST_JOB: Final = 1 << 36
 class Guest:
     """Somebody on a connection: says lines, hears lines."""
 
-    def __init__(self, room: Room, door: HireDoor) -> None:
+    def __init__(self, room: Room, door: HireContext) -> None:
         self.room = room
         self.session = LineSession(Caller("127.0.0.1", 3), door)
         self.session.outbox = room.outbox
@@ -61,7 +61,7 @@ class Guest:
 class Bus:
     """A bus, and what is heard on it."""
 
-    def __init__(self, room: Room, door: HireDoor) -> None:
+    def __init__(self, room: Room, door: HireContext) -> None:
         self.room = room
         self.session = BusSession(Caller("", -1), door)
         self.session.outbox = room.outbox
@@ -85,7 +85,7 @@ class GearmanWorker:
     def __init__(self, room: Room, function: bytes) -> None:
         process = ProcessInfo("1.2.3", 4711, "INFO", room.stops.append)
         self.room = room
-        self.session = GearmanSession(Caller("127.0.0.1", 4), GearmanDoor(room.hall, GearmanOptions(), process))
+        self.session = GearmanSession(Caller("127.0.0.1", 4), GearmanContext(room.hall, GearmanOptions(), process))
         self.session.outbox = room.outbox
         self.handle = b""
         self._say(gearman.CAN_DO, function)
@@ -131,10 +131,10 @@ class Room:
         self.stops: list[bool] = []
         self.client = Client()
 
-    def door(self, options: HireOptions | None = None, rules: Rules | None = None) -> HireDoor:
-        return HireDoor(self.hall, options or HireOptions(), rules or Rules(soonest))
+    def door(self, options: HireOptions | None = None, rules: Rules | None = None) -> HireContext:
+        return HireContext(self.hall, options or HireOptions(), rules or Rules(soonest))
 
-    def guest(self, door: HireDoor) -> Guest:
+    def guest(self, door: HireContext) -> Guest:
         return Guest(self, door)
 
     def submits(self, queue: bytes, terms: Terms | None = None, due_us: int = 0) -> Job:

@@ -13,7 +13,7 @@ from hiringhall.core.policies import soonest
 from hiringhall.core.states import LEASED, QUEUED
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.hire import wire
-from hiringhall.dialects.hire.door import HireDoor, HireOptions
+from hiringhall.dialects.hire.context import HireContext, HireOptions
 
 JOB = "5e1d8c30-0f55-4b0e-0000-001000000001"
 HALL = "5e1d8c30-0f55-4b0e-9a47-2bc168117d02"
@@ -237,7 +237,7 @@ def test_a_queue_whose_name_is_too_long_for_a_line_is_not_announced() -> None:
 # --- on a bus there is no word for a mistake
 
 
-def bus_room(**options: int) -> tuple[Room, HireDoor, Bus]:
+def bus_room(**options: int) -> tuple[Room, HireContext, Bus]:
     room = Room()
     door = room.door(HireOptions(bus=True, **options), Rules(soonest))  # type: ignore[arg-type]
     return room, door, Bus(room, door)

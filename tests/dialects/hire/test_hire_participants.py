@@ -9,7 +9,7 @@ from hiringhall.core.markets import Rules
 from hiringhall.core.policies import soonest
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.hire import wire
-from hiringhall.dialects.hire.door import HireOptions
+from hiringhall.dialects.hire.context import HireOptions
 from hiringhall.dialects.hire.relay import OTHERS_MAX, STANDING_MAX
 
 DETACHED = Terms(detached=True)

@@ -13,7 +13,7 @@ from hiringhall.core.markets import Ask, Offer, Rules
 from hiringhall.core.peer import Peer
 from hiringhall.core.policies import POLICIES, best_skill, soonest
 from hiringhall.core.workers import Worker
-from hiringhall.dialects.hire.door import HireOptions
+from hiringhall.dialects.hire.context import HireOptions
 from hiringhall.doors.hire import HireBusDoorSettings, HireDoorSettings, find_policy, options, rules
 
 if TYPE_CHECKING:

@@ -18,14 +18,14 @@ from hiringhall.core.ratings import Rating, Ratings
 from hiringhall.core.states import CANCELLED, DONE, QUEUED
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.dwork import wire as dwork
-from hiringhall.dialects.dwork.door import DworkDoor, DworkOptions
+from hiringhall.dialects.dwork.context import DworkContext, DworkOptions
 from hiringhall.dialects.dwork.session import DworkSession
-from hiringhall.dialects.hire.door import HireOptions
-from hiringhall.dialects.pingpong.door import PingPongDoor, PingPongOptions
+from hiringhall.dialects.hire.context import HireOptions
+from hiringhall.dialects.pingpong.context import PingPongContext, PingPongOptions
 from hiringhall.dialects.pingpong.session import WorkerSession
 from hiringhall.dialects.session import Caller
 from hiringhall.dialects.wmp import wire as wmp
-from hiringhall.dialects.wmp.session import WmpDoor, WmpOptions, WmpSession
+from hiringhall.dialects.wmp.session import WmpContext, WmpOptions, WmpSession
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
@@ -52,7 +52,7 @@ class PingPongWorker:
 
     def __init__(self, room: Room) -> None:
         self.room = room
-        door = PingPongDoor(room.hall, PingPongOptions(queue=b"grind"))
+        door = PingPongContext(room.hall, PingPongOptions(queue=b"grind"))
         self.session = WorkerSession(Caller("127.0.0.1", -1, (b"pong", b"")), door)
         self.session.outbox = room.outbox
 
@@ -83,7 +83,7 @@ class WmpWorker:
 
     def __init__(self, room: Room, *ready: tuple[bytes, bytes]) -> None:
         self.room = room
-        door = WmpDoor(room.hall, WmpOptions(), bytes(32))
+        door = WmpContext(room.hall, WmpOptions(), bytes(32))
         self.session = WmpSession(Caller("127.0.0.1", -1, (b"w", b"", b"")), door)
         self.session.outbox = room.outbox
         self.says(wmp.READY, (b"role", b"grind"), *ready)
@@ -175,7 +175,7 @@ class Location:
     def __init__(self, room: Room, *, skill: int = 7) -> None:
         self.room = room
         room.hall.needs.know(Ratings([(b"node-1", Rating({b"grind": skill}, 0))]))
-        self.session = DworkSession(Caller("127.0.0.1", -1), DworkDoor(room.hall, DworkOptions(queue=b"grind")))
+        self.session = DworkSession(Caller("127.0.0.1", -1), DworkContext(room.hall, DworkOptions(queue=b"grind")))
         self.session.outbox = room.outbox
 
     def asks(self, request: int, tasks: list[bytes] | None = None) -> dwork.Query:

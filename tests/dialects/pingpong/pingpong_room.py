@@ -13,7 +13,7 @@ from hiringhall.core.peer import Peer
 from hiringhall.core.scheduler import Scheduler
 from hiringhall.core.terms import DEFAULT_TERMS, Terms
 from hiringhall.dialects.pingpong import wire
-from hiringhall.dialects.pingpong.door import PingPongDoor, PingPongOptions
+from hiringhall.dialects.pingpong.context import PingPongContext, PingPongOptions
 from hiringhall.dialects.pingpong.session import ClientSession, WorkerSession
 from hiringhall.dialects.session import Caller, Session
 
@@ -80,7 +80,7 @@ class Room:
 
     def __init__(self, options: PingPongOptions | None = None, limits: Limits | None = None) -> None:
         self.hall = Scheduler(limits or Limits(), 1, START_US)
-        self.door = PingPongDoor(self.hall, options or PingPongOptions())
+        self.door = PingPongContext(self.hall, options or PingPongOptions())
         self.outbox: list[Session] = []
         self._names = 0
 
@@ -118,7 +118,7 @@ class Room:
         self.end_turn()
 
     def _guest(
-        self, route: list[bytes] | None, session_type: Callable[[Caller, PingPongDoor], Session]
+        self, route: list[bytes] | None, session_type: Callable[[Caller, PingPongContext], Session]
     ) -> Guest:
         assert route is not None
         session = session_type(Caller("127.0.0.1", -1, tuple(route)), self.door)

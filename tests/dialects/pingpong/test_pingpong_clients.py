@@ -7,7 +7,7 @@ from pingpong_room import JOB_TIMEOUT_US, Room
 
 from hiringhall.core.errors import STORE_DOWN, Refusal
 from hiringhall.core.limits import Limits
-from hiringhall.dialects.pingpong.door import PingPongOptions
+from hiringhall.dialects.pingpong.context import PingPongOptions
 from hiringhall.dialects.pingpong.session import ClientSession
 
 

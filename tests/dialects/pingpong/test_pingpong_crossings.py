@@ -14,7 +14,7 @@ import pytest
 from pingpong_room import JOB_TIMEOUT_US, Room
 
 from hiringhall.core.limits import SECOND_US
-from hiringhall.dialects.pingpong.door import PingPongOptions
+from hiringhall.dialects.pingpong.context import PingPongOptions
 
 if TYPE_CHECKING:
     from pingpong_room import Guest

@@ -9,7 +9,7 @@ from pingpong_room import EXPIRE_US, JOB_TIMEOUT_US, Room
 from hiringhall.core.limits import SECOND_US
 from hiringhall.core.states import CUT_SHORT, DELAYED, DONE, FAILED, LEASED, QUEUED
 from hiringhall.core.terms import Terms
-from hiringhall.dialects.pingpong.door import PingPongOptions
+from hiringhall.dialects.pingpong.context import PingPongOptions
 
 if TYPE_CHECKING:
     from pingpong_room import Guest

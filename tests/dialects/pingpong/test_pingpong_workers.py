@@ -9,7 +9,7 @@ from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import SECOND_US, Limits
 from hiringhall.core.states import CALLED_OFF, CANCELLED, DONE, FAILED, FAILURE, LOST, QUEUED
 from hiringhall.core.terms import Terms
-from hiringhall.dialects.pingpong.door import PingPongDoor, PingPongOptions
+from hiringhall.dialects.pingpong.context import PingPongContext, PingPongOptions
 
 # --- "Worker is ready"
 
@@ -430,10 +430,10 @@ def test_a_closing_hall_answers_pings_and_takes_results_but_gives_no_jobs(room: 
 )
 def test_a_door_refuses_options_that_cannot_work(options: PingPongOptions) -> None:
     with pytest.raises(ValueError, match=r"queue|timeout"):
-        PingPongDoor(Room().hall, options)
+        PingPongContext(Room().hall, options)
 
 
 def test_the_terms_of_a_doors_jobs() -> None:
     options = PingPongOptions(job_timeout_us=3, losses_max=7, durable=True)
-    terms = PingPongDoor(Room().hall, options).terms
+    terms = PingPongContext(Room().hall, options).terms
     assert (terms.lease_us, terms.losses_max, terms.durable, terms.detached) == (3, 7, True, True)

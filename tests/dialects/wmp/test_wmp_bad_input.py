@@ -10,7 +10,7 @@ from wmp_room import SECRET, Room
 from hiringhall.core.limits import Limits
 from hiringhall.core.states import LEASED
 from hiringhall.dialects.wmp import wire
-from hiringhall.dialects.wmp.session import WmpDoor, WmpOptions
+from hiringhall.dialects.wmp.session import WmpContext, WmpOptions
 
 READY_F = b"WMP1 READY\nrole: f\n\n"
 ROLE_LONG = b"r" * 513
@@ -109,7 +109,7 @@ def test_a_hall_full_of_queues_knows_the_roles_it_knew() -> None:
 )
 def test_a_door_that_cannot_be(options: WmpOptions) -> None:
     with pytest.raises(ValueError, match=r"manager's name|above 0"):
-        WmpDoor(Room().hall, options, SECRET)
+        WmpContext(Room().hall, options, SECRET)
 
 
 WORDS = st.sampled_from(

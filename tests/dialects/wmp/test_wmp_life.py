@@ -9,7 +9,7 @@ from hiringhall.core import ids
 from hiringhall.core.states import FAILED, LEASED, QUEUED
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.wmp import wire
-from hiringhall.dialects.wmp.session import WmpDoor, WmpOptions
+from hiringhall.dialects.wmp.session import WmpContext, WmpOptions
 
 LEASE_US = 60 * SECOND_US
 
@@ -277,7 +277,7 @@ def test_a_hall_with_another_secret_has_other_names() -> None:
     for secret in (b"s" * 32, b"t" * 32):
         room = Room()
         room.client().submits(b"f")
-        path = room.path(WmpDoor(room.hall, WmpOptions(), secret)).is_ready(b"f").is_woken(b"f")
+        path = room.path(WmpContext(room.hall, WmpOptions(), secret)).is_ready(b"f").is_woken(b"f")
         names.append(path.takes(b"f"))
     one, other = (name.partition(b"-") for name in names)
     assert one[0] == other[0]
@@ -288,13 +288,13 @@ def test_a_hall_with_another_secret_has_other_names() -> None:
 @pytest.mark.parametrize("secret", [b"", b"s" * 31, b"s" * 33])
 def test_a_door_without_a_secret_does_not_open(room: Room, secret: bytes) -> None:
     with pytest.raises(ValueError, match="secret"):
-        WmpDoor(room.hall, WmpOptions(), secret)
+        WmpContext(room.hall, WmpOptions(), secret)
 
 
 def test_a_job_of_another_door_is_not_ours_to_end(room: Room) -> None:
     room.client().submits(b"f")
     _, name = working(room)
-    stranger = room.path(WmpDoor(room.hall, WmpOptions(), SECRET))
+    stranger = room.path(WmpContext(room.hall, WmpOptions(), SECRET))
     stranger.reports(name)
     assert room.stale == 1
 

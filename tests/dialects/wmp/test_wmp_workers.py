@@ -12,7 +12,7 @@ from hiringhall.core.limits import Limits
 from hiringhall.core.states import DONE, FAILED, QUEUED
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.wmp import wire
-from hiringhall.dialects.wmp.door import WAY
+from hiringhall.dialects.wmp.context import WAY
 
 
 def test_a_job_from_ready_to_done(room: Room) -> None:

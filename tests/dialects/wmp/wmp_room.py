@@ -9,7 +9,7 @@ from hiringhall.core.scheduler import Scheduler
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.session import Caller, Session
 from hiringhall.dialects.wmp import wire
-from hiringhall.dialects.wmp.session import WmpDoor, WmpOptions, WmpSession
+from hiringhall.dialects.wmp.session import WmpContext, WmpOptions, WmpSession
 
 START_US = 1_767_225_600_000_000
 """Thursday, 1 January 2026, midnight UTC."""
@@ -46,7 +46,7 @@ class Client(Peer):
 class Path:
     """A worker at the end of one path: says messages, hears messages."""
 
-    def __init__(self, room: Room, name: bytes, door: WmpDoor) -> None:
+    def __init__(self, room: Room, name: bytes, door: WmpContext) -> None:
         self.room = room
         self.session = WmpSession(Caller("127.0.0.1", -1, (name, b"", b"")), door)
         self.session.outbox = room.outbox
@@ -108,11 +108,11 @@ class Room:
 
     def __init__(self, options: WmpOptions | None = None, limits: Limits | None = None, epoch: int = 1) -> None:
         self.hall = Scheduler(limits or Limits(), epoch, START_US)
-        self.door = WmpDoor(self.hall, options or WmpOptions(), SECRET)
+        self.door = WmpContext(self.hall, options or WmpOptions(), SECRET)
         self.outbox: list[Session] = []
         self._names = 0
 
-    def path(self, door: WmpDoor | None = None) -> Path:
+    def path(self, door: WmpContext | None = None) -> Path:
         self._names += 1
         return Path(self, b"p%d" % self._names, door or self.door)
 

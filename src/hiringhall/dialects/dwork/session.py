@@ -13,14 +13,14 @@ from hiringhall.core.errors import Refusal
 from hiringhall.core.residents import OUTSIDE
 from hiringhall.core.states import LEASED
 from hiringhall.dialects.dwork import wire
-from hiringhall.dialects.dwork.door import keep_log
+from hiringhall.dialects.dwork.context import keep_log
 from hiringhall.dialects.session import BAD_INPUT, REFUSED_SUBMIT, Session
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
     from hiringhall.core.leases import Lease
     from hiringhall.core.workers import Worker
-    from hiringhall.dialects.dwork.door import DworkDoor
+    from hiringhall.dialects.dwork.context import DworkContext
     from hiringhall.dialects.dwork.wire import Query
     from hiringhall.dialects.session import Caller
 
@@ -49,9 +49,9 @@ _FIELDS: Final = ("task", "name", "n", "location")
 class DworkSession(Session):
     """Both kinds of clients, producers and consumers, are the same."""
 
-    def __init__(self, caller: Caller, door: DworkDoor) -> None:
+    def __init__(self, caller: Caller, context: DworkContext) -> None:
         super().__init__(caller)
-        self.door = door
+        self.context = context
         self._asked = 0
         """Requests so far: each has one answer, in order."""
         self._given: deque[tuple[int, list[Lease]]] = deque()
@@ -79,7 +79,7 @@ class DworkSession(Session):
             number, leases = self._given.pop()
             for lease in reversed(leases):
                 if number > self.delivered and lease.job.lease is lease:
-                    self.door.scheduler.release(lease)
+                    self.context.scheduler.release(lease)
 
     def recalled(self, job: Job, refusal: Refusal) -> bytes:
         del job
@@ -90,7 +90,7 @@ class DworkSession(Session):
         if kind == wire.COMPLETE:
             # Even while the hall closes: what was done is done.
             self._complete(query)
-        elif self.door.scheduler.closing:
+        elif self.context.scheduler.closing:
             self.send(_EXIT)
         elif kind == wire.STEAL:
             self._steal(query)
@@ -112,10 +112,10 @@ class DworkSession(Session):
 
     def _create(self, query: Query) -> None:
         try:
-            jobs = self.door.create(query.tasks)
+            jobs = self.context.create(query.tasks)
         except Refusal as refusal:
             # Few producers look at the answer.
-            self.report(REFUSED_SUBMIT, refusal.text, self.door.queue)
+            self.report(REFUSED_SUBMIT, refusal.text, self.context.queue)
             raise
         self._confirm(jobs)
 
@@ -137,10 +137,10 @@ class DworkSession(Session):
             self.send(_OK)
 
     def _steal(self, query: Query) -> None:
-        door = self.door
-        scheduler = door.scheduler
+        context = self.context
+        scheduler = context.scheduler
         assert query.location is not None
-        worker = scheduler.residents.get(door.queue, query.location)
+        worker = scheduler.residents.get(context.queue, query.location)
         scheduler.beat(worker)
         tasks: list[bytes] = []
         leases: list[Lease] = []
@@ -153,7 +153,7 @@ class DworkSession(Session):
                 break
             job = lease.job
             durable = durable or job.terms.durable
-            task = door.describe(job)
+            task = context.describe(job)
             tasks.append(task)
             leases.append(lease)
             size += len(task)
@@ -161,7 +161,7 @@ class DworkSession(Session):
         if leases:
             self._given.append((self._asked, leases))
         if not tasks:
-            done = not door.counts().live and not door.options.keep_open
+            done = not context.counts().live and not context.options.keep_open
             self.send(_EXIT if done else _NOT_FOUND)
         elif durable:
             self.send_after_commit_if_idle(wire.encode(wire.TRANSFER, tasks))
@@ -169,10 +169,10 @@ class DworkSession(Session):
             self.send(wire.encode(wire.TRANSFER, tasks))
 
     def _complete(self, query: Query) -> None:
-        door = self.door
-        scheduler = door.scheduler
+        context = self.context
+        scheduler = context.scheduler
         worker = self._known_location(query)
-        anybody = not door.options.complete_by_holder
+        anybody = not context.options.complete_by_holder
         unknown: list[bytes] = []
         durable = False
         for task in query.tasks:
@@ -181,7 +181,7 @@ class DworkSession(Session):
                 scheduler.counters.stale += 1
                 unknown.append(wire.encode_task(task.name, task.origin))
                 continue
-            keep_log(self.door.scheduler, lease.job, task)
+            keep_log(self.context.scheduler, lease.job, task)
             durable = durable or lease.job.terms.durable
             scheduler.finish(lease, task.origin)
         reply = _EXIT if scheduler.closing else _OK
@@ -201,10 +201,10 @@ class DworkSession(Session):
                 self.send(_NOT_FOUND)
                 return
             leases.append(lease)
-        self._confirm(self.door.transfer(query.tasks, leases))
+        self._confirm(self.context.transfer(query.tasks, leases))
 
     def _exit(self, query: Query) -> None:
-        scheduler = self.door.scheduler
+        scheduler = self.context.scheduler
         worker = self._known_location(query)
         if worker is None:
             # What it held may have ended just now: after a crash before the commit it would hold that again.
@@ -215,30 +215,30 @@ class DworkSession(Session):
         self._confirm(jobs)
 
     def _status(self) -> None:
-        queue = self.door.counts()
+        queue = self.context.counts()
         waiting = queue.live - queue.ready - queue.leased
-        failed = self.door.scheduler.archive.failed(queue.name)
+        failed = self.context.scheduler.archive.failed(queue.name)
         text = f"{queue.ready} ready, {waiting} waiting, {queue.leased} assigned, {failed} failed"
         self.send(wire.encode(wire.OK, None, text.encode(), queue.ready))
 
     def _lookup(self, name: bytes) -> None:
-        door = self.door
-        job = door.find(name) or door.scheduler.archive.find_key(door.queue, name)
+        context = self.context
+        job = context.find(name) or context.scheduler.archive.find_key(context.queue, name)
         if job is None or not job.worker_name or (job.state < LEASED):
             self.send(_NOT_FOUND)
         else:
-            self.send(wire.encode(wire.OK, [door.describe(job)], name, None, job.worker_name))
+            self.send(wire.encode(wire.OK, [context.describe(job)], name, None, job.worker_name))
 
     def _known_location(self, query: Query) -> Worker | None:
         assert query.location is not None
-        worker = self.door.scheduler.residents.find(self.door.queue, query.location)
+        worker = self.context.scheduler.residents.find(self.context.queue, query.location)
         if worker is not None:
-            self.door.scheduler.beat(worker)
+            self.context.scheduler.beat(worker)
         return worker
 
     def _lease(self, worker: Worker | None, name: bytes, *, anybody: bool = False) -> Lease | None:
         """By which the location holds a task; or any location at all."""
-        job = self.door.find(name)
+        job = self.context.find(name)
         lease = job.lease if job is not None else None
         if lease is None:
             return None

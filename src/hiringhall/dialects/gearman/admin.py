@@ -19,7 +19,7 @@ from hiringhall.dialects.session import BAD_INPUT, Session
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
     from hiringhall.core.workers import Worker
-    from hiringhall.dialects.gearman.door import GearmanDoor
+    from hiringhall.dialects.gearman.context import GearmanContext
 
 LINE_BYTES_MAX: Final = 65_536
 ROWS_MAX: Final = 100_000
@@ -84,51 +84,51 @@ class Lines:
         return line
 
 
-def answer(session: Session, door: GearmanDoor, line: bytes) -> None:
+def answer(session: Session, context: GearmanContext, line: bytes) -> None:
     """Do what a line says, and tell the session."""
     words = line.split(b" ")
     words = words[:1] + [word for word in words[1:] if word]
     command = words[0].lower()
     count = len(words)
     if command == b"status":
-        session.send(_status(door))
+        session.send(_status(context))
     elif command == b"prioritystatus":
-        session.send(_priority_status(door))
+        session.send(_priority_status(context))
     elif command == b"workers":
-        session.send(_workers(door))
+        session.send(_workers(context))
     elif command == b"jobs":
-        session.send(_jobs(door))
+        session.send(_jobs(context))
     elif command == b"show" and count >= 2:
-        session.send(_show(door, [word.lower() for word in words[1:]]))
+        session.send(_show(context, [word.lower() for word in words[1:]]))
     elif command == b"cancel" and count >= 3:
-        _cancel(session, door, words)
+        _cancel(session, context, words)
     elif command == b"maxqueue":
-        session.send(_limit(door, words))
+        session.send(_limit(context, words))
     elif command == b"skill":
-        session.send(_rate(door, words))
+        session.send(_rate(context, words))
     elif command == b"time-left":
-        session.send(_stay(door, words))
+        session.send(_stay(context, words))
     elif command == b"needs":
-        session.send(_need(door, words))
+        session.send(_need(context, words))
     elif command == b"why":
-        session.send(_why(door, words))
+        session.send(_why(context, words))
     elif command == b"outcome":
-        _tell_outcome(session, door, words)
+        _tell_outcome(session, context, words)
     elif command in (b"create", b"drop"):
         if count != 3 or words[1].lower() != b"function":
             session.send(_incomplete(command))
         elif command == b"create":
-            session.send(_create(door, words[2]))
+            session.send(_create(context, words[2]))
         else:
-            session.send(_drop(door, words[2]))
+            session.send(_drop(context, words[2]))
     elif command == b"getpid":
-        session.send(b"OK %d\n" % door.process.pid)
+        session.send(b"OK %d\n" % context.process.pid)
     elif command == b"verbose":
-        session.send(b"OK %s\n" % door.process.verbose.encode())
+        session.send(b"OK %s\n" % context.process.verbose.encode())
     elif command == b"version":
-        session.send(b"OK %s\n" % door.process.version.encode())
+        session.send(b"OK %s\n" % context.process.version.encode())
     elif command == b"shutdown":
-        session.send(_shut_down(session, door, words))
+        session.send(_shut_down(session, context, words))
     else:
         session.report(BAD_INPUT, "an unknown text command: " + line.decode("utf-8", "backslashreplace"))
         session.send(
@@ -149,19 +149,19 @@ def _wrong(command: bytes, takes: bytes) -> bytes:
     return b"ERR INVALID_ARGUMENTS %s+takes+%s\r\n" % (command, takes)
 
 
-def _status(door: GearmanDoor) -> bytes:
+def _status(context: GearmanContext) -> bytes:
     """function, jobs, running jobs, workers."""
     rows: list[bytes] = []
-    for name, queue in door.hall.queues.items():
+    for name, queue in context.scheduler.queues.items():
         live, leased, workers = queue.counts()
         rows.append(b"%s\t%d\t%d\t%d\n" % (_printable(name), live, leased, workers))
     return b"".join(rows) + DOT
 
 
-def _priority_status(door: GearmanDoor) -> bytes:
+def _priority_status(context: GearmanContext) -> bytes:
     """function, waiting jobs of high, normal and low priority, workers."""
     rows: list[bytes] = []
-    for name, queue in door.hall.queues.items():
+    for name, queue in context.scheduler.queues.items():
         ready = [0] * PRIORITIES
         for lanes in queue.all_lanes().values():
             for priority, lane in enumerate(lanes):
@@ -171,12 +171,12 @@ def _priority_status(door: GearmanDoor) -> bytes:
     return b"".join(rows) + DOT
 
 
-def _workers(door: GearmanDoor) -> bytes:
+def _workers(context: GearmanContext) -> bytes:
     """Everybody at this door, and the workers who came in by others: descriptor, address, id, functions."""
-    guests: list[tuple[Session, bytes]] = [(session, session.client_id) for session in door.sessions]
-    for worker in door.hall.workers:
+    guests: list[tuple[Session, bytes]] = [(session, session.client_id) for session in context.sessions]
+    for worker in context.scheduler.workers:
         peer = worker.peer
-        if isinstance(peer, Session) and peer not in door.sessions:
+        if isinstance(peer, Session) and peer not in context.sessions:
             guests.append((peer, worker.name))
     words: list[bytes] = []
     for session, name in guests:
@@ -191,29 +191,29 @@ def _workers(door: GearmanDoor) -> bytes:
     return b"".join(words) + DOT
 
 
-def _show(door: GearmanDoor, words: list[bytes]) -> bytes:
+def _show(context: GearmanContext, words: list[bytes]) -> bytes:
     if words == [b"jobs"]:
-        return _jobs(door)
+        return _jobs(context)
     if words == [b"unique", b"jobs"]:
-        return _unique_jobs(door)
+        return _unique_jobs(context)
     return UNKNOWN_SHOW
 
 
-def _jobs(door: GearmanDoor) -> bytes:
+def _jobs(context: GearmanContext) -> bytes:
     """handle, lost workers, whether nobody waits for it any more, whether it is durable."""
     rows: list[bytes] = []
-    for job in door.hall.jobs.values():
+    for job in context.scheduler.jobs.values():
         abandoned = job.watchers is None and not job.terms.detached
-        row = (door.handle(job.id), job.losses, abandoned, job.terms.durable)
+        row = (context.handle(job.id), job.losses, abandoned, job.terms.durable)
         rows.append(b"%s\t%d\t%d\t%d\n" % row)
         if len(rows) == ROWS_MAX:
             break
     return b"".join(rows) + DOT
 
 
-def _unique_jobs(door: GearmanDoor) -> bytes:
+def _unique_jobs(context: GearmanContext) -> bytes:
     rows: list[bytes] = []
-    for job in door.hall.jobs.values():
+    for job in context.scheduler.jobs.values():
         if job.key:
             rows.append((b"-" if b"\0" in job.key else _printable(job.key)) + b"\n")
             if len(rows) == ROWS_MAX:
@@ -221,21 +221,21 @@ def _unique_jobs(door: GearmanDoor) -> bytes:
     return b"".join(rows) + DOT
 
 
-def _cancel(session: Session, door: GearmanDoor, words: list[bytes]) -> None:
+def _cancel(session: Session, context: GearmanContext, words: list[bytes]) -> None:
     if len(words) != 3 or words[1].lower() != b"job":
         session.send(UNKNOWN_ERROR)
         return
-    job: Job | None = door.hall.jobs.get(door.job_id(words[2]))
+    job: Job | None = context.scheduler.jobs.get(context.job_id(words[2]))
     if job is None:
         session.send(UNKNOWN_JOB)
-    elif job.id not in session.watching and not _is_admin(session, door):
+    elif job.id not in session.watching and not _is_admin(session, context):
         session.send(NOT_FROM_HERE % b"cancel+job")
     else:
-        door.hall.cancel(job, b"cancelled at the text protocol")
+        context.scheduler.cancel(job, b"cancelled at the text protocol")
         session.conclude(job, OK)
 
 
-def _limit(door: GearmanDoor, words: list[bytes]) -> bytes:
+def _limit(context: GearmanContext, words: list[bytes]) -> bytes:
     """`F`: no limit. `F N`: one for all priorities. `F high normal low`: one for each. 0 is no limit."""
     numbers = words[2:5]
     if len(words) < 2 or len(words) > 5:
@@ -250,28 +250,28 @@ def _limit(door: GearmanDoor, words: list[bytes]) -> bytes:
     if len(numbers) == 1:
         maxima = maxima[:1] * 3
     try:
-        door.hall.limit_queue(words[1], maxima)
+        context.scheduler.limit_queue(words[1], maxima)
     except Refusal as refusal:
         return _refused(refusal)
     return OK
 
 
-def _rate(door: GearmanDoor, words: list[bytes]) -> bytes:
+def _rate(context: GearmanContext, words: list[bytes]) -> bytes:
     """`skill ID F N`: every worker that calls itself so is that good at a function."""
     if len(words) != 4:
         return _incomplete(b"skill")
     if not words[3].isdigit() or len(words[3]) > _NUMBER_DIGITS_MAX:
         return _wrong(b"skill", _A_SKILL)
-    workers = _called(door, words[1])
+    workers = _called(context, words[1])
     try:
         for worker in workers:
-            door.hall.needs.rate(worker, words[2], int(words[3]))
+            context.scheduler.needs.rate(worker, words[2], int(words[3]))
     except Refusal as refusal:
         return _refused(refusal)
     return OK if workers else UNKNOWN_WORKER
 
 
-def _stay(door: GearmanDoor, words: list[bytes]) -> bytes:
+def _stay(context: GearmanContext, words: list[bytes]) -> bytes:
     """`time-left ID S`: every worker that calls itself so has S seconds left, or `none`: it stays for good."""
     if len(words) != 3:
         return _incomplete(b"time-left")
@@ -280,13 +280,13 @@ def _stay(door: GearmanDoor, words: list[bytes]) -> bytes:
         left_us = _parse_seconds(words[2])
         if not 0 <= left_us <= TIME_US_MAX:
             return _wrong(b"time-left", _A_TIME + b",+or+none")
-    workers = _called(door, words[1])
+    workers = _called(context, words[1])
     for worker in workers:
-        door.hall.needs.stay(worker, left_us)
+        context.scheduler.needs.stay(worker, left_us)
     return OK if workers else UNKNOWN_WORKER
 
 
-def _need(door: GearmanDoor, words: list[bytes]) -> bytes:
+def _need(context: GearmanContext, words: list[bytes]) -> bytes:
     """`needs F`: nothing. `needs F N S`: a skill of N, and S seconds."""
     if len(words) not in (2, 4):
         return _incomplete(b"needs")
@@ -297,35 +297,35 @@ def _need(door: GearmanDoor, words: list[bytes]) -> bytes:
             return _wrong(b"needs", _A_SKILL + b",+and+" + _A_TIME)
         skill = int(words[2])
     try:
-        door.hall.needs.need(words[1], skill, takes_us)
+        context.scheduler.needs.need(words[1], skill, takes_us)
     except Refusal as refusal:
         return _refused(refusal)
     return OK
 
 
-def _why(door: GearmanDoor, words: list[bytes]) -> bytes:
+def _why(context: GearmanContext, words: list[bytes]) -> bytes:
     """What stands between a job and its worker."""
     if len(words) != 2:
         return _incomplete(b"why")
-    job = door.hall.find(door.job_id(words[1]))
-    return b"OK %s\n" % why(door.hall, job).encode() if job is not None else UNKNOWN_JOB
+    job = context.scheduler.find(context.job_id(words[1]))
+    return b"OK %s\n" % why(context.scheduler, job).encode() if job is not None else UNKNOWN_JOB
 
 
-def _tell_outcome(session: Session, door: GearmanDoor, words: list[bytes]) -> None:
+def _tell_outcome(session: Session, context: GearmanContext, words: list[bytes]) -> None:
     """How a job ended, and its code; of one that has not ended, its state."""
     if len(words) != 2:
         session.send(_incomplete(b"outcome"))
         return
-    hall = door.hall
-    job_id = door.job_id(words[1])
-    unwritten = hall.unwritten(job_id)
-    job = unwritten if unwritten is not None else hall.find(job_id)
+    scheduler = context.scheduler
+    job_id = context.job_id(words[1])
+    unwritten = scheduler.unwritten(job_id)
+    job = unwritten if unwritten is not None else scheduler.find(job_id)
     if unwritten is not None:
         session.conclude(unwritten, _outcome(unwritten))
     elif job is not None:
         session.send(_outcome(job))
     else:
-        session.send(b"OK ended\n" if hall.issued(job_id) else UNKNOWN_JOB)
+        session.send(b"OK ended\n" if scheduler.issued(job_id) else UNKNOWN_JOB)
 
 
 def _outcome(job: Job) -> bytes:
@@ -333,9 +333,9 @@ def _outcome(job: Job) -> bytes:
     return b"OK %s %d\n" % (name, job.code) if job.ended else b"OK %s\n" % name
 
 
-def _called(door: GearmanDoor, name: bytes) -> list[Worker]:
+def _called(context: GearmanContext, name: bytes) -> list[Worker]:
     """The workers of that name, whichever door they came in by."""
-    return [worker for worker in door.hall.workers if worker.name == name]
+    return [worker for worker in context.scheduler.workers if worker.name == name]
 
 
 def _parse_seconds(text: bytes) -> int:
@@ -348,39 +348,39 @@ def _parse_seconds(text: bytes) -> int:
     return int(whole) * SECOND_US + int(places.ljust(_PLACES_MAX, b"0"))
 
 
-def _create(door: GearmanDoor, name: bytes) -> bytes:
+def _create(context: GearmanContext, name: bytes) -> bytes:
     try:
-        door.hall.queue(name)
+        context.scheduler.queue(name)
     except Refusal:
         return b"ERR CREATE_FUNCTION %s\r\n" % _printable(name[:_WORD_BYTES_MAX])
     return OK
 
 
-def _drop(door: GearmanDoor, name: bytes) -> bytes:
-    queue = door.hall.queues.get(name)
+def _drop(context: GearmanContext, name: bytes) -> bytes:
+    queue = context.scheduler.queues.get(name)
     if queue is None:
         return NO_FUNCTION
     try:
-        door.hall.drop_queue(queue)
+        context.scheduler.drop_queue(queue)
     except Refusal:
         return IN_USE
     return OK
 
 
-def _is_admin(session: Session, door: GearmanDoor) -> bool:
+def _is_admin(session: Session, context: GearmanContext) -> bool:
     """Whether the peer may stop the hall, and cancel the jobs of others."""
-    return door.options.admin_anywhere or session.caller.is_loopback
+    return context.options.admin_anywhere or session.caller.is_loopback
 
 
-def _shut_down(session: Session, door: GearmanDoor, words: list[bytes]) -> bytes:
+def _shut_down(session: Session, context: GearmanContext, words: list[bytes]) -> bytes:
     graceful = len(words) == 2 and words[1].lower() == b"graceful"
     if len(words) > 1 and not graceful:
         return _incomplete(b"shutdown")
-    if not door.options.shutdown_allowed:
+    if not context.options.shutdown_allowed:
         return NO_SHUTDOWN
-    if not _is_admin(session, door):
+    if not _is_admin(session, context):
         return NOT_FROM_HERE % b"shutdown"
-    door.process.stop(graceful)
+    context.process.stop(graceful)
     return OK
 
 

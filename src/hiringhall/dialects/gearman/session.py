@@ -14,7 +14,7 @@ from hiringhall.core.jobs import JobSpec
 from hiringhall.core.states import DONE, FAILED, FAILURE, LEASED
 from hiringhall.core.timers import NEVER
 from hiringhall.dialects.gearman import admin, replies, wire
-from hiringhall.dialects.gearman.door import GearmanDoor, GearmanOptions, ProcessInfo
+from hiringhall.dialects.gearman.context import GearmanContext, GearmanOptions, ProcessInfo
 from hiringhall.dialects.gearman.schedule import next_due_us
 from hiringhall.dialects.session import BAD_INPUT, REFUSED_SUBMIT, Session
 
@@ -42,16 +42,16 @@ OVERRUNS_MAX: Final = 1000
 class GearmanSession(Session):
     """One peer's conversation."""
 
-    def __init__(self, caller: Caller, door: GearmanDoor) -> None:
+    def __init__(self, caller: Caller, context: GearmanContext) -> None:
         super().__init__(caller)
         self.client_id = b""
         """What the peer calls itself."""
-        self._door = door
-        self._hall = door.hall
-        self._reader = wire.Reader(wire.REQUEST, door.options.packet_bytes_max)
+        self._context = context
+        self._scheduler = context.scheduler
+        self._reader = wire.Reader(wire.REQUEST, context.options.packet_bytes_max)
         self._lines: admin.Lines | None = None
         """Set while a text command has begun and not ended."""
-        self._exceptions = door.options.exceptions_by_default
+        self._exceptions = context.options.exceptions_by_default
         """The peer wants to hear WORK_EXCEPTION."""
         self._leased: Lease | None = None
         """The lease handed out last, and its handle: most reports are about it."""
@@ -60,18 +60,18 @@ class GearmanSession(Session):
         """The job this worker raised an exception for last: some send a WORK_FAIL after it."""
         self._overrun: dict[int, None] = {}
         """The latest jobs that this worker did not finish within its CAN_DO_TIMEOUT."""
-        door.sessions[self] = None
+        context.sessions[self] = None
 
     def parted(self) -> None:
         """The connection is gone."""
-        self._door.sessions.pop(self, None)
+        self._context.sessions.pop(self, None)
 
     # --- what arrives
 
     def receive(self, data: bytes) -> None:
         worker = self.worker
         if worker is not None:
-            self._hall.beat(worker)
+            self._scheduler.beat(worker)
         reader = self._reader
         at = 0
         if self._lines is not None:
@@ -101,7 +101,7 @@ class GearmanSession(Session):
             at = lines.feed(data, at)
             line = lines.take()
             if line is not None:
-                admin.answer(self, self._door, line)
+                admin.answer(self, self._context, line)
             elif lines.overlong:
                 self.report(BAD_INPUT, "a text command without an end")
                 self.send(admin.OVERLONG)
@@ -120,7 +120,7 @@ class GearmanSession(Session):
         elif packet_type == wire.GRAB_JOB:
             self._grab(packet_type)
         elif packet_type == wire.PRE_SLEEP:
-            self._hall.sleep(self._as_worker())
+            self._scheduler.sleep(self._as_worker())
         elif packet_type in (wire.SUBMIT_JOB_BG, wire.SUBMIT_JOB_HIGH_BG, wire.SUBMIT_JOB_LOW_BG):
             self._submit(packet_type, body, None)
         elif packet_type in (wire.SUBMIT_JOB_HIGH, wire.SUBMIT_JOB_LOW):
@@ -169,18 +169,18 @@ class GearmanSession(Session):
         payload = body[second + 1 :]
         if key == b"-":
             key = data_key(payload)
-        self._hand_in(JobSpec(queue, payload, key, self._door.terms[packet_type]), watcher)
+        self._hand_in(JobSpec(queue, payload, key, self._context.terms[packet_type]), watcher)
 
     def _hand_in(self, spec: JobSpec, watcher: Session | None) -> None:
         try:
             if len(spec.key) > UNIQUE_BYTES_MAX:
                 raise Refusal(TOO_LARGE, f"a unique may have {UNIQUE_BYTES_MAX} bytes")
-            job = self._hall.submit(spec, watcher)
+            job = self._scheduler.submit(spec, watcher)
         except Refusal as refusal:
             self.report(REFUSED_SUBMIT, refusal.text, spec.queue, shown_unique(spec.key))
             self.send(replies.refused(refusal))
             return
-        created = replies.created(self._door.handle(job.id))
+        created = replies.created(self._context.handle(job.id))
         if watcher is None:
             self.acknowledge(job, created)
         else:
@@ -199,7 +199,7 @@ class GearmanSession(Session):
             )
             self.send(replies.error(replies.INVALID_ARGUMENT, text))
             return
-        terms = self._door.terms[wire.SUBMIT_JOB_EPOCH]
+        terms = self._context.terms[wire.SUBMIT_JOB_EPOCH]
         self._submit_special(args[0], args[1], args[3], terms, None, int(seconds) * 1_000_000, None)
 
     def _submit_scheduled(self, body: bytes) -> None:
@@ -209,13 +209,13 @@ class GearmanSession(Session):
             self.send(replies.incomplete(wire.SUBMIT_JOB_SCHED))
             return
         try:
-            due_us = next_due_us(args[2:7], self._hall.now_us, self._door.zone)
+            due_us = next_due_us(args[2:7], self._scheduler.now_us, self._context.zone)
         except Refusal as refusal:
             self.report(REFUSED_SUBMIT, refusal.text, args[0], args[1])
             self.send(replies.refused(refusal))
             return
         self._submit_special(
-            args[0], args[1], args[7], self._door.terms[wire.SUBMIT_JOB_SCHED], None, due_us, None
+            args[0], args[1], args[7], self._context.terms[wire.SUBMIT_JOB_SCHED], None, due_us, None
         )
 
     def _submit_reduce(self, packet_type: int, body: bytes) -> None:
@@ -227,7 +227,7 @@ class GearmanSession(Session):
         args[3] = args[3].removeprefix(b"\0")
         extras = {"reducer": args[2]} if args[2] else None
         watcher = self if packet_type == wire.SUBMIT_REDUCE_JOB else None
-        self._submit_special(args[0], args[1], args[3], self._door.terms[packet_type], watcher, 0, extras)
+        self._submit_special(args[0], args[1], args[3], self._context.terms[packet_type], watcher, 0, extras)
 
     def _submit_special(
         self,
@@ -244,12 +244,12 @@ class GearmanSession(Session):
 
     def _tell_status(self, body: bytes) -> None:
         handle = body.partition(b"\0")[0]
-        job = self._hall.jobs.get(self._door.job_id(handle))
+        job = self._scheduler.jobs.get(self._context.job_id(handle))
         self.send(wire.pack_response(wire.STATUS_RES, handle, *_status(job)))
 
     def _tell_status_unique(self, body: bytes) -> None:
         unique = body.partition(b"\0")[0]
-        job = self._hall.find_unique(unique)
+        job = self._scheduler.find_unique(unique)
         waiting = len(job.watchers) if job is not None and job.watchers is not None else 0
         self.send(wire.pack_response(wire.STATUS_RES_UNIQUE, unique, *_status(job), b"%d" % waiting))
 
@@ -265,13 +265,13 @@ class GearmanSession(Session):
     def _as_worker(self) -> Worker:
         worker = self.worker
         if worker is None:
-            worker = self._hall.worker(self)
-            self._hall.introduce(worker, self.client_id)
-            options = self._door.options
+            worker = self._scheduler.worker(self)
+            self._scheduler.introduce(worker, self.client_id)
+            options = self._context.options
             if options.round_robin:
-                self._hall.take_turns(worker)
+                self._scheduler.take_turns(worker)
             if options.overruns_requeued:
-                self._hall.requeue_overruns(worker)
+                self._scheduler.requeue_overruns(worker)
         return worker
 
     def _set_client_id(self, body: bytes) -> None:
@@ -282,12 +282,12 @@ class GearmanSession(Session):
             return
         self.client_id = client_id
         if self.worker is not None:
-            self._hall.introduce(self.worker, client_id)
+            self._scheduler.introduce(self.worker, client_id)
 
     def _change_abilities(self, packet_type: int, body: bytes) -> None:
         worker = self._as_worker()
         if packet_type == wire.RESET_ABILITIES:
-            self._hall.cant_do_any(worker)
+            self._scheduler.cant_do_any(worker)
             return
         function = body
         run_us = 0
@@ -301,29 +301,29 @@ class GearmanSession(Session):
                 text = "the timeout of a function is a whole number, 0 for none"
                 self.send(replies.error(replies.INVALID_ARGUMENT, text))
                 return
-            options = self._door.options
+            options = self._context.options
             run_us = int(args[1]) * options.timeout_unit_us
             if run_us:
                 run_us = max(run_us, options.timeout_min_us)
         if b"\0" in function:
             self.send(replies.error(replies.INVALID_ARGUMENT, "the name of a function holds no NUL"))
         elif packet_type == wire.CANT_DO:
-            self._hall.cant_do(worker, function)
+            self._scheduler.cant_do(worker, function)
         else:
             try:
-                self._hall.can_do(worker, function, run_us)
+                self._scheduler.can_do(worker, function, run_us)
             except Refusal as refusal:
                 self.send(replies.refused(refusal))
 
     def _grab(self, packet_type: int) -> None:
-        lease = self._hall.take(self._as_worker())
+        lease = self._scheduler.take(self._as_worker())
         if lease is None:
             self.send(replies.NO_JOB)
             return
         job = lease.job
         if job.id == self._excepted:
             self._excepted = 0
-        handle = self._door.handle(job.id)
+        handle = self._context.handle(job.id)
         self._leased = lease
         self._leased_handle = handle
         if packet_type == wire.GRAB_JOB:
@@ -345,22 +345,22 @@ class GearmanSession(Session):
         try:
             lease = self._find_lease(body[:cut])
             if packet_type == wire.WORK_COMPLETE:
-                self._hall.finish(lease, data)
+                self._scheduler.finish(lease, data)
             elif packet_type == wire.WORK_EXCEPTION:
                 self._excepted = lease.job.id
-                self._hall.fail(lease, FAILURE, data)
+                self._scheduler.fail(lease, FAILURE, data)
             else:
-                self._hall.chunk(lease, data, packet_type == wire.WORK_WARNING)
+                self._scheduler.chunk(lease, data, packet_type == wire.WORK_WARNING)
         except Refusal as refusal:
             self._refuse_report(body[:cut], refusal)
 
     def _report_failure(self, body: bytes) -> None:
         handle = body.partition(b"\0")[0]
-        if self._excepted and self._door.job_id(handle) == self._excepted:
+        if self._excepted and self._context.job_id(handle) == self._excepted:
             self._excepted = 0
             return
         try:
-            self._hall.fail(self._find_lease(handle))
+            self._scheduler.fail(self._find_lease(handle))
         except Refusal as refusal:
             self._refuse_report(handle, refusal)
 
@@ -372,7 +372,7 @@ class GearmanSession(Session):
             return
         try:
             lease = self._find_lease(args[0])
-            self._hall.progress(lease, _leading_number(args[1]), _leading_number(args[2]))
+            self._scheduler.progress(lease, _leading_number(args[1]), _leading_number(args[2]))
         except Refusal as refusal:
             self._refuse_report(args[0], refusal)
 
@@ -380,19 +380,19 @@ class GearmanSession(Session):
         """Nothing is said of a report that comes after the job's time was up: an ERROR makes Perl's worker
         die.
         """
-        if self._door.job_id(handle) not in self._overrun:
+        if self._context.job_id(handle) not in self._overrun:
             self.send(replies.refused(refusal))
 
     def _find_lease(self, handle: bytes) -> Lease:
         lease = self._leased
         if lease is not None and handle == self._leased_handle and lease.job.lease is lease:
             return lease
-        return self._hall.find_lease(self._as_worker(), self._door.job_id(handle))
+        return self._scheduler.find_lease(self._as_worker(), self._context.job_id(handle))
 
     # --- notices
 
     def revoked(self, lease: Lease) -> None:
-        if NEVER < lease.run_until_us <= self._hall.now_us:
+        if NEVER < lease.run_until_us <= self._scheduler.now_us:
             self._overrun[lease.job.id] = None
             if len(self._overrun) > OVERRUNS_MAX:
                 del self._overrun[next(iter(self._overrun))]
@@ -403,14 +403,14 @@ class GearmanSession(Session):
     def progressed(self, job: Job) -> None:
         numerator = b"%d" % job.numerator
         denominator = b"%d" % job.denominator
-        self.send(wire.pack_response(wire.WORK_STATUS, self._door.handle(job.id), numerator, denominator))
+        self.send(wire.pack_response(wire.WORK_STATUS, self._context.handle(job.id), numerator, denominator))
 
     def chunked(self, job: Job, data: bytes, warning: bool) -> None:
         head = replies.WARNING_HEAD if warning else replies.DATA_HEAD
-        self._send_with(head, self._door.handle(job.id) + b"\0", data)
+        self._send_with(head, self._context.handle(job.id) + b"\0", data)
 
     def ended(self, job: Job) -> None:
-        handle = self._door.handle(job.id)
+        handle = self._context.handle(job.id)
         if job.state == DONE:
             head = replies.COMPLETE_HEAD
         elif job.state == FAILED and self._exceptions and job.result:
@@ -427,7 +427,7 @@ class GearmanSession(Session):
             self.send(result)
 
     def job_handle(self, job: Job) -> bytes:
-        return self._door.handle(job.id)
+        return self._context.handle(job.id)
 
     def recalled(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002 (the client knows no handle yet)
         return replies.refused(refusal)

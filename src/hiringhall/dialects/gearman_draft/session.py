@@ -16,7 +16,7 @@ from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import SECOND_US
 from hiringhall.core.states import STATE_NAMES, SUCCESS
 from hiringhall.dialects.gearman_draft import replies, wire
-from hiringhall.dialects.gearman_draft.door import DraftDoor, DraftOptions
+from hiringhall.dialects.gearman_draft.context import DraftContext, DraftOptions
 from hiringhall.dialects.session import BAD_INPUT, REFUSED_SUBMIT, Session
 
 if TYPE_CHECKING:
@@ -38,11 +38,11 @@ before."""
 class DraftSession(Session):
     """One peer's conversation."""
 
-    def __init__(self, caller: Caller, door: DraftDoor) -> None:
+    def __init__(self, caller: Caller, context: DraftContext) -> None:
         super().__init__(caller)
-        self._door = door
-        self._hall = door.hall
-        self._reader = wire.Reader(door.options.packet_bytes_max)
+        self._context = context
+        self._scheduler = context.scheduler
+        self._reader = wire.Reader(context.options.packet_bytes_max)
         self._who = caller.name.encode() or b"draft"
         """What the history calls this peer as a worker: the draft has no names for them."""
         self._task = 0
@@ -67,12 +67,12 @@ class DraftSession(Session):
     def receive(self, data: bytes) -> None:
         worker = self.worker
         if worker is not None:
-            self._hall.beat(worker)
+            self._scheduler.beat(worker)
         self._held_bytes += len(data)
         self._held.extend(self._reader.feed(data))
         if not self._asked:
             self._go_on()
-        elif self._held_bytes > self._door.options.packet_bytes_max + HELD_BYTES_MORE:
+        elif self._held_bytes > self._context.options.packet_bytes_max + HELD_BYTES_MORE:
             self._held.clear()
             self._break_off(wire.FULL, "too much was sent behind a request that is not answered yet")
             return
@@ -163,9 +163,9 @@ class DraftSession(Session):
             text = "a connection waits for one sync job at a time, and this one does already"
             self.send(wire.pack_error(wire.BUSY, text))
             return
-        spec = JobSpec(name, args, key, self._door.terms(job_type, flags))
+        spec = JobSpec(name, args, key, self._context.terms(job_type, flags))
         try:
-            job = self._hall.submit(spec, self if job_type == wire.SYNC_WAIT else None)
+            job = self._scheduler.submit(spec, self if job_type == wire.SYNC_WAIT else None)
         except Refusal as refusal:
             self.report(REFUSED_SUBMIT, refusal.text, name, key)
             self.send(replies.refused(refusal))
@@ -174,22 +174,22 @@ class DraftSession(Session):
             self._awaited = job
             self.send(wire.pack_job_create_res())
         elif job_type == wire.ASYNC_HANDLE:
-            self.acknowledge(job, wire.pack_job_create_res(self._door.handle(job.id)))
+            self.acknowledge(job, wire.pack_job_create_res(self._context.handle(job.id)))
         else:
             self.acknowledge(job, wire.pack_job_create_res())
 
     def _tell(self, packet_type: int, handle: bytes) -> None:
         """How a job stands, or how it ended: from memory, or from the history."""
-        job_id = self._door.job_id(handle)
-        if not job_id or ids.epoch_of(job_id) > self._hall.epoch:
+        job_id = self._context.job_id(handle)
+        if not job_id or ids.epoch_of(job_id) > self._scheduler.epoch:
             self._deny_handle()
             return
-        unwritten = self._hall.unwritten(job_id)
-        job = unwritten if unwritten is not None else self._hall.find(job_id)
+        unwritten = self._scheduler.unwritten(job_id)
+        job = unwritten if unwritten is not None else self._scheduler.find(job_id)
         if job is None:
             self._look_up(packet_type, job_id)
         elif packet_type == wire.JOB_STATUS_REQ:
-            self.send(replies.status(job, self._hall.now_us))
+            self.send(replies.status(job, self._scheduler.now_us))
         elif unwritten is not None:
             self._conclude(job)
         elif not job.ended:
@@ -203,7 +203,7 @@ class DraftSession(Session):
     def _look_up(self, packet_type: int, job_id: int) -> None:
         self._asked = job_id
         self._asked_by = packet_type
-        self._door.look_up(self, job_id)
+        self._context.look_up(self, job_id)
 
     def looked_up(self, job_id: int, line: EndRow | None, trouble: str) -> None:
         if job_id != self._asked:
@@ -212,8 +212,8 @@ class DraftSession(Session):
         if trouble:
             self.send(wire.pack_error(wire.STORE_DOWN, trouble))
         elif line is None:
-            job = self._hall.jobs.get(job_id)
-            if job is None and self._hall.issued(job_id):
+            job = self._scheduler.jobs.get(job_id)
+            if job is None and self._scheduler.issued(job_id):
                 text = (
                     "the job has ended, only in memory or too long ago for the history: its result is not kept"
                 )
@@ -221,7 +221,7 @@ class DraftSession(Session):
             elif job is None:
                 self._deny_handle()
             elif self._asked_by == wire.JOB_STATUS_REQ:
-                self.send(replies.status(job, self._hall.now_us))
+                self.send(replies.status(job, self._scheduler.now_us))
             else:
                 # A dead letter that was there when it was asked for, and runs again.
                 self.send(replies.INCOMPLETE)
@@ -241,26 +241,26 @@ class DraftSession(Session):
     def _as_worker(self) -> Worker:
         worker = self.worker
         if worker is None:
-            worker = self._hall.worker(self)
-            self._hall.introduce(worker, self._who)
+            worker = self._scheduler.worker(self)
+            self._scheduler.introduce(worker, self._who)
         return worker
 
     def _connect(self, body: bytes) -> None:
         # resize 00 thumbgen 00 mail
-        names_max = self._hall.limits.abilities_max
+        names_max = self._scheduler.limits.abilities_max
         names = wire.parse_worker_connect(body, names_max)
         if names is None:
             text = f"worker_connect has up to {names_max} names (abilities_max), a NUL between them, none empty"
             self.send(wire.pack_error(wire.BAD_BODY, text))
             return
         worker = self._as_worker()
-        self._hall.cant_do_any(worker)
+        self._scheduler.cant_do_any(worker)
         try:
             for name in names:
-                self._hall.can_do(worker, name)
+                self._scheduler.can_do(worker, name)
         except Refusal as refusal:
             # All of it or nothing: a worker that can do a part would never hear that the rest is not done.
-            self._hall.cant_do_any(worker)
+            self._scheduler.cant_do_any(worker)
             self.send(replies.refused(refusal))
 
     def _disconnect(self, body: bytes) -> None:
@@ -268,7 +268,7 @@ class DraftSession(Session):
         if body:
             self.send(replies.misshapen(wire.WORKER_DISCONNECT))
         elif worker is not None:
-            self._hall.residents.retire(worker)
+            self._scheduler.residents.retire(worker)
 
     def _sleep(self, body: bytes) -> None:
         worker = self._as_worker()
@@ -277,7 +277,7 @@ class DraftSession(Session):
         elif worker.leases:
             self.send(wire.pack_error(wire.BUSY, "a worker that has a task does not sleep"))
         else:
-            self._hall.sleep(worker)
+            self._scheduler.sleep(worker)
 
     def _assign(self, body: bytes) -> None:
         worker = self._as_worker()
@@ -287,7 +287,7 @@ class DraftSession(Session):
         if worker.leases:
             self.send(wire.pack_error(wire.BUSY, "a worker has one task at a time, and has it already"))
             return
-        lease = self._hall.take(worker)
+        lease = self._scheduler.take(worker)
         if lease is None:
             self.send(wire.NO_JOB_PACKET)
             return
@@ -299,7 +299,7 @@ class DraftSession(Session):
         worker = self.worker
         if worker is None:
             raise Refusal(STALE_LEASE, "this connection is no worker's")
-        return self._hall.find_lease(worker, self._task)
+        return self._scheduler.find_lease(worker, self._task)
 
     def _report_progress(self, body: bytes) -> None:
         # 00 00 00 01 | 00 00 00 64 | 00 00 00 3C: 1/100, a minute to go
@@ -309,7 +309,7 @@ class DraftSession(Session):
             return
         numerator, denominator, remaining_s = parsed
         try:
-            self._hall.progress(self._find_lease(), numerator, denominator, remaining_s * SECOND_US)
+            self._scheduler.progress(self._find_lease(), numerator, denominator, remaining_s * SECOND_US)
         except Refusal as refusal:
             self.send(replies.refused(refusal))
 
@@ -323,9 +323,9 @@ class DraftSession(Session):
         try:
             lease = self._find_lease()
             if code == SUCCESS:
-                self._hall.finish(lease, data)
+                self._scheduler.finish(lease, data)
             else:
-                self._hall.fail(lease, code, data)
+                self._scheduler.fail(lease, code, data)
         except Refusal as refusal:
             self.send(replies.refused(refusal))
 
@@ -343,10 +343,10 @@ class DraftSession(Session):
         except Refusal as refusal:
             self.send(replies.refused(refusal))
             return
-        self.acknowledge(job, wire.pack_job_create_res(self._door.handle(job.id)))
+        self.acknowledge(job, wire.pack_job_create_res(self._context.handle(job.id)))
 
     def _start_task(self, name: bytes, key: bytes, time_us: int) -> Job:
-        return self._hall.reports.start(JobSpec(name, b"", key, self._door.reported), self._who, time_us)
+        return self._scheduler.reports.start(JobSpec(name, b"", key, self._context.reported), self._who, time_us)
 
     def _task_ended(self, body: bytes) -> None:
         # nightly 00 2026-01-01 00 | 8 bytes: microseconds since 1970 | code 00 | result
@@ -356,12 +356,12 @@ class DraftSession(Session):
             return
         name, key, time_us, code, data = parsed
         try:
-            job = self._hall.find_key(name, key) or self._start_task(name, key, time_us)
-            self._hall.reports.end(job, time_us, code, data)
+            job = self._scheduler.find_key(name, key) or self._start_task(name, key, time_us)
+            self._scheduler.reports.end(job, time_us, code, data)
         except Refusal as refusal:
             self.send(replies.refused(refusal))
             return
-        answer = wire.pack_job_create_res(self._door.handle(job.id))
+        answer = wire.pack_job_create_res(self._context.handle(job.id))
         if job.stored:
             self.pledge(answer)
         else:
@@ -373,14 +373,14 @@ class DraftSession(Session):
         self.send(wire.NOOP_PACKET)
 
     def progressed(self, job: Job) -> None:
-        self.send(replies.status(job, self._hall.now_us))
+        self.send(replies.status(job, self._scheduler.now_us))
 
     def ended(self, job: Job) -> None:
         self._awaited = None
         self._conclude(job)
 
     def job_handle(self, job: Job) -> bytes:
-        return self._door.handle(job.id)
+        return self._context.handle(job.id)
 
     def recalled(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002 (the peer knows no handle yet)
         return replies.refused(refusal)

@@ -12,35 +12,35 @@ from hiringhall.dialects.hire import wire
 from hiringhall.dialects.session import BAD_INPUT, Session
 
 if TYPE_CHECKING:
-    from hiringhall.dialects.hire.door import HireDoor
+    from hiringhall.dialects.hire.context import HireContext
     from hiringhall.dialects.session import Caller
 
 
 class BusSession(Session):
     """All that is said on one bus."""
 
-    def __init__(self, caller: Caller, door: HireDoor) -> None:
+    def __init__(self, caller: Caller, context: HireContext) -> None:
         super().__init__(caller)
-        self._door = door
+        self._context = context
         self.prompt = True
-        door.enter(self)
+        context.enter(self)
 
     def receive(self, data: bytes) -> None:
         if data.startswith(wire.COMMENT):
             return
         try:
             line = wire.read_line(data)
-            hire_bus = self._door.hire_bus
-            hire_bus.hear(hire_bus.introduce(line.speaker, self._door, self), line)
+            hire_bus = self._context.hire_bus
+            hire_bus.hear(hire_bus.introduce(line.speaker, self._context, self), line)
         except wire.BadLine as wrong:
-            self._door.dropped += 1
+            self._context.dropped += 1
             self.report(BAD_INPUT, str(wrong))
 
     def attended(self, listeners: int) -> None:
-        self._door.attended(listeners)
+        self._context.attended(listeners)
 
     def parted(self) -> None:
-        self._door.depart(self)
-        for participant in list(self._door.hire_bus.speakers.values()):
+        self._context.depart(self)
+        for participant in list(self._context.hire_bus.speakers.values()):
             if participant.session is self:
-                self._door.hire_bus.part(participant)
+                self._context.hire_bus.part(participant)

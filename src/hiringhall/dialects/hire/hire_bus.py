@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hiringhall.core.leases import Lease
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.core.workers import Worker
-    from hiringhall.dialects.hire.door import HireDoor
+    from hiringhall.dialects.hire.context import HireContext
     from hiringhall.dialects.hire.relay import Posting
     from hiringhall.dialects.session import Session
 
@@ -33,11 +33,11 @@ FULL_PAUSE_US: Final = 1_000_000
 class Participant(Peer):
     """Who speaks with one UUID: a worker, a provider, or both."""
 
-    def __init__(self, hire_bus: HireBus, uuid: bytes, door: HireDoor, session: Session) -> None:
+    def __init__(self, hire_bus: HireBus, uuid: bytes, context: HireContext, session: Session) -> None:
         super().__init__()
         self.uuid = uuid
         self.hire_bus = hire_bus
-        self.door = door
+        self.context = context
         self.session = session
         """Its connection, or the bus."""
         self.heard_us = 0
@@ -85,39 +85,39 @@ class Participant(Peer):
 class HireBus:
     """One hall's hire doors together."""
 
-    def __init__(self, hall: Scheduler, hall_id: bytes) -> None:
-        self.hall = hall
+    def __init__(self, scheduler: Scheduler, hall_id: bytes) -> None:
+        self.scheduler = scheduler
         self.names = Names(hall_id)
         self.speakers: dict[bytes, Participant] = {}
         """By UUID."""
         self.stale = 0
         """Lines about a job that was not, or not any more, the speaker's."""
         self.relay = ProviderRelay(self)
-        self._doors: list[HireDoor] = []
+        self._doors: list[HireContext] = []
         self._open_air = False
         self._swept_us = 0
 
-    def add_door(self, door: HireDoor) -> None:
-        self._doors.append(door)
-        self._open_air = self._open_air or door.open_air
+    def add_door(self, context: HireContext) -> None:
+        self._doors.append(context)
+        self._open_air = self._open_air or context.open_air
 
     # --- who is here
 
-    def introduce(self, uuid: bytes, door: HireDoor, session: Session) -> Participant:
+    def introduce(self, uuid: bytes, context: HireContext, session: Session) -> Participant:
         """Somebody speaks with this UUID. Raises BadLine if it is not for them to do so."""
         holder = self.speakers.get(uuid)
         if holder is not None:
             if holder.session is session:
                 return holder
             # On a bus nobody can prove who they are; a connection may have what is not in use there.
-            if door.options.bus or not holder.door.options.bus or not holder.idle:
+            if context.options.bus or not holder.context.options.bus or not holder.idle:
                 raise BadLine("another connection speaks with this UUID")
             self.part(holder)
         if self.names.owns(uuid):
             raise BadLine("UUIDs that begin as this one does are the hall's")
-        if door.options.bus:
-            self._sweep(door)
-        participant = Participant(self, uuid, door, session)
+        if context.options.bus:
+            self._sweep(context)
+        participant = Participant(self, uuid, context, session)
         self.speakers[uuid] = participant
         return participant
 
@@ -126,42 +126,42 @@ class HireBus:
         if self.speakers.get(participant.uuid) is participant:
             del self.speakers[participant.uuid]
         self.relay.part(participant)
-        self.hall.leave(participant)
+        self.scheduler.leave(participant)
 
-    def _sweep(self, door: HireDoor) -> None:
+    def _sweep(self, context: HireContext) -> None:
         """Forget who was only heard, long ago, on a bus: it tells nobody who leaves."""
-        now_us = self.hall.awake_us
-        full = len(self.speakers) >= door.options.speakers_max
+        now_us = self.scheduler.awake_us
+        full = len(self.speakers) >= context.options.speakers_max
         if now_us - self._swept_us >= (FULL_PAUSE_US if full else SWEEP_PAUSE_US):
             self._swept_us = now_us
-            silent_us = now_us - (0 if full else door.options.idle_us)
+            silent_us = now_us - (0 if full else context.options.idle_us)
             for participant in list(self.speakers.values()):
-                if participant.door.options.bus and participant.heard_us < silent_us and participant.idle:
+                if participant.context.options.bus and participant.heard_us < silent_us and participant.idle:
                     self.part(participant)
-        if len(self.speakers) >= door.options.speakers_max:
+        if len(self.speakers) >= context.options.speakers_max:
             raise BadLine("so many are here that there is no room for another")
 
     # --- what is said
 
     def say(self, line: Line, to: Participant) -> None:
         """Tell the one whom it is for, and all who hear everything."""
-        for door in self._doors:
-            if door.open_air:
-                door.spread(line, self._session_of(line.speaker))
-            elif to.door is door:
-                to.session.send(door.write(line))
+        for context in self._doors:
+            if context.open_air:
+                context.spread(line, self._session_of(line.speaker))
+            elif to.context is context:
+                to.session.send(context.write(line))
 
     def announce(self, line: Line) -> None:
         """A provider has a job: everybody is told."""
-        for door in self._doors:
-            door.spread(line, self._session_of(line.speaker))
+        for context in self._doors:
+            context.spread(line, self._session_of(line.speaker))
 
     def overhear(self, line: Line) -> None:
         """Tell those who hear everything; whom it is for has heard it."""
         if self._open_air:
-            for door in self._doors:
-                if door.open_air:
-                    door.spread(line, self._session_of(line.speaker))
+            for context in self._doors:
+                if context.open_air:
+                    context.spread(line, self._session_of(line.speaker))
 
     def _session_of(self, speaker: bytes) -> Session | None:
         participant = self.speakers.get(speaker)
@@ -171,8 +171,8 @@ class HireBus:
 
     def hear(self, who: Participant, line: Line) -> None:
         """Raises BadLine if it is not for this speaker to say. What merely comes too late is passed over."""
-        who.heard_us = self.hall.awake_us
-        if who.postings and who.door.options.bus:
+        who.heard_us = self.scheduler.awake_us
+        if who.postings and who.context.options.bus:
             self.relay.notice(who)
         number = self.names.job_number(line.job)
         try:
@@ -197,15 +197,15 @@ class HireBus:
         """The speaker as a worker, from its first bid on."""
         worker = who.worker
         if worker is None:
-            worker = self.hall.worker(who)
-            self.hall.introduce(worker, wire.write_uuid(who.uuid))
-            self.hall.workforce.set_bidder(worker)
+            worker = self.scheduler.worker(who)
+            self.scheduler.introduce(worker, wire.write_uuid(who.uuid))
+            self.scheduler.workforce.set_bidder(worker)
         return worker
 
     def uuid_of(self, worker: Worker) -> bytes:
         """Its own, or the one that was made for a worker of another dialect."""
         peer = worker.peer
-        return peer.uuid if isinstance(peer, Participant) else self.names.worker(self.hall.epoch, worker.number)
+        return peer.uuid if isinstance(peer, Participant) else self.names.worker(self.scheduler.epoch, worker.number)
 
     def call(self, who: Participant, engagement: Engagement) -> None:
         job = engagement.job
@@ -222,10 +222,10 @@ class HireBus:
 
     def _take_avail(self, who: Participant, line: Line, number: int) -> None:
         # ... AVAIL 6fa459ea-ee8a-3ca4-0000-00100000002a:2.5:40
-        if number not in self.hall.auctions.by_job:
+        if number not in self.scheduler.auctions.by_job:
             self.stale += 1
             return
-        self.hall.auctions.bid(self.worker(who), number, line.time_us, line.skill)
+        self.scheduler.auctions.bid(self.worker(who), number, line.time_us, line.skill)
         self.overhear(line)
 
     def _take_start(self, who: Participant, line: Line, number: int) -> None:
@@ -235,7 +235,7 @@ class HireBus:
             self._turn_away(who, line)
         elif engagement.stage == HIRED:
             self.overhear(line)
-            if self.hall.hiring.arrive(engagement):
+            if self.scheduler.hiring.arrive(engagement):
                 self.call(who, engagement)
         elif engagement.stage == CALLED:
             # It has not heard our answer.
@@ -246,7 +246,7 @@ class HireBus:
         engagement = self._engagement(who, number)
         if engagement is None:
             self._turn_away(who, line)
-        elif engagement.stage <= CALLED and self.hall.hiring.perform(engagement):
+        elif engagement.stage <= CALLED and self.scheduler.hiring.perform(engagement):
             self.overhear(line)
 
     def _take_quit(self, who: Participant, line: Line, number: int) -> None:
@@ -254,8 +254,8 @@ class HireBus:
         engagement = self._engagement(who, number)
         if engagement is not None:
             self.overhear(line)
-            self.hall.hiring.quit(engagement)
-        elif who.worker is not None and self.hall.auctions.unbid(who.worker, number):
+            self.scheduler.hiring.quit(engagement)
+        elif who.worker is not None and self.scheduler.auctions.unbid(who.worker, number):
             self.overhear(line)
         else:
             self.stale += 1

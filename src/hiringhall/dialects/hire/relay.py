@@ -79,7 +79,7 @@ class ProviderRelay:
 
     def __init__(self, hire_bus: HireBus) -> None:
         self._hire_bus = hire_bus
-        self._hall = hire_bus.hall
+        self._scheduler = hire_bus.scheduler
         self.postings: dict[bytes, Posting] = {}
         """By the id of the job; an id names one job on the bus. Those that expire first come first, except
         those for which a worker is hired."""
@@ -110,12 +110,12 @@ class ProviderRelay:
 
     def notice(self, provider: Participant) -> None:
         """A provider on a bus shows life: its workers need not fear that they wait for nobody."""
-        now_us = self._hall.now_us
-        if now_us - provider.noticed_us > provider.door.options.posting_us // NOTICES:
+        now_us = self._scheduler.now_us
+        if now_us - provider.noticed_us > provider.context.options.posting_us // NOTICES:
             provider.noticed_us = now_us
             for posting in provider.postings.values():
                 if posting.engagement is not None:
-                    self._hall.hiring.hear_provider(posting.engagement)
+                    self._scheduler.hiring.hear_provider(posting.engagement)
 
     def standing(self) -> list[Line]:
         """The announcements for which nobody is hired, as they were made: first those made first."""
@@ -136,7 +136,7 @@ class ProviderRelay:
 
     def _take_announce(self, who: Participant, line: Line, posting: Posting | None) -> None:
         # ... ANNOUNCE 16fd2706-8baf-433b-82eb-8c7fada847da:smithy
-        if len(line.type) > self._hall.limits.queue_name_bytes_max:
+        if len(line.type) > self._scheduler.limits.queue_name_bytes_max:
             raise BadLine(f"a type may have {self._hall.limits.queue_name_bytes_max} bytes")
         if posting is None:
             if len(self.postings) >= self.postings_max and not self._forget_oldest():
@@ -157,20 +157,20 @@ class ProviderRelay:
 
     def _enter_others(self, posting: Posting) -> None:
         """Bid for workers of other dialects."""
-        hall = self._hall
-        queue = hall.queues.get(posting.type)
+        scheduler = self._scheduler
+        queue = scheduler.queues.get(posting.type)
         if queue is None:
             return
-        needs = hall.needs.by_queue.get(posting.type, PLAIN)
+        needs = scheduler.needs.by_queue.get(posting.type, PLAIN)
         for worker in islice(queue.workers, LOOKS_MAX):
             if len(posting.bids) >= OTHERS_MAX:
                 return
-            if not self._bids_for(worker, posting.type) or not worker.fits(posting.type, needs, hall.now_us):
+            if not self._bids_for(worker, posting.type) or not worker.fits(posting.type, needs, scheduler.now_us):
                 continue
             uuid = self._uuid(worker)
             skill = min(worker.skill(posting.type), wire.SKILL_MAX)
-            free_in_us = self._free_in_us(worker, posting.provider.door.rules)
-            posting.bids[uuid] = Bid(worker, hall.now_us + free_in_us, worker.hirings)
+            free_in_us = self._free_in_us(worker, posting.provider.context.rules)
+            posting.bids[uuid] = Bid(worker, scheduler.now_us + free_in_us, worker.hirings)
             line = Line(uuid, wire.AVAIL, posting.job, time_us=free_in_us, skill=skill)
             self._hire_bus.say(line, posting.provider)
 
@@ -186,7 +186,7 @@ class ProviderRelay:
             return False
         if worker.delegates:
             return worker.asleep
-        seen = len(worker.leases) > 0 or self._hall.now_us - worker.heard_us <= SILENCE_US
+        seen = len(worker.leases) > 0 or self._scheduler.now_us - worker.heard_us <= SILENCE_US
         return seen and worker.name != OUTSIDE
 
     def _free_in_us(self, worker: Worker, rules: Rules) -> int:
@@ -197,7 +197,7 @@ class ProviderRelay:
 
     def _rest_us(self, lease: Lease, rules: Rules) -> int:
         """What takes longer than it was thought to is taken to be half done."""
-        passed_us = self._hall.now_us - lease.started_us
+        passed_us = self._scheduler.now_us - lease.started_us
         expected_us = lease.expected_us - lease.started_us if lease.expected_us else 0
         expected_us = expected_us or lease.job.queue.typical_us or rules.perform_us
         return expected_us - passed_us if expected_us > passed_us else passed_us
@@ -227,19 +227,19 @@ class ProviderRelay:
         """The posting becomes a job of the hall, promised to the worker that bid, if that can take it."""
         provider = posting.provider
         worker = bid.worker
-        now_us = self._hall.now_us
+        now_us = self._scheduler.now_us
         if worker.bids:
-            promised_us = max(bid.available_us, now_us) + provider.door.rules.travel_us
+            promised_us = max(bid.available_us, now_us) + provider.context.rules.travel_us
         else:
-            promised_us = now_us + self._free_in_us(worker, provider.door.rules)
-        terms = _LOGGED if provider.door.options.log_all else _MEMORY
+            promised_us = now_us + self._free_in_us(worker, provider.context.rules)
+        terms = _LOGGED if provider.context.options.log_all else _MEMORY
         extras = {PROVIDER: wire.write_uuid(provider.uuid)}
         spec = JobSpec(posting.type, b"", posting.job, terms, extras=extras)
-        options = provider.door.options
+        options = provider.context.options
         silence_us = options.posting_us if options.bus else 0
         try:
-            engagement = self._hall.hiring.engage(
-                spec, worker, promised_us, provider, provider.door.rules, silence_us
+            engagement = self._scheduler.hiring.engage(
+                spec, worker, promised_us, provider, provider.context.rules, silence_us
             )
         except Refusal:
             self._hire_bus.stale += 1
@@ -260,13 +260,13 @@ class ProviderRelay:
             hire_bus.stale += 1
         elif not engagement.worker.bids:
             if engagement.stage == PERFORMING:
-                self._hall.hiring.set_time(engagement, line.time_us)
+                self._scheduler.hiring.set_time(engagement, line.time_us)
                 hire_bus.overhear(line)
                 hire_bus.say(
                     Line(self._uuid(engagement.worker), wire.PERFORMING, posting.job), posting.provider
                 )
         else:
-            if engagement.stage == ARRIVED and not self._hall.hiring.call(engagement, line.time_us):
+            if engagement.stage == ARRIVED and not self._scheduler.hiring.call(engagement, line.time_us):
                 return
             if engagement.stage == CALLED:
                 self._tell_worker(engagement, line)
@@ -286,7 +286,7 @@ class ProviderRelay:
             if engagement.stage == PERFORMING:
                 # The provider is satisfied.
                 posting.engagement = None
-                self._hall.finish(engagement, b"")
+                self._scheduler.finish(engagement, b"")
                 engagement.worker.peer.revoked(engagement)
             else:
                 self._call_off(posting, b"dismissed by its provider")
@@ -299,15 +299,15 @@ class ProviderRelay:
         if posting.provider is who:
             raise BadLine("a provider does not bid for its own job")
         worker = self._hire_bus.worker(who)
-        skill, takes_us = self._hall.needs.by_queue.get(posting.type, PLAIN)
-        late = worker.until_us > 0 and self._hall.now_us + line.time_us + takes_us > worker.until_us
+        skill, takes_us = self._scheduler.needs.by_queue.get(posting.type, PLAIN)
+        late = worker.until_us > 0 and self._scheduler.now_us + line.time_us + takes_us > worker.until_us
         busy = posting.engagement is not None or posting.finished or worker.promise is not None
         if busy or late or line.skill < skill:
             self._hire_bus.stale += 1
             return
         if len(posting.bids) >= BIDS_MAX and who.uuid not in posting.bids:
             raise BadLine(f"{BIDS_MAX} others have bid for this job already")
-        posting.bids[who.uuid] = Bid(worker, self._hall.now_us + line.time_us, worker.hirings)
+        posting.bids[who.uuid] = Bid(worker, self._scheduler.now_us + line.time_us, worker.hirings)
         self._hire_bus.say(line, posting.provider)
 
     def _take_report(self, who: Participant, posting: Posting, line: Line) -> None:
@@ -319,12 +319,12 @@ class ProviderRelay:
             else:
                 self._hire_bus.stale += 1
         elif line.verb == wire.QUIT:
-            self._hall.hiring.quit(engagement)
+            self._scheduler.hiring.quit(engagement)
         elif line.verb == wire.START and engagement.stage == HIRED:
-            self._hall.hiring.arrive(engagement)
+            self._scheduler.hiring.arrive(engagement)
             self._hire_bus.say(line, posting.provider)
         elif line.verb == wire.PERFORMING:
-            if self._hall.hiring.perform(engagement):
+            if self._scheduler.hiring.perform(engagement):
                 self._hire_bus.say(line, posting.provider)
         else:
             self._hire_bus.stale += 1
@@ -362,7 +362,7 @@ class ProviderRelay:
         engagement = posting.engagement
         posting.engagement = None
         if engagement is not None:
-            self._hall.cancel(engagement.job, reason)
+            self._scheduler.cancel(engagement.job, reason)
 
     def stands_for(self, provider: Participant) -> bool:
         """It has announced something that still counts."""
@@ -370,7 +370,7 @@ class ProviderRelay:
 
     def _let_stand(self, posting: Posting) -> None:
         """It stands for a while from now on, and is the last of all to be forgotten."""
-        posting.until_us = self._hall.awake_us + posting.provider.door.options.posting_us
+        posting.until_us = self._scheduler.awake_us + posting.provider.context.options.posting_us
         del self.postings[posting.job]
         self.postings[posting.job] = posting
 
@@ -382,7 +382,7 @@ class ProviderRelay:
         return posting
 
     def _is_over(self, posting: Posting) -> bool:
-        return posting.engagement is None and posting.until_us <= self._hall.awake_us
+        return posting.engagement is None and posting.until_us <= self._scheduler.awake_us
 
     def _forget(self, posting: Posting) -> None:
         del self.postings[posting.job]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hiringhall.dialects.hire import wire
-from hiringhall.dialects.hire.door import HireDoor, HireOptions
+from hiringhall.dialects.hire.context import HireContext, HireOptions
 from hiringhall.dialects.session import BAD_INPUT, Session
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ __all__ = ["HireDoor", "HireOptions", "LineSession"]
 class LineSession(Session):
     """One peer's conversation."""
 
-    def __init__(self, caller: Caller, door: HireDoor) -> None:
+    def __init__(self, caller: Caller, context: HireContext) -> None:
         super().__init__(caller)
-        self._door = door
+        self._context = context
         self._rest = b""
         """The beginning of a line whose end has not come."""
         self.participant: Participant | None = None
@@ -32,7 +32,7 @@ class LineSession(Session):
         self._opening = b""
         """How its lines begin."""
         self.prompt = True
-        door.enter(self)
+        context.enter(self)
 
     def receive(self, data: bytes) -> None:
         lines = (self._rest + data if self._rest else data).split(b"\n")
@@ -54,18 +54,18 @@ class LineSession(Session):
         try:
             participant = self.participant
             if participant is not None and text.startswith(self._opening):
-                self._door.hire_bus.hear(
+                self._context.hire_bus.hear(
                     participant, wire.read_rest(participant.uuid, text[wire.OPENING_BYTES :])
                 )
                 return
             line = wire.read_line(text)
             if participant is None:
-                participant = self._door.hire_bus.introduce(line.speaker, self._door, self)
+                participant = self._context.hire_bus.introduce(line.speaker, self._context, self)
                 self.participant = participant
                 self._opening = wire.write_uuid(line.speaker) + b" "
             elif line.speaker != participant.uuid:
                 raise wire.BadLine("a connection speaks with the UUID of its first line")
-            self._door.hire_bus.hear(participant, line)
+            self._context.hire_bus.hear(participant, line)
         except wire.BadLine as wrong:
             self._complain(str(wrong))
 
@@ -75,11 +75,11 @@ class LineSession(Session):
         self.finish()
 
     def _complain(self, wrong: str) -> None:
-        self._door.dropped += 1
+        self._context.dropped += 1
         self.report(BAD_INPUT, wrong)
         self.send(wire.COMMENT + b" " + wrong.encode() + b"\n")
 
     def parted(self) -> None:
-        self._door.depart(self)
+        self._context.depart(self)
         if self.participant is not None:
-            self._door.hire_bus.part(self.participant)
+            self._context.hire_bus.part(self.participant)

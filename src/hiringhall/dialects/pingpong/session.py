@@ -12,14 +12,14 @@ from hiringhall.core.errors import BAD_REQUEST, Refusal
 from hiringhall.core.jobs import JobSpec
 from hiringhall.core.states import DONE, FAILED, FAILURE
 from hiringhall.dialects.pingpong import wire
-from hiringhall.dialects.pingpong.door import NOTHING_KNOWN
+from hiringhall.dialects.pingpong.context import NOTHING_KNOWN
 from hiringhall.dialects.session import REFUSED_SUBMIT, Session
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
     from hiringhall.core.leases import Lease
     from hiringhall.core.workers import Worker
-    from hiringhall.dialects.pingpong.door import PingPongDoor, Sent
+    from hiringhall.dialects.pingpong.context import PingPongContext, Sent
     from hiringhall.dialects.session import Caller
 
 UNSAYABLE: Final = "the payload PONG cannot be sent to a PING/PONG worker: it would be taken for a sign of life"
@@ -29,10 +29,10 @@ _NO_JOB: Final = 0
 class WorkerSession(Session):
     """A worker at the backend."""
 
-    def __init__(self, caller: Caller, door: PingPongDoor) -> None:
+    def __init__(self, caller: Caller, context: PingPongContext) -> None:
         super().__init__(caller)
-        self._door = door
-        self._hall = door.hall
+        self._context = context
+        self._scheduler = context.scheduler
         self._heard = False
         """It has said something at this door."""
         self._unsent = False
@@ -46,25 +46,25 @@ class WorkerSession(Session):
         """A job may lie unread in its socket: its next PING does not prove that it has none."""
 
     def receive(self, data: bytes) -> None:
-        hall = self._hall
+        scheduler = self._scheduler
         worker = self.worker
         if worker is None:
-            worker = hall.worker(self)
-            hall.introduce(worker, wire.identity_name(self.caller.route[0]))
-            hall.expect(worker, self._door.options.expire_us)
+            worker = scheduler.worker(self)
+            scheduler.introduce(worker, wire.identity_name(self.caller.route[0]))
+            scheduler.expect(worker, self._context.options.expire_us)
             if not self._heard:
                 self._heard = True
-                self._sent = self._door.recall(self.caller.route[0])
+                self._sent = self._context.recall(self.caller.route[0])
                 self._doubtful = self._sent is not None
-        hall.beat(worker)
+        scheduler.beat(worker)
         lease = self._lease(worker)
         if lease is not None and self._unsent:
-            hall.fail(lease, FAILURE, UNSAYABLE.encode())
+            scheduler.fail(lease, FAILURE, UNSAYABLE.encode())
             lease = None
         if data == wire.PING:
             if self._doubtful:
                 self._doubtful = False
-            elif lease is None and hall.awake_us >= self._owes_until_us:
+            elif lease is None and scheduler.awake_us >= self._owes_until_us:
                 self._stand_ready(worker)
             self.send(wire.PONG)
             return
@@ -72,7 +72,7 @@ class WorkerSession(Session):
             self._take_result(worker, lease, data)
         elif lease is not None:
             # It was started again: the job may be what ended it.
-            hall.lose(lease)
+            scheduler.lose(lease)
         self._owes_until_us = 0
         self._doubtful = False
         self._sent = None
@@ -86,19 +86,19 @@ class WorkerSession(Session):
 
     def _stand_ready(self, worker: Worker) -> None:
         """It is in the ready queue, and stays there as long as it shows life."""
-        hall = self._hall
-        options = self._door.options
-        hall.expect(worker, options.expire_us)
+        scheduler = self._scheduler
+        options = self._context.options
+        scheduler.expect(worker, options.expire_us)
         worker.work_quietly()
         if not worker.abilities:
             try:
-                hall.can_do(worker, options.queue)
+                scheduler.can_do(worker, options.queue)
             except Refusal:
                 return  # no room for another queue, and no word for that: the next PING asks again
-        hall.offer(worker, 1)
+        scheduler.offer(worker, 1)
 
     def _take_result(self, worker: Worker, lease: Lease | None, data: bytes) -> None:
-        hall = self._hall
+        scheduler = self._scheduler
         error = wire.parse_error(data)
         number = wire.failure_number(error[0]) if error is not None else 0
         if lease is None:
@@ -106,28 +106,28 @@ class WorkerSession(Session):
         if lease is None:
             return
         if error is not None and number:
-            hall.fail(lease, number, error[1])
+            scheduler.fail(lease, number, error[1])
         else:
-            hall.finish(lease, data)
+            scheduler.finish(lease, data)
 
     def _reclaim(self, worker: Worker, *, failed: bool) -> Lease | None:
         """The job that was taken from it because it was silent, unless that has ended since. The first result
         counts; a failure does not end what another worker has begun.
         """
-        hall = self._hall
+        scheduler = self._scheduler
         job_id, started_us = self._sent or NOTHING_KNOWN
-        job = hall.jobs.get(job_id)
+        job = scheduler.jobs.get(job_id)
         try:
             if job is None or (failed and job.lease is not None):
-                return hall.find_lease(worker, _NO_JOB)  # counts it as stale
-            return hall.reclaim(worker, job, started_us)
+                return scheduler.find_lease(worker, _NO_JOB)  # counts it as stale
+            return scheduler.reclaim(worker, job, started_us)
         except Refusal:
             return None
 
     # --- notices
 
     def assigned(self, lease: Lease) -> None:
-        options = self._door.options
+        options = self._context.options
         if not lease.job.terms.lease_us:
             # A job of another door that sets no time: ours holds, since nobody tells us of a worker's end.
             lease.worker.bound_work(options.job_timeout_us + options.expire_us)
@@ -139,13 +139,13 @@ class WorkerSession(Session):
 
     def revoked(self, lease: Lease) -> None:  # noqa: ARG002 (there is but one)
         if not self._unsent:
-            self._owes_until_us = self._hall.awake_us + self._door.options.job_timeout_us
+            self._owes_until_us = self._scheduler.awake_us + self._context.options.job_timeout_us
             self._doubtful = True
 
     def parted(self) -> None:
         if self._sent is not None:
             # What it held until now may not have reached it.
-            self._door.doubt(self.caller.route[0], self._sent if self._owes_until_us else NOTHING_KNOWN)
+            self._context.doubt(self.caller.route[0], self._sent if self._owes_until_us else NOTHING_KNOWN)
 
     def recalled(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002 (a worker submits nothing)
         return refused(refusal)
@@ -154,18 +154,18 @@ class WorkerSession(Session):
 class ClientSession(Session):
     """A client at the frontend, or one request of it: whatever has the same envelope."""
 
-    def __init__(self, caller: Caller, door: PingPongDoor) -> None:
+    def __init__(self, caller: Caller, context: PingPongContext) -> None:
         super().__init__(caller)
-        self._door = door
+        self._context = context
 
     def receive(self, data: bytes) -> None:
-        door = self._door
+        context = self._context
         try:
             if data == wire.PONG:
                 raise Refusal(BAD_REQUEST, UNSAYABLE)
-            door.hall.submit(JobSpec(door.options.queue, data, b"", door.terms), self)
+            context.scheduler.submit(JobSpec(context.options.queue, data, b"", context.terms), self)
         except Refusal as refusal:
-            self.report(REFUSED_SUBMIT, refusal.text, door.options.queue)
+            self.report(REFUSED_SUBMIT, refusal.text, context.options.queue)
             self.send(refused(refusal))
 
     def ended(self, job: Job) -> None:

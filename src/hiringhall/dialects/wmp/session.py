@@ -14,7 +14,7 @@ from hiringhall.core.errors import Refusal
 from hiringhall.core.states import FAILURE
 from hiringhall.dialects.session import BAD_INPUT, Session
 from hiringhall.dialects.wmp import wire
-from hiringhall.dialects.wmp.door import WmpDoor, WmpOptions
+from hiringhall.dialects.wmp.context import WmpContext, WmpOptions
 
 if TYPE_CHECKING:
     from hiringhall.core.leases import Lease
@@ -31,10 +31,10 @@ NO_QUEUE: Final = b""
 class WmpSession(Session):
     """One path's conversation."""
 
-    def __init__(self, caller: Caller, door: WmpDoor) -> None:
+    def __init__(self, caller: Caller, context: WmpContext) -> None:
         super().__init__(caller)
-        self._door = door
-        self._hall = door.hall
+        self._context = context
+        self._scheduler = context.scheduler
         self._unsure: list[Lease] = []
         """Given by the latest turn in which something was said to this path: if that could not be sent, they
         were never seen."""
@@ -64,18 +64,18 @@ class WmpSession(Session):
             else:
                 raise wire.BadMessage("only a manager says this")
         except wire.BadMessage as error:
-            self._door.dropped += 1
+            self._context.dropped += 1
             self.report(BAD_INPUT, str(error))
             return
         worker = self.worker
         if worker is not None:
-            self._hall.beat(worker)
+            self._scheduler.beat(worker)
 
     def _take_ready(self, message: wire.Message) -> None:
         # WMP1 READY / role: resize / role: crop / worker: blade-7 / slots: 4 / skill: 9 resize / time-left: 30
         roles = dict.fromkeys(message.every(b"role"))
         name = message.first(b"worker")
-        if not 0 < len(roles) <= self._door.options.roles_max or len(name) > wire.NAME_BYTES_MAX:
+        if not 0 < len(roles) <= self._context.options.roles_max or len(name) > wire.NAME_BYTES_MAX:
             raise wire.BadMessage("READY names too many roles, or none, or a name too long")
         for role in roles:
             self._check_role(role)
@@ -84,23 +84,23 @@ class WmpSession(Session):
         left_us = wire.parse_seconds(left) if left else -1
         worker = self.worker
         if worker is None:
-            worker = self._hall.worker(self)
-            self._hall.workforce.delegate(worker, self._door.options.wake_step_us)
-            self._hall.expect(worker, self._door.options.expire_us)
+            worker = self._scheduler.worker(self)
+            self._scheduler.workforce.delegate(worker, self._context.options.wake_step_us)
+            self._scheduler.expect(worker, self._context.options.expire_us)
             self._skills = {}
             self._leaves = False
-        self._hall.workforce.set_passes_on(worker, bool(message.first(b"via")))
+        self._scheduler.workforce.set_passes_on(worker, bool(message.first(b"via")))
         if name != worker.name or skills != self._skills:
             self._describe(worker, name, skills)
         if left or self._leaves:
             self._leaves = bool(left)
-            self._hall.needs.stay(worker, left_us)
+            self._scheduler.needs.stay(worker, left_us)
         if worker.waking is not None and not worker.overdue:
             # It crossed our WAKE, which the worker is about to answer. If it does not, its next READY counts.
             return
         self._change_roles(worker, roles)
         if not worker.asleep:
-            self._hall.sleep(worker)
+            self._scheduler.sleep(worker)
 
     def _parse_skills(self, message: wire.Message) -> dict[bytes, int]:
         """How good it says it is, by role."""
@@ -109,41 +109,41 @@ class WmpSession(Session):
             number, _, role = value.partition(b" ")
             skill = wire.parse_number(number)
             self._check_role(role)
-            if skill > wire.SKILL_MAX or len(skills) >= self._door.options.roles_max:
+            if skill > wire.SKILL_MAX or len(skills) >= self._context.options.roles_max:
                 raise wire.BadMessage("READY names too many skills, or one that is too high")
             skills[role] = skill
         return skills
 
     def _describe(self, worker: Worker, name: bytes, skills: dict[bytes, int]) -> None:
         """What is known of it by its name, and over it what it says itself."""
-        self._hall.introduce(worker, name)
-        self._hall.needs.rate_anew(worker)
+        self._scheduler.introduce(worker, name)
+        self._scheduler.needs.rate_anew(worker)
         self._skills = skills
         try:
             for role, skill in skills.items():
-                self._hall.needs.rate(worker, role, skill)
+                self._scheduler.needs.rate(worker, role, skill)
         except Refusal:
             # More than the hall keeps of one worker; for what it has noted the worker is welcome.
-            self._door.dropped += 1
+            self._context.dropped += 1
 
     def _change_roles(self, worker: Worker, roles: dict[bytes, None]) -> None:
         for queue in list(worker.abilities):
             if queue.name not in roles:
-                self._hall.cant_do(worker, queue.name)
+                self._scheduler.cant_do(worker, queue.name)
         for role in worker.rests or ():
             if role not in roles:
-                self._hall.cant_do(worker, role)
+                self._scheduler.cant_do(worker, role)
         for role in [role for role in self._declines if role not in roles]:
             del self._declines[role]
         full = False
         for role in roles:
             try:
-                self._hall.can_do(worker, role)
+                self._scheduler.can_do(worker, role)
             except Refusal:
                 # The hall is full of queues; for those that are there the worker is welcome.
                 full = True
         if full:
-            self._door.dropped += 1
+            self._context.dropped += 1
 
     def _take_give(self, message: wire.Message) -> None:
         # WMP1 GIVE / role: resize
@@ -152,17 +152,17 @@ class WmpSession(Session):
             self._check_role(role)
         worker = self.worker
         if worker is None:
-            self.send(self._door.no(role))
+            self.send(self._context.no(role))
             return
         # Up, whether it slept or was woken; what it gets is held by a hand and not by the path.
-        self._hall.take(worker, NO_QUEUE)
+        self._scheduler.take(worker, NO_QUEUE)
         queues = [queue for queue in worker.abilities if not role or queue.name == role]
-        lease = self._door.give(self, worker, queues)
+        lease = self._context.give(self, worker, queues)
         if lease is None:
-            self.send(self._door.no(role))
-            self._hall.sleep(worker)
+            self.send(self._context.no(role))
+            self._scheduler.sleep(worker)
         else:
-            self.send(self._door.take(lease))
+            self.send(self._context.take(lease))
             self._unsure.append(lease)
 
     def _take_done(self, message: wire.Message) -> None:
@@ -175,20 +175,20 @@ class WmpSession(Session):
         code = wire.parse_number(code_text) if code_text else FAILURE
         if not 0 < code <= CODE_MAX:
             raise wire.BadMessage(f"the code of a failure is 1 to {CODE_MAX}")
-        lease = self._door.find_lease(name)
+        lease = self._context.find_lease(name)
         if lease is None:
             return
         role = lease.job.queue.name
         if status == b"declined":
-            self._hall.release(lease)
+            self._scheduler.release(lease)
             self._rest(role)
         else:
             self._declines.pop(role, None)
             if status == b"ok":
-                self._hall.finish(lease, message.payload)
+                self._scheduler.finish(lease, message.payload)
             else:
-                self._hall.fail(lease, code, message.payload)
-        self._hall.leave(lease.worker.peer)
+                self._scheduler.fail(lease, code, message.payload)
+        self._scheduler.leave(lease.worker.peer)
 
     def _rest(self, role: bytes) -> None:
         """It declines: the job is for others, and it is not asked again at once. Jobs that it declines together
@@ -197,10 +197,10 @@ class WmpSession(Session):
         worker = self.worker
         if worker is None:
             return
-        options = self._door.options
+        options = self._context.options
         declines = self._declines.get(role, 0)
         pause_us = min(options.decline_us << min(declines, 40), options.decline_max_us)
-        if self._hall.rest(worker, role, pause_us):
+        if self._scheduler.rest(worker, role, pause_us):
             self._declines[role] = declines + 1
 
     def _take_status(self, message: wire.Message) -> None:
@@ -208,30 +208,30 @@ class WmpSession(Session):
         name = self._named_job(message)
         progress = message.first(b"progress")
         numerator, denominator = wire.parse_progress(progress) if progress else (0, 0)
-        lease = self._door.find_lease(name)
+        lease = self._context.find_lease(name)
         if lease is None:
             # It works for nothing: the hall was started again, or has given the job to another.
-            self.send(self._door.cancel(name))
+            self.send(self._context.cancel(name))
             return
-        self._door.spoken_of(lease, self)
+        self._context.spoken_of(lease, self)
         if progress:
-            self._hall.progress(lease, numerator, denominator)
+            self._scheduler.progress(lease, numerator, denominator)
         if message.payload:
-            self._hall.chunk(lease, message.payload)
+            self._scheduler.chunk(lease, message.payload)
 
     def _check_role(self, role: bytes) -> None:
-        if not 0 < len(role) <= min(wire.NAME_BYTES_MAX, self._hall.limits.queue_name_bytes_max):
+        if not 0 < len(role) <= min(wire.NAME_BYTES_MAX, self._scheduler.limits.queue_name_bytes_max):
             raise wire.BadMessage("a role has no name, or one that is too long")
 
     def _named_job(self, message: wire.Message) -> bytes:
         """What a report is about, if it is for this manager at all."""
         name = message.first(b"job")
-        if message.first(b"manager") != self._door.options.manager or not 0 < len(name) <= wire.JOB_BYTES_MAX:
+        if message.first(b"manager") != self._context.options.manager or not 0 < len(name) <= wire.JOB_BYTES_MAX:
             raise wire.BadMessage("a report names the manager it is for, and the job")
         return name
 
     def send(self, data: bytes) -> bool:
-        now_us = self._hall.now_us
+        now_us = self._scheduler.now_us
         if self._said_us != now_us:
             self._said_us = now_us
             self._unsure.clear()
@@ -245,7 +245,7 @@ class WmpSession(Session):
         promise = worker.promise
         queue = promise.job.queue if promise is not None else worker.waking
         assert queue is not None
-        self.send(self._door.wake(queue.name))
+        self.send(self._context.wake(queue.name))
 
     def lost(self) -> None:
         self._unsure.clear()
@@ -255,6 +255,6 @@ class WmpSession(Session):
         """The path leads nowhere. Its worker may live on behind another; what cannot have arrived is next."""
         for lease in reversed(self._unsure):
             if lease.job.lease is lease and lease.worker.heard_us == lease.started_us:
-                self._hall.release(lease)
-                self._hall.leave(lease.worker.peer)
+                self._scheduler.release(lease)
+                self._scheduler.leave(lease.worker.peer)
         self._unsure.clear()

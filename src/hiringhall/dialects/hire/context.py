@@ -48,12 +48,12 @@ class HireOptions:
     """On a bus, silence after which a UUID that holds nothing is forgotten."""
 
 
-class HireDoor(Peer):
+class HireContext(Peer):
     """A door. To the core it is a market: it hears what is announced, and tells it on."""
 
-    def __init__(self, hall: Scheduler, options: HireOptions, rules: Rules) -> None:
+    def __init__(self, scheduler: Scheduler, options: HireOptions, rules: Rules) -> None:
         super().__init__()
-        self.hall = hall
+        self.scheduler = scheduler
         self.options = options
         self.rules = rules
         self.dropped = 0
@@ -62,21 +62,21 @@ class HireDoor(Peer):
         """Who is told what all hear: each connection, or the bus."""
         self.open_air = options.bus or not options.direct
         """Whatever is said in the bus is heard here by all."""
-        self.hire_bus = _hire_bus_of(hall) or HireBus(hall, options.id)
+        self.hire_bus = _hire_bus_of(scheduler) or HireBus(scheduler, options.id)
         self.hire_bus.add_door(self)
         self._end = b"" if options.bus else b"\n"
-        self._market = hall.auctions.open_market(self, rules, options.queues)
+        self._market = scheduler.auctions.open_market(self, rules, options.queues)
 
     def enter(self, session: Session) -> None:
         """Somebody listens, and may never say a word."""
         self.sessions[session] = None
         if not self.options.bus:
-            self.hall.auctions.set_audience(self._market, len(self.sessions))
+            self.scheduler.auctions.set_audience(self._market, len(self.sessions))
             self._tell_standing(session)
 
     def _tell_standing(self, session: Session) -> None:
         """Who comes late hears what stands announced. On a bus nobody can be told apart."""
-        jobs = [job for job in self.hall.auctions.standing(self._market, STANDING_MAX) if _is_sayable(job)]
+        jobs = [job for job in self.scheduler.auctions.standing(self._market, STANDING_MAX) if _is_sayable(job)]
         lines = [self._announcement(job) for job in jobs]
         text = b"".join([self.write(line) for line in lines + self.hire_bus.relay.standing()])
         if text:
@@ -84,11 +84,11 @@ class HireDoor(Peer):
 
     def depart(self, session: Session) -> None:
         self.sessions.pop(session, None)
-        self.hall.auctions.set_audience(self._market, 0 if self.options.bus else len(self.sessions))
+        self.scheduler.auctions.set_audience(self._market, 0 if self.options.bus else len(self.sessions))
 
     def attended(self, listeners: int) -> None:
         """On a bus: so many listen."""
-        self.hall.auctions.set_audience(self._market, listeners)
+        self.scheduler.auctions.set_audience(self._market, listeners)
 
     def announced(self, job: Job) -> None:
         if _is_sayable(job):
@@ -116,10 +116,10 @@ def _is_sayable(job: Job) -> bool:
     return len(wire.write_type(job.queue.name)) <= wire.TYPE_BYTES_MAX
 
 
-def _hire_bus_of(hall: Scheduler) -> HireBus | None:
+def _hire_bus_of(scheduler: Scheduler) -> HireBus | None:
     """That of the hire doors which are open already: there is one bus in a hall."""
-    for market in hall.auctions.markets:
-        door = market.peer
-        if isinstance(door, HireDoor):
-            return door.hire_bus
+    for market in scheduler.auctions.markets:
+        context = market.peer
+        if isinstance(context, HireContext):
+            return context.hire_bus
     return None

@@ -59,7 +59,7 @@ class DworkOptions:
     """The end of every job goes to the history, and not only that of durable ones."""
 
 
-class DworkDoor:
+class DworkContext:
     """One door and its queue."""
 
     __slots__ = ("options", "queue", "scheduler", "terms")

@@ -27,12 +27,12 @@ class DraftOptions(JobOptions):
     packet_bytes_max: int = wire.PACKET_BYTES_MAX
 
 
-class DraftDoor(Handles):
+class DraftContext(Handles):
     """One door."""
 
-    def __init__(self, hall: Scheduler, options: DraftOptions, look_up: Callable[[Session, int], None]) -> None:
+    def __init__(self, scheduler: Scheduler, options: DraftOptions, look_up: Callable[[Session, int], None]) -> None:
         super().__init__(options.handle_prefix)
-        self.hall = hall
+        self.scheduler = scheduler
         self.options = options
         self.look_up = look_up
         """Asks the history for one job: the session's `looked_up` is called in a later turn."""

@@ -38,17 +38,17 @@ class PingPongOptions:
     """The end of every job goes to the history, and not only that of durable ones."""
 
 
-class PingPongDoor:
+class PingPongContext:
     """One door."""
 
-    def __init__(self, hall: Scheduler, options: PingPongOptions) -> None:
+    def __init__(self, scheduler: Scheduler, options: PingPongOptions) -> None:
         if not options.queue:
             raise ValueError("a door's queue has a name")
         if options.expire_us <= 0 or options.job_timeout_us <= 0:
             raise ValueError("a worker's and a job's timeout are longer than nothing")
-        self.hall = hall
+        self.scheduler = scheduler
         self.options = options
-        self._opened_us = hall.awake_us
+        self._opened_us = scheduler.awake_us
         self._doubts: dict[bytes, Sent] = {}
         """Identities that were sent a job and were forgotten before they answered, with that job; the oldest
         goes first."""
@@ -72,5 +72,5 @@ class PingPongDoor:
         None: it has nothing.
         """
         sent = self._doubts.pop(identity, None)
-        young = self.hall.awake_us < self._opened_us + self.options.job_timeout_us
-        return NOTHING_KNOWN if sent is None and young and self.hall.epoch > 1 else sent
+        young = self.scheduler.awake_us < self._opened_us + self.options.job_timeout_us
+        return NOTHING_KNOWN if sent is None and young and self.scheduler.epoch > 1 else sent

@@ -53,9 +53,9 @@ class WmpOptions:
 class LeaseHolder(Peer):
     """One job in somebody's hands: to the core a worker of its own, heard and lost by itself."""
 
-    def __init__(self, door: WmpDoor, path: Session) -> None:
+    def __init__(self, context: WmpContext, path: Session) -> None:
         super().__init__()
-        self.door = door
+        self.context = context
         self.path = path
         """By which the job was last spoken of."""
         self.name = b""
@@ -67,13 +67,13 @@ class LeaseHolder(Peer):
 
     def revoked(self, lease: Lease) -> None:
         del lease
-        self.path.send(self.door.cancel(self.name))
+        self.path.send(self.context.cancel(self.name))
 
 
-class WmpDoor:
+class WmpContext:
     """One door. `secret` is drawn at random when the hall starts: from it come the names of jobs."""
 
-    def __init__(self, hall: Scheduler, options: WmpOptions, secret: bytes) -> None:
+    def __init__(self, scheduler: Scheduler, options: WmpOptions, secret: bytes) -> None:
         manager = options.manager
         if not 0 < len(manager) <= wire.HOP_BYTES_MAX or b"\n" in manager:
             raise ValueError(f"a manager's name has 1 to {wire.HOP_BYTES_MAX} bytes and no line end")
@@ -82,7 +82,7 @@ class WmpDoor:
             raise ValueError("the lease of a door, and the time it remembers a READY, are above 0")
         if len(secret) != SECRET_BYTES:
             raise ValueError(f"the secret of a door has {SECRET_BYTES} bytes")
-        self.hall = hall
+        self.scheduler = scheduler
         self.options = options
         self._secret = secret
         self.dropped = 0
@@ -100,21 +100,21 @@ class WmpDoor:
             waiting.append(promise.job.queue)
         if not waiting:
             return None
-        hall = self.hall
+        scheduler = self.scheduler
         hand = LeaseHolder(self, path)
-        worker = hall.workforce.stand_in(hand, ready)
+        worker = scheduler.workforce.stand_in(hand, ready)
         for queue in waiting:
-            hall.can_do(worker, queue.name)
+            scheduler.can_do(worker, queue.name)
         if promise is not None:
-            hall.hiring.pass_on(promise, worker)
-        lease = hall.take(worker)
+            scheduler.hiring.pass_on(promise, worker)
+        lease = scheduler.take(worker)
         # It will take no other: it is not counted among those who can do the queue.
-        hall.cant_do_any(worker)
+        scheduler.cant_do_any(worker)
         if lease is None:
-            hall.leave(hand)
+            scheduler.leave(hand)
         else:
             hand.name = self._name(lease)
-            hall.expect(worker, self.options.lease_us)
+            scheduler.expect(worker, self.options.lease_us)
         return lease
 
     def _name(self, lease: Lease) -> bytes:
@@ -125,13 +125,13 @@ class WmpDoor:
 
     def find_lease(self, name: bytes) -> Lease | None:
         """The live lease that a report names. Any other was given back, was taken away, or never was."""
-        job = self.hall.jobs.get(ids.parse(name.partition(b"-")[0]))
+        job = self.scheduler.jobs.get(ids.parse(name.partition(b"-")[0]))
         lease = job.lease if job is not None else None
         if lease is not None:
             hand = lease.worker.peer
-            if isinstance(hand, LeaseHolder) and hand.door is self and compare_digest(hand.name, name):
+            if isinstance(hand, LeaseHolder) and hand.context is self and compare_digest(hand.name, name):
                 return lease
-        self.hall.counters.stale += 1
+        self.scheduler.counters.stale += 1
         return None
 
     def spoken_of(self, lease: Lease, path: Session) -> None:
@@ -139,7 +139,7 @@ class WmpDoor:
         hand = lease.worker.peer
         assert isinstance(hand, LeaseHolder)
         hand.path = path
-        self.hall.beat(lease.worker)
+        self.scheduler.beat(lease.worker)
 
     def lease_us(self, job: Job) -> int:
         """Silence about a job that loses it: the door's lease, or that of its own terms if it is shorter."""

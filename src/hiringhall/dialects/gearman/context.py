@@ -69,12 +69,12 @@ class ProcessInfo:
         """Called with True to finish what runs first."""
 
 
-class GearmanDoor(Handles):
+class GearmanContext(Handles):
     """One door."""
 
-    def __init__(self, hall: Scheduler, options: GearmanOptions, process: ProcessInfo) -> None:
+    def __init__(self, scheduler: Scheduler, options: GearmanOptions, process: ProcessInfo) -> None:
         super().__init__(options.handle_prefix)
-        self.hall = hall
+        self.scheduler = scheduler
         self.options = options
         self.process = process
         self.zone = find_zone(options.timezone)
