@@ -305,8 +305,16 @@ def test_a_scene_without_damage_is_clean() -> None:
 def test_the_audit_finds(damage: Callable[[Scene], None]) -> None:
     scene = Scene()
     damage(scene)
-    with pytest.raises(BrokenLaw):
+    with pytest.raises(BrokenLaw, match=r"^(job \d+ of queue|queue|worker \d+|parent) "):
         scene.core.audit()
+
+
+def test_a_broken_law_names_the_job_its_queue_and_its_state() -> None:
+    scene = Scene()
+    scene.queued.due_us = 5
+    with pytest.raises(BrokenLaw) as caught:
+        scene.core.audit()
+    assert str(caught.value).startswith(f"job {scene.queued.id} of queue 'q', queued: ")
 
 
 def test_an_invariant_that_holds_says_nothing() -> None:

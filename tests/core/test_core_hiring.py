@@ -106,7 +106,7 @@ def test_what_the_hall_ended_by_the_clock_is_no_measure(hall: Hall) -> None:
     bring_to(hall, engagement, PERFORMING)
     hall.after(PERFORM_US)
     bob.hears("revoked a")
-    assert (job.state, job.queue.typical_us) == (DONE, 0)
+    assert (job.state, job.queue.average_run_us) == (DONE, 0)
 
 
 # --- deadlines

@@ -67,7 +67,7 @@ def test_hired_called_performing_dismissed(hall: Hall) -> None:
     hall.core.finish(engagement, b"")
     smith.hears("done forge")
     assert (job.state, job.attempts) == (DONE, 1)
-    assert job.queue.typical_us == HOUR_US
+    assert job.queue.average_run_us == HOUR_US
     assert not bob.me.leases
 
 
@@ -404,5 +404,5 @@ def test_the_run_limit_of_a_worker_holds_for_what_it_was_promised(hall: Hall) ->
     carl.takes("forge")
     hall.after(SECOND_US)
     carl.hears("revoked forge")
-    smith.hears("joined forge", "failed forge 124 it ran longer than its worker may")
+    smith.hears("joined forge", "failed forge 124 it exceeded its run limit")
     assert hall.core.counters.expired == 1

@@ -225,7 +225,7 @@ def test_a_job_that_runs_too_long_has_failed_signs_of_life_or_not(hall: Hall, st
     lease = bob.takes("quick")
     hall.after(1)
     bob.hears("revoked slow")
-    ann.hears("failed slow 124 it ran longer than its worker may")
+    ann.hears("failed slow 124 it exceeded its run limit")
     assert (job.state, job.code) == (FAILED, TIMED_OUT)
     assert quick.state == LEASED
     hall.core.finish(lease, b"")

@@ -8,7 +8,7 @@ from hall_recorder import SECOND_US, Hall, refused
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL
 from hiringhall.core.limits import Limits
 from hiringhall.core.needs import SKILL_MAX
-from hiringhall.core.queues import SHAPES_SWEEP_MIN
+from hiringhall.core.queues import REQUIREMENTS_SWEEP_MIN
 from hiringhall.core.reasons import why
 from hiringhall.core.terms import HIGH, Terms
 
@@ -30,7 +30,7 @@ def test_a_job_of_a_minute_waits_for_somebody_who_has_one(hall: Hall) -> None:
     hall.turn()
     bob.hears()
     hall.core.needs.stay(carl.me, MINUTE_US - 1)
-    assert why(hall.core, job) == "it takes 60 s, and none of 2 workers has that long left"
+    assert why(hall.core, job) == "it takes 60 s, and none of 2 workers has that much time left"
     hall.core.needs.stay(carl.me, MINUTE_US)
     carl.takes("long")
     bob.hears()
@@ -301,7 +301,7 @@ def test_what_was_looked_for_in_vain_is_found_when_somebody_comes_or_changes(hal
     hall.submit("fine 2", terms=FINE)
     hall.submit("fine 3", terms=FINE)
     hall.turn()
-    assert list(hall.core.queues[b"q"].unmatched) == [FINE.shape]
+    assert list(hall.core.queues[b"q"].unmatched) == [FINE.requirement]
     dora = hall.person("dora")
     hall.core.needs.rate(dora.me, b"q", 5)
     dora.sleeps()
@@ -325,7 +325,7 @@ def test_who_falls_asleep_is_looked_at_for_what_was_looked_for_in_vain(hall: Hal
     hall.core.needs.rate(bob.me, b"q", 5)
     hall.submit("fine", terms=FINE)
     hall.turn()
-    assert list(hall.core.queues[b"q"].unmatched) == [FINE.shape]
+    assert list(hall.core.queues[b"q"].unmatched) == [FINE.requirement]
     bob.sleeps()
     hall.turn()
     bob.hears("woken")
@@ -337,7 +337,7 @@ def test_so_is_who_offers_slots_behind_others(hall: Hall) -> None:
     ann.offers(1)
     hall.submit("fine", terms=FINE)
     hall.turn()
-    assert list(hall.core.queues[b"q"].unmatched) == [FINE.shape]
+    assert list(hall.core.queues[b"q"].unmatched) == [FINE.requirement]
     bob.offers(1)
     hall.turn()
     bob.hears("assigned fine")
@@ -390,14 +390,14 @@ def test_a_wake_up_that_is_not_answered_goes_to_the_next_who_is_good_for_it(hall
 
 
 def test_jobs_of_about_one_length_are_of_one_shape() -> None:
-    shapes = {Terms(takes_us=seconds * SECOND_US).shape for seconds in range(1, 100_001)}
-    assert len(shapes) < 16 * 17
+    by_requirement = {Terms(takes_us=seconds * SECOND_US).requirement for seconds in range(1, 100_001)}
+    assert len(by_requirement) < 16 * 17
     for seconds in (1, 59, 60, 61, 100, 3600, 86_399):
         terms = Terms(takes_us=seconds * SECOND_US)
-        assert terms.shape is not None
-        assert seconds * SECOND_US <= terms.shape[1] <= seconds * SECOND_US * 17 // 16 + SECOND_US
-    assert LONG.shape == (0, MINUTE_US)
-    assert Terms(takes_us=1).shape == (0, SECOND_US)
+        assert terms.requirement is not None
+        assert seconds * SECOND_US <= terms.requirement[1] <= seconds * SECOND_US * 17 // 16 + SECOND_US
+    assert LONG.requirement == (0, MINUTE_US)
+    assert Terms(takes_us=1).requirement == (0, SECOND_US)
 
 
 def test_shapes_of_which_no_job_is_left_are_forgotten(hall: Hall) -> None:
@@ -406,13 +406,13 @@ def test_shapes_of_which_no_job_is_left_are_forgotten(hall: Hall) -> None:
     child = hall.submit("child", terms=Terms(detached=True, skill=2))
     hall.core.cancel(ghost)
     hall.core.dependencies.depend(child, ((b"r", b"p"),))
-    for number in range(SHAPES_SWEEP_MIN):
+    for number in range(REQUIREMENTS_SWEEP_MIN):
         hall.submit(f"job {number}", terms=Terms(detached=True, skill=number + 3))
     queue = hall.core.queues[b"q"]
-    assert queue.shapes is not None
-    assert (1, 0) not in queue.shapes
-    assert (2, 0) not in queue.shapes
-    assert len(queue.shapes) == SHAPES_SWEEP_MIN
+    assert queue.by_requirement is not None
+    assert (1, 0) not in queue.by_requirement
+    assert (2, 0) not in queue.by_requirement
+    assert len(queue.by_requirement) == REQUIREMENTS_SWEEP_MIN
     assert not ghost.in_lane
     # The one that waits for a parent finds a place again.
     bob = hall.worker("bob", "q", "r")
@@ -424,8 +424,8 @@ def test_shapes_of_which_no_job_is_left_are_forgotten(hall: Hall) -> None:
 
 
 def test_sweeping_shapes_that_are_all_in_use_is_not_done_over_and_over(hall: Hall) -> None:
-    for number in range(4 * SHAPES_SWEEP_MIN):
+    for number in range(4 * REQUIREMENTS_SWEEP_MIN):
         hall.submit(f"job {number}", terms=Terms(detached=True, skill=number + 1))
     queue = hall.core.queues[b"q"]
-    assert queue.shapes_max == 4 * SHAPES_SWEEP_MIN
+    assert queue.requirements_max == 4 * REQUIREMENTS_SWEEP_MIN
     hall.turn()

@@ -29,15 +29,15 @@ def test_what_a_queue_needs_holds_for_jobs_that_do_not_say(hall: Hall) -> None:
     hall.core.needs.need(b"q", 3, MINUTE_US)
     late = hall.submit("late", key="k")
     own = hall.submit("own", terms=Terms(detached=True, skill=1))
-    assert (early.terms.shape, late.terms.shape, own.terms.shape) == (None, (3, MINUTE_US), (1, 0))
-    assert hall.submit("elsewhere", "r").terms.shape is None
+    assert (early.terms.requirement, late.terms.requirement, own.terms.requirement) == (None, (3, MINUTE_US), (1, 0))
+    assert hall.submit("elsewhere", "r").terms.requirement is None
     # Jobs submitted alike share their terms, and a joined one keeps its own.
     assert hall.submit("later").terms is late.terms
     hall.core.needs.need(b"q", 0, 0)
     assert hall.core.needs.by_queue == {}
     assert hall.submit("late", key="k") is late
-    assert late.terms.shape == (3, MINUTE_US)
-    assert hall.submit("free").terms.shape is None
+    assert late.terms.requirement == (3, MINUTE_US)
+    assert hall.submit("free").terms.requirement is None
 
 
 def test_needs_have_bounds() -> None:
@@ -185,7 +185,7 @@ def test_a_bid_of_somebody_without_the_time_does_not_stand(hall: Hall) -> None:
     hall.core.needs.stay(bob.me, 30 * SECOND_US)
     hall.after(SECOND_US)
     assert job.state == QUEUED
-    assert why(hall.core, job) == "it takes 60 s, and none of 1 workers has that long left"
+    assert why(hall.core, job) == "it takes 60 s, and none of 1 workers has that much time left"
     hall.core.auctions.bid(carl.me, job.id, 0, 0)
     hall.after(SECOND_US)
     crier.hears("announced long")

@@ -16,8 +16,8 @@ from hiringhall.core.terms import Terms
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
 
-NOBODY = "it is announced, and nobody has bid for it"
-AT_WORK = "its turn has not come: the workers are at work"
+NOBODY = "it is announced and has no bids"
+AT_WORK = "all workers that can do it are busy"
 
 
 def announced(hall: Hall, terms: Terms | None = None) -> Job:
@@ -53,7 +53,7 @@ def test_a_bid_below_the_skill_is_not_said_to_be_none(hall: Hall) -> None:
             bids(person, job, skill=skill)
     assert why(hall.core, job) == "it is announced; it needs skill 5, and the best bid for it had skill 3"
     bids(bob, job, skill=6)
-    assert why(hall.core, job) == "it is announced, and 1 worker bid for it"
+    assert why(hall.core, job) == "it is announced and has bids of 1 worker"
 
 
 @pytest.mark.parametrize("lack", ["comes too late", "leaves too early"])
@@ -64,7 +64,7 @@ def test_a_bid_without_the_time_is_not_said_to_be_none(hall: Hall, lack: str) ->
         hall.core.needs.stay(bob.me, SECOND_US)
     with refused(WRONG_STATE):
         bids(bob, job, 2 * HOUR_US if lack == "comes too late" else 0)
-    said = "it is announced; those who bid for it come too late, or have not the time for it"
+    said = "it is announced; the workers that bid come too late or have too little time left"
     assert why(hall.core, job) == said
 
 
@@ -81,11 +81,11 @@ def test_a_free_worker_that_does_not_ask_is_not_said_to_be_at_work(hall: Hall) -
     carl = hall.worker("carl")
     job = hall.submit("a")
     hall.turn()
-    assert why(hall.core, job) == "1 free worker can do it, and none has asked for it"
+    assert why(hall.core, job) == "1 free worker could do it, but none has asked for work"
     carl.sleeps()
     hall.turn()
     carl.hears("woken")
-    assert why(hall.core, job) == "a worker was woken for it, and has not asked for it yet"
+    assert why(hall.core, job) == "a worker was woken for it and has not asked for it yet"
     second = hall.submit("b")
     carl.takes("a")
     assert why(hall.core, second) == AT_WORK

@@ -82,11 +82,11 @@ def test_a_key_belongs_to_its_queue(hall: Hall) -> None:
     assert hall.core.find_key(b"p", b"k") is first
     assert hall.core.find_key(b"q", b"k") is second
     assert hall.core.find_key(b"nowhere", b"k") is None
-    assert hall.core.find_unique(b"k") is first
+    assert hall.core.find_key_anywhere(b"k") is first
     hall.core.cancel(first)
-    assert hall.core.find_unique(b"k") is second
+    assert hall.core.find_key_anywhere(b"k") is second
     hall.core.cancel(second)
-    assert hall.core.find_unique(b"k") is None
+    assert hall.core.find_key_anywhere(b"k") is None
 
 
 def test_without_a_key_nothing_is_joined(hall: Hall) -> None:

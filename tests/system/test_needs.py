@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 STORY_S: Final = 30.0
 SPOT: Final = UUID("30000000-0000-4000-8000-000000000001")
 STEADY: Final = UUID("60000000-0000-4000-8000-000000000001")
-TOO_LITTLE: Final = "OK it takes 60 s, and none of 1 workers has that long left"
+TOO_LITTLE: Final = "OK it takes 60 s, and none of 1 workers has that much time left"
 
 MORE: Final = """
 [[door]]

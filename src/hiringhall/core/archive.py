@@ -1,7 +1,7 @@
-"""The latest ended jobs, so that they can still be found, named as parents, and retried.
+"""The archive: the latest ended jobs, so that they can be found, named as parents, and retried.
 
-The law: bounded in number and in bytes; the oldest goes first. The long memory is the store's history, from
-which a parent that somebody waits for is brought back.
+The law: it is bounded in jobs and in bytes; the oldest is dropped first. The history in the store keeps them
+longer: a parent that a job waits for is looked up there and brought back.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from hiringhall.core.limits import Limits
 
 SPARE_SHIFT: Final = 6
-"""Those that go at once are one in 64 of those kept."""
+"""When the archive is full, one in 64 jobs is dropped at once."""
 
 
 class Archive:
-    """Ended jobs, the one that ended last at the end."""
+    """Ended jobs, the latest at the end."""
 
     __slots__ = ("_by_key", "_bytes", "_bytes_max", "_count_max", "_failed", "_kept", "_sizes", "complete")
 
@@ -29,18 +29,18 @@ class Archive:
         self._kept: dict[int, Job] = {}
         self._by_key: dict[tuple[bytes, bytes], Job] = {}
         self._sizes: dict[int, int] = {}
-        """The bytes that each was counted with, where there are any."""
+        """The payload bytes of each failed job, by id."""
         self._bytes = 0
         self._failed: dict[bytes, int] = {}
-        """How many of them failed, by the queue's name."""
+        """The number of failed jobs by queue name."""
         self.complete = True
-        """Every line of the history is here too: what is not found here has never ended."""
+        """Every row of the history is here too: a job that is not found here has never ended."""
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def add(self, job: Job) -> None:
-        """Keep a job, and let the oldest go when there are too many."""
+        """Keep a job; drop the oldest if there are too many."""
         self._kept[job.id] = job
         if job.state == FAILED:
             self._count_failed(job.queue.name, 1)
@@ -51,18 +51,18 @@ class Archive:
         if job.named:
             self._by_key[job.queue.name, job.key] = job
         if len(self._kept) > self._count_max or self._bytes > self._bytes_max:
-            self._let_go()
+            self._drop_oldest()
 
     def bring_back(self, job: Job) -> None:
-        """Keep a job that was looked up in the history. A later one of its name keeps the name."""
+        """Keep a job that was looked up in the history. A later job with the same key keeps the key."""
         name = (job.queue.name, job.key)
         latest = self._by_key.get(name) if job.named else None
         self.add(job)
         if latest is not None and latest.ended_us > job.ended_us and latest.id in self._kept:
             self._by_key[name] = latest
 
-    def _let_go(self) -> None:
-        """Let the oldest go, and some more: a dict comes to its oldest by passing over all that went before."""
+    def _drop_oldest(self) -> None:
+        """Drop several at once: to find its first entry, a dict has to pass over all deleted ones."""
         count = len(self._kept)
         count_wanted = min(self._count_max, count - (count >> SPARE_SHIFT))
         size = self._bytes
@@ -78,7 +78,7 @@ class Archive:
         self.complete = False
 
     def discard(self, job: Job) -> None:
-        """Forget a job, because it runs again, was taken back or is too old."""
+        """Drop a job: it is retried, was withdrawn, or is too old."""
         if self._kept.pop(job.id, None) is None:
             return
         self._bytes -= self._sizes.pop(job.id, 0)
@@ -88,7 +88,7 @@ class Archive:
             del self._by_key[job.queue.name, job.key]
 
     def failed(self, queue: bytes) -> int:
-        """How many jobs of a queue have failed, were not retried since, and are still kept."""
+        """How many failed jobs of a queue are kept."""
         return self._failed.get(queue, 0)
 
     def _count_failed(self, queue: bytes, change: int) -> None:

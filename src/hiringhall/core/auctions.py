@@ -1,8 +1,8 @@
-"""Auctions: jobs that nobody takes are announced, workers bid, and one of them is hired.
+"""Auctions: unmatched jobs are announced, workers bid, and one of them is hired.
 
-The laws: an announced job stays ready, so that whoever pulls first has it; of what somebody is good for, the
-most urgent is announced first; what nobody hears is not announced. The scheduler says when a job moved, a queue
-has more jobs than workers for them, or a worker is free; auctions answer by hiring a worker.
+The laws: an announced job stays ready, so that a worker that pulls first gets it; the most urgent job that a
+worker qualifies for is announced first; nothing is announced without an audience. The scheduler tells when a
+job moved, a queue has more jobs than workers, or a worker is free; auctions answer by hiring a worker.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hiringhall.core.errors import HALL_FULL, WRONG_STATE, Refusal
 from hiringhall.core.limits import SECOND_US
 from hiringhall.core.markets import AHEAD, BIDS_MAX, Ask, Auction, Listing, Market, Offer
 from hiringhall.core.states import DELAYED, LEASED, QUEUED
-from hiringhall.core.terms import PLAIN
+from hiringhall.core.terms import NO_REQUIREMENT
 from hiringhall.core.timers import NEVER
 
 if TYPE_CHECKING:
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from hiringhall.core.workers import Worker
 
 CALLS_MAX: Final = 100
-"""Jobs that nobody had wanted and that are announced at once when somebody comes."""
+"""Jobs without bids that are announced again at once for newcomers."""
 LOOKS_MAX: Final = 2000
-"""Auctions that are looked at for one who comes."""
+"""Auctions that are examined for one newcomer."""
 CALL_QUEUE_US: Final = 50
-"""A look at one queue for those who have come takes a tenth of this: however often peers come and go, the hall
-spends no more of its time with that."""
+"""Pause per queue between two searches for newcomers. A search takes a tenth of it, so that peers that come and
+go cannot keep the hall busy."""
 
 
 class Auctions:
@@ -42,14 +42,14 @@ class Auctions:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self.markets: list[Market] = []
-        """Where jobs are announced to those who bid."""
+        """Where jobs are announced."""
         self.by_job: dict[int, Auction] = {}
-        """Jobs that are announced, or will be again, by id."""
+        """Auctions of jobs that are announced, or will be, by job id."""
 
-    # --- verbs of markets and of those who bid there
+    # --- verbs of markets and of bidders
 
     def open_market(self, peer: Peer, rules: Rules, queues: frozenset[bytes] | None) -> Market:
-        """A door whose peers bid: from now on jobs of these queues (None: of all) are announced there."""
+        """Announce the jobs of these queues (None: of all) to the peers of a door, from now on."""
         market = Market(peer, rules, queues)
         self.markets.append(market)
         scheduler = self._scheduler
@@ -64,7 +64,7 @@ class Auctions:
         return market
 
     def set_audience(self, market: Market, audience: int) -> None:
-        """So many would hear an announcement now."""
+        """Set how many peers would hear an announcement."""
         market.newcomers += max(audience - market.audience, 0)
         market.audience = audience
         if market.newcomers and market.due_us == NEVER:
@@ -75,7 +75,7 @@ class Auctions:
                 self._scheduler.timers.arm(market, again_us + 1)
 
     def market_due(self, market: Market) -> None:
-        """Some have come: for each of them a job of each queue is announced again that nobody wanted so far."""
+        """Peers have come: announce again, for each of them, one job of each queue that had no bids."""
         newcomers = min(market.newcomers, market.audience)
         market.newcomers = 0
         market.called_us = self._scheduler.now_us
@@ -91,8 +91,8 @@ class Auctions:
                     self._announce_rested(queue, listing, None)
 
     def standing(self, market: Market, count_max: int) -> list[Job]:
-        """The jobs that were announced there and can be bid for, so many at most: first those announced first.
-        What is announced again right after this is left out.
+        """The announced jobs that can be bid for, at most `count_max`, in the order of their announcement. Those
+        that are about to be announced again are left out.
         """
         jobs: list[Job] = []
         for auction in islice(self.by_job.values(), LOOKS_MAX):
@@ -104,28 +104,28 @@ class Auctions:
         return jobs
 
     def bid(self, worker: Worker, job_id: int, available_us: int, skill: int) -> None:
-        """The worker could begin in so long, and is so good at it."""
+        """The worker bids: it could begin in `available_us`, and has this skill."""
         scheduler = self._scheduler
         auction = self.by_job.get(job_id)
         if auction is None or not auction.heard:
-            raise Refusal(WRONG_STATE, "nobody bids for this job now")
+            raise Refusal(WRONG_STATE, "the job is not announced")
         if worker.promise is not None:
-            raise Refusal(WRONG_STATE, "the worker has a next job already")
+            raise Refusal(WRONG_STATE, "the worker was hired for another job")
         rules = auction.rules
         if skill < auction.job.terms.skill:
             auction.skill_bid = max(skill, auction.skill_bid)
-            raise Refusal(WRONG_STATE, "the worker has not the skill that the job needs")
+            raise Refusal(WRONG_STATE, f"the job needs skill {auction.job.terms.skill}")
         if available_us > rules.promise_max_us:
             auction.lacked_time = True
-            raise Refusal(WRONG_STATE, f"nobody waits for longer than {rules.promise_max_us // SECOND_US} s")
+            raise Refusal(WRONG_STATE, f"a worker must be able to begin within {rules.promise_max_us // SECOND_US} s")
         offer = Offer(worker, skill, scheduler.now_us + available_us + rules.travel_us, worker.hirings)
         if not self._is_valid(offer, auction.job, rules):
             auction.lacked_time = True
-            raise Refusal(WRONG_STATE, "the worker has not the time that the job needs")
+            raise Refusal(WRONG_STATE, "the job takes longer than the worker has left")
         if len(auction.bids) >= BIDS_MAX and worker not in auction.bids:
             auction.bids = {who: bid for who, bid in auction.bids.items() if who in scheduler.workers}
             if len(auction.bids) >= BIDS_MAX:
-                raise Refusal(HALL_FULL, f"{BIDS_MAX} others have bid for this job already")
+                raise Refusal(HALL_FULL, f"the job has {BIDS_MAX} bids already")
         name = auction.job.queue.name
         scheduler.can_do(worker, name)
         if worker.skill(name) != skill:
@@ -133,18 +133,18 @@ class Auctions:
         worker.bids = True
         auction.bids[worker] = offer
         if not auction.open:
-            # It comes late, and nobody else was there: it need not wait for the next announcement.
+            # A late bid, and the only one: do not wait for the next announcement.
             scheduler.timers.arm(auction, scheduler.now_us + 1)
 
     def unbid(self, worker: Worker, job_id: int) -> bool:
-        """The worker takes its bid back; False: it has none."""
+        """The worker withdraws its bid; False: it has none."""
         auction = self.by_job.get(job_id)
         return auction is not None and auction.bids.pop(worker, None) is not None
 
     # --- what the scheduler tells
 
     def queue_added(self, queue: Queue) -> None:
-        """Find out where a queue's jobs are announced."""
+        """Find the markets where a queue's jobs are announced."""
         markets = [market for market in self.markets if market.covers(queue.name)]
         if queue.listing is not None:
             queue.listing.markets = markets
@@ -160,32 +160,30 @@ class Auctions:
         if auction is None:
             return
         if job.state == QUEUED and auction.group is not None and (auction.open or auction.bids):
-            # It was announced ahead, and is due: from now on it is one of the ready ones.
+            # It was announced ahead and is due now: count it with the ready jobs.
             listing = _listing(auction)
             listing.uncount(auction)
-            listing.count(auction, (job.terms.priority, job.terms.shape or PLAIN))
+            listing.count(auction, (job.terms.priority, job.terms.requirement or NO_REQUIREMENT))
         else:
             self._close(auction)
 
     def worker_free(self, worker: Worker) -> None:
-        """A worker's next place is free again: of each of its queues one job that nobody wanted is announced
-        again, at once.
-        """
+        """A worker can be hired again: of each of its queues, announce one job that had no bids again at once."""
         for queue in worker.abilities:
             if queue.listing is not None:
                 self._announce_rested(queue, queue.listing, worker)
 
     def match(self, queue: Queue, listing: Listing) -> None:
-        """Workers who wait were given what they can be given: announce what is left."""
+        """The queue was matched: announce the jobs that are left."""
         if queue.ready > queue.waking:
             self._announce_ready(queue, listing)
         for group in [group for group in listing.invited if group not in listing.counts]:
-            # All of them are given away: the invitation is for others.
+            # No job of this group is left: the invitation goes to another group.
             del listing.invited[group]
             self._announce_rested(queue, listing, None)
 
     def auction_due(self, auction: Auction) -> None:
-        """The window, or the pause after one, is over."""
+        """The window for bids, or the pause after it, is over."""
         scheduler = self._scheduler
         job = auction.job
         now_us = scheduler.now_us
@@ -216,8 +214,8 @@ class Auctions:
     # --- within
 
     def _announce_rested(self, queue: Queue, listing: Listing, worker: Worker | None) -> None:
-        """Of the most urgent jobs that were announced, and that this worker is good for, the one that rests for
-        longest is announced again. If they are all announced just now, so is the first that nobody wants.
+        """Announce again the job that has rested longest, of the most urgent group that this worker qualifies for.
+        If all of that group are being announced, the first of them without a bid will be announced again.
         """
         now_us = self._scheduler.now_us
         for group in sorted(listing.counts):
@@ -233,22 +231,22 @@ class Auctions:
             return
 
     def _announce_ready(self, queue: Queue, listing: Listing) -> None:
-        """Open an auction for the first ready jobs that have none: first come, first announced."""
+        """Open auctions for the first ready jobs that have none, in the order of their lanes."""
         heard = [market for market in listing.markets if market.audience]
         if not heard:
             return
         rules = heard[0].rules
-        for shape, lanes in queue.all_lanes().items():
+        for requirement, lanes in queue.all_lanes().items():
             for priority, lane in enumerate(lanes):
-                room = rules.auctions_max - listing.counts.get((priority, shape), 0)
+                room = rules.auctions_max - listing.counts.get((priority, requirement), 0)
                 if lane.ready and room > 0:
                     for job in lane.first(room, self.by_job):
                         auction = self.by_job[job.id] = Auction(job, rules)
-                        listing.count(auction, (priority, shape))
+                        listing.count(auction, (priority, requirement))
                         self._announce(auction)
 
     def _plan(self, job: Job) -> None:
-        """A job that is due later is announced ahead of that, where the market does so."""
+        """Announce a delayed job before it is due, if the market does so."""
         listing = job.queue.listing
         if listing is None or job.id in self.by_job:
             return
@@ -272,19 +270,19 @@ class Auctions:
                 market.peer.announced(auction.job)
 
     def _announce_again(self, auction: Auction) -> None:
-        """Or for the first time, if it is announced ahead: as far as there is room, and somebody hears it."""
+        """Announce a job again, or ahead of its due time for the first time, if there is room and an audience."""
         job = auction.job
         listing = _listing(auction)
         scheduler = self._scheduler
         if not any(market.audience for market in listing.markets):
             if job.state == QUEUED:
-                self._close(auction)  # it is announced when somebody comes
+                self._close(auction)  # it is announced when an audience comes
             else:
                 wait_us = max(auction.pause_us, (job.due_us - scheduler.now_us) // 2)
                 scheduler.timers.arm(auction, scheduler.now_us + wait_us)
             return
         if auction.group is None:
-            group = (AHEAD, job.terms.shape or PLAIN)
+            group = (AHEAD, job.terms.requirement or NO_REQUIREMENT)
             if listing.counts.get(group, 0) >= auction.rules.auctions_max:
                 self._pause(auction)
                 return
@@ -292,12 +290,12 @@ class Auctions:
         self._announce(auction)
 
     def _pause(self, auction: Auction) -> None:
-        """Announce it again later, and later each time."""
+        """Announce it again after a pause, which doubles each time."""
         self._scheduler.timers.arm(auction, self._scheduler.now_us + auction.pause_us)
         auction.pause_us = min(auction.pause_us * 2, auction.rules.pause_max_us)
 
     def _is_valid(self, offer: Offer, job: Job, rules: Rules) -> bool:
-        """The worker is still there, was not hired since it bid, and is good for the job."""
+        """The worker is still there, was not hired since it bid, and qualifies for the job."""
         worker = offer.worker
         if (
             worker not in self._scheduler.workers
@@ -319,7 +317,7 @@ class Auctions:
         offer.worker.peer.hired(engagement)
 
     def _close(self, auction: Auction) -> None:
-        """Nobody bids for this job any more."""
+        """End the auction of a job that moved or has no audience."""
         del self.by_job[auction.job.id]
         self._scheduler.timers.disarm(auction)
         if auction.group is not None:

@@ -1,22 +1,25 @@
-"""One function that checks every cross-reference of the core. Simulation calls it after each step."""
+"""The audit: one function that checks every cross-reference of the core.
+
+The simulator calls it after each turn, the hall when it receives SIGUSR2. A broken law names the job, queue or
+worker that breaks it.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.core.errors import invariant
-from hiringhall.core.jobs import TRIES_KEPT
+from hiringhall.core.errors import BrokenLaw
+from hiringhall.core.jobs import TRIES_KEPT, Job
 from hiringhall.core.leases import ARRIVED, PERFORMING, Engagement
 from hiringhall.core.markets import AHEAD
-from hiringhall.core.states import DELAYED, DONE, HELD, LEASED, QUEUED
-from hiringhall.core.terms import PLAIN
+from hiringhall.core.queues import Queue
+from hiringhall.core.states import DELAYED, DONE, HELD, LEASED, QUEUED, STATE_NAMES
+from hiringhall.core.terms import NO_REQUIREMENT
 
 if TYPE_CHECKING:
-    from hiringhall.core.jobs import Job
-    from hiringhall.core.markets import Group
-    from hiringhall.core.queues import Queue
+    from hiringhall.core.markets import Auction, Group
     from hiringhall.core.scheduler import Scheduler
-    from hiringhall.core.terms import Shape
+    from hiringhall.core.terms import Requirement
     from hiringhall.core.workers import Worker
 
 
@@ -25,185 +28,225 @@ def audit(scheduler: Scheduler) -> None:
     counts: dict[bytes, list[int]] = {name: [0, 0, 0] for name in scheduler.queues}
     leases: set[int] = set()
     for job_id, job in scheduler.jobs.items():
-        invariant(job_id == job.id, "a job is filed under its id")
-        invariant(scheduler.queues.get(job.queue.name) is job.queue, "a live job's queue exists")
+        _law(job_id == job.id, job, "it is filed under its id")
+        _law(scheduler.queues.get(job.queue.name) is job.queue, job, "its queue exists")
         count = counts[job.queue.name]
         count[0] += 1
         count[1] += job.state == QUEUED
         count[2] += job.state == LEASED
         _audit_job(scheduler, job)
         if job.lease is not None:
-            invariant(job.lease.number not in leases, "no two live leases have the same number")
+            _law(job.lease.number not in leases, job, "no other live lease has the number of its lease")
             leases.add(job.lease.number)
     for name, queue in scheduler.queues.items():
-        invariant(counts[name] == [queue.live, queue.ready, queue.leased], "a queue's counts are right")
-        _audit_queue(scheduler, queue)
+        right = counts[name] == [queue.live, queue.ready, queue.leased]
+        _law(right, queue, "it counts its live, ready and leased jobs")
+        _audit_lanes(scheduler, queue)
+        _audit_waiting(scheduler, queue)
     for job in scheduler.keys.all():
-        invariant(bool(job.key) and scheduler.jobs.get(job.id) is job, "a key belongs to a live job")
+        _law(bool(job.key) and scheduler.jobs.get(job.id) is job, job, "a job in the index of keys is live")
     for worker in scheduler.workers:
         _audit_worker(scheduler, worker)
-    for job_id, auction in scheduler.auctions.by_job.items():
-        job = auction.job
-        invariant(
-            scheduler.jobs.get(job_id) is job and job.state in (DELAYED, QUEUED), "who bids, bids for a live job"
-        )
-        invariant(0 < auction.armed_us <= auction.due_us, "an auction has an end")
-        group = auction.group
-        listing = job.queue.listing
-        assert listing is not None
-        resting = listing.resting.get(group, {}) if group is not None else {}
-        invariant(not auction.open or job_id not in resting, "what rests is not announced")
-        rank = AHEAD if job.state == DELAYED else job.terms.priority
-        invariant(group in (None, (rank, job.terms.shape or PLAIN)), "an auction is counted with its like")
-        invariant(group is not None or job.state == DELAYED, "so is each of a ready job")
-    _audit_groups(scheduler)
     for (name, who), worker in scheduler.table.residents.items():
-        invariant(worker in scheduler.workers and worker.name == who, "a resident is here under its name")
-        invariant(worker.resident is scheduler.queues.get(name), "a resident's queue exists")
-    for ref in scheduler.graph.inquiries.all():
-        invariant(ref in scheduler.graph.expected, "the history is asked only for a parent that a job waits for")
-    for ref, waiting in scheduler.graph.expected.items():
-        invariant(len(waiting) > 0, "an expected parent has children waiting")
-        for child in waiting.values():
-            invariant(
-                child.state == HELD and child.parents is not None and ref in child.parents,
-                "who is listed as waiting for a name waits for it",
-            )
-
-
-def _audit_groups(scheduler: Scheduler) -> None:
-    counts: dict[tuple[bytes, Group], int] = {}
-    for auction in scheduler.auctions.by_job.values():
-        if auction.group is not None:
-            key = (auction.job.queue.name, auction.group)
-            counts[key] = counts.get(key, 0) + 1
-    listed = [(queue.name, queue.listing) for queue in scheduler.queues.values() if queue.listing is not None]
-    known = {(name, group): count for name, listing in listed for group, count in listing.counts.items()}
-    invariant(counts == known, "a queue knows how many of its jobs are announced")
+        _law(worker in scheduler.workers and worker.name == who, worker, "a resident is present under its name")
+        _law(worker.resident is scheduler.queues.get(name), worker, "a resident's queue exists")
+    _audit_auctions(scheduler)
+    _audit_expected(scheduler)
 
 
 def _audit_job(scheduler: Scheduler, job: Job) -> None:
-    invariant(job.state < DONE, "a live job has not ended")
+    _law(job.state < DONE, job, "a live job has not ended")
     lease = job.lease
     if lease is not None and lease.provider is not None:
-        invariant(not job.terms.durable, "a provider's job is nobody else's")
+        _law(not job.terms.durable, job, "a provider's job is not durable")
     else:
-        invariant(not job.key or scheduler.keys.find(job.queue, job.key) is job, "a live job holds its key")
-    invariant((job.lease is not None) == (job.state == LEASED), "a job has a lease exactly while it is LEASED")
+        _law(not job.key or scheduler.keys.find(job.queue, job.key) is job, job, "a live job holds its key")
+    _law((lease is not None) == (job.state == LEASED), job, "it has a lease exactly while it is LEASED")
     if lease is not None:
-        invariant(lease.job is job, "a lease is for the job that has it")
-        invariant(lease.worker in scheduler.workers, "a lease is with a worker who is here")
+        _law(lease.job is job, job, "its lease is for this job")
+        _law(lease.worker in scheduler.workers, job, "its lease is with a worker that is present")
         held = lease.worker.promise if lease.promised else lease.worker.leases.get(job.id)
-        invariant(held is lease, "a worker knows its leases, and what it was promised")
-    invariant((job.parents is not None) == (job.state == HELD), "a job waits for parents exactly while HELD")
+        _law(held is lease, job, "its worker has its lease, or its promise")
+    _law((job.parents is not None) == (job.state == HELD), job, "it has parents exactly while it is HELD")
     for ref, parent in (job.parents or {}).items():
         if parent is None:
-            invariant(job.id in scheduler.graph.expected.get(ref, {}), "an unknown parent is expected")
+            _law(job.id in scheduler.graph.expected.get(ref, {}), job, "its unknown parent is expected")
         else:
-            invariant(
-                parent.children is not None and parent.children.get(job.id) is job, "an edge has both ends"
-            )
-            invariant(parent.state != DONE, "a parent that succeeded is met")
+            linked = parent.children is not None and parent.children.get(job.id) is job
+            _law(linked, job, "its parent has it as a child")
+            _law(parent.state != DONE, job, "its parent has not succeeded yet")
     for child in (job.children or {}).values():
-        invariant(child.parents is not None and child.parents.get(job.id) is job, "an edge has both ends")
+        linked = child.parents is not None and child.parents.get(job.id) is job
+        _law(linked, job, "its child has it as a parent")
     if job.state == DELAYED or (job.state == QUEUED and job.terms.expire_us):
-        invariant(0 < job.armed_us <= job.due_us, "a delayed job has a timer, and so has one that can expire")
+        _law(0 < job.armed_us <= job.due_us, job, "its due time or its expiry has a timer")
     elif job.state != HELD:
-        invariant(job.due_us == 0, "who waits for no time has none")
+        _law(job.due_us == 0, job, "it has no timer without a due time or an expiry")
     begun = job.attempts - (lease is not None and not lease.promised)
-    invariant(len(job.tries or ()) <= min(begun, TRIES_KEPT), "a job remembers attempts that it had")
+    _law(len(job.tries or ()) <= min(begun, TRIES_KEPT), job, "it keeps no more attempts than it had")
     for peer in job.watchers or ():
-        invariant(peer.watching.get(job.id) is job, "a watcher knows what it watches")
+        _law(peer.watching.get(job.id) is job, job, "each of its watchers has it in `watching`")
     if job.watchers is None and not job.terms.detached:
-        invariant(job.state == LEASED or job.stored, "a job that nobody waits for is dropped")
+        _law(job.state == LEASED or job.stored, job, "a job that nobody waits for is dropped")
 
 
-def _audit_queue(scheduler: Scheduler, queue: Queue) -> None:
+def _audit_lanes(scheduler: Scheduler, queue: Queue) -> None:
     ready = 0
-    for shape, lanes in queue.all_lanes().items():
+    for requirement, lanes in queue.all_lanes().items():
         for priority, lane in enumerate(lanes):
             waiting = lane.waiting()
-            invariant(len(waiting) == lane.ready, "a lane knows how many it holds")
+            _law(len(waiting) == lane.ready, queue, "a lane counts its ready jobs")
             ready += len(waiting)
-            invariant(len({job.id for job in waiting}) == len(waiting), "a job stands in its lane once")
+            _law(len({job.id for job in waiting}) == len(waiting), queue, "no job is in a lane twice")
             for job in waiting:
-                invariant(job.in_lane, "a job in a lane knows it")
-                invariant(scheduler.jobs.get(job.id) is job, "a ready job is live")
+                _law(job.in_lane, job, "a job in a lane has `in_lane` set")
+                _law(scheduler.jobs.get(job.id) is job, job, "a ready job is live")
                 own = (
                     job.queue is queue
                     and job.terms.priority == priority
-                    and (job.terms.shape or PLAIN) == shape
+                    and (job.terms.requirement or NO_REQUIREMENT) == requirement
                 )
-                invariant(own, "a job stands in its own lane")
-    invariant(ready == queue.ready, "a queue's lanes hold its ready jobs")
-    for group, resting in (queue.listing.resting if queue.listing is not None else {}).items():
-        for job_id, auction in resting.items():
-            invariant(scheduler.auctions.by_job.get(job_id) is auction, "what rests is in an auction")
-            invariant(auction.group == group and auction.job.state == QUEUED, "and is one of its group")
+                _law(own, job, "a ready job is in the lane of its queue, priority and requirement")
+    _law(ready == queue.ready, queue, "its lanes hold its ready jobs")
+
+
+def _audit_waiting(scheduler: Scheduler, queue: Queue) -> None:
+    """The workers of a queue, and who of them was woken for it."""
+    waking = 0
+    woken: dict[Requirement, int] = {}
+    overdue: dict[Requirement, int] = {}
     for worker in queue.workers:
-        invariant(worker in scheduler.workers and queue in worker.abilities, "a queue's workers can do it")
-    waking = sum(worker.waking is queue and not worker.overdue for worker in queue.workers)
-    invariant(waking == queue.waking, "a queue knows who was woken for it")
-    woken: dict[Shape, int] = {}
-    overdue: dict[Shape, int] = {}
-    for worker in queue.workers:
-        shape = worker.waking_shape
-        if worker.waking is queue and worker.overdue:
-            overdue[shape] = overdue.get(shape, 0) + 1
-        elif worker.waking is queue and shape != PLAIN:
-            woken[shape] = woken.get(shape, 0) + 1
-    invariant(woken == queue.woken, "and for jobs of which shape")
-    invariant(overdue == queue.overdue, "and who has not answered in time")
-    if not scheduler.closing and not queue.unsettled and queue.ready:
-        for worker in queue.takers:
-            idle = not queue.has_work_for(worker, scheduler.now_us)
-            invariant(idle, "no offered slot stays empty beside a ready job that fits")
-        unclaimed = queue.unclaimed()
-        for worker in queue.sleepers:
-            idle = queue.claim(worker, unclaimed, scheduler.now_us) is None
-            invariant(idle, "nobody sleeps beside a ready job that fits, and for which nobody was woken")
+        _law(worker in scheduler.workers and queue in worker.abilities, queue, "its workers can do it")
+        if worker.waking is not queue:
+            continue
+        requirement = worker.waking_requirement
+        if worker.overdue:
+            overdue[requirement] = overdue.get(requirement, 0) + 1
+            continue
+        waking += 1
+        if requirement != NO_REQUIREMENT:
+            woken[requirement] = woken.get(requirement, 0) + 1
+    _law(waking == queue.waking, queue, "it counts the workers that were woken for it")
+    _law(woken == queue.woken, queue, "it counts the woken workers of each requirement")
+    _law(overdue == queue.overdue, queue, "it counts the woken workers that have not answered in time")
+    if scheduler.closing or queue.unsettled or not queue.ready:
+        return
+    for worker in queue.takers:
+        idle = not queue.has_work_for(worker, scheduler.now_us)
+        _law(idle, queue, "no offered slot stays empty while a ready job fits")
+    unclaimed = queue.unclaimed()
+    for worker in queue.sleepers:
+        idle = queue.claim(worker, unclaimed, scheduler.now_us) is None
+        _law(idle, queue, "no worker sleeps while a ready job fits and nobody was woken for it")
 
 
 def _audit_worker(scheduler: Scheduler, worker: Worker) -> None:
-    invariant(worker.peer.worker is worker, "a peer knows itself as a worker")
+    _law(worker.peer.worker is worker, worker, "its peer has it as its worker")
     if worker.resident is not None:
-        invariant(
-            scheduler.table.residents.get((worker.resident.name, worker.name)) is worker, "a resident is on the list"
-        )
+        listed = scheduler.table.residents.get((worker.resident.name, worker.name)) is worker
+        _law(listed, worker, "a resident is in the list of residents")
     for queue in worker.abilities:
-        invariant(worker in queue.workers, "a queue knows its workers")
-        invariant((worker in queue.sleepers) == worker.asleep, "a sleeper is on the list of each of its queues")
-        invariant((worker in queue.takers) == (worker.credit > 0), "so is a worker with credit")
+        _law(worker in queue.workers, worker, "each of its queues has it as a worker")
+        _law((worker in queue.sleepers) == worker.asleep, worker, "each of its queues has it as a sleeper exactly while it sleeps")
+        _law((worker in queue.takers) == (worker.credit > 0), worker, "each of its queues has it as a taker exactly while it has credit")
     for name, rest in (worker.rests or {}).items():
-        invariant(rest.due_us > scheduler.now_us, "a rest ends")
-        invariant(
-            scheduler.queues.get(name) not in worker.abilities, "nobody works for a queue while he rests from it"
-        )
-    invariant(not (worker.asleep and worker.waking is not None), "nobody is asleep and being woken")
-    invariant(not worker.overdue or worker.waking is not None, "who is overdue was woken")
+        _law(rest.due_us > scheduler.now_us, worker, "its rest ends")
+        resting = scheduler.queues.get(name) not in worker.abilities
+        _law(resting, worker, "it does not work for a queue that it rests from")
+    _law(not (worker.asleep and worker.waking is not None), worker, "it is not both asleep and woken")
+    _law(not worker.overdue or worker.waking is not None, worker, "it is overdue only after a wake-up")
     if worker.waking is not None:
-        invariant(worker.waking in worker.abilities, "a worker is woken for what it can do")
-        invariant(0 < worker.armed_us <= worker.wake_until_us, "a wake-up is guarded by a timer")
+        _law(worker.waking in worker.abilities, worker, "it is woken for a queue that it can do")
+        _law(0 < worker.armed_us <= worker.wake_until_us, worker, "its wake-up has a timer")
     if worker.bids or worker.promise is not None:
-        invariant(not worker.asleep and not worker.credit, "who is hired waits for nothing else")
+        _law(not worker.asleep and not worker.credit, worker, "a worker that bids or was hired does not wait")
     if worker.promise is not None:
-        invariant(worker.promise.job.lease is worker.promise, "what was promised is promised still")
-        invariant(worker.promise.promised, "what has begun is promised no more")
+        _law(worker.promise.job.lease is worker.promise, worker, "its promise is the lease of the job")
+        _law(worker.promise.promised, worker, "its promise has not begun")
         _audit_engagement(worker.promise)
     for job_id, lease in worker.leases.items():
-        invariant(lease.job.id == job_id and lease.job.lease is lease, "a worker's lease is live")
-        invariant(scheduler.jobs.get(job_id) is lease.job, "a leased job is live")
+        _law(lease.job.id == job_id and lease.job.lease is lease, lease.job, "its worker's lease is live")
+        _law(scheduler.jobs.get(job_id) is lease.job, lease.job, "a leased job is live")
         if isinstance(lease, Engagement):
-            invariant(not lease.promised, "what is only promised is not worked on")
+            _law(not lease.promised, lease.job, "a promised job is not among the leases of its worker")
             _audit_engagement(lease)
         elif lease.run_until_us or lease.job.terms.lease_us:
-            invariant(
-                lease.due_us > 0 and 0 < lease.armed_us <= lease.due_us, "a lease that can lapse has a timer"
-            )
+            armed = lease.due_us > 0 and 0 < lease.armed_us <= lease.due_us
+            _law(armed, lease.job, "a lease with a time limit has a timer")
 
 
 def _audit_engagement(engagement: Engagement) -> None:
     seen = engagement.provider is not None and not engagement.provider_silence_us
-    patient = seen and engagement.stage in (ARRIVED, PERFORMING)
+    unlimited = seen and engagement.stage in (ARRIVED, PERFORMING)
     armed = engagement.due_us > 0 and 0 < engagement.armed_us <= engagement.due_us
-    invariant(armed or patient, "a promise has a deadline, unless a provider sees to it")
+    _law(armed or unlimited, engagement.job, "its engagement has a deadline, or a connected provider")
+
+
+def _audit_auctions(scheduler: Scheduler) -> None:
+    counts: dict[tuple[bytes, Group], int] = {}
+    for job_id, auction in scheduler.auctions.by_job.items():
+        job = auction.job
+        live = scheduler.jobs.get(job_id) is job and job.state in (DELAYED, QUEUED)
+        _law(live, job, "an announced job is delayed or ready")
+        _law(0 < auction.armed_us <= auction.due_us, job, "its auction has a timer")
+        _audit_group(auction)
+        if auction.group is not None:
+            key = (job.queue.name, auction.group)
+            counts[key] = counts.get(key, 0) + 1
+    for queue in scheduler.queues.values():
+        listing = queue.listing
+        if listing is None:
+            continue
+        for group, count in listing.counts.items():
+            _law(counts.pop((queue.name, group), 0) == count, queue, "it counts the auctions of each group")
+        for group, resting in listing.resting.items():
+            for job_id, auction in resting.items():
+                _law(scheduler.auctions.by_job.get(job_id) is auction, auction.job, "its resting auction is live")
+                own = auction.group == group and auction.job.state == QUEUED
+                _law(own, auction.job, "its auction rests in its group")
+    for name, _ in counts:
+        _law(False, scheduler.queues[name], "every group of its auctions is counted")
+
+
+def _audit_group(auction: Auction) -> None:
+    job = auction.job
+    group = auction.group
+    listing = job.queue.listing
+    assert listing is not None
+    resting = listing.resting.get(group, {}) if group is not None else {}
+    _law(not auction.open or job.id not in resting, job, "its open auction does not rest")
+    rank = AHEAD if job.state == DELAYED else job.terms.priority
+    own = (rank, job.terms.requirement or NO_REQUIREMENT)
+    _law(group in (None, own), job, "its auction is counted in its own group")
+    _law(group is not None or job.state == DELAYED, job, "the auction of a ready job is counted in a group")
+
+
+def _audit_expected(scheduler: Scheduler) -> None:
+    expected = scheduler.graph.expected
+    for ref in scheduler.graph.inquiries.all():
+        if ref not in expected:
+            raise BrokenLaw(f"parent {ref!r} is looked up in the history, and no job waits for it")
+    for ref, waiting in expected.items():
+        if not waiting:
+            raise BrokenLaw(f"parent {ref!r} is expected, and no job waits for it")
+        for child in waiting.values():
+            waits = child.state == HELD and child.parents is not None and ref in child.parents
+            _law(waits, child, "it is listed under an expected parent only while it waits for it")
+
+
+def _law(holds: bool, thing: Job | Queue | Worker, law: str) -> None:
+    if not holds:
+        raise BrokenLaw(f"{_describe(thing)}: {law}")
+
+
+def _describe(thing: Job | Queue | Worker) -> str:
+    if isinstance(thing, Job):
+        state = STATE_NAMES[thing.state] if thing.state >= 0 else "new"
+        return f"job {thing.id} of queue {_text(thing.queue.name)}, {state}"
+    if isinstance(thing, Queue):
+        return f"queue {_text(thing.name)}"
+    return f"worker {thing.number} {_text(thing.name)}"
+
+
+def _text(name: bytes) -> str:
+    return repr(name.decode("utf-8", "backslashreplace"))

@@ -1,8 +1,8 @@
-"""What the store is told, and what it tells at the start.
+"""The rows that the store is given, and those it returns at the start.
 
-The core marks jobs that changed. At the end of a turn `Scheduler.seal` looks at each of them once and
-writes down the net effect, so a job that came and ended within one commit costs one row of history.
-Rows are plain tuples, made in the core's thread: the store's thread never sees a live job.
+The core notes jobs that changed. At the end of a turn `Scheduler.seal` looks at each of them once and writes
+the net effect, so a job that was submitted and ended within one commit costs one row of history. Rows are
+plain tuples, made in the core's thread: the store's thread never sees a live job.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class JobRow(NamedTuple):
     payload: bytes
     terms: Terms
     state: int
-    """HELD, DELAYED, QUEUED or LEASED. A lease dies with the hall unless `holder` says whose it is; that it was
-    there is kept. A lease of less than a moment is not told to the store."""
+    """HELD, DELAYED, QUEUED or LEASED. A lease ends with the hall, unless `holder` names a resident. A lease is
+    stored only after it has lasted for a while."""
     created_us: int
     due_us: int
     attempts: int
@@ -40,9 +40,9 @@ class JobRow(NamedTuple):
     started_us: int = 0
     """Start of the latest attempt."""
     holder: bytes = b""
-    """The name of the resident worker that has it; empty: nobody whose lease outlives the hall."""
+    """The name of the resident that holds it; empty: none."""
     worker: bytes = b""
-    """Who had the latest attempt."""
+    """The worker of the latest attempt."""
     tries: tuple[Try, ...] = ()
 
 
@@ -66,7 +66,7 @@ class JobUpdate(NamedTuple):
 
 
 class EndRow(NamedTuple):
-    """A durable job's line in the history."""
+    """A row of the history: a job that has ended."""
 
     id: int
     queue: bytes
@@ -83,19 +83,19 @@ class EndRow(NamedTuple):
     losses: int
     terms: Terms
     payload: bytes
-    """Empty unless FAILED: a dead letter keeps what it takes to run it again."""
+    """Empty unless FAILED: a dead letter keeps what is needed to retry it."""
     extras: dict[str, bytes] | None
     ready_us: int = 0
     tries: tuple[Try, ...] = ()
 
 
 class Firing(NamedTuple):
-    """How far a schedule has come."""
+    """The progress of a schedule."""
 
     due_us: int
-    """Its latest due time that counts as fired; of a new schedule, when it began."""
+    """The latest due time that counts as fired; for a new schedule, when it was added."""
     plan: bytes
-    """A digest of what was planned then: another plan begins anew."""
+    """A digest of the plan; a changed plan starts anew."""
 
 
 class Batch:
@@ -107,13 +107,13 @@ class Batch:
         self.inserts: list[JobRow] = []
         self.updates: list[JobUpdate] = []
         self.deletes: list[int] = []
-        """Ids to take out of the live jobs: each of them is in `ends` too."""
+        """Ids to remove from the live jobs; each is also in `ends`."""
         self.ends: list[EndRow] = []
         self.revived: list[int] = []
-        """Ids to take out of the history: dead letters that run again, each of them in `inserts` too. One that
-        has ended again by now comes in `ends` instead: that line takes the place of the earlier one."""
+        """Ids to remove from the history: retried dead letters, each also in `inserts`. One that has ended again
+        is in `ends` instead, and replaces its earlier row."""
         self.fired: dict[str, Firing | None] = {}
-        """Schedules by name, with how far they have come; None: it is forgotten."""
+        """The progress of schedules by name; None: the schedule was removed."""
         self.inserted: list[Job] = []
         """For the core only: the jobs behind `inserts`."""
         self.updated: list[Job] = []
@@ -130,10 +130,10 @@ class Loaded(NamedTuple):
     """What a store holds when the hall opens."""
 
     epoch: int
-    """This boot's number: already one higher on disk than that of the boot before."""
+    """The number of this start: already incremented on disk."""
     jobs: Iterable[JobRow]
-    """By id, so that older jobs come first. To be walked once, before anything is committed."""
+    """By id, so that older jobs come first. Read it once, before the first commit."""
     ended: Iterable[EndRow]
-    """The latest lines of the history, oldest first; so many as were asked for. Results are left out."""
+    """The latest rows of the history, oldest first, as many as were asked for; without results."""
     fired: dict[str, Firing]
-    """How far each schedule has come."""
+    """The progress of each schedule."""

@@ -1,10 +1,10 @@
-"""What has happened since the hall opened, in numbers."""
+"""Counts of events since the hall opened."""
 
 from __future__ import annotations
 
 
 class Counters:
-    """What has happened since the hall opened."""
+    """Counts of events since the hall opened."""
 
     __slots__ = (
         "announced",
@@ -33,18 +33,18 @@ class Counters:
         self.failed = 0
         self.cancelled = 0
         self.retried = 0
-        """Attempts that failed and are followed by another."""
+        """Failed attempts that are followed by another."""
         self.lost = 0
-        """Leases that ended with their worker."""
+        """Leases that ended because their worker was lost."""
         self.expired = 0
-        """Leases that ended by time."""
+        """Leases that ended by a time limit."""
         self.released = 0
         self.withdrawn = 0
-        """Jobs taken back before they were acknowledged: the store failed, or refused with others."""
+        """Jobs withdrawn before they were acknowledged: the store failed, or another job was refused with them."""
         self.stale = 0
         """Reports refused because the lease was not live."""
         self.woken = 0
         self.announced = 0
         self.hired = 0
         self.dismissed = 0
-        """Hired workers that did not come, or did not begin, in time."""
+        """Hired workers that did not arrive or begin in time."""

@@ -1,20 +1,14 @@
-"""Jobs that wait for other jobs: which parents are met, and what becomes of the children when one ends.
+"""Dependencies: which parents of a job are met, and what happens to its children when it ends.
 
-The laws: only a parent that nobody has ever heard of is waited for; an edge that would close a cycle is
-refused.
+The laws: only a parent that neither memory nor the history knows is waited for by name; an edge that would
+close a cycle is refused.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.core.errors import (
-    BAD_REQUEST,
-    STORE_DOWN,
-    TOO_LARGE,
-    WRONG_STATE,
-    Refusal,
-)
+from hiringhall.core.errors import BAD_REQUEST, STORE_DOWN, TOO_LARGE, WRONG_STATE, Refusal
 from hiringhall.core.graph import Plan, known_jobs, name_of
 from hiringhall.core.jobs import Job, is_named
 from hiringhall.core.queues import Queue
@@ -29,7 +23,7 @@ from hiringhall.core.states import (
     QUEUED,
     STATE_NAMES,
 )
-from hiringhall.core.terms import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY, Terms
+from hiringhall.core.terms import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import EndRow
@@ -39,18 +33,16 @@ if TYPE_CHECKING:
 
 
 class Dependencies:
-    """The verbs that add parents, and what follows from the end of one."""
+    """The verbs that add parents, and what follows when a parent ends."""
 
     def __init__(self, table: JobTable) -> None:
         self._table = table
         self._graph = table.graph
         self.to_fail: list[Job] = []
-        """Jobs that end because a parent failed; a list, so that a long chain is no deep recursion."""
+        """Jobs that fail because a parent failed; a list, so that a long chain causes no deep recursion."""
 
     def depend(self, job: Job, parents: tuple[ParentRef, ...]) -> None:
-        """A job that no worker has yet waits for further parents; one that a worker has may be told of parents
-        that are met.
-        """
+        """Add parents to a job. If a worker has the job, they must all be met already."""
         plan = Plan()
         self.plan(plan, job, parents)
         self.carry_out(plan)
@@ -58,8 +50,8 @@ class Dependencies:
     def plan(
         self, plan: Plan, job: Job, parents: tuple[ParentRef, ...], *, returned: bool = False
     ) -> list[Job | ParentRef]:
-        """Plan that a job waits for further parents: those of them that are not met. One that a worker has can
-        wait for none, unless it will be given back before. Changes nothing yet.
+        """Plan further parents for a job; returns those that are not met. A job that a worker has can wait for
+        none, unless it is `returned` first. Changes nothing yet.
         """
         if job.terms.durable and self._table.store_trouble:
             raise Refusal(STORE_DOWN, self._table.store_trouble)
@@ -68,21 +60,21 @@ class Dependencies:
         found = self.resolve(parents, name, job.terms, known)
         self._graph.refuse_cycle({job.id: job}, known_jobs(found), self._table.limits.graph_walk_max, plan)
         if job.state >= DONE or (found and job.state == LEASED and not returned):
-            raise Refusal(WRONG_STATE, f"it is {STATE_NAMES[job.state]} already, and waits for nothing more")
+            raise Refusal(WRONG_STATE, f"it is already {STATE_NAMES[job.state]}, and cannot wait for more parents")
         plan.add(job, found)
         return found
 
     def carry_out(self, plan: Plan) -> None:
-        """All that was planned happens; nothing else has happened since, but what the plan was made for."""
+        """Add all planned edges. Nothing may have changed since, except what the plan was made for."""
         for job, parents in plan.edges:
-            # A job that was given back may have ended with that.
+            # A job may have ended when it was given back.
             if parents and job.state < LEASED:
                 self._wait_for(job, parents)
 
     def resolve(
         self, refs: tuple[ParentRef, ...], name: ParentRef | None, terms: Terms, known: int = 0
     ) -> list[Job | ParentRef]:
-        """The parents still to wait for: jobs that are known, or names. Changes nothing."""
+        """The parents that are not met: known jobs, or names. Changes nothing."""
         limits = self._table.limits
         if known + len(refs) > limits.parents_max:
             raise Refusal(TOO_LARGE, f"a job may have {limits.parents_max} parents (parents_max)")
@@ -91,13 +83,13 @@ class Dependencies:
             if isinstance(ref, int):
                 job = self._table.jobs.get(ref) or self._table.archive.find(ref)
                 if job is None and (self._table.archive.complete or not 0 < ref <= self._table.last_id):
-                    raise Refusal(BAD_REQUEST, f"no job {ref} is known that could be a parent")
+                    raise Refusal(BAD_REQUEST, f"the parent, job {ref}, is not known")
             else:
                 if ref == name:
                     raise Refusal(BAD_REQUEST, "a job cannot be its own parent")
                 job = self._table.find_key(ref[0], ref[1]) or self._table.archive.find_key(ref[0], ref[1])
             if job is not None and job.state > DONE and terms.on_parent_failure == HOLD and job.named:
-                # It waits for whoever has the failed parent's name, or had it since and succeeded.
+                # It waits for the job that has the failed parent's name now, or had it later and succeeded.
                 if (job.queue.name, job.key) == name:
                     raise Refusal(BAD_REQUEST, "a job cannot wait for its own name")
                 name_there = (job.queue.name, job.key)
@@ -124,7 +116,7 @@ class Dependencies:
                 self.to_fail.append(job)
 
     def expect(self, child: Job, ref: ParentRef) -> None:
-        """`child` waits for a job that is not in memory: it may be in the history, or yet to come."""
+        """`child` waits for a job that is not in memory: it may be in the history, or come later."""
         self._graph.expect(child, ref)
         if not self._table.archive.complete:
             self._graph.inquiries.add(ref)
@@ -163,7 +155,7 @@ class Dependencies:
             self._table.move(child, QUEUED)
 
     def _has_failed_parent(self, child: Job) -> bool:
-        """A parent by number that is not known, nor being looked up, is as good as failed."""
+        """A parent named by id that is neither known nor being looked up counts as failed."""
         for ref, parent in (child.parents or {}).items():
             if parent is not None:
                 if parent.state > DONE:
@@ -173,15 +165,15 @@ class Dependencies:
         return False
 
     def found_parents(self, refs: list[ParentRef], lines: list[EndRow]) -> None:
-        """The history was asked for these parents and knows these lines of them. A parent that it knows is kept
-        as if it had just ended, and its children act on how it ended.
+        """The history was asked for these parents and returned these rows. A parent that it knows is archived as if
+        it had just ended, and its children react to how it ended.
         """
         inquiries = self._graph.inquiries
         found: dict[ParentRef, EndRow] = {}
         for line in lines:
             found[line.id] = line
             if is_named(line.key, line.extras):
-                # An older job of that name may have been asked for by its number.
+                # An older job with this key may have been asked for by id.
                 latest = found.get((line.queue, line.key))
                 if latest is None or latest.ended_us <= line.ended_us:
                     found[line.queue, line.key] = line
@@ -192,7 +184,7 @@ class Dependencies:
             if end is not None:
                 parent = self._table.archive.find(end.id)
                 if parent is None:
-                    # Its queue may be gone since then: for what has ended none is made.
+                    # Its queue may be gone; an ended job gets one that is not listed.
                     parent = ended_job(end, self._table.queues.get(end.queue) or Queue(end.queue))
                     self._table.archive.bring_back(parent)
                 self._graph.adopt_as(ref, parent)
@@ -205,8 +197,8 @@ class Dependencies:
                     self._miss_parent(child, ref)
 
     def _look_for_successor(self, parent: Job) -> None:
-        """Children that hold on for a parent that failed wait for whoever has its name, or had it since then:
-        a live job, one that memory still knows, or one in the history.
+        """Children that HOLD for a failed parent wait for a later job of the same name: a live one, an archived
+        one, or one in the history.
         """
         queue, key = name = (parent.queue.name, parent.key)
         waiting = self._graph.expected.get(name)
@@ -225,7 +217,7 @@ class Dependencies:
             self._graph.inquiries.add(name)
 
     def _refuse_circle(self, child: Job, live: Job, parent: Job) -> None:
-        """With a parent that was known a circle would have been refused at the submit: now the child fails."""
+        """If the parent had been known, the submit would have been refused as a cycle: now the child fails."""
         try:
             self._graph.refuse_cycle({child.id: child}, [live], self._table.limits.graph_walk_max)
         except Refusal:
@@ -234,8 +226,8 @@ class Dependencies:
             self.to_fail.append(child)
 
     def _miss_parent(self, child: Job, ref: int) -> None:
-        """A parent by number that nobody knows was only in memory, and is gone: as good as failed. Nobody can
-        retry it, so there is nothing to hold on for.
+        """A parent named by id that the history does not know was only in memory and is gone. It counts as failed,
+        also for HOLD, because it cannot be retried.
         """
         if child.terms.on_parent_failure != RUN_ANYWAY:
             self.to_fail.append(child)
@@ -245,7 +237,7 @@ class Dependencies:
         self._table.note(child)
 
     def free_stored_children(self, parent: Job) -> None:
-        """That they wait for it was promised to nobody, and they were promised long ago."""
+        """Remove the edges of children that are stored, because their parent was never acknowledged."""
         for child in list((parent.children or {}).values()):
             if child.stored or child.logged:
                 if self._graph.unlink(child, parent):
@@ -272,13 +264,13 @@ class Dependencies:
         elif not isinstance(ref, int) or not self._table.archive.complete:
             self.expect(child, ref)
         elif policy != RUN_ANYWAY:
-            # It was only in memory, and is gone with the hall that knew it: as good as failed.
+            # It was only in memory and was lost with the restart: it counts as failed.
             self._graph.expect(child, ref)
             if policy == FAIL_WITH_PARENT:
                 self.to_fail.append(child)
 
     def fail_children(self) -> None:
-        """The end of a turn: failed parents take their children along."""
+        """At the end of a turn, fail the children of failed parents."""
         while self.to_fail:
             child = self.to_fail.pop()
             if child.state == HELD and self._has_failed_parent(child):

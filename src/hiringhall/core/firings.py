@@ -1,6 +1,6 @@
-"""How far each schedule has come.
+"""Firings: the progress of each schedule.
 
-The law: the job of a schedule, and that the schedule has fired, are stored together or not at all.
+The law: the job of a schedule and the fact that it has fired are stored together or not at all.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ class Firings:
         self._table = table
         self._submissions = submissions
         self.by_name: dict[str, Firing] = {}
-        """How far each schedule has come, by its name."""
+        """The progress of each schedule, by name."""
         self._stored: dict[str, Firing] = {}
-        """The same, as the store has it."""
+        """The same, as it is on disk."""
 
     def fire(self, name: str, firing: Firing, spec: JobSpec) -> Job:
-        """A schedule's time has come: its job, and that it has fired, are stored together or not at all."""
+        """A schedule is due: submit its job and mark it as fired."""
         job = self._submissions.submit(spec, None)
         self.mark(name, firing)
         return job
 
     def mark(self, name: str, firing: Firing | None) -> None:
-        """A schedule has come this far without a job, or is forgotten."""
+        """Set the progress of a schedule without a job; None: it was removed."""
         if firing is None:
             self.by_name.pop(name, None)
         else:
@@ -42,12 +42,12 @@ class Firings:
         self._table.ledger.note_fired(name, firing)
 
     def restore(self, fired: Mapping[str, Firing]) -> None:
-        """The store remembers these."""
+        """Take over the progress that the store has."""
         self.by_name.update(fired)
         self._stored.update(fired)
 
     def committed(self, batch: Batch) -> None:
-        """What the batch says is on disk."""
+        """The batch is on disk."""
         for name, firing in batch.fired.items():
             if firing is None:
                 self._stored.pop(name, None)
@@ -55,7 +55,7 @@ class Firings:
                 self._stored[name] = firing
 
     def withdraw(self, batch: Batch) -> None:
-        """What the batch says is not on disk, and has not happened."""
+        """The batch is not on disk: go back to the progress that is."""
         for name in self._table.ledger.unfired(batch):
             before = self._stored.get(name)
             if before is None:

@@ -1,7 +1,7 @@
-"""Parents and children.
+"""The dependency graph: parents and children.
 
-The law: an edge stands in both ends (the child's `parents`, the parent's `children`) or, while the parent
-is not known, in the child's `parents` and in `expected`. Each edge is taken away once.
+The law: an edge is stored at both ends (the child's `parents`, the parent's `children`) or, while the parent
+is not known, in the child's `parents` and in `expected`. Each edge is removed once.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
 
 
 def name_of(job: Job) -> ParentRef:
-    """What a child can wait for once the job has ended without success."""
+    """The reference that a child waits for after this job ended without success."""
     return (job.queue.name, job.key) if job.named else job.id
 
 
 def known_jobs(parents: list[Job | ParentRef]) -> list[Job]:
-    """Those of the parents that are jobs, and not only names."""
+    """The parents that are jobs and not only names."""
     return [parent for parent in parents if isinstance(parent, Job)]
 
 
 class Plan:
-    """Edges that are to be added together: all of them, or none."""
+    """Edges to add together: all of them, or none."""
 
     __slots__ = ("_children", "_counts", "edges")
 
     def __init__(self) -> None:
         self.edges: list[tuple[Job, list[Job | ParentRef]]] = []
-        """Jobs, each with further parents that it will wait for."""
+        """Each job with its further parents."""
         self._children: dict[int, list[Job]] = {}
-        """The same the other way round: by the id of a parent that is known."""
+        """The same edges by the id of the parent, where it is known."""
         self._counts: dict[int, int] = {}
-        """How many further parents each job will have."""
+        """The number of further parents by job id."""
 
     def add(self, child: Job, parents: list[Job | ParentRef]) -> None:
         self.edges.append((child, parents))
@@ -47,32 +47,32 @@ class Plan:
                 self._children.setdefault(parent.id, []).append(child)
 
     def count(self, child: Job) -> int:
-        """How many further parents a job will have."""
+        """The number of further parents of a job."""
         return self._counts.get(child.id, 0)
 
     def children(self, parent: Job) -> list[Job]:
-        """Who will wait for a job, beside those who do."""
+        """The jobs that will wait for this one, in addition to those that do."""
         return self._children.get(parent.id, [])
 
 
 class Graph:
-    """The edges between live jobs, and towards jobs that nobody has submitted yet."""
+    """The edges between live jobs, and to parents that were not submitted yet."""
 
     __slots__ = ("expected", "inquiries")
 
     def __init__(self) -> None:
         self.expected: dict[ParentRef, dict[int, Job]] = {}
-        """Children by the parent they wait for and that is not known."""
+        """Children by the reference of a parent that is not known."""
         self.inquiries = Inquiries()
-        """Which of those the history is asked for; each is in `expected` too."""
+        """The references in `expected` that the history is asked for."""
 
     def link(self, child: Job, parent: Job) -> None:
         """`child` waits for `parent`."""
         if child.parents is None:
             child.parents = {}
         elif child.parents.get(parent.id, parent) is None:
-            # It waited for the same parent by number, too: that is one edge.
-            self._expect_no_more(child, parent.id)
+            # It waited for the same parent by id too: that is one edge.
+            self._unexpect(child, parent.id)
         child.parents[parent.id] = parent
         if parent.children is None:
             parent.children = {}
@@ -86,7 +86,7 @@ class Graph:
         self.expected.setdefault(ref, {})[child.id] = child
 
     def adopt(self, parent: Job) -> None:
-        """A job has come: those who waited for it by name wait for it by edge from now on."""
+        """A job has come: jobs that waited for its id or its name get an edge to it."""
         if not self.expected:
             return
         refs: list[ParentRef] = [parent.id]
@@ -96,7 +96,7 @@ class Graph:
             self.adopt_as(ref, parent)
 
     def adopt_as(self, ref: ParentRef, parent: Job) -> None:
-        """The parent that some jobs wait for as `ref` is this one."""
+        """This is the parent that some jobs wait for as `ref`."""
         children = self.expected.pop(ref, None)
         if children is None:
             return
@@ -107,7 +107,7 @@ class Graph:
             self.link(child, parent)
 
     def unlink(self, child: Job, parent: Job) -> bool:
-        """Take one edge away; True when it was the child's last."""
+        """Remove one edge; True if it was the child's last."""
         assert child.parents is not None
         assert parent.children is not None
         del child.parents[parent.id]
@@ -120,27 +120,27 @@ class Graph:
         return True
 
     def detach(self, child: Job) -> None:
-        """The child ends without having run: take all its edges away."""
+        """Remove all edges to the parents of a child that ends without having run."""
         if child.parents is None:
             return
         for ref, parent in list(child.parents.items()):
             if parent is not None:
                 self.unlink(child, parent)
                 continue
-            self._expect_no_more(child, ref)
+            self._unexpect(child, ref)
         child.parents = None
 
     def give_up(self, child: Job, ref: ParentRef) -> bool:
-        """`child` waits no more for a job that is not known; True when it was the child's last parent."""
+        """`child` no longer waits for an unknown job; True if that was its last parent."""
         assert child.parents is not None
         del child.parents[ref]
-        self._expect_no_more(child, ref)
+        self._unexpect(child, ref)
         if child.parents:
             return False
         child.parents = None
         return True
 
-    def _expect_no_more(self, child: Job, ref: ParentRef) -> None:
+    def _unexpect(self, child: Job, ref: ParentRef) -> None:
         waiting = self.expected[ref]
         del waiting[child.id]
         if not waiting:
@@ -148,28 +148,28 @@ class Graph:
             self.inquiries.drop(ref)
 
     def forget(self, parent: Job) -> None:
-        """The parent did not succeed, or was never promised: its children wait for its name instead."""
+        """The parent failed or was withdrawn: its children wait for its name instead."""
         if parent.children is None:
             return
         for child in list(parent.children.values()):
             self.wait_for_name(child, parent)
 
     def wait_for_name(self, child: Job, parent: Job) -> None:
-        """Another job may come under the parent's name, or the parent itself may be retried."""
+        """Another job may come under the parent's name, or the parent may be retried."""
         self.unlink(child, parent)
         self.expect(child, name_of(parent))
 
     def refuse_cycle(
         self, waiting: dict[int, Job] | None, parents: list[Job], walk_max: int, plan: Plan | None = None
     ) -> None:
-        """Refuse `parents` for a job that `waiting` wait for, if one of them is among those or waits for them,
-        or will do so by the plan.
+        """Refuse `parents` of a job that has the children `waiting`, if one of them is a descendant of the job, now
+        or by the plan.
 
-        Only a job that somebody waits for can close a cycle, so most submits never walk.
+        Only a job with children can close a cycle, so most submits do not walk the graph.
         """
         if not waiting:
             return
-        # Who waits for nothing can wait for none of them.
+        # A parent that waits for nothing is nobody's descendant.
         wanted = {
             parent.id
             for parent in parents
@@ -186,7 +186,8 @@ class Graph:
             if job.id in wanted:
                 raise Refusal(CYCLE, "one of the job's parents waits for this very job; leave that parent out")
             if len(seen) > walk_max:
-                raise Refusal(HALL_FULL, f"more than {walk_max} jobs depend on this one: too many to check")
+                text = f"more than {walk_max} jobs depend on this one (graph_walk_max)"
+                raise Refusal(HALL_FULL, text)
             children = list(job.children.values()) if job.children is not None else []
             if plan is not None:
                 children += plan.children(job)

@@ -1,8 +1,8 @@
-"""Promises: a worker is hired for its next place, comes, and performs.
+"""Hiring: a worker is hired for its next job, arrives, and performs.
 
-The laws: a worker has one next place, and works on nothing that it was only promised; a hired worker that does
-not come in time, or quits before it performs, costs the job nothing; whatever is promised has a deadline, so
-that nobody is reserved for ever, unless a provider is there who sees to it.
+The laws: a worker is hired for one job at a time, and that job is not among its leases until it begins; a hired
+worker that does not arrive in time, or quits before it begins, counts no loss; every promise has a deadline, so
+that no worker is reserved for ever, unless the job's provider is connected and decides.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hiringhall.core.states import (
     SUCCESS,
     TIMED_OUT,
 )
-from hiringhall.core.terms import PLAIN
+from hiringhall.core.terms import NO_REQUIREMENT
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
@@ -44,21 +44,21 @@ if TYPE_CHECKING:
     from hiringhall.core.workers import Worker
 
 _DIGITS_MAX: Final = 10
-"""A longer number of quits was not counted here, but imported with the job."""
+"""A longer number of quits was not counted by the hall but imported with the job."""
 
 
 class Hiring:
-    """The verbs of those who are hired and of those who hire, and the deadlines of engagements."""
+    """The verbs of hired workers and of providers, and the deadlines of engagements."""
 
     def __init__(self, table: JobTable, leases: Leases, needs: Needs) -> None:
         self._table = table
         self._leases = leases
         self._needs = needs
         self.expectant: list[Worker] = []
-        """Workers that wait, or may do so, and to whom something was promised."""
+        """Workers with a promised job that may be waiting for work; served at the end of the turn."""
 
     def arrive(self, engagement: Engagement) -> bool:
-        """START: the worker is there. True: it can be told to perform now; else it hears `called` in time."""
+        """START: the worker is there. True: it can be told to perform now; otherwise `called` comes later."""
         self._check_stage(engagement, HIRED)
         engagement.worker.heard_us = self._table.now_us
         engagement.stage = ARRIVED
@@ -71,14 +71,14 @@ class Hiring:
         return self.call(engagement, self.time_of(engagement.job, engagement.rules))
 
     def dismiss_promised(self) -> None:
-        """The hall closes: whoever was hired and has not begun need not come."""
+        """The hall closes: dismiss every hired worker that has not begun."""
         for worker in list(self._table.workers):
             if worker.promise is not None:
                 self._leases.dismiss(worker.promise)
 
     def call(self, engagement: Engagement, perform_us: int) -> bool:
-        """PERFORM: the worker is told to begin, and for how long. False: its time has become too short for it,
-        and it is dismissed.
+        """PERFORM: the worker is told to begin, and for how long. False: it is dismissed, because it has too little
+        time left.
         """
         self._check_stage(engagement, ARRIVED)
         engagement.perform_us = perform_us
@@ -94,8 +94,8 @@ class Hiring:
         return until_us > 0 and self._table.now_us + engagement.perform_us > until_us
 
     def perform(self, engagement: Engagement) -> bool:
-        """PERFORMING: the worker has begun. The hall is satisfied when the time is up; a provider says so.
-        False: it has come to that so late that its time is too short, and is dismissed.
+        """PERFORMING: the worker has begun. The job is done when its time is up, or when its provider says so.
+        False: the worker is dismissed, because it began too late for the time it has left.
         """
         self._check_stage(engagement, CALLED)
         engagement.worker.heard_us = self._table.now_us
@@ -126,8 +126,8 @@ class Hiring:
             self._table.ledger.note_start(job)
 
     def quit(self, engagement: Engagement) -> None:
-        """The worker will not do it, or does it no more. That is no loss: the job is announced again, unless it
-        has a bound for those who quit after they had begun.
+        """The worker gives the job up. That is no loss: the job is announced again, unless too many workers quit
+        after they had begun (`quits_max`).
         """
         self._leases.check_live(engagement)
         engagement.worker.heard_us = self._table.now_us
@@ -139,7 +139,7 @@ class Hiring:
             self._leases.give_back(engagement, GIVEN_BACK)
 
     def _count_quit(self, job: Job) -> int:
-        """One more; stored with the job, as all of its extras are."""
+        """Add one to the number of quits, which is stored among the job's extras."""
         extras = dict(job.extras) if job.extras is not None else {}
         before = extras.get(QUITS, b"")
         quits = int(before) + 1 if before.isdigit() and len(before) < _DIGITS_MAX else 1
@@ -156,27 +156,24 @@ class Hiring:
         rules: Rules,
         provider_silence_us: int = 0,
     ) -> Engagement:
-        """A provider has chosen a worker itself: its job becomes one of the hall's, promised to that worker.
+        """A provider has chosen a worker: its job becomes a job of the hall, promised to that worker.
 
-        A worker that bids is told by its session. Any other is given the job when it asks for one, or at once
-        where it takes what is pushed. A provider whose going cannot be seen may be silent for
-        `provider_silence_us` longer than it said; see `hear_provider`. The key names the job to its provider
-        only: clients who use the same one mean another job. They do not join this one, and do not find it as a
-        parent.
+        The session of a worker that bids tells it. Any other worker receives the job when it asks for one, or at
+        once if it offered slots. A provider whose disconnect cannot be seen may be silent for
+        `provider_silence_us` longer than it said; see `hear_provider`. The key is for the provider only: clients
+        that use the same key mean another job; they do not join this one, and do not find it as a parent.
         """
         if self._table.closing:
-            raise Refusal(CLOSING, "the hall is closing; nobody is hired any more")
+            raise Refusal(CLOSING, "the hall is closing and hires no worker")
         if worker not in self._table.workers or worker.promise is not None:
-            raise Refusal(WRONG_STATE, "the worker is gone, or has a next job already")
+            raise Refusal(WRONG_STATE, "the worker is gone, or was hired for another job")
         if spec.terms.durable:
-            raise Refusal(
-                BAD_REQUEST, "a provider's job lives as long as its provider wants it, and is not durable"
-            )
+            raise Refusal(BAD_REQUEST, "a provider's job cannot be durable: it ends with its provider")
         if len(spec.key) > self._table.limits.key_bytes_max:
             raise Refusal(TOO_LARGE, f"a key may have {self._table.limits.key_bytes_max} bytes (key_bytes_max)")
         queue = self._table.queue(spec.queue)
         if not self._is_good(worker, queue):
-            raise Refusal(WRONG_STATE, "the worker does not do such jobs, or has not the skill or the time")
+            raise Refusal(WRONG_STATE, "the worker lacks the queue, the skill or the time for this job")
         if len(self._table.jobs) >= self._table.limits.jobs_max:
             raise Refusal(HALL_FULL, f"the hall holds {self._table.limits.jobs_max} jobs (jobs_max)")
         extras = {PROVIDER: b"", **(spec.extras or {})}
@@ -192,8 +189,8 @@ class Hiring:
         return engagement
 
     def _is_good(self, worker: Worker, queue: Queue) -> bool:
-        """Whether it may be given a provider's job. Of one that bids the provider has heard its skill."""
-        skill, takes_us = self._needs.by_queue.get(queue.name, PLAIN)
+        """Whether it may get a provider's job. The provider has seen the skill of a worker that bids."""
+        skill, takes_us = self._needs.by_queue.get(queue.name, NO_REQUIREMENT)
         if worker.bids:
             skill = 0
         elif queue not in worker.abilities:
@@ -201,15 +198,13 @@ class Hiring:
         return worker.fits(queue.name, (skill, takes_us), self._table.now_us)
 
     def pass_on(self, engagement: Engagement, worker: Worker) -> None:
-        """What was promised to a worker that delegates is kept by the worker that stands for it."""
+        """Move the promise of a worker that delegates to its stand-in."""
         engagement.worker.promise = None
         engagement.worker = worker
         worker.promise = engagement
 
     def begin_booked(self, engagement: Engagement) -> bool:
-        """A worker of another dialect comes for what a provider has promised it. False: it is good for that no
-        more.
-        """
+        """A worker of another dialect begins the job that a provider promised it. False: it no longer qualifies."""
         if not self._is_good(engagement.worker, engagement.job.queue):
             self._leases.dismiss(engagement)
             return False
@@ -223,13 +218,13 @@ class Hiring:
         return True
 
     def set_time(self, engagement: Engagement, perform_us: int) -> None:
-        """The provider says how long a job takes that was begun."""
+        """The provider says how long a job that has begun takes."""
         engagement.perform_us = perform_us
         engagement.expected_us = self._table.now_us + perform_us
         self.hear_provider(engagement)
 
     def hear_provider(self, engagement: Engagement) -> None:
-        """The provider of a job shows life: its silence counts from now, or from when it will speak."""
+        """The provider of a job shows life: its allowed silence starts now, or when the job should be done."""
         if engagement.stage not in (ARRIVED, PERFORMING):
             return
         due_us = engagement.run_until_us
@@ -242,7 +237,7 @@ class Hiring:
             self._table.timers.disarm(engagement)
 
     def promise(self, job: Job, worker: Worker, promised_us: int, begin_us: int, rules: Rules) -> Engagement:
-        """The worker comes at the time that it promised, or when the job is due."""
+        """Reserve the worker: it arrives when it promised to, or when the job is due."""
         job.queue.leased += 1
         self._leases.last_number += 1
         engagement = Engagement(self._leases.last_number, job, worker, self._table.now_us, promised_us, rules)
@@ -272,10 +267,10 @@ class Hiring:
 
     def time_of(self, job: Job, rules: Rules) -> int:
         """How long a worker is told that a job takes."""
-        return job.terms.takes_us or job.queue.typical_us or rules.perform_us
+        return job.terms.takes_us or job.queue.average_run_us or rules.perform_us
 
     def _check_stage(self, engagement: Engagement, stage: int) -> None:
         self._leases.check_live(engagement)
         if engagement.stage != stage:
             self._table.counters.stale += 1
-            raise Refusal(STALE_LEASE, "this is not the moment to say so")
+            raise Refusal(STALE_LEASE, "the engagement is in another stage")

@@ -1,7 +1,7 @@
-"""What the history is asked about parents that are not in memory.
+"""Look-ups in the history of parents that are not in memory.
 
-The law: a name is asked for once while jobs wait for it, and an answer counts only if no job of that name has
-come since the question.
+The law: a reference is looked up once while jobs wait for it. The answer is ignored if a job of that name has
+come since.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ if TYPE_CHECKING:
     from hiringhall.core.jobs import ParentRef
 
 _WAITING: Final = 0
-"""To be asked for with the next look-up."""
+"""To be looked up next."""
 _ASKED: Final = 1
-"""A look-up for it is under way."""
+"""Being looked up."""
 _UNKNOWN: Final = 2
 """The history does not know it."""
 
 
 class Inquiries:
-    """The parents that jobs wait for and that may stand in the history."""
+    """The parents that jobs wait for and that may be in the history."""
 
     __slots__ = ("_states", "_waiting")
 
     def __init__(self) -> None:
         self._states: dict[ParentRef, int] = {}
         self._waiting: dict[ParentRef, None] = {}
-        """Those in `_states` that are _WAITING, in the order in which they came."""
+        """The references that are _WAITING, in the order in which they came."""
 
     @property
     def waiting(self) -> bool:
-        """There is something to ask."""
+        """Something is to be looked up."""
         return len(self._waiting) > 0
 
     def all(self) -> list[ParentRef]:
-        """Every name that was asked for, or will be, while jobs wait for it."""
+        """Every reference that is, was or will be looked up while jobs wait for it."""
         return list(self._states)
 
     def add(self, ref: ParentRef) -> None:
@@ -45,7 +45,7 @@ class Inquiries:
             self._waiting[ref] = None
 
     def drop(self, ref: ParentRef) -> None:
-        """A job of that name has come, or no job waits for it any more."""
+        """A job of that name has come, or no job waits for it."""
         if self._states.pop(ref, None) == _WAITING:
             del self._waiting[ref]
 
@@ -54,7 +54,7 @@ class Inquiries:
         return self._states.get(ref, _UNKNOWN) != _UNKNOWN
 
     def take(self, count_max: int) -> list[ParentRef]:
-        """What to ask next, oldest first."""
+        """The references to look up next, oldest first."""
         refs: list[ParentRef] = []
         for ref in self._waiting:
             if len(refs) >= count_max:
@@ -66,18 +66,18 @@ class Inquiries:
         return refs
 
     def answered(self, ref: ParentRef, known: bool) -> bool:
-        """The history knows it, or does not. False: the answer does not count any more."""
+        """The look-up returned. False: the answer is outdated."""
         if self._states.get(ref) != _ASKED:
             return False
         if known:
-            # A later job that waits for it, and does not find it in memory, asks again.
+            # It can be looked up again, for a later job that does not find it in memory.
             del self._states[ref]
         else:
             self._states[ref] = _UNKNOWN
         return True
 
     def repeat(self, refs: list[ParentRef]) -> None:
-        """These could not be asked: ask again."""
+        """The look-up failed: look these up again."""
         for ref in refs:
             if self._states.get(ref) == _ASKED:
                 self._states[ref] = _WAITING

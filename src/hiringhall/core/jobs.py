@@ -1,6 +1,6 @@
-"""What is asked for (`JobSpec`), what exists (`Job`), and one attempt at it (`Lease`).
+"""Jobs: what is asked for (`JobSpec`) and what exists (`Job`).
 
-The law: a job is in exactly one state, moves only along `MOVES`, and its end is written once.
+The law: a job is in exactly one state, moves only along `MOVES`, and its end is recorded once.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ ParentRef = int | tuple[bytes, bytes]
 """A parent by id, or by (queue, key)."""
 
 Try = tuple[int, int, bytes, int]
-"""An attempt that did not end its job: when it started and ended (0: nobody saw it), its worker, its code."""
+"""An attempt that did not end its job: its start, its end (0: unknown), its worker and its code."""
 TRIES_KEPT: Final = 16
-"""The latest attempts that are remembered of one job; all of them are counted."""
+"""The latest attempts that are kept with a job; all of them are counted."""
 
 PROVIDER: Final = "provider"
-"""Marks a provider's job, among its extras: its key is the name that its provider gave it, for itself only."""
+"""The extra that marks a provider's job: its key is a name for its provider only."""
 
 QUITS: Final = "quits"
-"""How many hired workers quit a job after they had begun, among its extras; counted where there is a bound."""
+"""The extra that counts hired workers that quit after they had begun; kept where there is a limit."""
 
 
 def is_named(key: bytes, extras: dict[str, bytes] | None) -> bool:
-    """Whether a job with this key and these extras is found by its queue and key."""
+    """Whether a job with this key and these extras can be found by its queue and key."""
     return len(key) > 0 and (extras is None or PROVIDER not in extras)
 
 
 class JobSpec:
-    """A job as somebody asks for it."""
+    """A job as a client asks for it."""
 
     __slots__ = ("due_us", "extras", "key", "parents", "payload", "queue", "terms")
 
@@ -56,23 +56,23 @@ class JobSpec:
         self.queue = queue
         self.payload = payload
         self.key = key
-        """Empty: no key, the job is never joined."""
+        """Submits with the same queue and key join one live job; empty: never joined."""
         self.terms = terms
         self.due_us = due_us
         """Not before this time; 0: at once."""
         self.parents = parents
         self.extras = extras
-        """What a dialect wants kept with the job and shown to its worker; the core knows some names in it."""
+        """Named values that a dialect keeps with the job; the core uses some names itself."""
 
     @property
     def work(self) -> bytes:
-        """What its worker is given."""
+        """The bytes that its worker receives."""
         return self.key if self.terms.key_is_work else self.payload
 
 
 class Job(Timed):
-    """A job that exists. Its timer is set while it is DELAYED, and stays set if it is HELD after that; while
-    it is QUEUED its timer is for `expire_us`.
+    """A job that exists. Its timer is its due time while it is DELAYED, and stays set if it becomes HELD; while
+    it is QUEUED its timer is its expiry.
     """
 
     __slots__ = (
@@ -118,20 +118,20 @@ class Job(Timed):
     ) -> None:
         super().__init__()
         self.id = job_id
-        """Boot epoch and count: grows with time, never used twice. Older is smaller."""
+        """See `ids`: grows with time, never used twice."""
         self.queue = queue
         self.key = key
         self.payload = payload
         self.terms = terms
         self.before: Terms | None = None
-        """Its terms before another submit made it durable, until it is on disk."""
+        """Its terms before a joined submit made it durable; until it is on disk."""
         self.state = state
         """Changed by `move` only."""
         self.created_us = created_us
         self.ready_us = 0
-        """When the last of its parents was met; 0: it never waited for any."""
+        """When its last parent was met; 0: it had none."""
         self.started_us = 0
-        """Start of the latest attempt; 0: never started."""
+        """Start of the latest attempt; 0: none."""
         self.ended_us = 0
         self.attempts = 0
         self.failures = 0
@@ -140,21 +140,21 @@ class Job(Timed):
         self.denominator = 0
         self.code = SUCCESS
         self.result = b""
-        """The outcome's bytes: the result, what the failure said, or why it was cancelled."""
+        """The result, the text of the failure, or the reason of the cancellation."""
         self.worker_name = b""
-        """Who had the latest attempt."""
+        """The worker of the latest attempt."""
         self.stored = False
-        """The store's table of live jobs has it."""
+        """It is in the store's table of live jobs."""
         self.logged = False
-        """The history has its end."""
+        """Its end is in the history."""
         self.in_lane = False
-        """Its queue's lane has an entry of it: a ghost, unless it is QUEUED."""
+        """It is in the deque of its lane: as a ghost, unless it is QUEUED."""
         self.lease: Lease | None = None
         """Set exactly while LEASED."""
         self.watchers: list[Peer] | None = None
-        """Who hears of it, in the order in which they came; each has it in `watching`."""
+        """Peers that are told of it, in the order in which they came; each has it in `watching`."""
         self.parents: dict[ParentRef, Job | None] | None = None
-        """Parents not yet met: by id once they are known, else as they were named. None unless HELD."""
+        """Unmet parents: by id if known, otherwise as they were named. None unless HELD."""
         self.children: dict[int, Job] | None = None
         """Live jobs that have this one in `parents`."""
         self.extras: dict[str, bytes] | None = None
@@ -174,10 +174,10 @@ class Job(Timed):
 
     @property
     def work(self) -> bytes:
-        """What its worker is given."""
+        """The bytes that its worker receives."""
         return self.key if self.terms.key_is_work else self.payload
 
     @property
     def named(self) -> bool:
-        """It is found by its queue and key. The key of a provider's job is for its provider only."""
+        """It can be found by its queue and key. The key of a provider's job is for its provider only."""
         return is_named(self.key, self.extras)

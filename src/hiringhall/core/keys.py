@@ -1,7 +1,7 @@
-"""Which live job has which key.
+"""The index of live jobs by key.
 
-The law: a key names at most one live job of each queue. One index serves "this key in that queue" and "this
-key, wherever": a key that only one queue uses, as most are, costs one entry and no more.
+The law: a key belongs to at most one live job of each queue. The same index answers for one queue and for all
+queues; a key that only one queue uses, the usual case, costs one entry.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class Keys:
         return entry.get(queue)
 
     def find_any(self, key: bytes) -> Job | None:
-        """A job of a key, in whichever queue: the first that came."""
+        """The oldest job with this key in any queue."""
         entry = self._jobs.get(key)
         if entry is None or isinstance(entry, Job):
             return entry
         return next(iter(entry.values()))
 
     def add(self, job: Job) -> None:
-        """The job has its key from now on; the key must be free in its queue."""
+        """Add a job; no live job of its queue may have its key."""
         entry = self._jobs.get(job.key)
         if entry is None:
             self._jobs[job.key] = job
@@ -49,7 +49,7 @@ class Keys:
             entry[job.queue] = job
 
     def remove(self, job: Job) -> None:
-        """The job has ended: its key is free again, if it was this job's."""
+        """Remove a job that has ended, if it holds its key."""
         entry = self._jobs.get(job.key)
         if entry is job:
             del self._jobs[job.key]

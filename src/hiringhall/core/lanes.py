@@ -1,7 +1,7 @@
-"""A lane: the ready jobs of one queue, priority and kind of need.
+"""A lane: the ready jobs of one queue, priority and requirement.
 
-The law: a lane gives its jobs out first in, first out; a job that comes back goes to the front, or to the end
-where its worker declined it.
+The law: a lane is first in, first out. A job that comes back goes to the front, or to the end if its worker
+declined it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _SWEEP_MIN: Final = 64
 class Lane:
     """The ready jobs of one queue and priority.
 
-    A job that is cancelled, or has to wait for a parent again, stays in place as a ghost until it surfaces, or
-    until ghosts outnumber the living. A ghost that is ready again lives on where it stands.
+    A job that is cancelled, or has to wait for a parent again, stays in the deque as a ghost until it reaches the
+    head, or until ghosts outnumber ready jobs. A ghost that becomes ready again keeps its place.
     """
 
     __slots__ = ("_jobs", "ready")
@@ -45,7 +45,7 @@ class Lane:
             self._jobs.appendleft(job)
 
     def head(self) -> Job | None:
-        """The job that is next, left in place."""
+        """The next job, left in place."""
         jobs = self._jobs
         while jobs:
             job = jobs[0]
@@ -56,7 +56,7 @@ class Lane:
         return None
 
     def remove(self, job: Job) -> None:
-        """A job of this lane is QUEUED no more: it becomes a ghost, unless a worker took it from the head."""
+        """A job of this lane is no longer QUEUED: it becomes a ghost, unless a worker took it from the head."""
         self.ready -= 1
         if job.state == LEASED and self._jobs[0] is job:
             self._jobs.popleft()
@@ -69,7 +69,7 @@ class Lane:
             self._jobs = deque([other for other in self._jobs if other.in_lane])
 
     def clear(self) -> None:
-        """Let go of a lane in which only ghosts are left."""
+        """Empty a lane that holds only ghosts."""
         for job in self._jobs:
             job.in_lane = False
         self._jobs.clear()
@@ -79,8 +79,8 @@ class Lane:
         return [job for job in self._jobs if job.state == QUEUED]
 
     def first(self, count: int, known: dict[int, Auction]) -> list[Job]:
-        """The first ready jobs that are not known, at most so many."""
-        self.head()  # Without the ghosts that stand before it.
+        """The first ready jobs without an auction in `known`, at most `count`."""
+        self.head()  # Drops the ghosts before it.
         found: list[Job] = []
         for job in self._jobs:
             if len(found) >= count:
@@ -91,12 +91,12 @@ class Lane:
 
     @property
     def entries(self) -> int:
-        """Jobs in the lane, ghosts and all."""
+        """Jobs in the lane, including ghosts."""
         return len(self._jobs)
 
 
 def head_of(lanes: list[Lane]) -> Job | None:
-    """The job that goes first in the lanes of one shape."""
+    """The job that goes first in the lanes of one requirement."""
     for lane in lanes:
         if lane.ready:
             return lane.head()

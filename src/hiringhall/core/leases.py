@@ -1,4 +1,4 @@
-"""A lease: one job, with one worker. An engagement is a lease on the next place of a worker that was hired.
+"""Leases: one job with one worker. An engagement is the lease of a hired worker.
 
 The law: a job has a lease exactly while it is LEASED, and only that lease can report on it.
 """
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from hiringhall.core.workers import Worker
 
 HIRED: Final = 0
-"""The worker is to come: its next place is taken."""
+"""The worker is expected to come."""
 ARRIVED: Final = 1
 """It said START, and waits to be told to perform."""
 CALLED: Final = 2
-"""It was told to perform, and has not yet said that it does."""
+"""It was told to perform, and has not confirmed it yet."""
 PERFORMING: Final = 3
 
 
 class Lease(Timed):
-    """One attempt: this job, to this worker. Its timer is set while silence or run time can end it."""
+    """One attempt at a job by one worker. Its timer is set while silence or run time can end it."""
 
     __slots__ = (
         "begin_us",
@@ -43,39 +43,37 @@ class Lease(Timed):
     def __init__(self, number: int, job: Job, worker: Worker, started_us: int, run_until_us: int) -> None:
         super().__init__()
         self.number = number
-        """Grows with each lease of this boot."""
+        """Grows with each lease since the hall started."""
         self.job = job
         self.worker = worker
         self.started_us = started_us
         self.run_until_us = run_until_us
-        """The attempt has failed at this time; 0: never."""
+        """The attempt fails at this time; 0: never."""
         self.expected_us = NEVER
-        """When its worker expects to be done; 0: it has not said."""
+        """When its worker expects to be done; 0: not stated."""
         self.stage = PERFORMING
         """Only an engagement has other stages."""
         self.begin_us = NEVER
-        """When the job of an engagement is due: it is not begun earlier."""
+        """When the job of an engagement is due: it does not begin earlier."""
         self.provider: Peer | None = None
-        """The peer whose job it is, who hired the worker and says when the job is done; None: the hall."""
+        """The peer that hired the worker for its own job and decides when it is done; None: the hall."""
 
     def ring(self, scheduler: Scheduler) -> None:
         scheduler.leases.lease_due(self)
 
     @property
     def promised(self) -> bool:
-        """The worker was hired and has not begun: the job can be given back as if nothing had been."""
+        """The worker was hired and has not begun: the job can be given back without a trace."""
         return self.stage != PERFORMING
 
     @property
     def booked(self) -> bool:
-        """The worker does not bid, and has not heard of it: it is given it when it asks for work."""
+        """The worker does not bid and was not told: it receives the job when it asks for work."""
         return self.stage == HIRED and not self.worker.bids
 
 
 class Engagement(Lease):
-    """A lease on a worker's next place: promised, then begun, then performed. Its timer is the deadline of the
-    stage it is in.
-    """
+    """The lease of a hired worker: promised first, begun later. Its timer is the deadline of its stage."""
 
     __slots__ = (
         "perform_us",
@@ -89,12 +87,12 @@ class Engagement(Lease):
         self.stage = HIRED
         self.rules = rules
         self.promised_us = offer_us
-        """When the worker said that it can begin."""
+        """When the worker promised to begin."""
         self.begin_us = now_us
         self.perform_us = 0
-        """How long it takes, as the worker was told."""
+        """How long the worker was told to perform."""
         self.provider_silence_us = 0
-        """How long a provider whose going cannot be seen may be silent; 0: it can be seen."""
+        """Allowed silence of a provider whose disconnect cannot be seen; 0: it can be seen."""
 
     def ring(self, scheduler: Scheduler) -> None:
         scheduler.hiring.engagement_due(self)

@@ -1,17 +1,14 @@
-"""What becomes of a job that a worker has: progress, its end, another attempt, or its return.
+"""Leases: the reports of a worker on its job (progress, the end), and how a job goes back to the queue.
 
-The law: a job has at most one live lease, and only that lease can report on it. As long as a job has not
-ended, the first report of a worker that was given it counts.
+The law: a job has at most one live lease, and only that lease can report on it. Until a job has ended, the
+first report of any worker that held it counts.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.errors import (
-    STALE_LEASE,
-    Refusal,
-)
+from hiringhall.core.errors import STALE_LEASE, Refusal
 from hiringhall.core.leases import Lease
 from hiringhall.core.states import (
     CALLED_OFF,
@@ -28,8 +25,8 @@ from hiringhall.core.states import (
     SUCCESS,
     TIMED_OUT,
 )
+from hiringhall.core.table import NO_WATCHERS
 from hiringhall.core.timers import NEVER
-from hiringhall.core.workers import Worker
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
@@ -37,7 +34,7 @@ if TYPE_CHECKING:
     from hiringhall.core.table import JobTable
     from hiringhall.core.workers import Worker
 
-OVERRUN: Final = b"it ran longer than its worker may"
+OVERRUN: Final = b"it exceeded its run limit"
 
 
 class Leases:
@@ -49,14 +46,14 @@ class Leases:
         """The number of the latest lease."""
 
     def find_lease(self, worker: Worker, job_id: int) -> Lease:
-        """The live lease of this worker on that job: whatever else it reports is stale, repeated or forged."""
+        """The live lease of this worker on that job. Any other report is stale, repeated or forged."""
         lease = worker.leases.get(job_id)
         if lease is None:
             raise self.stale()
         return lease
 
     def progress(self, lease: Lease, numerator: int, denominator: int, remaining_us: int = 0) -> None:
-        """The work is so far; perhaps its worker knows how long it will still take."""
+        """The worker reports progress, and perhaps how long the job will still take."""
         self.check_live(lease)
         job = lease.job
         lease.worker.heard_us = self._table.now_us
@@ -76,15 +73,16 @@ class Leases:
                 peer.chunked(job, data, warning)
 
     def finish(self, lease: Lease, result: bytes) -> None:
-        """The work is done."""
+        """The job succeeded."""
         self.check_live(lease)
         queue = lease.job.queue
         took_us = self._table.now_us - lease.started_us
-        queue.typical_us = (queue.typical_us * 7 + took_us) >> 3 if queue.typical_us else took_us
+        average_us = queue.average_run_us
+        queue.average_run_us = (average_us * 7 + took_us) >> 3 if average_us else took_us
         self._table.end(lease.job, DONE, SUCCESS, result)
 
     def fail(self, lease: Lease, code: int = FAILURE, data: bytes = b"") -> None:
-        """The worker could not do it: another attempt after a pause, or the end, as the job's terms say."""
+        """The attempt failed: the job is retried after a backoff, or fails, as its terms say."""
         self.check_live(lease)
         job = lease.job
         terms = job.terms
@@ -100,28 +98,28 @@ class Leases:
         self._table.note(job)
 
     def release(self, lease: Lease, *, front: bool = True) -> None:
-        """Given back, nobody's fault: the job is next again, or comes after all that are ready."""
+        """The worker gives the job back, without a loss: it goes to the front of its lane, or to the end."""
         self.check_live(lease)
         self._table.counters.released += 1
         self.give_back(lease, GIVEN_BACK, front=front)
 
     def recall(self, lease: Lease) -> None:
-        """Taken back because the hall closes: the worker may stop, nobody is blamed."""
+        """Take the job back because the hall closes. No loss is counted."""
         self.check_live(lease)
         self._table.revoke(lease)
         self._table.counters.released += 1
         self.give_back(lease, CUT_SHORT)
 
     def lose(self, lease: Lease) -> None:
-        """The worker has come back without the job: a loss, as if it had gone."""
+        """The worker restarted and no longer has the job: a loss."""
         self.check_live(lease)
         self.lost(lease)
 
     def reclaim(self, worker: Worker, job: Job, started_us: int) -> Lease:
-        """A worker reports on a job that was taken from it because it was silent: it holds the job again.
+        """A worker reports on a job that was taken from it because it was silent: lease the job to it again.
 
-        Any other worker that has begun with the job meanwhile is told to stop. Refused if the job has ended, or
-        waits for parents.
+        A worker that has begun with the job meanwhile is told to stop. Refused if the job has ended or waits for
+        parents.
         """
         if job.lease is not None:
             self._table.revoke(job.lease)
@@ -132,7 +130,7 @@ class Leases:
         job.worker_name = worker.name
         job.started_us = started_us
         if job.tries is not None:
-            # The attempt goes on.
+            # The attempt continues: it is not an earlier one.
             kept = [attempt for attempt in job.tries if (attempt[0], attempt[2]) != (started_us, worker.name)]
             job.tries = kept or None
         lease = self.attach(job, worker, 0)
@@ -195,8 +193,8 @@ class Leases:
             self._arm(lease)
 
     def lost(self, lease: Lease, code: int = LOST) -> None:
-        """The worker is gone, silent or too slow: the job waits for another, unless it has cost too many. One
-        that it has not begun costs nothing.
+        """The worker is gone, silent or too slow: the job is queued again, unless it has lost too many workers. A
+        job that it had not begun counts no loss.
         """
         if lease.promised:
             self.give_back(lease, GIVEN_BACK)
@@ -210,17 +208,17 @@ class Leases:
             text = b"its workers were lost %d times" % job.losses
             self._table.end(job, FAILED, code, text if code == LOST else OVERRUN)
         else:
-            # One that takes too long for everybody must not stand before all others.
+            # A job that exceeds the limit of every worker must not block its lane.
             self.give_back(lease, code, front=code == LOST)
 
     def give_back(self, lease: Lease, code: int, *, front: bool = True) -> None:
         job = lease.job
         if lease.provider is not None:
-            # Its provider hears of it, and announces it again if it still wants it.
+            # Its provider is told, and announces the job again if it still wants it.
             self._table.end(job, CANCELLED, CALLED_OFF, b"its worker does not do it")
             return
         if self._table.is_abandoned(job):
-            self._table.end(job, CANCELLED, CALLED_OFF, b"nobody waits for it any more")
+            self._table.end(job, CANCELLED, CALLED_OFF, NO_WATCHERS)
             return
         if not lease.promised:
             self._table.remember_try(job, code, self._table.now_us)
@@ -232,7 +230,7 @@ class Leases:
         self._table.note(job)
 
     def dismiss(self, engagement: Engagement) -> None:
-        """The worker has not begun, and shall not: the job is announced again."""
+        """Tell a hired worker that has not begun that it is not needed; the job is announced again."""
         self._table.counters.dismissed += 1
         self._table.revoke(engagement)
         self.give_back(engagement, GIVEN_BACK)
@@ -243,4 +241,4 @@ class Leases:
 
     def stale(self) -> Refusal:
         self._table.counters.stale += 1
-        return Refusal(STALE_LEASE, "this worker does not hold that job (any more)")
+        return Refusal(STALE_LEASE, "this worker does not hold that job, or no longer holds it")

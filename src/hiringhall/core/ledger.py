@@ -1,7 +1,7 @@
-"""What has changed since the last commit, and the rows it comes to.
+"""The ledger: what has changed since the last commit, and the rows to write.
 
-The law: rows are made from the state at the seal, never from the steps that led there; flags on a job
-say what is on disk, and change only when a commit has returned.
+The law: rows are made from the state at the seal, not from the steps that led there. The flags of a job
+(`stored`, `logged`) say what is on disk, and change only after a commit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _parents(job: Job) -> tuple[ParentRef, ...]:
-    """By name where there is one: a parent that is only in memory may come again under its name."""
+    """By name if it has one: a parent that is only in memory may be submitted again under its name."""
     if job.parents is None:
         return ()
     return tuple([ref if parent is None else name_of(parent) for ref, parent in job.parents.items()])
@@ -31,7 +31,7 @@ def _holder(job: Job) -> bytes:
 
 
 def _state(job: Job) -> int:
-    """A promise dies with the hall, and nobody has begun: the job is as it was before."""
+    """A promise ends with the hall: the job is stored in the state it had before."""
     lease = job.lease
     if isinstance(lease, Engagement) and lease.promised:
         return DELAYED if lease.begin_us > lease.started_us else QUEUED
@@ -39,7 +39,7 @@ def _state(job: Job) -> int:
 
 
 def _due_us(job: Job) -> int:
-    """Not before this time. The timer of a job that is ready is for something else."""
+    """When the job is due. The timer of a ready job is for its expiry."""
     lease = job.lease
     if isinstance(lease, Engagement) and lease.promised:
         return lease.begin_us if lease.begin_us > lease.started_us else 0
@@ -58,7 +58,7 @@ class Ledger:
     def __init__(self) -> None:
         self._changed: dict[int, Job] = {}
         self._sealed: dict[int, Job] = {}
-        """What the batch under way is made of."""
+        """The jobs of the batch that is being committed."""
         self._deferred: dict[int, Job] = {}
         """Jobs that were leased to a resident: noted at the next flush, unless they have ended by then."""
         self._started: dict[int, Job] = {}
@@ -247,6 +247,6 @@ class Ledger:
             elif job.terms.durable:
                 newcomers.append(job)
             else:
-                # That a job was done which nobody wanted kept is no reason to hold on to its bytes.
+                # The history is optional for this job: drop it with its bytes.
                 job.payload = job.result = b""
         return newcomers

@@ -1,4 +1,4 @@
-"""Every bound of the hall, in one place. Zero never means "no bound"."""
+"""The limits of the core, in one place. Zero never means "no limit"."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ SECOND_US = 1_000_000
 
 @dataclass(frozen=True)
 class Limits:
-    """The bounds that the core keeps. The unit is the last word of each name."""
+    """The limits that the core enforces. The unit is the last word of each name."""
 
     jobs_max: int = 20_000_000
-    """Live jobs in the hall; the next submit is refused."""
+    """Live jobs in the hall; with that many a submit is refused."""
     queues_max: int = 100_000
     """Queues that exist at once."""
     queue_name_bytes_max: int = 512
     key_bytes_max: int = 4096
-    """A job's key, and the name of a worker known by it. Tasks of dwork are commands, and their names keys."""
+    """A job's key, or the name of a resident. The names of dwork tasks are keys, and are often commands."""
     payload_bytes_max: int = 64 << 20
     """One job's payload, one chunk, one result."""
     parents_max: int = 10_000
     """Parents of one job."""
     graph_walk_max: int = 1_000_000
-    """Jobs looked at when a new edge is checked for a cycle; past it the edge is refused."""
+    """Jobs visited when a new edge is checked for a cycle; if more are needed the edge is refused."""
     watchers_max: int = 100_000
     """Watchers of one job."""
     abilities_max: int = 10_000
-    """Queues that one worker can do."""
+    """Queues of one worker."""
     residents_max: int = 100_000
-    """Workers that are known by name, whether or not they are there."""
+    """Residents, whether or not they are present."""
     ended_max: int = 100_000
     """Ended jobs kept in memory so that they can be found, named as parents, and retried."""
     ended_bytes_max: int = 64 << 20
     """Payload bytes of failed jobs kept for a retry."""
     wake_us: int = SECOND_US // 2
-    """A woken worker that has not asked for work after this long is passed over for the next."""
+    """A woken worker that has not asked for work after this time loses its turn to the next."""

@@ -1,13 +1,13 @@
-"""An auction: a job is announced, workers bid, and a policy chooses one of them.
+"""The objects of auctions: markets, announced jobs, bids, and the rules by which one bid is chosen.
 
-The law: a bid is a promise about the worker's next place, and a worker has one such place.
+The law: a worker is hired for one next job at a time, and each hiring voids its other bids.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hiringhall.core.terms import Shape
+from hiringhall.core.terms import Requirement
 from hiringhall.core.timers import Timed
 from hiringhall.core.workers import Worker  # noqa: TC001 (compiled, a NamedTuple looks its types up)
 
@@ -18,37 +18,37 @@ if TYPE_CHECKING:
     from hiringhall.core.peer import Peer
     from hiringhall.core.scheduler import Scheduler
 
-Group = tuple[int, Shape]
-"""The auctions of a queue that stand for each other: their jobs have one priority and one shape."""
+Group = tuple[int, Requirement]
+"""Auctions of a queue whose jobs are interchangeable: one priority and one requirement."""
 AHEAD: Final = -1
-"""Takes the place of the priority for jobs that are announced before they are due."""
+"""Stands for the priority of jobs that are announced before they are due."""
 BIDS_MAX: Final = 1000
 """Bids for one job."""
 
 
 class Offer(NamedTuple):
-    """What a policy sees of one bid."""
+    """One bid, as a policy sees it."""
 
     worker: Worker
     skill: int
     arrives_us: int
-    """When it can begin: the time it named, and its way."""
+    """When it can begin: the time it named plus its travel time."""
     hirings: int = 0
-    """The worker's count of hirings when it bid: hired since then, its bid is void."""
+    """The worker's count of hirings when it bid; if it was hired since, the bid is void."""
 
 
 class Ask(NamedTuple):
-    """What a policy sees of the job."""
+    """The job, as a policy sees it."""
 
     skill: int
-    """The skill that it needs; nobody with less is among the offers."""
+    """The skill that it needs; all offers have at least this."""
     due_us: int
-    """When it is to be begun."""
+    """When it should begin."""
     now_us: int
 
 
 class Rules:
-    """How the jobs of a market are given away."""
+    """How a market announces jobs and hires workers."""
 
     __slots__ = (
         "ahead_us",
@@ -83,44 +83,42 @@ class Rules:
         self.window_us = window_us
         """How long bids are taken after an announcement."""
         self.travel_us = travel_us
-        """The way of every worker, on top of the time that it names."""
+        """Travel time of every worker, added to the time that it names."""
         self.buffer_us = buffer_us
         """How much later than promised a worker may start."""
         self.answer_us = answer_us
-        """How long a worker that was told to perform may take to say that it does."""
+        """How long a worker that was told to perform may take to confirm it."""
         self.ahead_us = ahead_us
-        """How long before it is due a job is announced."""
+        """How long before its due time a delayed job is announced."""
         self.perform_us = perform_us
-        """How long a job takes of which nothing is known."""
+        """How long a job takes, if neither the job nor its queue's average tells."""
         self.pause_us = pause_us
-        """The pause before a job that nobody wanted is announced again; it doubles each time."""
+        """The pause before a job without bids is announced again; it doubles each time."""
         self.pause_max_us = pause_max_us
         self.promise_max_us = promise_max_us
-        """A worker that comes later than this is not waited for."""
+        """A worker that can begin only later than this is not hired."""
         self.auctions_max = auctions_max
-        """Jobs of one group that are announced, or rest, at once."""
+        """Auctions of one group at a time."""
 
 
 class Market(Timed):
-    """A place where jobs are announced: a door whose peers bid. Its timer is set while newcomers have to wait
-    until they are called out to.
-    """
+    """A door whose peers bid. Its timer is set while newcomers wait for jobs to be announced again."""
 
     __slots__ = ("audience", "called_us", "newcomers", "peer", "queues", "rules")
 
     def __init__(self, peer: Peer, rules: Rules, queues: frozenset[bytes] | None) -> None:
         super().__init__()
         self.peer = peer
-        """Hears `announced`, and tells it on."""
+        """Receives `announced`, and passes it on."""
         self.rules = rules
         self.queues = queues
-        """Whose jobs are announced here; None: all."""
+        """The queues whose jobs are announced here; None: all."""
         self.audience = 0
-        """Who would hear an announcement; with nobody there is none."""
+        """How many peers would hear an announcement; with 0 nothing is announced."""
         self.newcomers = 0
-        """Who has come since `called_us`."""
+        """How many peers have come since `called_us`."""
         self.called_us = 0
-        """When those who had come last had jobs announced to them that nobody had wanted."""
+        """When jobs without bids were last announced again for newcomers."""
 
     def ring(self, scheduler: Scheduler) -> None:
         scheduler.auctions.market_due(self)
@@ -134,8 +132,8 @@ class Market(Timed):
 
 
 class Auction(Timed):
-    """One job in a market. Its timer is the end of the window, or of the pause before it is announced again, or
-    for the first time.
+    """One job in a market. Its timer is the end of the window for bids, or of the pause before the next
+    announcement.
     """
 
     __slots__ = ("bids", "group", "heard", "job", "lacked_time", "open", "pause_us", "rules", "skill_bid")
@@ -145,18 +143,18 @@ class Auction(Timed):
         self.job = job
         self.rules = rules
         self.bids: dict[Worker, Offer] = {}
-        """In the order in which they came; a worker's later bid takes the place of its earlier one."""
+        """In the order in which they came; a worker's later bid replaces its earlier one."""
         self.open = True
-        """Announced, and its window is not over; otherwise it waits to be announced."""
+        """Announced, and the window for bids is not over; otherwise it waits for the next announcement."""
         self.heard = False
         """It was announced at least once."""
         self.group: Group | None = None
-        """With which of its queue it is counted, from its announcement on."""
+        """The group it is counted with, from its announcement on."""
         self.pause_us = rules.pause_us
         self.skill_bid = -1
-        """The best skill of the bids that were refused because it is too little; -1: there were none."""
+        """The best skill among bids that were refused for too little skill; -1: there were none."""
         self.lacked_time = False
-        """A bid was refused because its worker comes too late, or has not the time."""
+        """A bid was refused because its worker comes too late or has too little time left."""
 
     def ring(self, scheduler: Scheduler) -> None:
         scheduler.auctions.auction_due(self)
@@ -167,27 +165,27 @@ class Auction(Timed):
 
 
 class Listing:
-    """What is announced of one queue, and where."""
+    """The announcements of one queue."""
 
     __slots__ = ("counts", "invited", "markets", "resting")
 
     def __init__(self, markets: list[Market]) -> None:
         self.markets = markets
         self.counts: dict[Group, int] = {}
-        """How many jobs were announced, and can still be bid for, by group."""
+        """Jobs that were announced and can be bid for, by group."""
         self.resting: dict[Group, dict[int, Auction]] = {}
-        """The ready ones of them that nobody wanted, by group and job: the next to be announced first."""
+        """The ready ones of them that had no bids, by group and job id; the next to be announced comes first."""
         self.invited: dict[Group, None] = {}
-        """Groups that somebody who has become free may want, while all of them are announced already: the first
-        that nobody wants is announced once more, at once."""
+        """Groups of which a worker has become free while all their jobs were being announced: the first of them
+        that ends without a bid is announced again at once."""
 
     def count(self, auction: Auction, group: Group) -> None:
-        """An auction belongs to this group from now on."""
+        """Add an auction to a group."""
         auction.group = group
         self.counts[group] = self.counts.get(group, 0) + 1
 
     def uncount(self, auction: Auction) -> None:
-        """It belongs to its group no more."""
+        """Remove an auction from its group."""
         group = auction.group
         assert group is not None
         self.unrest(auction)
@@ -197,12 +195,12 @@ class Listing:
             del self.counts[group]
 
     def rest(self, auction: Auction) -> None:
-        """Nobody wanted it."""
+        """The auction ended without a bid."""
         assert auction.group is not None
         self.resting.setdefault(auction.group, {})[auction.job.id] = auction
 
     def unrest(self, auction: Auction) -> None:
-        """It rests no more, if it did."""
+        """End the rest of an auction, if it rests."""
         assert auction.group is not None
         resting = self.resting.get(auction.group)
         if resting is not None and resting.pop(auction.job.id, None) is not None and not resting:

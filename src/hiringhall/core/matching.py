@@ -1,11 +1,8 @@
-"""Where a job meets a worker: one that asks, one that has offered slots, or one that sleeps and is woken."""
+"""Matching ready jobs to workers: those that ask, those that offered slots, and those that sleep."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-from hiringhall.core.leases import Lease
-from hiringhall.core.workers import Worker
 
 if TYPE_CHECKING:
     from hiringhall.core.hiring import Hiring
@@ -19,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Matching:
-    """The verb of workers that ask for work, and the end of a turn."""
+    """`take` for workers that ask, and `settle` at the end of a turn for those that wait."""
 
     def __init__(self, table: JobTable, wakeups: Wakeups, leases: Leases, hiring: Hiring) -> None:
         self._table = table
@@ -28,8 +25,8 @@ class Matching:
         self._hiring = hiring
 
     def take(self, worker: Worker, name: bytes | None = None) -> Lease | None:
-        """Pull the one job that goes first among all the worker's queues, or in the one that is named. What the
-        worker was promised comes before all else.
+        """Lease the job that goes first in the worker's queues, or in the named one. A job that was promised to the
+        worker goes before all others.
         """
         if worker.waking is not None:
             self._wakeups.answer(worker)
@@ -50,7 +47,7 @@ class Matching:
         return self._leases.lease(job, worker) if job is not None else None
 
     def settle(self) -> None:
-        """The end of a turn: ready jobs meet workers."""
+        """At the end of a turn, match the ready jobs of each queue that has changed."""
         table = self._table
         if table.closing:
             return
@@ -63,7 +60,7 @@ class Matching:
             table.unsettled.clear()
 
     def match(self, queue: Queue) -> None:
-        """Ready jobs meet workers who wait; what is left is announced to those who bid."""
+        """Match ready jobs to waiting workers; the rest is announced to workers that bid."""
         self._match_waiting(queue)
         if queue.listing is not None:
             assert self._table.announcer is not None
@@ -77,7 +74,7 @@ class Matching:
                 self._match_choosily(queue)
                 return
             self._push(job, worker)
-        if queue.shapes is not None:
+        if queue.by_requirement is not None:
             self._wakeups.wake_choosily(queue)
             return
         wanted = queue.wanted() if queue.overdue else queue.ready
@@ -90,7 +87,7 @@ class Matching:
             self._wakeups.wake(worker, queue)
 
     def _match_choosily(self, queue: Queue) -> None:
-        """Not every worker is good for every job: look at each of them."""
+        """Some jobs have requirements: look at each waiting worker."""
         for worker in list(queue.takers) if queue.candidates() else ():
             while queue.ready and worker.credit:
                 job = worker.pick(self._table.now_us)
@@ -105,7 +102,7 @@ class Matching:
         worker.peer.assigned(lease)
 
     def _spend(self, worker: Worker) -> None:
-        """One slot is used; with slots left, the worker goes behind the others."""
+        """Use one slot; a worker with slots left goes to the end of the takers."""
         worker.credit -= 1
         for queue in worker.abilities:
             del queue.takers[worker]
@@ -113,7 +110,7 @@ class Matching:
                 queue.takers[worker] = None
 
     def keep_promises(self) -> None:
-        """Workers of other dialects that wait are given what they were promised, or woken for it."""
+        """Give waiting workers of other dialects the jobs that were promised to them, or wake them up."""
         for worker in self._hiring.expectant:
             promise = worker.promise
             if promise is None or not promise.booked:

@@ -1,4 +1,4 @@
-"""Whoever stands in the hall, as the core sees them: the base of every session."""
+"""A peer, as the core sees it: the base of every session."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Peer:
-    """Receives notices. A notice is a plain call in the middle of a turn: it may queue bytes and look at
-    what it was given, and must not call a verb.
+    """Receives notices. A notice is a plain call in the middle of a turn: it may queue bytes and read its
+    arguments, and must not call a verb.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Peer:
 
     @property
     def speaker(self) -> Peer:
-        """The peer that has the connection: itself, unless it stands for another."""
+        """The peer that has the connection: itself, unless it is a stand-in."""
         return self
 
     def woken(self) -> None:
@@ -36,25 +36,25 @@ class Peer:
         """Work was pushed to a worker that offered slots."""
 
     def revoked(self, lease: Lease) -> None:
-        """Stop: the lease ended without this worker's doing. What it still says of it will be refused."""
+        """A worker: stop, the lease was ended by others. Its later reports on it are refused."""
 
     def announced(self, job: Job) -> None:
         """A market: workers may bid for this job."""
 
     def hired(self, engagement: Engagement) -> None:
-        """A worker that bid: come, and say when you are there. What ends it without your doing is `revoked`."""
+        """A worker that bid: it is hired. If the engagement is ended by others, `revoked` follows."""
 
     def called(self, engagement: Engagement) -> None:
-        """A worker that came before its job was due: begin now."""
+        """A worker that arrived before its job was due: begin now."""
 
     def joined(self, engagement: Engagement) -> None:
         """A provider: a worker of another dialect has begun with its job."""
 
     def lost(self) -> None:
-        """The worker was silent for too long: it is a worker no more until it calls a working verb again."""
+        """The worker was silent for too long and was removed; its next verb makes it a worker again."""
 
     def progressed(self, job: Job) -> None:
-        """A watched job shows progress: see its numerator and denominator."""
+        """A watched job reports progress: see its numerator and denominator."""
 
     def chunked(self, job: Job, data: bytes, warning: bool) -> None:
         """A watched job's worker sent data, or a warning, ahead of the end."""

@@ -1,7 +1,7 @@
-"""Whom to hire: small functions, each a policy. Write one's own and name it as `module:function`.
+"""Hiring policies: small functions that choose one of the offers. Your own is named as `module:function`.
 
-A policy is given the offers of an auction, in the order in which they came, and what the job asks for; it
-gives one of the offers, or None to have the job announced again. Of two that are as good, the first to bid.
+A policy receives the offers of an auction, in the order in which they came, and what the job asks for. It
+returns one of the offers, or None to have the job announced again. Of equal offers the first one wins.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def soonest(offers: list[Offer], ask: Ask) -> Offer | None:  # noqa: ARG001 (a policy has both)
-    """Who can begin first."""
+    """The worker that can begin first."""
     best: Offer | None = None
     for offer in offers:
         if best is None or offer.arrives_us < best.arrives_us:
@@ -24,7 +24,7 @@ def soonest(offers: list[Offer], ask: Ask) -> Offer | None:  # noqa: ARG001 (a p
 
 
 def best_skill(offers: list[Offer], ask: Ask) -> Offer | None:  # noqa: ARG001 (as above)
-    """Who does it best; of those who are as good, who can begin first."""
+    """The worker with the most skill; of equal ones the one that can begin first."""
     best: Offer | None = None
     for offer in offers:
         if (
@@ -37,12 +37,12 @@ def best_skill(offers: list[Offer], ask: Ask) -> Offer | None:  # noqa: ARG001 (
 
 
 def sufficient_skill(offers: list[Offer], ask: Ask) -> Offer | None:
-    """Of those who are good enough, who can begin first."""
+    """Of the workers with enough skill, the one that can begin first."""
     return soonest([offer for offer in offers if offer.skill >= ask.skill], ask)
 
 
 def least_waiting(offers: list[Offer], ask: Ask) -> Offer | None:
-    """Who comes nearest to the moment when the job is due, so that neither waits for the other."""
+    """The worker that arrives closest to the job's due time."""
     wanted_us = max(ask.due_us, ask.now_us)
     best: Offer | None = None
     for offer in offers:

@@ -1,6 +1,6 @@
-"""What the hall knows of workers by what they call themselves: for those whose dialect cannot say it.
+"""Skills and times of workers, configured by name, for dialects that cannot state them.
 
-The law: a rating hangs on a name. A worker that takes another name is what that name says, and no more.
+The law: a rating belongs to a name. A worker that changes its name gets the rating of the new name.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class Rating(NamedTuple):
-    """What is known of a worker."""
+    """The skills and the time of a worker."""
 
     skills: dict[bytes, int]
-    """How good it is at some queues."""
+    """Skill by queue name."""
     stays_us: int
-    """How long it stays, from when it gave its name; 0: for good."""
+    """How long it stays after it gave its name; 0: it does not leave."""
 
 
 class Ratings:
@@ -28,10 +28,10 @@ class Ratings:
     def __init__(self, rows: Iterable[tuple[bytes, Rating]]) -> None:
         self._rows = [(re.compile(fnmatch.translate(_text(pattern))), rating) for pattern, rating in rows]
         self.nameless = self.of(b"")
-        """What holds for a worker that has not said its name."""
+        """The rating of workers without a name."""
 
     def of(self, name: bytes) -> Rating:
-        """All that fit count; of two that say the same thing the later one."""
+        """The merged rating of all patterns that match; later ones override earlier ones."""
         skills: dict[bytes, int] = {}
         stays_us = 0
         text = _text(name)
@@ -43,5 +43,5 @@ class Ratings:
 
 
 def _text(name: bytes) -> str:
-    """Names are bytes, and nobody promised UTF-8."""
+    """Names are bytes and need not be UTF-8."""
     return name.decode(errors="surrogateescape")

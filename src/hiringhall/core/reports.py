@@ -1,24 +1,12 @@
-"""Tasks that run outside the hall, and of which it is only told: when they start, and when they end."""
+"""Reports: tasks that run outside the hall, which is told when they start and when they end."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.errors import (
-    BAD_REQUEST,
-    HALL_FULL,
-    STORE_DOWN,
-    TOO_LARGE,
-    WRONG_STATE,
-    Refusal,
-)
+from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, STORE_DOWN, TOO_LARGE, WRONG_STATE, Refusal
 from hiringhall.core.residents import OUTSIDE
-from hiringhall.core.states import (
-    DONE,
-    FAILED,
-    LEASED,
-    SUCCESS,
-)
+from hiringhall.core.states import DONE, FAILED, LEASED, SUCCESS
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job, JobSpec
@@ -27,11 +15,11 @@ if TYPE_CHECKING:
     from hiringhall.core.table import JobTable
 
 REPORTED: Final = "reported"
-"""The mark, among a job's extras, of a task of which the hall is only told."""
+"""The extra that marks a task that runs outside the hall."""
 
 
 class Reports:
-    """The verbs of those who report a task."""
+    """The verbs of peers that report a task."""
 
     def __init__(self, table: JobTable, leases: Leases, residents: Residents) -> None:
         self._table = table
@@ -39,10 +27,10 @@ class Reports:
         self._residents = residents
 
     def start(self, spec: JobSpec, who: bytes, started_us: int) -> Job:
-        """A task has begun outside the hall: a durable job that is with a resident from its first moment."""
+        """A task has begun outside the hall: a durable job that a resident holds from the start."""
         terms = spec.terms
         if not spec.key or not terms.durable or terms.lease_us or terms.run_us:
-            raise Refusal(BAD_REQUEST, "a task that is reported has a key, is durable, and has no timeout")
+            raise Refusal(BAD_REQUEST, "a reported task must have a key, be durable, and have no timeout")
         if len(spec.key) > self._table.limits.key_bytes_max:
             raise Refusal(TOO_LARGE, f"a key may have {self._table.limits.key_bytes_max} bytes (key_bytes_max)")
         if self._table.store_trouble:
@@ -51,7 +39,7 @@ class Reports:
             raise Refusal(HALL_FULL, f"the hall holds {self._table.limits.jobs_max} jobs (jobs_max)")
         queue = self._table.queue(spec.queue)
         if self._table.keys.find(queue, spec.key) is not None:
-            raise Refusal(WRONG_STATE, "a job with this queue and key is under way already")
+            raise Refusal(WRONG_STATE, "a job with this queue and key is already live")
         worker = self._residents.settle(spec.queue, OUTSIDE)
         if not 0 < started_us < self._table.now_us:
             started_us = self._table.now_us
@@ -67,12 +55,12 @@ class Reports:
         return job
 
     def end(self, job: Job, ended_us: int, code: int, result: bytes) -> None:
-        """A task whose start was reported has ended, outside the hall."""
+        """A task whose start was reported has ended outside the hall."""
         lease = job.lease
         if lease is None or lease.worker.resident is None or lease.worker.name != OUTSIDE:
-            raise Refusal(WRONG_STATE, "a worker of the hall has this job, or will have it")
+            raise Refusal(WRONG_STATE, "this job is for workers of the hall; only a worker can end it")
         if not job.terms.durable:
-            # Its start was taken back, and lives on for those who wait: its end is a promise all the same.
+            # The store failed at its start, and the job lives on in memory. Its end is acknowledged when stored.
             if self._table.store_trouble:
                 raise Refusal(STORE_DOWN, self._table.store_trouble)
             job.before = job.terms

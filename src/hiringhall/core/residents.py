@@ -1,7 +1,7 @@
-"""Workers that are known by queue and name, and not by a connection.
+"""Residents: workers that are known by queue and name, and not by a connection.
 
-The law: what a resident holds is its own until it says otherwise, whoever speaks for it and however often the
-hall is started again.
+The law: a resident keeps its leases until it reports on them, whichever connection speaks for it and however
+often the hall restarts.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from hiringhall.core.workforce import Workforce
 
 OUTSIDE: Final = b"outside the hall"
-"""The resident that holds tasks of which the hall is only told. Nobody else is called that."""
+"""The resident that holds tasks which run outside the hall. No other worker may have this name."""
 
 
 class Residents:
-    """The verbs of those who have no connection."""
+    """The verbs of workers without a connection."""
 
     def __init__(self, table: JobTable, workforce: Workforce, leases: Leases, needs: Needs) -> None:
         self._table = table
@@ -35,14 +35,14 @@ class Residents:
         self._swept_us = 0
 
     def get(self, name: bytes, who: bytes) -> Worker:
-        """The worker of one queue that is known by its name, whoever speaks for it; made on first use.
+        """The resident of a queue with this name, made on first use.
 
-        It has no connection that could be lost. What it holds is stored, and is still its own after a restart.
+        It has no connection that could be lost. Its leases are stored and survive a restart.
         """
         if who == OUTSIDE:
-            raise Refusal(BAD_REQUEST, "this name is that of those who are not in the hall")
+            raise Refusal(BAD_REQUEST, f"the name {OUTSIDE.decode()!r} is reserved")
         if not who or len(who) > self._table.limits.key_bytes_max:
-            text = f"a worker's name has 1 to {self._table.limits.key_bytes_max} bytes (key_bytes_max)"
+            text = f"a worker's name must have 1 to {self._table.limits.key_bytes_max} bytes (key_bytes_max)"
             raise Refusal(BAD_REQUEST, text)
         return self.settle(name, who)
 
@@ -58,7 +58,7 @@ class Residents:
         return worker
 
     def retire(self, worker: Worker) -> None:
-        """The worker leaves in good order: what it holds is next again, without blame."""
+        """The worker leaves: its jobs go back to the front of their lanes, without a loss."""
         if worker not in self._table.workers:
             return
         for lease in reversed(list(worker.leases.values())):
@@ -75,12 +75,12 @@ class Residents:
         return worker
 
     def _sweep(self) -> None:
-        """Forget the residents that hold nothing; they will be known again when they ask for work."""
+        """Drop the residents without a lease; they are made again when they ask for work."""
         if self._table.now_us - self._swept_us >= SWEEP_PAUSE_US:
             self._swept_us = self._table.now_us
             for worker in list(self._table.residents.values()):
                 if not worker.leases and worker.promise is None:
                     self._workforce.drop(worker)
         if len(self._table.residents) >= self._table.limits.residents_max:
-            text = f"{self._table.limits.residents_max} workers are known by name (residents_max)"
+            text = f"the hall has {self._table.limits.residents_max} workers known by name (residents_max)"
             raise Refusal(HALL_FULL, text)

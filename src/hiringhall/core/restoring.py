@@ -1,4 +1,4 @@
-"""What the store kept becomes a hall again. Functions, since they run once."""
+"""Restoring the table from what the store kept, when the hall opens."""
 
 from __future__ import annotations
 
@@ -6,13 +6,7 @@ from typing import TYPE_CHECKING
 
 from hiringhall.core import ids
 from hiringhall.core.jobs import Job
-from hiringhall.core.states import (
-    CUT_SHORT,
-    DELAYED,
-    HELD,
-    LEASED,
-    QUEUED,
-)
+from hiringhall.core.states import CUT_SHORT, DELAYED, HELD, LEASED, QUEUED
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import EndRow, Loaded
@@ -73,12 +67,12 @@ def restore(scheduler: Scheduler, loaded: Loaded) -> None:
 
 
 def _queue(table: JobTable, name: bytes) -> Queue:
-    """A queue that was there before, whatever the limits are today."""
+    """A queue that existed before, even if it exceeds today's limits."""
     return table.queues.get(name) or table.add_queue(name)
 
 
 def _restore_lease(scheduler: Scheduler, job: Job, holder: bytes) -> None:
-    """What a resident held is still its own; its silence counts from now."""
+    """A resident keeps its lease; its silence counts from now."""
     worker = scheduler.table.residents.get((job.queue.name, holder))
     if worker is None:
         worker = scheduler.residents.settle_in(job.queue, holder)
@@ -88,7 +82,7 @@ def _restore_lease(scheduler: Scheduler, job: Job, holder: bytes) -> None:
 
 
 def ended_job(end: EndRow, queue: Queue) -> Job:
-    """A job that has ended, as the history knows it."""
+    """An ended job from its row in the history."""
     job = Job(end.id, queue, end.key, end.payload, end.terms, end.created_us, end.state)
     job.code = end.code
     job.attempts = end.attempts

@@ -1,4 +1,4 @@
-"""A rest: a worker that gave a job back is given nothing more of that queue for a while."""
+"""A rest: a worker that declined a job gets no jobs of that queue for a while."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Rest(Timed):
-    """One worker, and one queue that it could do."""
+    """One worker and one queue."""
 
     __slots__ = ("able", "name", "run_us", "worker")
 
@@ -21,7 +21,7 @@ class Rest(Timed):
         self.worker = worker
         self.name = name
         self.able = True
-        """It can do the queue again when the rest is over."""
+        """The worker can do the queue again when the rest is over."""
         self.run_us = run_us
 
     def ring(self, scheduler: Scheduler) -> None:

@@ -1,9 +1,9 @@
-"""The scheduler: where a job meets a worker. It holds the parts of the core, and is what all others call.
+"""The scheduler: holds the parts of the core, and has the verbs that the engine and the sessions call.
 
-Verbs return at once or raise a `Refusal`; what happens later reaches a peer as a notice. A verb only notes
-that a queue has something to match; `settle`, at the end of the turn, pairs jobs with credit and wakes
-sleepers, one for one job. Verbs that only some dialects need are those of the parts: `auctions`, `hiring`,
-`residents`, `reports`, `firings`, `needs` and `dependencies`.
+Verbs return at once or raise a `Refusal`; what happens later reaches a peer as a notice. A verb only notes that
+a queue has to be matched; `settle`, at the end of the turn, matches ready jobs to workers. Verbs that only some
+dialects need are called on the part: `auctions`, `hiring`, `residents`, `reports`, `firings`, `needs` and
+`dependencies`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Scheduler:
-    """What the engine and the sessions call."""
+    """The facade of the core."""
 
     def __init__(self, limits: Limits, epoch: int = 1, now_us: int = 1) -> None:
         table = JobTable(limits, epoch, now_us)
@@ -58,7 +58,7 @@ class Scheduler:
         self.reports = Reports(table, self.leases, self.residents)
         self.firings = Firings(table, self.submissions)
         self.auctions = Auctions(self)
-        # What sessions read, and the engine works with.
+        # Read by sessions, used by the engine.
         self.limits = limits
         self.jobs = table.jobs
         self.queues = table.queues
@@ -94,23 +94,23 @@ class Scheduler:
         return self.table.store_trouble
 
     def close(self) -> None:
-        """The hall is about to close: nothing is handed out."""
+        """The hall is about to close: hand out no more jobs."""
         self.table.closing = True
 
     # --- time and turns
 
     def set_time(self, now_us: int) -> None:
-        """It is `now_us`."""
+        """Set the time of this turn."""
         self.table.now_us = now_us
         self.table.awake_us = now_us - self.table.paused_us
 
     def resume(self, paused_us: int) -> None:
-        """The hall was paused for so long, until now: nobody's silence counts meanwhile. Due dates stay."""
+        """The hall was paused until now: durations are extended by the pause, due dates are not."""
         self.table.paused_us += paused_us
         self.table.awake_us -= paused_us
         for worker in self.table.workers:
             for lease in worker.leases.values():
-                # Silence counts from the start of a job if that is later.
+                # Silence counts from the start of the job, if that is later.
                 worker.heard_us = max(worker.heard_us, lease.started_us)
                 if lease.run_until_us != NEVER:
                     lease.run_until_us += paused_us
@@ -121,7 +121,7 @@ class Scheduler:
                 self.table.timers.arm(thing, thing.due_us + paused_us)
 
     def advance(self, now_us: int) -> None:
-        """It is `now_us`: act on every deadline that has passed."""
+        """Set the time, and act on every deadline that has passed."""
         self.set_time(now_us)
         next_us = self.table.timers.next_us()
         if next_us == NEVER or next_us > now_us:
@@ -133,7 +133,7 @@ class Scheduler:
             thing.ring(self)
 
     def job_due(self, job: Job) -> None:
-        """A delayed job is ready, or a ready one has waited for as long as it may."""
+        """A delayed job is due, or a ready one has expired."""
         if job.state == DELAYED:
             self.table.move(job, QUEUED)
             self.table.note(job)
@@ -141,11 +141,11 @@ class Scheduler:
             self.table.end(job, CANCELLED, CALLED_OFF, b"no worker took it in time")
 
     def next_deadline(self) -> int:
-        """When `advance` has something to do; 0: never, as things stand."""
+        """When `advance` has to be called next; 0: there is no deadline."""
         return self.table.timers.next_us()
 
     def settle(self) -> None:
-        """The end of a turn: failed parents take their children along, ready jobs meet workers."""
+        """The end of a turn: fail the children of failed parents, and match ready jobs to workers."""
         if self.dependencies.to_fail:
             self.dependencies.fail_children()
         self.matching.settle()
@@ -153,17 +153,17 @@ class Scheduler:
     # --- the store
 
     def seal(self) -> Batch:
-        """The net effect of all changes since the last seal. No other batch may be under way."""
+        """The net effect of all changes since the last seal. No other batch may be being committed."""
         return self.table.ledger.seal()
 
     def committed(self, batch: Batch) -> None:
-        """The batch is on disk, and the store works."""
+        """The batch is on disk: the store works."""
         self.ledger.committed(batch)
         self.firings.committed(batch)
         self.table.store_trouble = ""
 
     def withdraw(self, batch: Batch, trouble: str) -> dict[int, Job]:
-        """The batch is not on disk: what nobody was promised is durable no more, the rest stays noted."""
+        """The batch is not on disk: jobs that were not acknowledged become non-durable, the rest stays noted."""
         self.table.store_trouble = trouble
         self.firings.withdraw(batch)
         return self.submissions.withdraw_all(self.ledger.reopen(batch) + self.ledger.newcomers())
@@ -179,23 +179,23 @@ class Scheduler:
     # --- jobs
 
     def find(self, job_id: int) -> Job | None:
-        """A live job, or an ended one that is still kept."""
+        """A live job, or an ended one that is in the archive."""
         return self.table.find(job_id)
 
     def find_key(self, queue: bytes, key: bytes) -> Job | None:
         """The live job of a key."""
         return self.table.find_key(queue, key)
 
-    def find_unique(self, key: bytes) -> Job | None:
-        """The live job of a key, in whichever queue."""
-        return self.table.find_unique(key)
+    def find_key_anywhere(self, key: bytes) -> Job | None:
+        """The live job of a key in any queue; the oldest if there are several."""
+        return self.table.find_key_anywhere(key)
 
     def issued(self, job_id: int) -> bool:
-        """Whether a job of this boot has, or had, this number."""
+        """Whether this id was given to a job since the hall started."""
         return self.table.issued(job_id)
 
     def unwritten(self, job_id: int) -> Job | None:
-        """A job that has ended, and whose end is still on its way to the history."""
+        """An ended job whose end is not in the history yet."""
         return self.table.unwritten(job_id)
 
     def queue(self, name: bytes) -> Queue:
@@ -203,19 +203,19 @@ class Scheduler:
         return self.table.queue(name)
 
     def drop_queue(self, queue: Queue) -> None:
-        """Forget a queue that has neither jobs nor workers."""
+        """Remove a queue that has neither jobs nor workers."""
         self.table.drop_queue(queue)
 
     def limit_queue(self, name: bytes, maxima: list[int]) -> None:
-        """Refuse submits above so many live jobs of a queue, by priority."""
+        """Refuse submits to a queue that has this many live jobs, by priority."""
         self.table.limit_queue(name, maxima)
 
     def submit(self, spec: JobSpec, watcher: Peer | None) -> Job:
-        """Take a job in, or join a live one with the same queue and key."""
+        """Add a job, or join a live one with the same queue and key."""
         return self.submissions.submit(spec, watcher)
 
     def retry(self, job: Job) -> None:
-        """Give a dead letter another life, with its counts at nought."""
+        """Queue a dead letter again, with its counts reset."""
         self.submissions.retry(job)
 
     def cancel(self, job: Job, reason: bytes = b"") -> None:
@@ -223,103 +223,103 @@ class Scheduler:
         self.table.cancel(job, reason)
 
     def watch(self, job: Job, peer: Peer) -> None:
-        """Have `peer` hear of a live job."""
+        """Add `peer` to the watchers of a live job."""
         self.table.watch(job, peer)
 
     def unwatch(self, job: Job, peer: Peer) -> None:
-        """`peer` hears no more of it; a job that only its watchers kept is dropped if no worker has it."""
+        """Remove `peer` from the watchers; may end a job that is not detached."""
         self.table.unwatch(job, peer)
 
     # --- workers that look for work
 
     def worker(self, peer: Peer) -> Worker:
-        """The peer as a worker, from its first working word on."""
+        """The worker of a peer, made on first use."""
         return self.workforce.worker(peer)
 
     def introduce(self, worker: Worker, name: bytes) -> None:
-        """The worker calls itself so."""
+        """Set the worker's name."""
         self.needs.introduce(worker, name)
 
     def can_do(self, worker: Worker, name: bytes, run_us: int = 0) -> None:
-        """The worker can do a queue; an attempt of it fails after `run_us` (0: no limit)."""
+        """The worker can do a queue; its attempts fail after `run_us` (0: no limit)."""
         self.workforce.can_do(worker, name, run_us)
 
     def cant_do(self, worker: Worker, name: bytes) -> None:
-        """The worker does a queue no more."""
+        """The worker no longer does a queue."""
         self.workforce.cant_do(worker, name)
 
     def cant_do_any(self, worker: Worker) -> None:
-        """The worker does none of its queues any more."""
+        """The worker no longer does any queue."""
         self.workforce.cant_do_any(worker)
 
     def take_turns(self, worker: Worker) -> None:
-        """The worker takes from its queues in turn, whatever the priorities in the others."""
+        """The worker takes from its queues in round robin."""
         self.workforce.take_turns(worker)
 
     def requeue_overruns(self, worker: Worker) -> None:
-        """A job that this worker does not finish within its run limit goes to another, as if it was lost."""
+        """A job that exceeds this worker's run limit goes to another worker, as if this one was lost."""
         self.workforce.requeue_overruns(worker)
 
     def take(self, worker: Worker, name: bytes | None = None) -> Lease | None:
-        """Pull the one job that goes first among all the worker's queues, or in the one that is named."""
+        """Lease the job that goes first in the worker's queues, or in the named one."""
         return self.matching.take(worker, name)
 
     def offer(self, worker: Worker, slots: int) -> None:
-        """The worker takes `slots` jobs pushed to it, from now on; a new offer replaces the one before."""
+        """Push up to `slots` jobs to the worker; replaces its earlier offer."""
         self.workforce.offer(worker, slots)
 
     def sleep(self, worker: Worker) -> None:
-        """The worker waits for `woken`, which comes at the end of this turn if there is work for it."""
+        """The worker waits for `woken`, which comes at the end of this turn if a job is ready for it."""
         self.workforce.sleep(worker)
 
     def spare(self, name: bytes) -> int:
-        """How many more jobs of a queue could be given to workers who wait, beside the jobs that wait."""
+        """How many more jobs of a queue could start now, beyond those that are ready."""
         return self.wakeups.spare(name)
 
     def rest(self, worker: Worker, name: bytes, pause_us: int) -> bool:
-        """The worker is neither woken for this queue nor given a job of it for so long."""
+        """Give the worker no jobs of this queue, and no wake-ups for it, for `pause_us`."""
         return self.workforce.rest(worker, name, pause_us)
 
     def expect(self, worker: Worker, silence_us: int) -> None:
-        """Count the worker as lost after so much silence; 0: never."""
+        """Count the worker as lost after this much silence; 0: never."""
         self.workforce.expect(worker, silence_us)
 
     def beat(self, worker: Worker) -> None:
-        """The worker shows life: none of its leases, nor itself, ends by silence for a while."""
+        """The worker shows life: its allowed silence starts anew."""
         self.workforce.beat(worker)
 
     def leave(self, peer: Peer) -> None:
-        """The peer is gone: its leases are lost, and it watches nothing any more."""
+        """The peer is gone: its leases are lost, and it watches nothing."""
         self.workforce.leave(peer)
 
     # --- workers that have a job
 
     def find_lease(self, worker: Worker, job_id: int) -> Lease:
-        """The live lease of this worker on that job: whatever else it reports is stale, repeated or forged."""
+        """The live lease of this worker on that job. Any other report is stale, repeated or forged."""
         return self.leases.find_lease(worker, job_id)
 
     def progress(self, lease: Lease, numerator: int, denominator: int, remaining_us: int = 0) -> None:
-        """The work is so far; perhaps its worker knows how long it will still take."""
+        """The worker reports progress, and perhaps how long the job will still take."""
         self.leases.progress(lease, numerator, denominator, remaining_us)
 
     def chunk(self, lease: Lease, data: bytes, warning: bool = False) -> None:
-        """The worker sends data, or a warning, ahead of the end."""
+        """The worker sends data, or a warning, before the end."""
         self.leases.chunk(lease, data, warning)
 
     def finish(self, lease: Lease, result: bytes) -> None:
-        """The work is done."""
+        """The job succeeded."""
         self.leases.finish(lease, result)
 
     def fail(self, lease: Lease, code: int = FAILURE, data: bytes = b"") -> None:
-        """The worker could not do it: another attempt after a pause, or the end, as the job's terms say."""
+        """The attempt failed: the job is retried after a backoff, or fails, as its terms say."""
         self.leases.fail(lease, code, data)
 
     def release(self, lease: Lease, *, front: bool = True) -> None:
-        """Given back, nobody's fault: the job is next again, or comes after all that are ready."""
+        """The worker gives the job back, without a loss: it goes to the front of its lane, or to the end."""
         self.leases.release(lease, front=front)
 
     def defer(self, lease: Lease, parents: tuple[ParentRef, ...]) -> None:
-        """Given back, nobody's fault: the job comes after all that are ready, once these parents are met."""
+        """The worker gives the job back, without a loss: it waits for these parents, then goes to the end."""
         self.leases.check_live(lease)
         plan = Plan()
         self.dependencies.plan(plan, lease.job, parents, returned=True)
@@ -327,13 +327,13 @@ class Scheduler:
         self.dependencies.carry_out(plan)
 
     def recall(self, lease: Lease) -> None:
-        """Taken back because the hall closes: the worker may stop, nobody is blamed."""
+        """Take the job back because the hall closes. No loss is counted."""
         self.leases.recall(lease)
 
     def lose(self, lease: Lease) -> None:
-        """The worker has come back without the job: a loss, as if it had gone."""
+        """The worker restarted and no longer has the job: a loss."""
         self.leases.lose(lease)
 
     def reclaim(self, worker: Worker, job: Job, started_us: int) -> Lease:
-        """A worker reports on a job that was taken from it because it was silent: it holds the job again."""
+        """A worker reports on a job that was taken from it because it was silent: lease it to it again."""
         return self.leases.reclaim(worker, job, started_us)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 NEW: Final = -1
-"""Being taken in: in no place yet."""
+"""Just created: in no index yet."""
 HELD: Final = 0
 """Waiting for its parents."""
 DELAYED: Final = 1
@@ -19,7 +19,7 @@ LEASED: Final = 3
 """With a worker."""
 DONE: Final = 4
 FAILED: Final = 5
-"""A dead letter when the job is durable: kept with its reason, and can be retried."""
+"""If the job is durable it is a dead letter: kept with its reason, and can be retried."""
 CANCELLED: Final = 6
 
 STATE_NAMES: Final = ("held", "delayed", "queued", "leased", "done", "failed", "cancelled")
@@ -33,7 +33,7 @@ MOVES: Final = (
     (FAILED, (QUEUED,)),
     (CANCELLED, ()),
 )
-"""Every legal move of a job that was taken in."""
+"""Every legal move of a job."""
 FIRST_STATES: Final = (HELD, DELAYED, QUEUED, LEASED)
 """The states that a NEW job may move to."""
 
@@ -41,16 +41,16 @@ SUCCESS: Final = 0
 FAILURE: Final = 1
 """The code of a failure whose worker gave none."""
 TIMED_OUT: Final = 124
-"""The code of a job that ran longer than it may."""
+"""The code of a job that exceeded its run limit."""
 LOST: Final = 125
 """The code of a job that lost too many workers."""
 PARENT_FAILED: Final = 126
 WITHDRAWN: Final = 127
-"""The code of a job that was taken back before it was acknowledged."""
+"""The code of a job that was withdrawn before it was acknowledged."""
 GIVEN_BACK: Final = 0
 """The code of an attempt whose worker gave the job back."""
 CALLED_OFF: Final = 130
-"""The code of a job that was cancelled, that nobody waits for any more, or that no worker took in time."""
+"""The code of a job that was cancelled, lost its last watcher, or expired."""
 QUIT_TOO_OFTEN: Final = 122
 """The code of a job that too many hired workers quit after they had begun."""
 CUT_SHORT: Final = 123

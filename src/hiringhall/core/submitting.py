@@ -1,6 +1,6 @@
-"""Taking jobs in: new ones, joined ones, and dead letters that are retried.
+"""Submitting: new jobs, joined jobs, and retried dead letters.
 
-The law: a verb checks all that it has to refuse before it changes anything.
+The law: a verb checks everything that it may refuse before it changes anything.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from hiringhall.core.needs import Needs
     from hiringhall.core.peer import Peer
     from hiringhall.core.table import JobTable
-    from hiringhall.core.terms import Shape, Terms
+    from hiringhall.core.terms import Requirement, Terms
 
 NEEDY_MAX: Final = 1000
-"""Terms with a queue's needs that are kept for the next job submitted alike."""
+"""Cached terms with a queue's default requirement."""
 
 
 class Submissions:
@@ -50,20 +50,20 @@ class Submissions:
         self._table = table
         self._dependencies = dependencies
         self._needs = needs
-        self._needy: dict[tuple[Shape, Terms], Terms] = {}
+        self._needy: dict[tuple[Requirement, Terms], Terms] = {}
 
     def submit(self, spec: JobSpec, watcher: Peer | None) -> Job:
         """Take a job in, or join a live one with the same queue and key."""
         limits = self._table.limits
         if watcher is None and not spec.terms.detached:
-            raise Refusal(BAD_REQUEST, "a job that nobody watches must be detached")
+            raise Refusal(BAD_REQUEST, "a job without a watcher must be detached")
         if len(spec.payload) > limits.payload_bytes_max:
             raise Refusal(TOO_LARGE, f"a payload may have {limits.payload_bytes_max} bytes (payload_bytes_max)")
         if spec.terms.durable:
             if self._table.store_trouble:
                 raise Refusal(STORE_DOWN, self._table.store_trouble)
         elif self._table.closing:
-            raise Refusal(CLOSING, "the hall is closing; submit to another one, or in the background")
+            raise Refusal(CLOSING, "the hall is closing; submit to another hall, or submit a background job")
         queue = self._table.queues.get(spec.queue)
         if queue is None:
             queue = self._table.queue(spec.queue)
@@ -89,7 +89,7 @@ class Submissions:
                 self._table.graph.refuse_cycle(waiting, known_jobs(parents), limits.graph_walk_max)
 
         job = self._table.admit(spec, queue, self._table.now_us)
-        if self._needs.by_queue and job.terms.shape is None:
+        if self._needs.by_queue and job.terms.requirement is None:
             job.terms = self._with_needs(job.terms, queue.name)
         if watcher is not None:
             self._table.watch(job, watcher)
@@ -128,32 +128,32 @@ class Submissions:
         self._table.counters.joined += 1
 
     def _with_needs(self, terms: Terms, name: bytes) -> Terms:
-        """The same terms with what the queue needs; jobs submitted alike share them."""
-        shape = self._needs.by_queue.get(name)
-        if shape is None:
+        """The same terms with the queue's default requirement; jobs with the same terms share them."""
+        requirement = self._needs.by_queue.get(name)
+        if requirement is None:
             return terms
-        key = (shape, terms)
+        key = (requirement, terms)
         needy = self._needy.get(key)
         if needy is None:
             if len(self._needy) >= NEEDY_MAX:
                 self._needy.clear()
-            skill, takes_us = shape
+            skill, takes_us = requirement
             needy = self._needy[key] = terms.replace(skill=skill, takes_us=takes_us)
         return needy
 
     def retry(self, job: Job) -> None:
-        """Give a dead letter another life, with its counts at nought."""
+        """Queue a dead letter again, with its counts reset."""
         if job.state != FAILED or not job.terms.durable or self._table.archive.find(job.id) is not job:
-            raise Refusal(WRONG_STATE, "only a durable job that failed, and is still kept, can be retried")
+            raise Refusal(WRONG_STATE, "only a durable job that has failed and is still kept can be retried")
         if job.extras is not None and REPORTED in job.extras:
-            raise Refusal(WRONG_STATE, "the task ran outside the hall, and is run again there")
+            raise Refusal(WRONG_STATE, "the task ran outside the hall; run it again there")
         if self._table.store_trouble:
             raise Refusal(STORE_DOWN, self._table.store_trouble)
         if len(self._table.jobs) >= self._table.limits.jobs_max:
             raise Refusal(HALL_FULL, f"the hall holds {self._table.limits.jobs_max} jobs (jobs_max)")
         queue = self._table.queue(job.queue.name)
         if job.key and self._table.keys.find(queue, job.key) is not None:
-            raise Refusal(WRONG_STATE, "another job with its key is live; that one stands for it")
+            raise Refusal(WRONG_STATE, "another job with the same key is live")
         self._table.archive.discard(job)
         if job.started_us and job.code != PARENT_FAILED:
             self._table.remember_try(job, job.code, job.ended_us)
@@ -176,24 +176,24 @@ class Submissions:
         self._table.ledger.note(job)
 
     def take_back(self, job: Job) -> None:
-        """A submit of this turn, which nobody has heard of, is refused after all: the job was never there."""
+        """Undo a submit of this turn that was not acknowledged yet, because it is refused after all."""
         self.withdraw(job)
         if job.children is not None:
             self._table.graph.forget(job)
             if not self._table.archive.complete:
-                # Those who waited for the name may have asked the history for it before the job came.
+                # Its children may have asked the history for the name before the job came.
                 self._table.graph.inquiries.add(name_of(job))
         self._table.cancel_as(job, WITHDRAWN, b"it was refused together with another")
 
     def withdraw(self, job: Job) -> None:
-        """The job is no business of the store's any more, and nobody was promised that it would be."""
+        """Make a job non-durable that was never acknowledged as durable."""
         self._table.ledger.forget(job)
         self._table.counters.withdrawn += 1
         job.terms = job.before or job.terms.replace(durable=False, detached=False, logged=False)
         job.before = None
 
     def withdraw_all(self, unstored: list[Job]) -> dict[int, Job]:
-        """The store failed before it had these jobs."""
+        """The store failed before these jobs were on disk."""
         withdrawn: dict[int, Job] = {}
         for job in unstored:
             if job.id in withdrawn:
@@ -205,7 +205,7 @@ class Submissions:
         return withdrawn
 
     def drop_withdrawn(self, withdrawn: dict[int, Job]) -> None:
-        """Once the submitters are refused: what nobody else waits for goes, the rest lives on in memory."""
+        """After the submitters were refused: cancel the jobs without another watcher, keep the rest in memory."""
         for job in withdrawn.values():
             if job.state < DONE and self._table.is_abandoned(job):
                 if job.key:

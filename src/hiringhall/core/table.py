@@ -1,6 +1,7 @@
-"""The table of jobs: what is there, how a job moves, and the one place where it ends.
+"""The job table: all jobs, queues and workers, the one place where a job changes its state, and the one place
+where it ends.
 
-The law: every index that knows a job is changed here together, so that no job is in two places or in none.
+The law: all indexes of a job change together, so that a job is never in two of them, or in none.
 """
 
 from __future__ import annotations
@@ -41,9 +42,11 @@ if TYPE_CHECKING:
     from hiringhall.core.peer import Peer
     from hiringhall.core.workers import Worker
 
+NO_WATCHERS: Final = b"nobody waits for it any more"
+"""Why a job was cancelled that its watchers left."""
 SWEEP_PAUSE_US: Final = 1_000_000
 LIMITED_SHARE: Final = 10
-"""One in so many queues may be there only because somebody has set a limit for its jobs."""
+"""One queue in this many may exist only because a limit was set for its jobs."""
 
 _LEGAL: Final = [
     sum(1 << target for target in targets) for targets in (*(targets for _, targets in MOVES), FIRST_STATES)
@@ -57,22 +60,22 @@ class JobTable:
     def __init__(self, limits: Limits, epoch: int = 1, now_us: int = 1) -> None:
         self.limits = limits
         self.now_us = now_us
-        """The date: what is due at a certain time goes by it."""
+        """The date. Due times of jobs and schedules go by it."""
         self.paused_us = 0
-        """How long the hall has been paused in all: stopped, or on a machine that stood still."""
+        """How long the hall was paused in total: its process stopped, or its machine asleep."""
         self.awake_us = now_us
-        """The date without the pauses: how long somebody has been silent, or may still take, goes by it."""
+        """The date without the pauses. Silence and run times go by it."""
         self.closing = False
-        """The hall is about to close: nothing is handed out."""
+        """The hall is about to close: no job is handed out."""
         self.store_trouble = ""
         """Why durable jobs are refused; empty while the store works."""
         self.jobs: dict[int, Job] = {}
         self.queues: dict[bytes, Queue] = {}
         self._limited: dict[Queue, None] = {}
-        """Those for which somebody has set a limit of jobs, the latest at the end."""
+        """Queues with a limit for their jobs, the latest limit at the end."""
         self.workers: dict[Worker, None] = {}
         self.residents: dict[tuple[bytes, bytes], Worker] = {}
-        """Workers that are known by queue and name, in order of coming."""
+        """Workers that are known by queue and name, in the order in which they came."""
         self.keys = Keys()
         self.counters = Counters()
         self.observer = Observer()
@@ -85,11 +88,11 @@ class JobTable:
         self.last_id = ids.make(epoch, 0)
         self._swept_us = 0
         self.announcer: Auctions | None = None
-        """Hears of every move, and announces jobs to those who bid; None: no door does."""
+        """Is told of every move, and announces jobs to workers that bid; None: no door announces jobs."""
         self.unsettled: list[Queue] = []
-        """Queues to be matched at the end of the turn."""
+        """Queues to match at the end of the turn."""
         self.dependencies: Dependencies | None = None
-        """Hears when a job ends that others wait for."""
+        """Is told when a job ends that others wait for."""
 
     def queue(self, name: bytes) -> Queue:
         """The queue of that name, made on first use."""
@@ -98,9 +101,9 @@ class JobTable:
             return queue
         limits = self.limits
         if not name:
-            raise Refusal(BAD_REQUEST, "a queue has a name")
+            raise Refusal(BAD_REQUEST, "the name of the queue is empty")
         if len(name) > limits.queue_name_bytes_max:
-            text = f"a queue's name may have {limits.queue_name_bytes_max} bytes (queue_name_bytes_max)"
+            text = f"a queue name may have {limits.queue_name_bytes_max} bytes (queue_name_bytes_max)"
             raise Refusal(TOO_LARGE, text)
         if len(self.queues) >= limits.queues_max:
             self._sweep_queues()
@@ -115,7 +118,7 @@ class JobTable:
         return queue
 
     def _sweep_queues(self) -> None:
-        """Forget the queues that nothing refers to; not over and over, when there are none."""
+        """Drop the queues that nothing refers to; at most once a second, since there may be none."""
         if self.now_us - self._swept_us < SWEEP_PAUSE_US:
             return
         self._swept_us = self.now_us
@@ -124,13 +127,13 @@ class JobTable:
 
     def drop_queue(self, queue: Queue) -> None:
         if queue.live or queue.workers:
-            raise Refusal(WRONG_STATE, "there are still jobs or workers for it")
+            raise Refusal(WRONG_STATE, "the queue still has jobs or workers")
         del self.queues[queue.name]
         self._limited.pop(queue, None)
 
     def limit_queue(self, name: bytes, maxima: list[int]) -> None:
-        """Refuse submits above so many live jobs of a queue, by priority. A tenth of all queues may be there
-        only because of such a limit; with more, the oldest limits are forgotten.
+        """Refuse submits to a queue that has this many live jobs, by priority. At most a tenth of all queues may
+        exist only because of such a limit; beyond that the oldest limits are dropped.
         """
         queue = self.queue(name)
         queue.maxima = maxima
@@ -143,7 +146,7 @@ class JobTable:
             self._forget_limits(len(self._limited) - kept + (kept >> SPARE_SHIFT))
 
     def _forget_limits(self, count: int) -> None:
-        """Forget the oldest queues that have a limit, and neither jobs nor workers."""
+        """Drop the oldest queues that have a limit but neither jobs nor workers."""
         unused = [queue for queue in self._limited if not queue.live and not queue.workers]
         for queue in unused[:count]:
             self.drop_queue(queue)
@@ -153,11 +156,11 @@ class JobTable:
         return self.jobs.get(job_id) or self.archive.find(job_id)
 
     def issued(self, job_id: int) -> bool:
-        """Whether a job of this boot has, or had, this number."""
+        """Whether this id was given to a job since the hall started."""
         return ids.make(self.epoch, 0) < job_id <= self.last_id
 
     def unwritten(self, job_id: int) -> Job | None:
-        """A job that has ended, and whose end is still on its way to the history."""
+        """An ended job whose end is not in the history yet."""
         job = self.ledger.find(job_id)
         return job if job is not None and job.state >= DONE else None
 
@@ -166,12 +169,12 @@ class JobTable:
         found = self.queues.get(queue)
         return self.keys.find(found, key) if found is not None else None
 
-    def find_unique(self, key: bytes) -> Job | None:
-        """The live job of a key, in whichever queue."""
+    def find_key_anywhere(self, key: bytes) -> Job | None:
+        """The live job of a key in any queue; the oldest if there are several."""
         return self.keys.find_any(key)
 
     def watch(self, job: Job, peer: Peer) -> None:
-        """Have `peer` hear of a live job. Who watches twice hears twice."""
+        """Add `peer` to the watchers of a live job. A peer that watches twice is told twice."""
         if job.state >= DONE:
             return
         watchers = job.watchers
@@ -179,22 +182,25 @@ class JobTable:
             job.watchers = [peer]
         else:
             if len(watchers) >= self.limits.watchers_max:
-                raise Refusal(HALL_FULL, f"{self.limits.watchers_max} peers watch this job (watchers_max)")
+                text = f"{self.limits.watchers_max} peers watch this job already (watchers_max)"
+                raise Refusal(HALL_FULL, text)
             watchers.append(peer)
         peer.watching[job.id] = job
 
     def unwatch(self, job: Job, peer: Peer) -> None:
-        """`peer` hears no more of it; a job that only its watchers kept is dropped if no worker has it."""
+        """Remove `peer` from the watchers. A job that is not detached ends with its last watcher, unless a worker
+        has it.
+        """
         if peer.watching.pop(job.id, None) is None:
             return
         assert job.watchers is not None
         remaining = [other for other in job.watchers if other is not peer]
         job.watchers = remaining or None
         if not remaining and not job.terms.detached and job.state != LEASED:
-            self.end(job, CANCELLED, CALLED_OFF, b"nobody waits for it any more")
+            self.end(job, CANCELLED, CALLED_OFF, NO_WATCHERS)
 
     def unwatch_once(self, job: Job, peer: Peer) -> None:
-        """One submit of `peer` was refused after all: it does not watch on its account. Drops nothing."""
+        """Undo one `watch` of `peer`, because its submit was refused after all. Ends no job."""
         watchers = job.watchers
         if watchers is None or peer not in watchers:
             return
@@ -210,7 +216,7 @@ class JobTable:
             self.unsettled.append(queue)
 
     def admit(self, spec: JobSpec, queue: Queue, created_us: int) -> Job:
-        """A new job, known to the hall under its number and its key, and in no state yet."""
+        """Enter a new job under its id and its key. It is in no state yet."""
         self.last_id += 1
         job = Job(self.last_id, queue, spec.key, spec.payload, spec.terms, created_us)
         job.extras = spec.extras
@@ -222,9 +228,9 @@ class JobTable:
         return job
 
     def move(self, job: Job, state: int, *, due_us: int = NEVER, front: bool = False) -> None:
-        """The one place where a job changes its state: it leaves every index of the old one, and is entered in
-        those of the new one. A job that becomes DELAYED is due at `due_us`; one that becomes QUEUED goes to the
-        front or to the end of its lane.
+        """Change a job's state: the only place that does. The job leaves the indexes of its old state and enters
+        those of the new one. If it becomes DELAYED it is due at `due_us`; if QUEUED, it goes to the front or to
+        the end of its lane.
         """
         before = job.state
         invariant(_LEGAL[before] >> state & 1 == 1, "a job moves only along MOVES")
@@ -272,7 +278,7 @@ class JobTable:
             self.announcer.worker_free(worker)
 
     def remember_try(self, job: Job, code: int, ended_us: int) -> None:
-        """The latest attempt did not end the job."""
+        """Keep the latest attempt, which did not end the job."""
         tries = job.tries
         if tries is None:
             tries = job.tries = []
@@ -281,7 +287,7 @@ class JobTable:
         tries.append((job.started_us, ended_us, job.worker_name, code))
 
     def revoke(self, lease: Lease) -> None:
-        """Tell a worker to stop, if it knows of the job."""
+        """Tell a worker to stop, if it was told of the job."""
         if not lease.booked:
             lease.worker.peer.revoked(lease)
 
@@ -293,13 +299,13 @@ class JobTable:
             self.ledger.note(job)
 
     def keep_extra(self, job: Job, name: str, data: bytes) -> None:
-        """Keep something with a job that its dialect wants kept."""
+        """Store a named value of the dialect with the job."""
         job.extras = {**(job.extras or {}), name: data}
 
     def cancel(self, job: Job, reason: bytes = b"") -> None:
         """End a live job; a worker that has it is told to stop."""
         if job.state >= DONE:
-            raise Refusal(WRONG_STATE, f"the job is {STATE_NAMES[job.state]} already")
+            raise Refusal(WRONG_STATE, f"the job is already {STATE_NAMES[job.state]}")
         self.cancel_as(job, CALLED_OFF, reason)
 
     def cancel_as(self, job: Job, code: int, reason: bytes) -> None:
@@ -309,7 +315,7 @@ class JobTable:
             self.revoke(lease)
 
     def end(self, job: Job, state: int, code: int, result: bytes, ended_us: int = NEVER) -> None:
-        """The one place where a job ends: now, or when its end is said to have been."""
+        """End a job: the only place that does. `ended_us` is given if it ended earlier, outside the hall."""
         queue = job.queue
         worker = job.lease.worker if job.lease is not None else None
         self.move(job, state)
@@ -335,7 +341,7 @@ class JobTable:
                 if job.id in peer.watching:
                     del peer.watching[job.id]
                 peer.ended(job)
-        # What lives on without a watcher may be asked for, and named as a parent, when it has ended.
+        # A detached job may be asked for, and named as a parent, after its end.
         terms = job.terms
         findable = terms.detached and (len(job.key) > 0 or terms.logged)
         kept = terms.durable or job.children is not None or findable

@@ -16,10 +16,10 @@ FAIL_WITH_PARENT: Final = 0
 RUN_ANYWAY: Final = 1
 HOLD: Final = 2
 
-Shape = tuple[int, int]
-"""The skill that jobs need, and the time in us that they take."""
-PLAIN: Final[Shape] = (0, 0)
-"""The shape of jobs that say neither; their terms have none."""
+Requirement = tuple[int, int]
+"""What a job requires of its worker: a skill, and the time in us that the job takes."""
+NO_REQUIREMENT: Final[Requirement] = (0, 0)
+"""The requirement of jobs that any worker can do; their terms have None instead."""
 
 TERMS_FIELDS: Final = (
     "priority",
@@ -46,7 +46,7 @@ _FLAGS: Final = ("durable", "detached", "logged", "key_is_work")
 class Terms:
     """What holds for a whole kind of jobs; one object is shared by all jobs submitted alike."""
 
-    __slots__ = (*TERMS_FIELDS, "shape")
+    __slots__ = (*TERMS_FIELDS, "requirement")
 
     def __init__(
         self,
@@ -79,26 +79,26 @@ class Terms:
         """The wait before the first retry; it doubles with each."""
         self.backoff_max_us = backoff_max_us
         self.losses_max = losses_max
-        """Workers that may be lost while they hold the job; at this count it has failed. 0: no bound."""
+        """Workers that may be lost while they hold the job; at this count the job fails. 0: no limit."""
         self.lease_us = lease_us
         """Silence after which its worker counts as lost; 0: only a closed connection does."""
         self.run_us = run_us
-        """Time after which an attempt has failed, signs of life or not; 0: none."""
+        """An attempt that runs longer than this fails, whether or not the worker shows life; 0: no limit."""
         self.on_parent_failure = on_parent_failure
         self.expire_us = expire_us
-        """A ready job that no worker takes for so long is cancelled; 0: it waits for ever."""
+        """A ready job that no worker takes within this time is cancelled; 0: it waits for ever."""
         self.logged = logged
         """Its end goes to the history even if it is not durable."""
         self.skill = skill
-        """Only workers with at least this skill in its queue are given it; 0: any."""
+        """Only workers with at least this skill in its queue get it; 0: any worker."""
         self.takes_us = takes_us
-        """How long it is expected to take: only workers with so much time left are given it; 0: unknown."""
+        """How long it is expected to take. Only workers with that much time left get it; 0: unknown."""
         self.quits_max = quits_max
-        """Hired workers that may quit after they have begun; at this count it has failed. 0: no bound."""
+        """Hired workers that may quit after they have begun; at this count the job fails. 0: no limit."""
         self.key_is_work = key_is_work
-        """Its workers are given its key. The payload is read by its own dialect only."""
-        self.shape: Shape | None = (skill, _rounded_up(takes_us)) if skill or takes_us else None
-        """Jobs of one shape fit the same workers; None: they fit all."""
+        """Workers receive its key instead of its payload. Only its own dialect reads the payload."""
+        self.requirement: Requirement | None = (skill, _rounded_up(takes_us)) if skill or takes_us else None
+        """Jobs with the same requirement fit the same workers; None: any worker fits."""
 
     def as_tuple(self) -> tuple[int, ...]:
         """The values of `TERMS_FIELDS`, for comparing and for storing."""
@@ -120,8 +120,8 @@ def terms_of(values: Sequence[int]) -> Terms:
 
 
 def _rounded_up(takes_us: int) -> int:
-    """To whole seconds, and to a sixteenth of longer times, so that jobs of about one length share a shape. Up:
-    who has that long left can finish all of them.
+    """Round to whole seconds, and longer times to a sixteenth, so that jobs of similar length share one
+    requirement. Always up: a worker with that much time left can finish any of them.
     """
     seconds = -(-takes_us // 1_000_000)
     step = 1 << max(seconds.bit_length() - 5, 0)

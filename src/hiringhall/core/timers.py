@@ -1,8 +1,8 @@
-"""One heap holds every deadline.
+"""One heap for all deadlines.
 
-A `Timed` thing has at most one live entry. Moving its deadline later costs nothing: the entry already in
-the heap is found early, looked at, and pushed again. Entries nobody waits for are swept out once they
-outnumber the live ones, so that long timeouts on short jobs do not pile up.
+A `Timed` object has at most one live entry. Moving its deadline later costs nothing: when the old entry comes up
+it is pushed again. Stale entries are swept once they outnumber the live ones, so that long timeouts of short
+jobs do not accumulate.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class Timed:
 
     def __init__(self) -> None:
         self.due_us = NEVER
-        """When it is due; the timer calls nobody before."""
+        """When it is due; NEVER: no deadline."""
         self.armed_us = NEVER
-        """The time of its entry in the heap; never later than `due_us` while that is set."""
+        """The time of its entry in the heap; not later than `due_us` while that is set."""
 
     def ring(self, scheduler: Scheduler) -> None:
-        """Its time has come, and its timer is off."""
+        """Act: its deadline has passed and is cleared."""
 
     @property
     def counts_down(self) -> bool:
-        """Its deadline ends a span of time, that stands still while the hall is paused; False: it is a date."""
+        """The deadline ends a duration, which stands still while the hall is paused; False: it is a date."""
         return True
 
 
@@ -49,10 +49,10 @@ class Timers:
         self._heap: list[tuple[int, int, Timed]] = []
         self._number = 0
         self._idle = 0
-        """Entries in the heap that nobody waits for: cancelled, or superseded by an earlier one."""
+        """Stale entries in the heap: cancelled, or superseded by an earlier one."""
 
     def arm(self, thing: Timed, due_us: int) -> None:
-        """Have `thing` come out of `pop_due` at `due_us`, and at no time set before."""
+        """Set the deadline of `thing`, which replaces an earlier one."""
         if thing.due_us == NEVER and thing.armed_us != NEVER:
             self._idle -= 1
         thing.due_us = due_us
@@ -60,7 +60,7 @@ class Timers:
             self._push(thing, due_us)
 
     def disarm(self, thing: Timed) -> None:
-        """Forget the deadline of `thing`."""
+        """Clear the deadline of `thing`."""
         if thing.due_us == NEVER:
             return
         thing.due_us = NEVER
@@ -68,15 +68,15 @@ class Timers:
             self._idled()
 
     def next_us(self) -> int:
-        """When to come back, or NEVER. It may be early, never late."""
+        """When to call `pop_due` next, or NEVER. It may be too early, never too late."""
         return self._heap[0][0] if self._heap else NEVER
 
     def armed(self) -> list[Timed]:
-        """All that has a deadline."""
+        """Everything that has a deadline."""
         return [thing for at_us, _, thing in self._heap if at_us == thing.armed_us and thing.due_us != NEVER]
 
     def pop_due(self, now_us: int) -> Timed | None:
-        """The next thing whose time has come, disarmed; None when there is none."""
+        """The next object whose deadline has passed, disarmed; None: there is none."""
         heap = self._heap
         while heap and heap[0][0] <= now_us:
             at_us, _, thing = heappop(heap)
@@ -102,7 +102,7 @@ class Timers:
             self._idled()
 
     def _idled(self) -> None:
-        """One more entry that nobody waits for."""
+        """Count one more stale entry."""
         self._idle += 1
         if self._idle > _SWEEP_MIN and self._idle * 2 > len(self._heap):
             self._sweep()

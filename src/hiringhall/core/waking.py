@@ -1,27 +1,27 @@
-"""Workers that sleep, and are woken: one for one job.
+"""Workers that sleep, and are woken: one worker for one job.
 
-The law: while a job is ready and nobody stands for it, nobody who is good for it sleeps on.
+The law: no worker sleeps while a job that it could do is ready and not reserved for another woken worker.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.terms import PLAIN
+from hiringhall.core.terms import NO_REQUIREMENT
 from hiringhall.core.timers import NEVER
 
 if TYPE_CHECKING:
     from hiringhall.core.queues import Queue
     from hiringhall.core.table import JobTable
-    from hiringhall.core.terms import Shape
+    from hiringhall.core.terms import Requirement
     from hiringhall.core.workers import Worker
 
 RESIDENT_HEARD_US: Final = 10_000_000
-"""A resident sleeps nowhere: it is there if it has asked for work of late."""
+"""A resident never sleeps: it counts as present if it asked for work within this time."""
 
 
 class Wakeups:
-    """Sleeping, being woken, and the time for an answer."""
+    """Sleep, wake-ups, and the deadline of an answer."""
 
     def __init__(self, table: JobTable) -> None:
         self._table = table
@@ -35,12 +35,12 @@ class Wakeups:
             queue.sleepers[worker] = None
             if queue.unmatched:
                 queue.reconsider(worker, self._table.now_us)
-            if queue.ready > queue.waking or (queue.ready and (queue.shapes is not None or queue.overdue)):
+            if queue.ready > queue.waking or (queue.ready and (queue.by_requirement is not None or queue.overdue)):
                 self._table.unsettle(queue)
 
     def spare(self, name: bytes) -> int:
-        """How many more jobs of a queue those who wait for work could be given now, beside the jobs that wait.
-        Other halls, which would pass a job on, are not counted.
+        """How many more jobs of a queue could start now, beyond those that are ready. Other halls, which would
+        pass a job on, do not count.
         """
         queue = self._table.queues.get(name)
         if queue is None:
@@ -59,20 +59,20 @@ class Wakeups:
         return max(spare, 0)
 
     def wake_choosily(self, queue: Queue) -> None:
-        """Each who is woken stands for one job that is good for it: a job that nobody can be given wakes nobody
-        up, and one that nobody stands for does not wait for those who were woken for others.
+        """Wake one worker for each job with a requirement that it meets. A job that no worker can do wakes nobody,
+        and no job waits for workers that were woken for others.
         """
         candidates = queue.candidates()
         if not candidates:
             return
         for worker in reversed(list(queue.sleepers)):
-            shape = queue.claim(worker, candidates, self._table.now_us)
-            if shape is None:
+            requirement = queue.claim(worker, candidates, self._table.now_us)
+            if requirement is None:
                 continue
             del queue.sleepers[worker]
-            if shape != PLAIN:
-                queue.woken[shape] = queue.woken.get(shape, 0) + 1
-                worker.waking_shape = shape
+            if requirement != NO_REQUIREMENT:
+                queue.woken[requirement] = queue.woken.get(requirement, 0) + 1
+                worker.waking_requirement = requirement
             self.wake(worker, queue)
             candidates = queue.candidates()
             if not candidates:
@@ -92,38 +92,38 @@ class Wakeups:
         worker.peer.woken()
 
     def stop_sleeping(self, worker: Worker) -> None:
-        """The worker asks for work although it said that it sleeps."""
+        """The worker asks for work although it went to sleep."""
         worker.asleep = False
         for queue in worker.abilities:
             del queue.sleepers[worker]
 
     def answer(self, worker: Worker) -> None:
-        """Whether or not it takes a job of the queue it was woken for, it stands for none any more."""
+        """The wake-up is over: no job is reserved for the worker any more, whether or not it takes one."""
         queue = worker.waking
         assert queue is not None
         worker.waking = None
         if worker.overdue:
             worker.overdue = False
-            _subtract(queue.overdue, worker.waking_shape)
-            worker.waking_shape = PLAIN
+            _subtract(queue.overdue, worker.waking_requirement)
+            worker.waking_requirement = NO_REQUIREMENT
         else:
             queue.waking -= 1
-            if queue.woken and worker.waking_shape != PLAIN:
-                _subtract(queue.woken, worker.waking_shape)
-                worker.waking_shape = PLAIN
-        if queue.ready > queue.waking or (queue.ready and (queue.shapes is not None or queue.overdue)):
+            if queue.woken and worker.waking_requirement != NO_REQUIREMENT:
+                _subtract(queue.woken, worker.waking_requirement)
+                worker.waking_requirement = NO_REQUIREMENT
+        if queue.ready > queue.waking or (queue.ready and (queue.by_requirement is not None or queue.overdue)):
             self._table.unsettle(queue)
 
     def pass_by(self, worker: Worker) -> None:
-        """It lets its wake-up go unanswered for a while: others are woken beside it."""
+        """The worker has not answered within `wake_step_us`: others are woken as well."""
         queue = worker.waking
         assert queue is not None
-        shape = worker.waking_shape
+        requirement = worker.waking_requirement
         queue.waking -= 1
-        if shape != PLAIN:
-            _subtract(queue.woken, shape)
+        if requirement != NO_REQUIREMENT:
+            _subtract(queue.woken, requirement)
         worker.overdue = True
-        queue.overdue[shape] = queue.overdue.get(shape, 0) + 1
+        queue.overdue[requirement] = queue.overdue.get(requirement, 0) + 1
         worker.wake_until_us += max(self._table.limits.wake_us - worker.wake_step_us, 0)
         if queue.ready:
             self._table.unsettle(queue)
@@ -140,7 +140,7 @@ class Wakeups:
             self._table.timers.arm(worker, due_us)
 
 
-def _subtract(counts: dict[Shape, int], shape: Shape) -> None:
-    counts[shape] -= 1
-    if not counts[shape]:
-        del counts[shape]
+def _subtract(counts: dict[Requirement, int], requirement: Requirement) -> None:
+    counts[requirement] -= 1
+    if not counts[requirement]:
+        del counts[requirement]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from hiringhall.core.terms import PLAIN
+from hiringhall.core.terms import NO_REQUIREMENT
 from hiringhall.core.timers import Timed
 
 if TYPE_CHECKING:
@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from hiringhall.core.queues import Queue
     from hiringhall.core.rests import Rest
     from hiringhall.core.scheduler import Scheduler
-    from hiringhall.core.terms import Shape
+    from hiringhall.core.terms import Requirement
 
 
 class Worker(Timed):
-    """A peer that works. Its timer guards a wake-up it has not answered and its silence, whichever is first."""
+    """A peer that works. Its timer is set for the end of an unanswered wake-up or of its allowed silence,
+    whichever comes first.
+    """
 
     __slots__ = (
         "abilities",
@@ -47,7 +49,7 @@ class Worker(Timed):
         "wake_step_us",
         "wake_until_us",
         "waking",
-        "waking_shape",
+        "waking_requirement",
     )
 
     def __init__(self, number: int, peer: Peer, now_us: int) -> None:
@@ -55,55 +57,55 @@ class Worker(Timed):
         self.number = number
         self.peer = peer
         self.name = b""
-        """What it calls itself; shown to people and kept in the history."""
+        """The name it gave itself; shown to people and kept in the history."""
         self.abilities: dict[Queue, int] = {}
-        """The queues it can do, in the order in which it said so, with its run limit in us (0: none)."""
+        """The queues it can do, in the order in which it named them, with its run limit in us (0: none)."""
         self.leases: dict[int, Lease] = {}
         """What it works on, by job id."""
         self.promise: Engagement | None = None
-        """What it is to do next, and has not begun. If it does not bid, nobody has told it: it is given this
-        before all else."""
+        """The job it was hired for and has not begun. A worker that does not bid has not been told: it receives
+        this job before any other."""
         self.hirings = 0
-        """How often it was hired so far. Each hiring voids the bids that it made before."""
+        """How often it was hired. Each hiring voids its earlier bids."""
         self.asleep = False
         """Waits for `woken`; it is in `sleepers` of each of its queues exactly while this is set."""
         self.waking: Queue | None = None
-        """The queue it was woken for, until it asks for work, sleeps again, or lets `wake_until_us` pass."""
+        """The queue it was woken for, until it asks for work, sleeps again, or `wake_until_us` passes."""
         self.wake_step_us = 0
-        """It may leave a wake-up unanswered, because it works elsewhere: after this long others are woken too,
-        twice as many each time. 0: who is woken asks for work."""
+        """It may ignore a wake-up, because it also works elsewhere. After this time others are woken too, twice
+        as many each time. 0: a woken worker always asks for work."""
         self.overdue = False
-        """It was woken and has let `wake_step_us` pass. It may still answer, but stands for no job."""
-        self.waking_shape = PLAIN
-        """Of what shape the job is that it was woken for."""
+        """It was woken and `wake_step_us` has passed. It may still answer, but no job is reserved for it."""
+        self.waking_requirement = NO_REQUIREMENT
+        """The requirement of the job it was woken for."""
         self.wake_until_us = 0
         self.credit = 0
         """Slots offered and not yet filled; it is in `takers` of each of its queues while this is above 0."""
         self.rotation: OrderedDict[Queue, None] | None = None
-        """Its queues in the order in which it takes from them in turn; None: the oldest job goes first."""
+        """Its queues in round-robin order; None: by priority, then the oldest job first."""
         self.requeues_overruns = False
-        """An attempt that overruns its limit is followed by another; otherwise the job has failed."""
+        """A job that exceeds its run limit goes to another worker; otherwise it fails."""
         self.heard_us = now_us
         """When it last showed life."""
         self.silence_us = 0
-        """Silence after which it counts as lost; 0: only leaving does."""
+        """Silence after which it counts as lost; 0: only leaving counts."""
         self.quiet_at_work = False
-        """Its silence does not count while it has a job, and is counted from the end of the last one."""
+        """It is not expected to show life while it has a job: its silence counts from the end of the last one."""
         self.bids = False
-        """It is told of jobs by announcement, and hired: it is neither woken nor pushed to."""
+        """It learns of jobs by announcement and is hired; it is never woken, and no job is pushed to it."""
         self.delegates = False
-        """Each of its jobs is held by a worker of its own: only while it sleeps is it known to be free."""
+        """Each of its jobs is held by a stand-in worker; it is known to be free only while it sleeps."""
         self.passes_on = False
-        """It is another hall, which has jobs done by its own workers."""
+        """It is another hall, which passes jobs on to its own workers."""
         self.skills: dict[bytes, int] | None = None
-        """How good it is at some queues, by name; None: it has not said, and gets what needs no skill."""
+        """Its skill by queue name; None: not stated, it gets only jobs that need no skill."""
         self.until_us = 0
-        """When it has to go: it is given nothing that takes longer; 0: it stays."""
+        """When it has to leave: it gets no job that takes longer; 0: it stays."""
         self.rests: dict[bytes, Rest] | None = None
-        """Queues it could do and is given nothing of for a while, by name; None: it never had to rest."""
+        """Queues it can do but gets no jobs of for a while, by name; None: it never rested."""
         self.resident: Queue | None = None
-        """The one queue of a worker that is known by its name and not by a connection: what it holds is kept
-        when the hall closes."""
+        """The one queue of a worker that is known by name and not by a connection: its leases survive a restart
+        of the hall."""
 
     def ring(self, scheduler: Scheduler) -> None:
         scheduler.workforce.worker_due(self)
@@ -111,22 +113,22 @@ class Worker(Timed):
     def skill(self, name: bytes) -> int:
         return 0 if self.skills is None else self.skills.get(name, 0)
 
-    def fits(self, name: bytes, shape: Shape, now_us: int) -> bool:
-        """Whether jobs of this queue and shape may be given to it."""
-        return shape[0] <= self.skill(name) and (not self.until_us or now_us + shape[1] <= self.until_us)
+    def fits(self, name: bytes, requirement: Requirement, now_us: int) -> bool:
+        """Whether it meets the requirement of jobs of this queue."""
+        return requirement[0] <= self.skill(name) and (not self.until_us or now_us + requirement[1] <= self.until_us)
 
     def work_quietly(self) -> None:
-        """From now on its silence does not count while it has a job."""
+        """From now on it need not show life while it has a job."""
         self.quiet_at_work = True
 
     def bound_work(self, silence_us: int) -> None:
-        """From now on its silence counts while it has a job, too."""
+        """From now on silence of this length loses it, also while it has a job."""
         self.quiet_at_work = False
         self.silence_us = silence_us
 
     def take_turns(self) -> None:
-        """Take from its queues in turn: from the one that was served longest ago, and of those that were not
-        served yet from the one that was named last.
+        """Use round robin: take from the queue that was served longest ago. Of those not served yet, the one
+        named last goes first.
         """
         self.rotation = OrderedDict.fromkeys(reversed(self.abilities))
 

@@ -1,17 +1,13 @@
-"""The workers: what they can do, how they wait for work, and how they leave.
+"""Workers: what they can do, how they wait for work, and how they leave.
 
-Pull, push and sleep are three ways to say one thing, credit: this worker will take so many more.
+Pull, push and sleep are three ways to say the same thing: how many more jobs this worker will take.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.core.errors import (
-    BAD_REQUEST,
-    HALL_FULL,
-    Refusal,
-)
+from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, Refusal
 from hiringhall.core.rests import Rest
 from hiringhall.core.workers import Worker
 
@@ -25,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Workforce:
-    """The verbs of workers that look for work, and the deadlines of their silence and their rests."""
+    """The verbs of workers that look for work, and the deadlines of silence and rests."""
 
     def __init__(self, table: JobTable, wakeups: Wakeups, leases: Leases, hiring: Hiring, needs: Needs) -> None:
         self._table = table
@@ -36,7 +32,7 @@ class Workforce:
         self._last_worker = 0
 
     def worker(self, peer: Peer) -> Worker:
-        """The peer as a worker, from its first working word on."""
+        """The worker of a peer, made on first use."""
         worker = peer.worker
         if worker is None:
             self._last_worker += 1
@@ -48,7 +44,7 @@ class Workforce:
         return worker
 
     def stand_in(self, peer: Peer, worker: Worker) -> Worker:
-        """Another worker, which holds one job for a worker that delegates: it is known and good as that one."""
+        """A worker that holds one job for a worker that delegates, with the name, skills and time of that one."""
         other = self.worker(peer)
         other.name = worker.name
         other.number = worker.number
@@ -57,22 +53,22 @@ class Workforce:
         return other
 
     def delegate(self, worker: Worker, wake_step_us: int) -> None:
-        """Each job of this worker is held by a stand-in. It may leave a wake-up unanswered: after this time
+        """Each job of this worker is held by a stand-in. The worker may ignore a wake-up: after `wake_step_us`
         others are woken too.
         """
         worker.delegates = True
         worker.wake_step_us = wake_step_us
 
     def set_passes_on(self, worker: Worker, passes_on: bool) -> None:
-        """Whether the worker is another hall, which has jobs done by its own workers."""
+        """Whether the worker is another hall, which passes jobs on to its own workers."""
         worker.passes_on = passes_on
 
     def set_bidder(self, worker: Worker) -> None:
-        """The worker is told of jobs by announcement, and hired."""
+        """The worker learns of jobs by announcement and is hired."""
         worker.bids = True
 
     def can_do(self, worker: Worker, name: bytes, run_us: int = 0) -> None:
-        """The worker can do a queue; an attempt of it fails after `run_us` (0: no limit)."""
+        """The worker can do a queue; its attempts fail after `run_us` (0: no limit)."""
         rest = worker.rests.get(name) if worker.rests is not None else None
         if rest is not None:
             rest.able = True
@@ -83,7 +79,7 @@ class Workforce:
             queue = self._table.queue(name)
         if queue not in worker.abilities:
             if len(worker.abilities) >= self._table.limits.abilities_max:
-                text = f"a worker may do {self._table.limits.abilities_max} queues (abilities_max)"
+                text = f"a worker may have {self._table.limits.abilities_max} queues (abilities_max)"
                 raise Refusal(HALL_FULL, text)
             queue.workers[worker] = None
             if worker.asleep:
@@ -100,7 +96,7 @@ class Workforce:
         worker.abilities[queue] = run_us
 
     def cant_do(self, worker: Worker, name: bytes) -> None:
-        """The worker does a queue no more; what it was promised of it goes to another."""
+        """The worker no longer does a queue; a job of it that was promised to the worker goes to another."""
         rest = worker.rests.get(name) if worker.rests is not None else None
         if rest is not None:
             rest.able = False
@@ -128,17 +124,17 @@ class Workforce:
             self.cant_do(worker, queue.name)
 
     def take_turns(self, worker: Worker) -> None:
-        """The worker takes from its queues in turn, whatever the priorities in the others."""
+        """The worker takes from its queues in round robin, regardless of the priorities in other queues."""
         worker.take_turns()
 
     def requeue_overruns(self, worker: Worker) -> None:
-        """A job that this worker does not finish within its run limit goes to another, as if it was lost."""
+        """A job that exceeds this worker's run limit goes to another worker, as if this one was lost."""
         worker.requeues_overruns = True
 
     def offer(self, worker: Worker, slots: int) -> None:
-        """The worker takes `slots` jobs pushed to it, from now on; a new offer replaces the one before."""
+        """Push up to `slots` jobs to the worker; replaces its earlier offer."""
         if slots < 0:
-            raise Refusal(BAD_REQUEST, "a worker offers no slots, or some")
+            raise Refusal(BAD_REQUEST, "slots must be 0 or more")
         worker.credit = slots
         for queue in worker.abilities:
             if slots:
@@ -153,24 +149,24 @@ class Workforce:
             self._hiring.expectant.append(worker)
 
     def sleep(self, worker: Worker) -> None:
-        """The worker waits for `woken`, which comes at the end of this turn if there is work for it."""
+        """The worker waits for `woken`, which comes at the end of this turn if a job is ready for it."""
         self._wakeups.fall_asleep(worker)
         if worker.promise is not None:
             self._hiring.expectant.append(worker)
 
     def expect(self, worker: Worker, silence_us: int) -> None:
-        """Count the worker as lost after so much silence; 0: never."""
+        """Count the worker as lost after this much silence; 0: never."""
         worker.silence_us = silence_us
         worker.heard_us = self._table.now_us
         self._wakeups.arm(worker)
 
     def beat(self, worker: Worker) -> None:
-        """The worker shows life: none of its leases, nor itself, ends by silence for a while."""
+        """The worker shows life: the allowed silence of the worker and of its leases starts anew."""
         worker.heard_us = self._table.now_us
 
     def rest(self, worker: Worker, name: bytes, pause_us: int) -> bool:
-        """The worker is neither woken for this queue nor given a job of it for so long. False: it cannot do the
-        queue, or rests from it already.
+        """Give the worker no jobs of this queue, and no wake-ups for it, for `pause_us`. False: it cannot do the
+        queue, or already rests from it.
         """
         queue = self._table.queues.get(name)
         if queue is None or queue not in worker.abilities:
@@ -191,10 +187,10 @@ class Workforce:
             try:
                 self.can_do(worker, rest.name, rest.run_us)
             except Refusal:
-                return  # The hall is full of queues by now: the worker may say again that it can do this one.
+                return  # The hall has too many queues by now; the worker may call `can_do` again.
 
     def leave(self, peer: Peer) -> None:
-        """The peer is gone: its leases are lost, and it watches nothing any more."""
+        """The peer is gone: its leases are lost, and it watches nothing."""
         worker = peer.worker
         if worker is not None:
             self.drop(worker)
@@ -222,7 +218,7 @@ class Workforce:
         self._wakeups.arm(worker)
 
     def drop(self, worker: Worker) -> None:
-        """The worker is gone: what it holds is lost."""
+        """Remove a worker that is gone; its leases are lost."""
         if worker.rests is not None:
             for rest in worker.rests.values():
                 self._table.timers.disarm(rest)
@@ -230,7 +226,7 @@ class Workforce:
         self.cant_do_any(worker)
         worker.asleep = False
         worker.credit = 0
-        # The last one first: each goes to the front of its queue, and the oldest shall stand before the others.
+        # In reverse: each job goes to the front of its lane, so the oldest ends up first.
         if worker.promise is not None:
             self._leases.lost(worker.promise)
         for lease in reversed(list(worker.leases.values())):

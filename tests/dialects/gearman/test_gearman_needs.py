@@ -77,7 +77,7 @@ def test_a_job_of_60_s_is_not_for_a_worker_with_30_s_left(room: Room) -> None:
     assert bob.say(wire.GRAB_JOB).hears_one() == (wire.NO_JOB, b"")
     bob.say(wire.PRE_SLEEP)
     assert bob.hears() == []
-    assert room.ask(b"why " + handle) == b"OK it takes 60 s, and none of 1 workers has that long left\n"
+    assert room.ask(b"why " + handle) == b"OK it takes 60 s, and none of 1 workers has that much time left\n"
     assert room.ask(b"prioritystatus") == b"render\t0\t1\t0\t1\n.\n"
     # What needs nothing passes it by.
     room.hall.needs.need(b"render", 0, 0)

@@ -93,7 +93,7 @@ def test_the_history_says_who_did_it_and_since_when(room: Room) -> None:
     late.say(b"done at last")
     assert (job.worker_name, job.started_us, job.attempts) == (b"first", began_us, 2)
     assert job.tries == [(second_us, room.hall.now_us, b"second", CUT_SHORT)]
-    assert job.queue.typical_us == JOB_TIMEOUT_US + SECOND_US
+    assert job.queue.average_run_us == JOB_TIMEOUT_US + SECOND_US
 
 
 def test_a_late_failure_counts_if_nobody_else_has_begun(room: Room) -> None:

@@ -30,7 +30,7 @@ def test_a_job_of_60_s_is_not_for_a_worker_with_30_s_left(room: Room) -> None:
     short.hears_nothing()
     short.is_denied(b"f")
     short.hears_nothing()
-    assert why(room.hall, job) == "it takes 60 s, and none of 1 workers has that long left"
+    assert why(room.hall, job) == "it takes 60 s, and none of 1 workers has that much time left"
     long = ready(room.path(), (b"time-left", b"60.5"))
     long.is_woken(b"f").takes(b"f")
     short.hears_nothing()

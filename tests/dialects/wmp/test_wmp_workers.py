@@ -249,7 +249,7 @@ def test_a_job_that_runs_too_long_is_called_off(room: Room) -> None:
     name = path.is_ready(b"f").is_woken(b"f").takes(b"f")
     room.wait(5 * SECOND_US)
     assert path.hears_one(wire.CANCEL).first(b"job") == name
-    assert client.hears() == [("ended 124", b"it ran longer than its worker may")]
+    assert client.hears() == [("ended 124", b"it exceeded its run limit")]
 
 
 def test_a_worker_has_a_name_for_people(room: Room) -> None:

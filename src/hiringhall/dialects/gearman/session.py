@@ -249,7 +249,7 @@ class GearmanSession(Session):
 
     def _tell_status_unique(self, body: bytes) -> None:
         unique = body.partition(b"\0")[0]
-        job = self._scheduler.find_unique(unique)
+        job = self._scheduler.find_key_anywhere(unique)
         waiting = len(job.watchers) if job is not None and job.watchers is not None else 0
         self.send(wire.pack_response(wire.STATUS_RES_UNIQUE, unique, *_status(job), b"%d" % waiting))
 

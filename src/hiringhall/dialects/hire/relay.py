@@ -16,7 +16,7 @@ from hiringhall.core.leases import ARRIVED, CALLED, HIRED, PERFORMING, Engagemen
 from hiringhall.core.markets import BIDS_MAX
 from hiringhall.core.residents import OUTSIDE
 from hiringhall.core.states import DONE
-from hiringhall.core.terms import PLAIN, Terms
+from hiringhall.core.terms import NO_REQUIREMENT, Terms
 from hiringhall.core.workers import Worker  # noqa: TC001 (compiled, a NamedTuple looks its types up)
 from hiringhall.dialects.hire import wire
 from hiringhall.dialects.hire.wire import BadLine, Line
@@ -137,7 +137,7 @@ class ProviderRelay:
     def _take_announce(self, who: Participant, line: Line, posting: Posting | None) -> None:
         # ... ANNOUNCE 16fd2706-8baf-433b-82eb-8c7fada847da:smithy
         if len(line.type) > self._scheduler.limits.queue_name_bytes_max:
-            raise BadLine(f"a type may have {self._hall.limits.queue_name_bytes_max} bytes")
+            raise BadLine(f"a type may have {self._scheduler.limits.queue_name_bytes_max} bytes")
         if posting is None:
             if len(self.postings) >= self.postings_max and not self._forget_oldest():
                 raise BadLine(f"{self.postings_max} jobs are announced, which is as many as the hall passes on")
@@ -161,7 +161,7 @@ class ProviderRelay:
         queue = scheduler.queues.get(posting.type)
         if queue is None:
             return
-        needs = scheduler.needs.by_queue.get(posting.type, PLAIN)
+        needs = scheduler.needs.by_queue.get(posting.type, NO_REQUIREMENT)
         for worker in islice(queue.workers, LOOKS_MAX):
             if len(posting.bids) >= OTHERS_MAX:
                 return
@@ -199,7 +199,7 @@ class ProviderRelay:
         """What takes longer than it was thought to is taken to be half done."""
         passed_us = self._scheduler.now_us - lease.started_us
         expected_us = lease.expected_us - lease.started_us if lease.expected_us else 0
-        expected_us = expected_us or lease.job.queue.typical_us or rules.perform_us
+        expected_us = expected_us or lease.job.queue.average_run_us or rules.perform_us
         return expected_us - passed_us if expected_us > passed_us else passed_us
 
     def _take_hire(self, posting: Posting, line: Line) -> None:
@@ -299,7 +299,7 @@ class ProviderRelay:
         if posting.provider is who:
             raise BadLine("a provider does not bid for its own job")
         worker = self._hire_bus.worker(who)
-        skill, takes_us = self._scheduler.needs.by_queue.get(posting.type, PLAIN)
+        skill, takes_us = self._scheduler.needs.by_queue.get(posting.type, NO_REQUIREMENT)
         late = worker.until_us > 0 and self._scheduler.now_us + line.time_us + takes_us > worker.until_us
         busy = posting.engagement is not None or posting.finished or worker.promise is not None
         if busy or late or line.skill < skill:
