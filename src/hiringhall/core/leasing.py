@@ -74,28 +74,30 @@ class Leases:
 
     def finish(self, lease: Lease, result: bytes) -> None:
         """The job succeeded."""
+        table = self._table
         self.check_live(lease)
         queue = lease.job.queue
-        took_us = self._table.now_us - lease.started_us
+        took_us = table.now_us - lease.started_us
         average_us = queue.average_run_us
         queue.average_run_us = (average_us * 7 + took_us) >> 3 if average_us else took_us
-        self._table.end(lease.job, DONE, SUCCESS, result)
+        table.end(lease.job, DONE, SUCCESS, result)
 
     def fail(self, lease: Lease, code: int = FAILURE, data: bytes = b"") -> None:
         """The attempt failed: the job is retried after a backoff, or fails, as its terms say."""
+        table = self._table
         self.check_live(lease)
         job = lease.job
         terms = job.terms
         job.failures += 1
-        if job.failures > terms.failures_max or self._table.is_abandoned(job):
-            self._table.end(job, FAILED, code, data)
+        if job.failures > terms.failures_max or table.is_abandoned(job):
+            table.end(job, FAILED, code, data)
             return
-        self._table.counters.retried += 1
-        self._table.remember_try(job, code, self._table.now_us)
+        table.counters.retried += 1
+        table.remember_try(job, code, table.now_us)
         job.numerator = job.denominator = 0
         pause_us = min(terms.backoff_us << min(job.failures - 1, 40), terms.backoff_max_us)
-        self._table.move(job, DELAYED, due_us=self._table.now_us + max(pause_us, 1))
-        self._table.note(job)
+        table.move(job, DELAYED, due_us=table.now_us + max(pause_us, 1))
+        table.note(job)
 
     def release(self, lease: Lease, *, front: bool = True) -> None:
         """The worker gives the job back, without a loss: it goes to the front of its lane, or to the end."""
@@ -138,24 +140,26 @@ class Leases:
         return lease
 
     def lease(self, job: Job, worker: Worker) -> Lease:
-        self._table.move(job, LEASED)
+        table = self._table
+        table.move(job, LEASED)
         job.attempts += 1
-        job.started_us = self._table.now_us
+        job.started_us = table.now_us
         job.numerator = job.denominator = 0
         job.worker_name = worker.name
-        self._table.counters.taken += 1
+        table.counters.taken += 1
         run_us = worker.abilities[job.queue] or job.terms.run_us
         if job.terms.run_us and job.terms.run_us < run_us:
             run_us = job.terms.run_us
         if job.terms.durable:
             if worker.resident is not None:
-                self._table.ledger.note_deferred(job)
+                table.ledger.note_deferred(job)
             else:
-                self._table.ledger.note_start(job)
+                table.ledger.note_start(job)
         return self.attach(job, worker, run_us)
 
     def attach(self, job: Job, worker: Worker, run_us: int) -> Lease:
-        now_us = self._table.now_us
+        table = self._table
+        now_us = table.now_us
         job.queue.leased += 1
         self.last_number += 1
         lease = Lease(self.last_number, job, worker, now_us, now_us + run_us if run_us else NEVER)

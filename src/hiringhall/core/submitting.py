@@ -54,28 +54,29 @@ class Submissions:
 
     def submit(self, spec: JobSpec, watcher: Peer | None) -> Job:
         """Take a job in, or join a live one with the same queue and key."""
-        limits = self._table.limits
+        table = self._table
+        limits = table.limits
         if watcher is None and not spec.terms.detached:
             raise Refusal(BAD_REQUEST, "a job without a watcher must be detached")
         if len(spec.payload) > limits.payload_bytes_max:
             raise Refusal(TOO_LARGE, f"a payload may have {limits.payload_bytes_max} bytes (payload_bytes_max)")
         if spec.terms.durable:
-            if self._table.store_trouble:
-                raise Refusal(STORE_DOWN, self._table.store_trouble)
-        elif self._table.closing:
+            if table.store_trouble:
+                raise Refusal(STORE_DOWN, table.store_trouble)
+        elif table.closing:
             raise Refusal(CLOSING, "the hall is closing; submit to another hall, or submit a background job")
-        queue = self._table.queues.get(spec.queue)
+        queue = table.queues.get(spec.queue)
         if queue is None:
-            queue = self._table.queue(spec.queue)
+            queue = table.queue(spec.queue)
         key = spec.key
         if key:
             if len(key) > limits.key_bytes_max:
                 raise Refusal(TOO_LARGE, f"a key may have {limits.key_bytes_max} bytes (key_bytes_max)")
-            job = self._table.keys.find(queue, key)
+            job = table.keys.find(queue, key)
             if job is not None:
                 self._join(job, spec, watcher)
                 return job
-        if len(self._table.jobs) >= limits.jobs_max:
+        if len(table.jobs) >= limits.jobs_max:
             raise Refusal(HALL_FULL, f"the hall holds {limits.jobs_max} jobs (jobs_max)")
         maximum = queue.maxima[spec.terms.priority]
         if 0 <= maximum <= queue.live:
@@ -85,26 +86,26 @@ class Submissions:
             name = (queue.name, key) if key else None
             parents = self._dependencies.resolve(spec.parents, name, spec.terms)
             if name is not None:
-                waiting = self._table.graph.expected.get(name)
-                self._table.graph.refuse_cycle(waiting, known_jobs(parents), limits.graph_walk_max)
+                waiting = table.graph.expected.get(name)
+                table.graph.refuse_cycle(waiting, known_jobs(parents), limits.graph_walk_max)
 
-        job = self._table.admit(spec, queue, self._table.now_us)
+        job = table.admit(spec, queue, table.now_us)
         if self._needs.by_queue and job.terms.requirement is None:
             job.terms = self._with_needs(job.terms, queue.name)
         if watcher is not None:
-            self._table.watch(job, watcher)
-        self._table.graph.adopt(job)
+            table.watch(job, watcher)
+        table.graph.adopt(job)
         if parents is not None:
             self._dependencies.hold(job, parents)
         if job.parents is not None:
-            self._table.move(job, HELD)
+            table.move(job, HELD)
             job.due_us = spec.due_us
-        elif spec.due_us > self._table.now_us:
-            self._table.move(job, DELAYED, due_us=spec.due_us)
+        elif spec.due_us > table.now_us:
+            table.move(job, DELAYED, due_us=spec.due_us)
         else:
-            self._table.move(job, QUEUED)
+            table.move(job, QUEUED)
         if spec.terms.durable:
-            self._table.ledger.note(job)
+            table.ledger.note(job)
         return job
 
     def _join(self, job: Job, spec: JobSpec, watcher: Peer | None) -> None:
