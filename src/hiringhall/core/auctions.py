@@ -91,8 +91,8 @@ class Auctions:
                     self._announce_rested(queue, listing, None)
 
     def standing(self, market: Market, count_max: int) -> list[Job]:
-        """The announced jobs that can be bid for, at most `count_max`, in the order of their announcement. Those
-        that are about to be announced again are left out.
+        """The announced jobs that can be bid for, at most `count_max`, in the order of their announcement.
+        Those that are about to be announced again are left out.
         """
         jobs: list[Job] = []
         for auction in islice(self.by_job.values(), LOOKS_MAX):
@@ -117,7 +117,9 @@ class Auctions:
             raise Refusal(WRONG_STATE, f"the job needs skill {auction.job.terms.skill}")
         if available_us > rules.promise_max_us:
             auction.lacked_time = True
-            raise Refusal(WRONG_STATE, f"a worker must be able to begin within {rules.promise_max_us // SECOND_US} s")
+            raise Refusal(
+                WRONG_STATE, f"a worker must be able to begin within {rules.promise_max_us // SECOND_US} s"
+            )
         offer = Offer(worker, skill, scheduler.now_us + available_us + rules.travel_us, worker.hirings)
         if not self._is_valid(offer, auction.job, rules):
             auction.lacked_time = True
@@ -168,7 +170,9 @@ class Auctions:
             self._close(auction)
 
     def worker_free(self, worker: Worker) -> None:
-        """A worker can be hired again: of each of its queues, announce one job that had no bids again at once."""
+        """A worker can be hired again: of each of its queues, announce one job that had no bids again at
+        once.
+        """
         for queue in worker.abilities:
             if queue.listing is not None:
                 self._announce_rested(queue, queue.listing, worker)
@@ -214,8 +218,8 @@ class Auctions:
     # --- within
 
     def _announce_rested(self, queue: Queue, listing: Listing, worker: Worker | None) -> None:
-        """Announce again the job that has rested longest, of the most urgent group that this worker qualifies for.
-        If all of that group are being announced, the first of them without a bid will be announced again.
+        """Announce again the job that has rested longest, of the most urgent group that this worker qualifies
+        for. If all of that group are being announced, the first of them without a bid will be announced again.
         """
         now_us = self._scheduler.now_us
         for group in sorted(listing.counts):
@@ -270,7 +274,9 @@ class Auctions:
                 market.peer.announced(auction.job)
 
     def _announce_again(self, auction: Auction) -> None:
-        """Announce a job again, or ahead of its due time for the first time, if there is room and an audience."""
+        """Announce a job again, or ahead of its due time for the first time, if there is room and an
+        audience.
+        """
         job = auction.job
         listing = _listing(auction)
         scheduler = self._scheduler

@@ -147,8 +147,16 @@ def _audit_worker(scheduler: Scheduler, worker: Worker) -> None:
         _law(listed, worker, "a resident is in the list of residents")
     for queue in worker.abilities:
         _law(worker in queue.workers, worker, "each of its queues has it as a worker")
-        _law((worker in queue.sleepers) == worker.asleep, worker, "each of its queues has it as a sleeper exactly while it sleeps")
-        _law((worker in queue.takers) == (worker.credit > 0), worker, "each of its queues has it as a taker exactly while it has credit")
+        _law(
+            (worker in queue.sleepers) == worker.asleep,
+            worker,
+            "each of its queues has it as a sleeper exactly while it sleeps",
+        )
+        _law(
+            (worker in queue.takers) == (worker.credit > 0),
+            worker,
+            "each of its queues has it as a taker exactly while it has credit",
+        )
     for name, rest in (worker.rests or {}).items():
         _law(rest.due_us > scheduler.now_us, worker, "its rest ends")
         resting = scheduler.queues.get(name) not in worker.abilities
@@ -201,7 +209,9 @@ def _audit_auctions(scheduler: Scheduler) -> None:
             _law(counts.pop((queue.name, group), 0) == count, queue, "it counts the auctions of each group")
         for group, resting in listing.resting.items():
             for job_id, auction in resting.items():
-                _law(scheduler.auctions.by_job.get(job_id) is auction, auction.job, "its resting auction is live")
+                _law(
+                    scheduler.auctions.by_job.get(job_id) is auction, auction.job, "its resting auction is live"
+                )
                 own = auction.group == group and auction.job.state == QUEUED
                 _law(own, auction.job, "its auction rests in its group")
     for name, _ in counts:

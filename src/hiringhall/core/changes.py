@@ -110,8 +110,8 @@ class Batch:
         """Ids to remove from the live jobs; each is also in `ends`."""
         self.ends: list[EndRow] = []
         self.revived: list[int] = []
-        """Ids to remove from the history: retried dead letters, each also in `inserts`. One that has ended again
-        is in `ends` instead, and replaces its earlier row."""
+        """Ids to remove from the history: retried dead letters, each also in `inserts`. One that has ended
+        again is in `ends` instead, and replaces its earlier row."""
         self.fired: dict[str, Firing | None] = {}
         """The progress of schedules by name; None: the schedule was removed."""
         self.inserted: list[Job] = []

@@ -40,7 +40,8 @@ class Counters:
         """Leases that ended by a time limit."""
         self.released = 0
         self.withdrawn = 0
-        """Jobs withdrawn before they were acknowledged: the store failed, or another job was refused with them."""
+        """Jobs withdrawn before they were acknowledged: the store failed, or another job was refused with
+        them."""
         self.stale = 0
         """Reports refused because the lease was not live."""
         self.woken = 0

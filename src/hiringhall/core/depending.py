@@ -60,7 +60,9 @@ class Dependencies:
         found = self.resolve(parents, name, job.terms, known)
         self._graph.refuse_cycle({job.id: job}, known_jobs(found), self._table.limits.graph_walk_max, plan)
         if job.state >= DONE or (found and job.state == LEASED and not returned):
-            raise Refusal(WRONG_STATE, f"it is already {STATE_NAMES[job.state]}, and cannot wait for more parents")
+            raise Refusal(
+                WRONG_STATE, f"it is already {STATE_NAMES[job.state]}, and cannot wait for more parents"
+            )
         plan.add(job, found)
         return found
 
@@ -165,8 +167,8 @@ class Dependencies:
         return False
 
     def found_parents(self, refs: list[ParentRef], lines: list[EndRow]) -> None:
-        """The history was asked for these parents and returned these rows. A parent that it knows is archived as if
-        it had just ended, and its children react to how it ended.
+        """The history was asked for these parents and returned these rows. A parent that it knows is archived
+        as if it had just ended, and its children react to how it ended.
         """
         inquiries = self._graph.inquiries
         found: dict[ParentRef, EndRow] = {}
@@ -226,8 +228,8 @@ class Dependencies:
             self.to_fail.append(child)
 
     def _miss_parent(self, child: Job, ref: int) -> None:
-        """A parent named by id that the history does not know was only in memory and is gone. It counts as failed,
-        also for HOLD, because it cannot be retried.
+        """A parent named by id that the history does not know was only in memory and is gone. It counts as
+        failed, also for HOLD, because it cannot be retried.
         """
         if child.terms.on_parent_failure != RUN_ANYWAY:
             self.to_fail.append(child)

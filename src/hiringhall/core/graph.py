@@ -96,7 +96,7 @@ class Graph:
             self.adopt_as(ref, parent)
 
     def adopt_as(self, ref: ParentRef, parent: Job) -> None:
-        """This is the parent that some jobs wait for as `ref`."""
+        """Link the jobs that wait for `ref` to their parent, which has come."""
         children = self.expected.pop(ref, None)
         if children is None:
             return
@@ -162,8 +162,8 @@ class Graph:
     def refuse_cycle(
         self, waiting: dict[int, Job] | None, parents: list[Job], walk_max: int, plan: Plan | None = None
     ) -> None:
-        """Refuse `parents` of a job that has the children `waiting`, if one of them is a descendant of the job, now
-        or by the plan.
+        """Refuse `parents` of a job that has the children `waiting`, if one of them is a descendant of the job,
+        now or by the plan.
 
         Only a job with children can close a cycle, so most submits do not walk the graph.
         """

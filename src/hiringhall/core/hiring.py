@@ -77,8 +77,8 @@ class Hiring:
                 self._leases.dismiss(worker.promise)
 
     def call(self, engagement: Engagement, perform_us: int) -> bool:
-        """PERFORM: the worker is told to begin, and for how long. False: it is dismissed, because it has too little
-        time left.
+        """PERFORM: the worker is told to begin, and for how long. False: it is dismissed, because it has too
+        little time left.
         """
         self._check_stage(engagement, ARRIVED)
         engagement.perform_us = perform_us
@@ -126,8 +126,8 @@ class Hiring:
             self._table.ledger.note_start(job)
 
     def quit(self, engagement: Engagement) -> None:
-        """The worker gives the job up. That is no loss: the job is announced again, unless too many workers quit
-        after they had begun (`quits_max`).
+        """The worker gives the job up. That is no loss: the job is announced again, unless too many workers
+        quit after they had begun (`quits_max`).
         """
         self._leases.check_live(engagement)
         engagement.worker.heard_us = self._table.now_us
@@ -158,10 +158,11 @@ class Hiring:
     ) -> Engagement:
         """A provider has chosen a worker: its job becomes a job of the hall, promised to that worker.
 
-        The session of a worker that bids tells it. Any other worker receives the job when it asks for one, or at
-        once if it offered slots. A provider whose disconnect cannot be seen may be silent for
-        `provider_silence_us` longer than it said; see `hear_provider`. The key is for the provider only: clients
-        that use the same key mean another job; they do not join this one, and do not find it as a parent.
+        The session of a worker that bids tells it. Any other worker receives the job when it asks for one, or
+        at once if it offered slots. A provider whose disconnect cannot be seen may be silent for
+        `provider_silence_us` longer than it said; see `hear_provider`. The key is for the provider only:
+        clients that use the same key mean another job; they do not join this one, and do not find it as a
+        parent.
         """
         if self._table.closing:
             raise Refusal(CLOSING, "the hall is closing and hires no worker")
@@ -204,7 +205,9 @@ class Hiring:
         worker.promise = engagement
 
     def begin_booked(self, engagement: Engagement) -> bool:
-        """A worker of another dialect begins the job that a provider promised it. False: it no longer qualifies."""
+        """A worker of another dialect begins the job that a provider promised it. False: it no longer
+        qualifies.
+        """
         if not self._is_good(engagement.worker, engagement.job.queue):
             self._leases.dismiss(engagement)
             return False

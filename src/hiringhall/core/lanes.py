@@ -21,8 +21,8 @@ _SWEEP_MIN: Final = 64
 class Lane:
     """The ready jobs of one queue and priority.
 
-    A job that is cancelled, or has to wait for a parent again, stays in the deque as a ghost until it reaches the
-    head, or until ghosts outnumber ready jobs. A ghost that becomes ready again keeps its place.
+    A job that is cancelled, or has to wait for a parent again, stays in the deque as a ghost until it reaches
+    the head, or until ghosts outnumber ready jobs. A ghost that becomes ready again keeps its place.
     """
 
     __slots__ = ("_jobs", "ready")

@@ -120,8 +120,8 @@ class Leases:
     def reclaim(self, worker: Worker, job: Job, started_us: int) -> Lease:
         """A worker reports on a job that was taken from it because it was silent: lease the job to it again.
 
-        A worker that has begun with the job meanwhile is told to stop. Refused if the job has ended or waits for
-        parents.
+        A worker that has begun with the job meanwhile is told to stop. Refused if the job has ended or waits
+        for parents.
         """
         if job.lease is not None:
             self._table.revoke(job.lease)
@@ -197,8 +197,8 @@ class Leases:
             self._arm(lease)
 
     def lost(self, lease: Lease, code: int = LOST) -> None:
-        """The worker is gone, silent or too slow: the job is queued again, unless it has lost too many workers. A
-        job that it had not begun counts no loss.
+        """The worker is gone, silent or too slow: the job is queued again, unless it has lost too many workers.
+        A job that it had not begun counts no loss.
         """
         if lease.promised:
             self.give_back(lease, GIVEN_BACK)

@@ -174,7 +174,8 @@ class Listing:
         self.counts: dict[Group, int] = {}
         """Jobs that were announced and can be bid for, by group."""
         self.resting: dict[Group, dict[int, Auction]] = {}
-        """The ready ones of them that had no bids, by group and job id; the next to be announced comes first."""
+        """The ready ones of them that had no bids, by group and job id; the next to be announced comes
+        first."""
         self.invited: dict[Group, None] = {}
         """Groups of which a worker has become free while all their jobs were being announced: the first of them
         that ends without a bid is announced again at once."""

@@ -25,8 +25,8 @@ class Matching:
         self._hiring = hiring
 
     def take(self, worker: Worker, name: bytes | None = None) -> Lease | None:
-        """Lease the job that goes first in the worker's queues, or in the named one. A job that was promised to the
-        worker goes before all others.
+        """Lease the job that goes first in the worker's queues, or in the named one. A job that was promised to
+        the worker goes before all others.
         """
         if worker.waking is not None:
             self._wakeups.answer(worker)

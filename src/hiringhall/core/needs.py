@@ -33,8 +33,8 @@ class Needs:
         """Skills and times configured by worker name; None: there are none."""
 
     def introduce(self, worker: Worker, name: bytes) -> None:
-        """Set the worker's name. With a new name it has the skills and the time configured for that name, and loses
-        those it had.
+        """Set the worker's name. With a new name it has the skills and the time configured for that name, and
+        loses those it had.
         """
         if name != worker.name:
             worker.name = name
@@ -68,8 +68,8 @@ class Needs:
         self._look_again(worker)
 
     def need(self, name: bytes, skill: int, takes_us: int) -> None:
-        """Set the default requirement of a queue: it applies to jobs submitted from now on that state none. With
-        neither skill nor time, the queue has no default.
+        """Set the default requirement of a queue: it applies to jobs submitted from now on that state none.
+        With neither skill nor time, the queue has no default.
         """
         if not 0 <= skill <= SKILL_MAX or not 0 <= takes_us <= TIME_US_MAX:
             seconds_max = TIME_US_MAX // SECOND_US

@@ -64,13 +64,13 @@ class Queue:
         self.waking = 0
         """Workers that were woken for this queue and have not answered: one ready job is reserved for each."""
         self.overdue: dict[Requirement, int] = {}
-        """Woken workers that have let `wake_step_us` pass, by requirement. For each of them one more is woken, so
-        that 1, 2, 4 and so on are awake until one answers."""
+        """Woken workers that have let `wake_step_us` pass, by requirement. For each of them one more is woken,
+        so that 1, 2, 4 and so on are awake until one answers."""
         self.woken: dict[Requirement, int] = {}
         """How many of `waking` have a job with this requirement reserved; the rest have one without."""
         self.unmatched: dict[Requirement, None] = {}
-        """Requirements that no waiting worker meets: the workers are not searched again for each new job. When a
-        worker comes or changes, `reconsider` looks at it; time alone makes no worker fit."""
+        """Requirements that no waiting worker meets: the workers are not searched again for each new job. When
+        a worker comes or changes, `reconsider` looks at it; time alone makes no worker fit."""
         self.unsettled = False
         """It is on the table's list of queues to match at the end of the turn."""
         self.maxima = [NO_BOUND] * PRIORITIES
@@ -123,7 +123,9 @@ class Queue:
 
     def reconsider(self, worker: Worker, now_us: int) -> None:
         """A worker has begun to wait, or its skills or its time have changed."""
-        for requirement in [requirement for requirement in self.unmatched if worker.fits(self.name, requirement, now_us)]:
+        for requirement in [
+            requirement for requirement in self.unmatched if worker.fits(self.name, requirement, now_us)
+        ]:
             del self.unmatched[requirement]
 
     def claim(self, worker: Worker, unclaimed: list[Requirement], now_us: int) -> Requirement | None:

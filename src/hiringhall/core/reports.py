@@ -60,7 +60,7 @@ class Reports:
         if lease is None or lease.worker.resident is None or lease.worker.name != OUTSIDE:
             raise Refusal(WRONG_STATE, "this job is for workers of the hall; only a worker can end it")
         if not job.terms.durable:
-            # The store failed at its start, and the job lives on in memory. Its end is acknowledged when stored.
+            # The store failed at its start: the job lives on in memory, and its end is stored all the same.
             if self._table.store_trouble:
                 raise Refusal(STORE_DOWN, self._table.store_trouble)
             job.before = job.terms

@@ -163,7 +163,9 @@ class Scheduler:
         self.table.store_trouble = ""
 
     def withdraw(self, batch: Batch, trouble: str) -> dict[int, Job]:
-        """The batch is not on disk: jobs that were not acknowledged become non-durable, the rest stays noted."""
+        """The batch is not on disk: jobs that were not acknowledged become non-durable, the rest stays
+        noted.
+        """
         self.table.store_trouble = trouble
         self.firings.withdraw(batch)
         return self.submissions.withdraw_all(self.ledger.reopen(batch) + self.ledger.newcomers())

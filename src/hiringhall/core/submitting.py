@@ -206,7 +206,9 @@ class Submissions:
         return withdrawn
 
     def drop_withdrawn(self, withdrawn: dict[int, Job]) -> None:
-        """After the submitters were refused: cancel the jobs without another watcher, keep the rest in memory."""
+        """After the submitters were refused: cancel the jobs without another watcher, keep the rest in
+        memory.
+        """
         for job in withdrawn.values():
             if job.state < DONE and self._table.is_abandoned(job):
                 if job.key:

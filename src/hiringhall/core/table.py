@@ -132,8 +132,8 @@ class JobTable:
         self._limited.pop(queue, None)
 
     def limit_queue(self, name: bytes, maxima: list[int]) -> None:
-        """Refuse submits to a queue that has this many live jobs, by priority. At most a tenth of all queues may
-        exist only because of such a limit; beyond that the oldest limits are dropped.
+        """Refuse submits to a queue that has this many live jobs, by priority. At most a tenth of all queues
+        may exist only because of such a limit; beyond that the oldest limits are dropped.
         """
         queue = self.queue(name)
         queue.maxima = maxima
@@ -188,8 +188,8 @@ class JobTable:
         peer.watching[job.id] = job
 
     def unwatch(self, job: Job, peer: Peer) -> None:
-        """Remove `peer` from the watchers. A job that is not detached ends with its last watcher, unless a worker
-        has it.
+        """Remove `peer` from the watchers. A job that is not detached ends with its last watcher, unless a
+        worker has it.
         """
         if peer.watching.pop(job.id, None) is None:
             return
@@ -228,9 +228,9 @@ class JobTable:
         return job
 
     def move(self, job: Job, state: int, *, due_us: int = NEVER, front: bool = False) -> None:
-        """Change a job's state: the only place that does. The job leaves the indexes of its old state and enters
-        those of the new one. If it becomes DELAYED it is due at `due_us`; if QUEUED, it goes to the front or to
-        the end of its lane.
+        """Change a job's state: the only place that does. The job leaves the indexes of its old state and
+        enters those of the new one. If it becomes DELAYED it is due at `due_us`; if QUEUED, it goes to the
+        front or to the end of its lane.
         """
         before = job.state
         invariant(_LEGAL[before] >> state & 1 == 1, "a job moves only along MOVES")

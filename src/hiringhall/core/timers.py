@@ -1,7 +1,7 @@
 """One heap for all deadlines.
 
-A `Timed` object has at most one live entry. Moving its deadline later costs nothing: when the old entry comes up
-it is pushed again. Stale entries are swept once they outnumber the live ones, so that long timeouts of short
+A `Timed` object has at most one live entry. Moving its deadline later costs nothing: when the old entry comes
+up it is pushed again. Stale entries are swept once they outnumber the live ones, so that long timeouts of short
 jobs do not accumulate.
 """
 

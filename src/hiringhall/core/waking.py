@@ -35,7 +35,9 @@ class Wakeups:
             queue.sleepers[worker] = None
             if queue.unmatched:
                 queue.reconsider(worker, self._table.now_us)
-            if queue.ready > queue.waking or (queue.ready and (queue.by_requirement is not None or queue.overdue)):
+            if queue.ready > queue.waking or (
+                queue.ready and (queue.by_requirement is not None or queue.overdue)
+            ):
                 self._table.unsettle(queue)
 
     def spare(self, name: bytes) -> int:
@@ -59,8 +61,8 @@ class Wakeups:
         return max(spare, 0)
 
     def wake_choosily(self, queue: Queue) -> None:
-        """Wake one worker for each job with a requirement that it meets. A job that no worker can do wakes nobody,
-        and no job waits for workers that were woken for others.
+        """Wake one worker for each job with a requirement that it meets. A job that no worker can do wakes
+        nobody, and no job waits for workers that were woken for others.
         """
         candidates = queue.candidates()
         if not candidates:

@@ -90,7 +90,8 @@ class Worker(Timed):
         self.silence_us = 0
         """Silence after which it counts as lost; 0: only leaving counts."""
         self.quiet_at_work = False
-        """It is not expected to show life while it has a job: its silence counts from the end of the last one."""
+        """It is not expected to show life while it has a job: its silence counts from the end of the last
+        one."""
         self.bids = False
         """It learns of jobs by announcement and is hired; it is never woken, and no job is pushed to it."""
         self.delegates = False
@@ -115,7 +116,9 @@ class Worker(Timed):
 
     def fits(self, name: bytes, requirement: Requirement, now_us: int) -> bool:
         """Whether it meets the requirement of jobs of this queue."""
-        return requirement[0] <= self.skill(name) and (not self.until_us or now_us + requirement[1] <= self.until_us)
+        return requirement[0] <= self.skill(name) and (
+            not self.until_us or now_us + requirement[1] <= self.until_us
+        )
 
     def work_quietly(self) -> None:
         """From now on it need not show life while it has a job."""

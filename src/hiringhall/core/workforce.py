@@ -44,7 +44,9 @@ class Workforce:
         return worker
 
     def stand_in(self, peer: Peer, worker: Worker) -> Worker:
-        """A worker that holds one job for a worker that delegates, with the name, skills and time of that one."""
+        """A worker that holds one job for a worker that delegates, with the name, skills and time of that
+        one.
+        """
         other = self.worker(peer)
         other.name = worker.name
         other.number = worker.number
@@ -165,8 +167,8 @@ class Workforce:
         worker.heard_us = self._table.now_us
 
     def rest(self, worker: Worker, name: bytes, pause_us: int) -> bool:
-        """Give the worker no jobs of this queue, and no wake-ups for it, for `pause_us`. False: it cannot do the
-        queue, or already rests from it.
+        """Give the worker no jobs of this queue, and no wake-ups for it, for `pause_us`. False: it cannot do
+        the queue, or already rests from it.
         """
         queue = self._table.queues.get(name)
         if queue is None or queue not in worker.abilities:

@@ -83,7 +83,9 @@ def _endpoints(scheduler: Scheduler, settings: PingPongDoorSettings, process: Pr
     context = PingPongContext(scheduler, settings.options())
     return [
         Endpoint(settings.address, lambda caller: WorkerSession(caller, context), wire.worker_route, "backend"),
-        Endpoint(settings.frontend, lambda caller: ClientSession(caller, context), wire.client_route, "frontend"),
+        Endpoint(
+            settings.frontend, lambda caller: ClientSession(caller, context), wire.client_route, "frontend"
+        ),
     ]
 
 

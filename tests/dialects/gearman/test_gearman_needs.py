@@ -16,8 +16,8 @@ WRONG_TIME = b"ERR INVALID_ARGUMENTS time-left+takes+%s,+or+none\r\n" % SECONDS
 WRONG_NEEDS = b"ERR INVALID_ARGUMENTS needs+takes+a+skill+from+0+to+1000000,+and+%s\r\n" % SECONDS
 OK = b"OK\r\n"
 UNKNOWN_WORKER = b"ERR UNKNOWN_WORKER\r\n"
-BAD_SKILL = b"ERR BAD_REQUEST a+skill+is+a+whole+number+from+0+to+1000000\r\n"
-BAD_NEEDS = b"ERR BAD_REQUEST a+skill+is+from+0+to+1000000,+a+time+from+0+to+3153600000+seconds\r\n"
+BAD_SKILL = b"ERR BAD_REQUEST a+skill+must+be+a+whole+number+from+0+to+1000000\r\n"
+BAD_NEEDS = b"ERR BAD_REQUEST a+skill+must+be+from+0+to+1000000,+a+time+from+0+to+3153600000+seconds\r\n"
 
 ANSWERS = [
     (b"skill", INCOMPLETE % b"skill"),
@@ -54,7 +54,7 @@ ANSWERS = [
     (b"needs f", OK),
     (
         b"needs " + b"f" * 600 + b" 1 1",
-        b"ERR TOO_LARGE a+queue's+name+has+1+to+512+bytes+(queue_name_bytes_max)\r\n",
+        b"ERR TOO_LARGE a+queue+name+must+have+1+to+512+bytes+(queue_name_bytes_max)\r\n",
     ),
     (b"why", INCOMPLETE % b"why"),
     (b"why H:hall:1 H:hall:2", INCOMPLETE % b"why"),
@@ -116,7 +116,7 @@ def test_more_skills_than_the_hall_keeps_of_a_worker_are_refused() -> None:
     room = Room(limits=Limits(abilities_max=1))
     room.worker(b"f").say(wire.SET_CLIENT_ID, b"bob")
     assert room.ask(b"skill bob f 1") == OK
-    assert room.ask(b"skill bob g 1") == b"ERR HALL_FULL a+worker+may+do+1+queues+(abilities_max)\r\n"
+    assert room.ask(b"skill bob g 1") == b"ERR HALL_FULL a+worker+may+have+1+queues+(abilities_max)\r\n"
 
 
 @pytest.mark.parametrize("named_first", [True, False])

@@ -85,7 +85,9 @@ class GearmanWorker:
     def __init__(self, room: Room, function: bytes) -> None:
         process = ProcessInfo("1.2.3", 4711, "INFO", room.stops.append)
         self.room = room
-        self.session = GearmanSession(Caller("127.0.0.1", 4), GearmanContext(room.hall, GearmanOptions(), process))
+        self.session = GearmanSession(
+            Caller("127.0.0.1", 4), GearmanContext(room.hall, GearmanOptions(), process)
+        )
         self.session.outbox = room.outbox
         self.handle = b""
         self._say(gearman.CAN_DO, function)

@@ -175,7 +175,9 @@ class Location:
     def __init__(self, room: Room, *, skill: int = 7) -> None:
         self.room = room
         room.hall.needs.know(Ratings([(b"node-1", Rating({b"grind": skill}, 0))]))
-        self.session = DworkSession(Caller("127.0.0.1", -1), DworkContext(room.hall, DworkOptions(queue=b"grind")))
+        self.session = DworkSession(
+            Caller("127.0.0.1", -1), DworkContext(room.hall, DworkOptions(queue=b"grind"))
+        )
         self.session.outbox = room.outbox
 
     def asks(self, request: int, tasks: list[bytes] | None = None) -> dwork.Query:

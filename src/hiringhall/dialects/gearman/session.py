@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hiringhall.core.workers import Worker
     from hiringhall.dialects.session import Caller
 
-__all__ = ["GearmanDoor", "GearmanOptions", "GearmanSession", "ProcessInfo"]
+__all__ = ["GearmanContext", "GearmanOptions", "GearmanSession", "ProcessInfo"]
 
 CLIENT_ID_BYTES_MAX: Final = 128
 APART_BYTES_MIN: Final = 16_384

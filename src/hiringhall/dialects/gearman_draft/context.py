@@ -30,7 +30,9 @@ class DraftOptions(JobOptions):
 class DraftContext(Handles):
     """One door."""
 
-    def __init__(self, scheduler: Scheduler, options: DraftOptions, look_up: Callable[[Session, int], None]) -> None:
+    def __init__(
+        self, scheduler: Scheduler, options: DraftOptions, look_up: Callable[[Session, int], None]
+    ) -> None:
         super().__init__(options.handle_prefix)
         self.scheduler = scheduler
         self.options = options

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hiringhall.core.workers import Worker
     from hiringhall.dialects.session import Caller
 
-__all__ = ["DraftDoor", "DraftOptions", "DraftSession"]
+__all__ = ["DraftContext", "DraftOptions", "DraftSession"]
 
 APART_BYTES_MIN: Final = 16_384
 """Data at least this long is sent beside its packet's opening, without a copy of its own."""
@@ -346,7 +346,9 @@ class DraftSession(Session):
         self.acknowledge(job, wire.pack_job_create_res(self._context.handle(job.id)))
 
     def _start_task(self, name: bytes, key: bytes, time_us: int) -> Job:
-        return self._scheduler.reports.start(JobSpec(name, b"", key, self._context.reported), self._who, time_us)
+        return self._scheduler.reports.start(
+            JobSpec(name, b"", key, self._context.reported), self._who, time_us
+        )
 
     def _task_ended(self, body: bytes) -> None:
         # nightly 00 2026-01-01 00 | 8 bytes: microseconds since 1970 | code 00 | result

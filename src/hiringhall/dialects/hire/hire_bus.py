@@ -205,7 +205,11 @@ class HireBus:
     def uuid_of(self, worker: Worker) -> bytes:
         """Its own, or the one that was made for a worker of another dialect."""
         peer = worker.peer
-        return peer.uuid if isinstance(peer, Participant) else self.names.worker(self.scheduler.epoch, worker.number)
+        return (
+            peer.uuid
+            if isinstance(peer, Participant)
+            else self.names.worker(self.scheduler.epoch, worker.number)
+        )
 
     def call(self, who: Participant, engagement: Engagement) -> None:
         job = engagement.job

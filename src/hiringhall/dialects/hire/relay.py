@@ -165,7 +165,9 @@ class ProviderRelay:
         for worker in islice(queue.workers, LOOKS_MAX):
             if len(posting.bids) >= OTHERS_MAX:
                 return
-            if not self._bids_for(worker, posting.type) or not worker.fits(posting.type, needs, scheduler.now_us):
+            if not self._bids_for(worker, posting.type) or not worker.fits(
+                posting.type, needs, scheduler.now_us
+            ):
                 continue
             uuid = self._uuid(worker)
             skill = min(worker.skill(posting.type), wire.SKILL_MAX)

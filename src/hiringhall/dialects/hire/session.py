@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hiringhall.dialects.hire.hire_bus import Participant
     from hiringhall.dialects.session import Caller
 
-__all__ = ["HireDoor", "HireOptions", "LineSession"]
+__all__ = ["HireContext", "HireOptions", "LineSession"]
 
 
 class LineSession(Session):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hiringhall.core.workers import Worker
     from hiringhall.dialects.session import Caller
 
-__all__ = ["WmpDoor", "WmpOptions", "WmpSession"]
+__all__ = ["WmpContext", "WmpOptions", "WmpSession"]
 
 CODE_MAX: Final = 255
 STATUSES: Final = (b"ok", b"failed", b"declined")
@@ -226,7 +226,10 @@ class WmpSession(Session):
     def _named_job(self, message: wire.Message) -> bytes:
         """What a report is about, if it is for this manager at all."""
         name = message.first(b"job")
-        if message.first(b"manager") != self._context.options.manager or not 0 < len(name) <= wire.JOB_BYTES_MAX:
+        if (
+            message.first(b"manager") != self._context.options.manager
+            or not 0 < len(name) <= wire.JOB_BYTES_MAX
+        ):
             raise wire.BadMessage("a report names the manager it is for, and the job")
         return name
 
