@@ -116,7 +116,7 @@ class Hiring:
         job = engagement.job
         worker = engagement.worker
         worker.promise = None
-        worker.leases[job.id] = engagement
+        worker.hold(engagement)
         engagement.stage = PERFORMING
         engagement.started_us = job.started_us = self._table.now_us
         job.worker_name = worker.name

@@ -164,7 +164,7 @@ class Leases:
         self.last_number += 1
         lease = Lease(self.last_number, job, worker, now_us, now_us + run_us if run_us else NEVER)
         job.lease = lease
-        worker.leases[job.id] = lease
+        worker.hold(lease)
         if run_us or job.terms.lease_us:
             self._arm(lease)
         return lease

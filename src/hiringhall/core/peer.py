@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
     from hiringhall.core.leases import Engagement, Lease
     from hiringhall.core.workers import Worker
+
+NO_JOBS: Final[dict[int, Job]] = {}
+"""Shared by all peers that watch nothing, most workers among them; never written to."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -21,8 +24,8 @@ class Peer:
     def __init__(self) -> None:
         self.worker: Worker | None = None
         """Set by the first verb that makes this peer a worker."""
-        self.watching: dict[int, Job] = {}
-        """Live jobs that have this peer in `watchers`, by id."""
+        self.watching = NO_JOBS
+        """Live jobs that have this peer in `watchers`, by id. Written by the job table only."""
 
     @property
     def speaker(self) -> Peer:

@@ -17,6 +17,7 @@ from hiringhall.core.jobs import TRIES_KEPT, Job
 from hiringhall.core.keys import Keys
 from hiringhall.core.ledger import Ledger
 from hiringhall.core.observer import Observer
+from hiringhall.core.peer import NO_JOBS
 from hiringhall.core.queues import Queue
 from hiringhall.core.states import (
     CALLED_OFF,
@@ -185,6 +186,8 @@ class JobTable:
                 text = f"{self.limits.watchers_max} peers watch this job already (watchers_max)"
                 raise Refusal(HALL_FULL, text)
             watchers.append(peer)
+        if peer.watching is NO_JOBS:
+            peer.watching = {}
         peer.watching[job.id] = job
 
     def unwatch(self, job: Job, peer: Peer) -> None:

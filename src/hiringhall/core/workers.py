@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.terms import NO_REQUIREMENT
 from hiringhall.core.timers import Timed
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from hiringhall.core.rests import Rest
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.core.terms import Requirement
+
+NO_LEASES: Final[dict[int, Lease]] = {}
+"""Shared by all workers that never had a job; never written to."""
 
 
 class Worker(Timed):
@@ -60,7 +63,7 @@ class Worker(Timed):
         """The name it gave itself; shown to people and kept in the history."""
         self.abilities: dict[Queue, int] = {}
         """The queues it can do, in the order in which it named them, with its run limit in us (0: none)."""
-        self.leases: dict[int, Lease] = {}
+        self.leases = NO_LEASES
         """What it works on, by job id."""
         self.promise: Engagement | None = None
         """The job it was hired for and has not begun. A worker that does not bid has not been told: it receives
@@ -110,6 +113,12 @@ class Worker(Timed):
 
     def ring(self, scheduler: Scheduler) -> None:
         scheduler.workforce.worker_due(self)
+
+    def hold(self, lease: Lease) -> None:
+        """Add a job that it works on."""
+        if self.leases is NO_LEASES:
+            self.leases = {}
+        self.leases[lease.job.id] = lease
 
     def skill(self, name: bytes) -> int:
         return 0 if self.skills is None else self.skills.get(name, 0)
