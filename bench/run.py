@@ -1,11 +1,11 @@
-"""`make bench`: the hall and its peers side by side, in one run, on one machine.
+"""`make bench`: measure the hall and other servers side by side, in one run on one machine.
 
-    python bench/run.py                      all of it: the table, and bench/RESULTS.md
-    python bench/run.py --quick              two rounds and fewer jobs; writes no RESULTS.md
+    python bench/run.py                      everything; writes bench/RESULTS.md and docs/images/speed.svg
+    python bench/run.py --quick              two rounds and fewer jobs; writes neither
     python bench/run.py --only durable       one scenario; may be repeated
-    python bench/run.py --json figures.json  the figures for programs as well
+    python bench/run.py --json figures.json  also write the figures as JSON
 
-Ends with 1 when a required figure was not reached in a full run, with 2 when something could not be measured.
+The exit code is 1 if a full run missed a required figure, and 2 if a scenario could not be measured.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chart import CHART, RESULTS, draw
 from dwork import BESIDE_ROUTERS
 from hire import BIDDING
 from history import HISTORY
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 SECTIONS = (BESIDE_GEARMAND, BESIDE_ROUTERS, BIDDING, HISTORY)
 BUILD = HERE.parent / "build" / "bench"
-RESULTS = HERE / "RESULTS.md"
 ROUNDS = 5
 QUICK_ROUNDS = 2
 QUICK_SCALE = 0.1
@@ -47,21 +47,23 @@ NOT_A_DISK = ("tmpfs", "ramfs")
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="The hall beside its peers, in one run.")
-    parser.add_argument("--quick", action="store_true", help="two rounds, a tenth of the jobs; no RESULTS.md")
+    parser = argparse.ArgumentParser(description="Measure the hall beside other servers, in one run.")
+    parser.add_argument("--quick", action="store_true", help="two rounds, a tenth of the jobs; writes no files")
     names = [scenario.name for section in SECTIONS for scenario in section.scenarios]
     parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=", ".join(names))
-    parser.add_argument("--rounds", type=int, help=f"turns of each server (default {ROUNDS})")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here; - is stdout")
+    parser.add_argument("--rounds", type=int, help=f"rounds of each server (default {ROUNDS})")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="also write the figures to this file; - is stdout"
+    )
     parser.add_argument("--python", default=sys.executable, help="the interpreter that runs the hall")
     parser.add_argument(
-        "--folder", type=Path, default=BUILD, help="where the servers keep their data: a real disk"
+        "--folder", type=Path, default=BUILD, help="where the servers keep their data; must be on a disk"
     )
     return parser.parse_args()
 
 
 def measure(scenarios: list[Scenario], stage: Stage, console: Console) -> tuple[list[Row], bool]:
-    """The rows of all scenarios, and whether all of them could be measured."""
+    """Run the scenarios; returns their rows, and whether all of them could be measured."""
     rows: list[Row] = []
     whole = True
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
@@ -84,6 +86,12 @@ def tell(progress: Progress, task: TaskID, name: str, text: str) -> None:
     progress.update(task, description=f"{name}: {text}")
 
 
+def publish(text: str, results: Path, chart: Path) -> None:
+    """Write the tables, and the chart of the same figures."""
+    results.write_text(text)
+    chart.write_text(draw(text))
+
+
 def main() -> int:
     options = arguments()
     console = Console(stderr=True)
@@ -91,7 +99,7 @@ def main() -> int:
     rounds = options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
     options.folder.mkdir(parents=True, exist_ok=True)
     if filesystem(options.folder) in NOT_A_DISK:
-        console.print(f"{options.folder} is not on a real disk; name another with --folder")
+        console.print(f"{options.folder} is in memory, not on a disk; choose another folder with --folder")
         return 2
     raise_descriptors()
     try:
@@ -122,8 +130,8 @@ def main() -> int:
             options.json.write_text(text)
     full = whole and not options.quick and not options.only
     if full:
-        RESULTS.write_text(markdown(measured, facts))
-        console.print(f"written to {RESULTS}")
+        publish(markdown(measured, facts), RESULTS, CHART)
+        console.print(f"written to {RESULTS} and {CHART}")
     if not whole:
         return 2
     return int(full and any(row.passed is False for _, rows in measured for row in rows))
