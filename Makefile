@@ -1,16 +1,16 @@
-# Everything a fresh machine needs beyond Python 3.11+, make and git is made here, in .venv.
+# A fresh machine needs Python 3.11+, make and git. Everything else is installed here, in .venv.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.py' -o -name '*.sql') pyproject.toml setup.py
 PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider
-# What setup.py makes of the package here, compiled or plain; asked when .venv is there.
+# How setup.py builds the package here: compiled or plain. Evaluated after .venv exists.
 MODE = $(shell $(BIN)/python -B -c "import setup; print(setup.mode())")
-# Of what is compiled, and a hall of each kind whole: the rest runs the same Python either way.
+# The tests of compiled code, and some of whole halls: all other code is the same Python in both modes.
 COMPILED_TESTS := tests/core tests/dialects tests/engine tests/transports tests/sim/test_sim.py \
 	$(addprefix tests/system/test_,own_peers.py across_dialects.py drain.py)
 WORKERS ?= 3
-# One more than two cores: many tests wait more than they compute. Who has nothing left takes from the others.
+# More processes than two cores, because many tests wait more than they compute. Idle ones take tests from others.
 SHARED := -n $(WORKERS) --dist worksteal
 
 .PHONY: serve test test-plain check format sim sim-long soak bench bench-compare livejournal village clean clients help
@@ -18,23 +18,23 @@ SHARED := -n $(WORKERS) --dist worksteal
 help:            ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
-serve: $(VENV)/installed            ## open the hall on embedded storage, with every door on loopback at its default port
+serve: $(VENV)/installed            ## run a hall with SQLite storage and every door on loopback, at its default port
 	$(BIN)/hall serve --all-doors $(ARGS)
 
-test: $(VENV)/tested            ## all tests on the installed package, compiled; then those of what is compiled, as plain Python
+test: $(VENV)/tested            ## all tests on the installed, compiled package; then the tests of compiled code again as plain Python
 	TEST_MODE=$(MODE) $(PYTEST) $(SHARED) -m "not soak" tests
 	TEST_MODE=plain PYTHONPATH=$(CURDIR)/src $(PYTEST) $(SHARED) -m "not soak" $(COMPILED_TESTS)
 
-test-plain: $(VENV)/tested            ## all tests on the source as plain Python: no compiling between an edit and its test
+test-plain: $(VENV)/tested            ## all tests on the source as plain Python, without compiling; ONLY=tests/core selects some
 	PYTHONPATH=$(CURDIR)/src $(PYTEST) $(SHARED) -m "not soak" $(or $(ONLY),tests)
 
-check: $(VENV)/checked            ## lint, types and tidy rules; under a minute
+check: $(VENV)/checked            ## lint, type checks and tidy tests; takes less than a minute
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PYTHONPATH=$(CURDIR)/src $(PYTEST) tests/tidy
 
-format: $(VENV)/checked            ## put the source in its form
+format: $(VENV)/checked            ## format the source and fix lint errors
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -44,31 +44,31 @@ sim: $(VENV)/tested            ## one run of the simulator, with its log: make s
 
 sim-long: SEED ?= 1000000
 sim-long: SEEDS ?= 100000
-sim-long: $(VENV)/tested            ## many runs on all cores, on the installed package: make sim-long SEED=1000000 SEEDS=100000
+sim-long: $(VENV)/tested            ## many simulator runs on all cores, on the installed package: make sim-long SEED=1000000 SEEDS=100000
 	$(BIN)/python -m tests.sim --long --seed $(SEED) --seeds $(SEEDS)
 
 soak: SEED ?= 1
 soak: ROUNDS ?= 100
-soak: $(VENV)/tested            ## the long fault runs: kills under a load of all dialects (make soak ROUNDS=1000), then what else is slow
+soak: $(VENV)/tested            ## long fault tests: kill the hall under load in all dialects (make soak ROUNDS=1000), then other slow tests
 	$(BIN)/python tests/soak/run.py --rounds $(ROUNDS) --seed $(SEED)
 	$(PYTEST) -m soak tests --timeout 3600
 
-bench: $(VENV)/tested            ## side by side with gearmand; writes bench/RESULTS.md
+bench: $(VENV)/tested            ## measure the hall beside other servers; writes bench/RESULTS.md and docs/images/speed.svg
 	$(BIN)/python bench/run.py $(ARGS)
 
-bench-compare: $(VENV)/tested            ## this build beside another, in turns: make bench-compare BEFORE=path/to/python
+bench-compare: $(VENV)/tested            ## compare this build with another one, in turns: make bench-compare BEFORE=path/to/python
 	$(BIN)/python bench/compare.py $(BEFORE) $(ARGS)
 
-livejournal: $(VENV)/tested            ## an example: ten tasks of a small LiveJournal, and what the log says of them
+livejournal: $(VENV)/tested            ## example: ten tasks of a small LiveJournal, and what the history says about them
 	$(BIN)/python examples/livejournal/run.py $(ARGS)
 
-village: $(VENV)/tested            ## an example: a village lives on a hall, under each policy; writes village.html
+village: $(VENV)/tested            ## example: a village of agents uses a hall, under each policy; writes village.html
 	$(BIN)/python examples/village/run.py --html village.html $(ARGS)
 
-clients:            ## the foreign clients and servers that the tests talk to (Debian; needs root)
+clients:            ## install the foreign clients and servers that the tests use (Debian; needs root)
 	scripts/install-test-clients
 
-clean:            ## forget what make built; hall-data/ (your jobs), .clients/ and other environments stay
+clean:            ## delete what make built; keeps hall-data/ (your jobs), .clients/ and other environments
 	rm -rf $(VENV) build dist *.egg-info src/*.egg-info .mypy_cache .ruff_cache .hypothesis village.html
 
 $(VENV)/made:
@@ -76,7 +76,7 @@ $(VENV)/made:
 	$(BIN)/python -m pip install -q --upgrade "pip>=25.1"
 	touch $@
 
-# A plain install, not an editable one: the hot packages are compiled on the way (see setup.py).
+# Not an editable install: the hot packages are compiled during the install (see setup.py).
 $(VENV)/installed: $(VENV)/made $(SOURCES)
 	$(BIN)/python -m pip install -q --upgrade .
 	touch $@

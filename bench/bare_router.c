@@ -1,4 +1,4 @@
-/* The floor below the floor: what libzmq itself costs. A ROUTER that answers like bare_router.py, in C.
+/* A lower bound for any dwork hub: what libzmq itself costs. A ROUTER that answers like bare_router.py, in C.
  *
  *   cc -O2 -o bare_router bare_router.c -lzmq
  *   bare_router TASKS_A_STEAL

@@ -1,12 +1,12 @@
-"""`make bench-compare BEFORE=other/.venv/bin/python`: two builds of the hall, in turns, in one run.
+"""`make bench-compare BEFORE=other/.venv/bin/python`: compare two builds of the hall, in turns, in one run.
 
     python bench/compare.py BEFORE [AFTER]          every scenario; AFTER is this interpreter unless named
     python bench/compare.py BEFORE --only durable   one scenario; may be repeated
-    python bench/compare.py BEFORE --json out.json  the figures for programs as well
+    python bench/compare.py BEFORE --json out.json  also write the figures as JSON
 
-Peers such as gearmand are left out. Each row shows the median of both builds over the rounds, and what
-AFTER costs in relation to BEFORE: above 1 it costs more. Rounds of one build differ, so the spread of
-BEFORE is shown too; a difference within it means nothing. Ends with 1 if a row costs more than --allowed says.
+Other servers, such as gearmand, are left out. Each row shows the medians of both builds and the cost of AFTER
+relative to BEFORE: above 1, AFTER costs more. Rounds of one build differ, so the spread of BEFORE is shown
+too; a difference within the spread is not significant. The exit code is 1 if a row costs more than --allowed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 ROUNDS = 5
 ALLOWED = 1.03
 MORE_IS_BETTER = "/s"
-"""The end of the unit of figures that are better when they are larger."""
+"""Figures whose unit ends with this are better when they are larger."""
 NOT_A_COST = ("jobs", "workers", "bids/s")
 """Units of figures that are counts, and the rate at which the load generator bids."""
 
@@ -51,7 +51,7 @@ class Compared:
 
     @property
     def cost(self) -> float | None:
-        """What AFTER costs in relation to BEFORE; None: it is not a cost."""
+        """The cost of AFTER relative to BEFORE; None: the figure is not a cost."""
         before, after = statistics.median(self.before), statistics.median(self.after)
         if self.unit in NOT_A_COST or before <= 0 or after <= 0:
             return None
@@ -59,7 +59,7 @@ class Compared:
 
     @property
     def spread(self) -> float:
-        """How far the rounds of BEFORE lie apart, as a ratio."""
+        """The highest round of BEFORE divided by the lowest."""
         return max(self.before) / min(self.before) if min(self.before) > 0 else 1.0
 
 
@@ -84,7 +84,7 @@ class Comparison:
 
 
 def table(compared: list[Compared], allowed: float) -> Table:
-    shown = Table(title="after beside before; above 1 it costs more", title_justify="left")
+    shown = Table(title="after compared with before; above 1, after costs more", title_justify="left")
     for heading in ("scenario", "figure", "before", "after", "cost", "spread of before"):
         shown.add_column(heading, justify="left" if heading in ("scenario", "figure") else "right")
     for one in compared:
@@ -102,23 +102,27 @@ def table(compared: list[Compared], allowed: float) -> Table:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Two builds of the hall, in turns, in one run.")
+    parser = argparse.ArgumentParser(description="Compare two builds of the hall, in turns, in one run.")
     names = [scenario.name for section in SECTIONS for scenario in section.scenarios]
-    parser.add_argument("before", help="the interpreter that has the earlier build")
-    parser.add_argument("after", nargs="?", default=sys.executable, help="the one with the later build")
-    parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=", ".join(names))
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"turns of each build (default {ROUNDS})")
-    parser.add_argument("--quick", action="store_true", help="a tenth of the jobs")
-    parser.add_argument("--allowed", type=float, default=ALLOWED, help=f"the cost that passes ({ALLOWED})")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
+    parser.add_argument("before", help="the Python interpreter with the earlier build")
     parser.add_argument(
-        "--folder", type=Path, default=BUILD, help="where the halls keep their data: a real disk"
+        "after", nargs="?", default=sys.executable, help="the one with the later build (default: this one)"
+    )
+    parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=", ".join(names))
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"rounds of each build (default {ROUNDS})")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the jobs")
+    parser.add_argument(
+        "--allowed", type=float, default=ALLOWED, help=f"the highest cost that passes (default {ALLOWED})"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
+    parser.add_argument(
+        "--folder", type=Path, default=BUILD, help="where the halls keep their data; must be on a disk"
     )
     return parser.parse_args()
 
 
 def compare(scenarios: list[Scenario], options: argparse.Namespace, console: Console) -> list[Compared]:
-    """Run all of them; the figures of each are shown, and written, as soon as it is over."""
+    """Run the scenarios. The figures of each one are shown and written as soon as it is over."""
     compared: list[Compared] = []
     slap = Slap(options.folder)
     scale = QUICK_SCALE if options.quick else 1.0
@@ -129,7 +133,7 @@ def compare(scenarios: list[Scenario], options: argparse.Namespace, console: Con
             task = progress.add_task(scenario.name, total=2 * options.rounds)
             for number_of_round in range(options.rounds):
                 turns = [(options.before, False), (options.after, True)]
-                # Who goes first has the colder machine: they change places.
+                # The first one runs on a colder machine, so the order alternates.
                 for python, after in turns if number_of_round % 2 == 0 else reversed(turns):
                     stage = Stage(
                         slap, options.folder / "data", python, 1, scale, lambda _: None, halls_only=True

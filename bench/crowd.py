@@ -1,6 +1,7 @@
-"""Many idle workers on one thread: who is connected, who sleeps, and who was woken.
+"""Many idle workers on one thread; counts which of them are woken.
 
-An ECHO_REQ after each request is the proof that the server has come to it: no waiting by the clock.
+Each request is followed by an ECHO_REQ. Its answer shows that the server has processed the request, so nothing
+waits for a fixed time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ MARK = b"here"
 
 
 class Crowd:
-    """Workers of one function, asleep."""
+    """Sleeping workers of one function."""
 
     def __init__(self, port: int, function: bytes) -> None:
         self._address = ("127.0.0.1", port)
@@ -31,7 +32,7 @@ class Crowd:
             worker.close()
 
     def grow(self, count: int) -> None:
-        """Let `count` workers come in and go to sleep; return when the server knows all of them."""
+        """Connect `count` workers that go to sleep; returns when the server knows all of them."""
         newcomers = [Worker(self._address) for _ in range(count)]
         self._workers += newcomers
         for worker in newcomers:
@@ -39,15 +40,15 @@ class Crowd:
         for worker in newcomers:
             worker.heard_until_mark()
 
-    def ask_all(self) -> None:
-        """Warm the way: one worker comes, is asked, and goes."""
+    def warm_up(self) -> None:
+        """Warm up: one worker connects, sends an echo, and disconnects."""
         worker = Worker(self._address)
         worker.send()
         worker.heard_until_mark()
         worker.close()
 
     def woken_by_one_job(self) -> int:
-        """Submit one background job, let whoever is woken first do it, and count who was woken at all."""
+        """Submit one background job; the first worker that is woken does it. Returns how many were woken."""
         poll = select.poll()
         sleepers = {worker.descriptor: worker for worker in self._workers}
         for descriptor in sleepers:
@@ -59,9 +60,9 @@ class Crowd:
         woken = 0
         readable = poll.poll(ANSWER_S_MAX * 1000)
         if readable:
-            # At once: a woken worker that asks for nothing is rightly passed over for the next.
+            # At once: the server may wake another worker if this one does not ask for the job.
             woken += sleepers[readable[0][0]].work_one()
-        # The job is done, so the wake-ups it caused are sent: each worker's echo comes after its NOOP.
+        # The job is done, so all its wake-ups are sent: the echo of each worker comes after its NOOP.
         for worker in self._workers:
             worker.send()
         return woken + sum(wire.NOOP in worker.heard_until_mark() for worker in self._workers)
@@ -75,11 +76,11 @@ class Worker:
         self._reader = wire.Reader(wire.RESPONSE)
 
     def send(self, *packets: bytes) -> None:
-        """Send the packets, and an echo behind them."""
+        """Send the packets, followed by an echo request."""
         self._socket.sendall(b"".join(packets) + wire.pack_request(wire.ECHO_REQ, MARK))
 
     def packets_until_mark(self) -> list[tuple[int, bytes]]:
-        """What came before the answer to the echo."""
+        """The packets that came before the answer to the echo."""
         packets: list[tuple[int, bytes]] = []
         while not packets or packets[-1] != (wire.ECHO_RES, MARK):
             data = self._socket.recv(65536)
@@ -96,7 +97,7 @@ class Worker:
         return self._socket.fileno()
 
     def work_one(self) -> int:
-        """Take the job that it was woken for, and do it; 1 if it was woken."""
+        """Take the job and finish it; returns 1 if this worker was woken, otherwise 0."""
         self.send(wire.pack_request(wire.GRAB_JOB))
         heard = self.packets_until_mark()
         handles = [body.split(b"\0")[0] for kind, body in heard if kind == wire.JOB_ASSIGN]

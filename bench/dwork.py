@@ -1,7 +1,7 @@
-"""dwork: the hall beside ROUTERs that do nothing but answer, under the load of dwslap.
+"""dwork: the hall beside bare ROUTERs, under the load of dwslap.
 
-What counts is the server's CPU time for each task: with a few workers that wait for each answer, tasks a second
-tell more of ZeroMQ's way to the other thread and back than of a hub.
+The main figure is the server's CPU time for each task. A few workers that wait for each answer spend most of
+the time in ZeroMQ's thread switches, so tasks per second say little about the server.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ BARE_RATIO_MAX = 2.0
 
 
 class Hub(Server):
-    """Something that answers dwork requests."""
+    """A server that answers dwork requests."""
 
     def _await_answer(self) -> None:
-        """It has said its port, so it listens."""
+        """Nothing to wait for: it prints its port when it listens."""
 
 
 class DworkHall(Hub):
@@ -77,7 +77,7 @@ TO_BARE = Ratio(Hall.name, BareRouter.name)
 
 
 class DwSlap:
-    """A compiled dwslap, and the bare router in C beside it."""
+    """The compiled dwslap and the compiled bare router."""
 
     def __init__(self, folder: Path) -> None:
         self.binary = compiled(folder, "dwslap")
@@ -90,14 +90,14 @@ class DwSlap:
             command.append("-C")
         said = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S_MAX, check=False)
         if said.returncode:
-            raise SlapError(f"{server.name}: dwslap ended with {said.returncode}: {said.stderr.strip()}")
+            raise SlapError(f"{server.name}: dwslap exited with {said.returncode}: {said.stderr.strip()}")
         return {name: float(value) for name, _, value in (word.partition("=") for word in said.stdout.split())}
 
 
 def compiled(folder: Path, name: str) -> Path:
     compiler = shutil.which("cc")
     if compiler is None:
-        raise SlapError(f"no C compiler: {name}.c needs one, as `cc`")
+        raise SlapError(f"no C compiler: install one as `cc` to build {name}.c")
     binary, source = folder / name, HERE / f"{name}.c"
     folder.mkdir(parents=True, exist_ok=True)
     if not binary.exists() or binary.stat().st_mtime < source.stat().st_mtime:
@@ -107,14 +107,14 @@ def compiled(folder: Path, name: str) -> Path:
 
 @dataclass(frozen=True)
 class DworkLoad:
-    """Workers that steal so many tasks at a time, complete them, and steal again."""
+    """Each worker steals `batch` tasks, completes them, and steals again."""
 
     name: str
     workers: int
     batch: int
     tasks: int
     creating: bool = False
-    """Also tell what it costs to create them."""
+    """Also measure what it costs to create the tasks."""
 
     def run(self, stage: Stage) -> list[Row]:
         slap = DwSlap(stage.folder.parent)
@@ -134,7 +134,7 @@ class DworkLoad:
                     seen = slap.run(server, stage.jobs(self.tasks), self.workers, self.batch, chains=False)
                 finally:
                     server.stop()
-                if number:  # the first one warms the machine
+                if number:  # the first round is a warm-up
                     figures.add_all(server.name, seen)
         title = f"{self.workers} workers, {self.batch} a steal"
         cpu = figures.row("hub_cpu_us_per_task", "us", title=f"{title}: CPU of a task")
@@ -148,7 +148,7 @@ class DworkLoad:
 
 @dataclass(frozen=True)
 class DworkChains:
-    """Tasks in chains of ten, more and more of them: a task must not cost more when there are many."""
+    """More and more tasks in chains of ten: the cost of a task must not grow with their number."""
 
     name: str = "dwork-chains"
     counts: tuple[int, ...] = (10_000, 100_000, 1_000_000)

@@ -1,4 +1,4 @@
-"""One figure of several servers, side by side, and what the hall must reach."""
+"""Figures of several servers side by side, and the value that the hall must reach."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ class Ratio(NamedTuple):
 
 @dataclass
 class Row:
-    """One figure, side by side."""
+    """One figure of several servers."""
 
     scenario: str
     figure: str
     unit: str
     rounds: int
     values: dict[str, float] = field(default_factory=dict)
-    """The median by server; a server without the figure is left out."""
+    """The median for each server that has this figure."""
     bound: str = ""
-    """AT_LEAST or AT_MOST; empty: shown, not judged."""
+    """AT_LEAST or AT_MOST; empty: nothing is required."""
     required: float = 0.0
     judged_by: Ratio | str = HALL
-    """The bound is on this ratio, or on the value of this server."""
+    """The requirement applies to this ratio, or to the value of this server."""
     cpu_us: dict[str, float] = field(default_factory=dict)
-    """The server's CPU time for each job, where it was measured."""
+    """The CPU time for each job, of each server where it was measured."""
     spread: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """The lowest and the highest round."""
+    """The lowest and the highest round of each server."""
 
     def ratio(self, ratio: Ratio) -> float | None:
         ours, theirs = self.values.get(ratio.of), self.values.get(ratio.to)
@@ -56,7 +56,7 @@ class Row:
 
     @property
     def passed(self) -> bool | None:
-        """None: there is nothing to reach."""
+        """Whether the requirement is met; None: there is none."""
         if not self.bound or self.judged is None:
             return None
         return self.reached_by(self.judged)
@@ -65,13 +65,13 @@ class Row:
         return figure >= self.required if self.bound == AT_LEAST else figure <= self.required
 
     def must(self, bound: str, required: float, judged_by: Ratio | str = HALL) -> Row:
-        """The same row, judged."""
+        """Set the requirement; returns the same row."""
         self.bound, self.required, self.judged_by = bound, required, judged_by
         return self
 
 
 class Figures:
-    """Rounds of named figures by server, and the rows they come to."""
+    """Collects named figures round by round, and makes rows of their medians."""
 
     def __init__(self, scenario: str) -> None:
         self._scenario = scenario
@@ -95,7 +95,7 @@ class Figures:
 
 
 class Scenario(Protocol):
-    """Something to measure."""
+    """One scenario of the benchmark."""
 
     @property
     def name(self) -> str: ...
@@ -105,13 +105,13 @@ class Scenario(Protocol):
 
 @dataclass(frozen=True)
 class Section:
-    """Scenarios whose rows make one table."""
+    """Scenarios whose rows are in one table."""
 
     title: str
     scenarios: tuple[Scenario, ...]
     servers: tuple[str, ...]
-    """The columns."""
+    """The columns with figures."""
     ratios: tuple[Ratio, ...] = ()
-    """The columns after them."""
+    """The columns with ratios, after the figures."""
     cpu_of: tuple[str, ...] = ()
-    """Whose CPU time for each job has a column too."""
+    """Servers with a column for the CPU time of a job."""

@@ -1,8 +1,8 @@
-"""Announce, bid, hire: workers on raw sockets bid for what a client hands in at a Gearman door.
+"""Announce, bid, hire: workers on raw sockets bid for jobs that a client submits at a Gearman door.
 
-What counts is how long after its bid a worker is hired: the window of the door, and no more than 20 ms on top.
-Every announcement goes to every worker; of the twenty types each worker knows two, so that about twenty could
-bid for a job, and those do whose next place is free.
+The main figure is the time from a bid to the hire: the window of the door, and at most 20 ms more. Every
+announcement goes to every worker. There are twenty job types and each worker knows two, so about twenty workers
+could bid for a job; those whose next place is free do.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
 WINDOW_S: Final = 0.05
 PERFORM_S: Final = 0.02
 ANNOUNCED_MIN: Final = 0.98
-"""Of the jobs handed in, those that must be announced in the same time."""
+"""The share of the submitted jobs that must be announced in the same time."""
 LATE_S_MAX: Final = 0.02
-"""What may pass beyond the window between a bid and the hire: 99 of 100 must be within."""
+"""The limit for the time from a bid to the hire, without the window; 99 of 100 must be within it."""
 TYPES: Final = 20
 BATCH_S: Final = 0.01
 WARM_S: Final = 2.0
 CHUNK_BYTES: Final = 1 << 18
 BIDS_AT_ONCE_MAX: Final = 4
-"""A worker has one next place: of many jobs that are announced at once it bids for some."""
+"""A worker has one next place, so it bids for at most this many of the jobs announced together."""
 BIDS_KEPT_MAX: Final = 10_000
 
 _TOLD: Final = re.compile(rb" ([HPD][A-Z]+) (\S+)")
-"""HIRE, PERFORM and DISMISS; for a reader of many announcements this is the cheapest way past them."""
+"""Finds HIRE, PERFORM and DISMISS: the cheapest way to skip many announcements."""
 _ID_BYTES: Final = 36
 
 
@@ -71,24 +71,24 @@ class HireHall(Hall):
         self.port, self.hire_port = (int(door["address"].rpartition(":")[2]) for door in doors)
 
     def cpu_s(self) -> float:
-        """What it has used so far."""
+        """The CPU time that the hall has used so far."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Seen(NamedTuple):
-    """What the workers saw while it counted."""
+    """What the workers counted after the warm-up."""
 
     announced: int
     bids: int
     hired: int
     done: int
     lags_s: list[float]
-    """From each bid that was taken to the word that it was."""
+    """The time from each accepted bid to its HIRE."""
 
 
 class Bidder:
-    """One worker: it bids when its next place is free, and comes when it is done with what it does."""
+    """One worker: it bids while its next place is free, and starts its next job after the current one."""
 
     def __init__(self, port: int, number: int) -> None:
         self.me = str(uuid.UUID(int=number + 1)).encode()
@@ -96,7 +96,7 @@ class Bidder:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.rest = b""
         self.wanted = [b":t%d\n" % (number % TYPES), b":t%d\n" % ((number * 7 + 3) % TYPES)]
-        """How the announcements end that it bids for."""
+        """The ends of the announcements that it bids for."""
         self.bids: dict[bytes, float] = {}
         self.next_job = self.job = b""
 
@@ -147,7 +147,7 @@ class Bidder:
 
 
 def work(port: int, first: int, workers: int, seconds: float, told: Connection) -> None:
-    """A process of workers. What happens while it warms up does not count."""
+    """One process of workers. The warm-up is not counted."""
     bidders = {}
     poll = select.epoll()
     for number in range(first, first + workers):
@@ -175,7 +175,7 @@ def work(port: int, first: int, workers: int, seconds: float, told: Connection) 
 
 
 def hand_in(port: int, jobs_per_s: int, seconds: float) -> int:
-    """A client's foreground jobs, some every 10 ms; how many ended while it counted."""
+    """Submit foreground jobs every 10 ms; returns how many ended after the warm-up."""
     client = socket.create_connection(("127.0.0.1", port))
     client.setblocking(False)
     batch = round(jobs_per_s * BATCH_S)
@@ -233,14 +233,14 @@ def bid(hall: HireHall, workers: int, jobs_per_s: int, seconds: float, processes
 
 @dataclass(frozen=True)
 class Bidding:
-    """Everybody hears every announcement; who is free bids for what it knows."""
+    """Every worker hears every announcement, and bids for jobs of its types while it is free."""
 
     name: str = "hire"
     workers: int = 200
     jobs_per_s: int = 1000
     seconds: float = 10.0
     processes: int = 2
-    """So many share the workers."""
+    """How many processes share the workers."""
 
     def run(self, stage: Stage) -> list[Row]:
         hall = HireHall(stage.folder / "hall", stage.python)

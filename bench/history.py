@@ -1,4 +1,4 @@
-"""A long history: durable jobs beside a million ended ones, and questions about single ones among them."""
+"""A long history: durable jobs in a hall with a million ended ones, and the time to find one of those."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ EMPTY = "hall, empty"
 LONG = "hall, with a history"
 LONG_TO_EMPTY = Ratio(LONG, EMPTY)
 ASKED = 200
-"""Jobs that are asked for, spread over the whole history."""
+"""How many jobs are looked up, spread over the whole history."""
 
 
 class NamedHall(Hall):
-    """A hall that is told apart from another."""
+    """A hall with a name of its own."""
 
     def __init__(self, name: str, folder: Path, python: str) -> None:
         super().__init__(folder, python)
@@ -39,7 +39,7 @@ class NamedHall(Hall):
 
 @dataclass(frozen=True)
 class LongHistory:
-    """Jobs are taken in and drained by a hall that remembers a million, and by one that remembers none."""
+    """Submit and drain jobs in a hall with a million ended jobs, and in one with none."""
 
     name: str = "history"
     lines: int = 1_000_000
@@ -73,7 +73,7 @@ class LongHistory:
             for mode in ("submit", "drain")
         ]
         if stage.halls_only:
-            return rows  # the reader of this build need not understand the file of another
+            return rows  # this build may not be able to read the data file of another build
         asked = [figures.row(way, "ms", title=f"asked for {way}") for way in ("by key", "by handle")]
         for row in asked:
             row.must(AT_MOST, self.answer_ms_max, LONG)

@@ -1,4 +1,4 @@
-"""The figures for people: a table on the terminal, RESULTS.md, and JSON for programs."""
+"""Shows the figures: tables on the terminal, RESULTS.md, and JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MARKS = {True: "pass", False: "FAIL", None: ""}
 
 
 def number(value: float | None) -> str:
-    """Short, with as many digits as mean something."""
+    """Format a figure with as many digits as are significant."""
     if value is None:
         return ""
     if value == int(value) or abs(value) >= 1000:
@@ -31,7 +31,7 @@ def number(value: float | None) -> str:
 
 
 def ratio_text(value: float, row: Row) -> str:
-    """Two places, and more where rounding would hide on which side of its requirement the ratio is."""
+    """Two decimal places; more if two would hide that the ratio misses its requirement."""
     if row.passed is False and value == row.judged:
         for places in range(2, PLACES_MAX + 1):
             shown = f"{value:.{places}f}"
@@ -56,7 +56,7 @@ def headings(section: Section) -> list[str]:
 
 
 def cells(row: Row, section: Section) -> list[str]:
-    """One line of the table, under its headings."""
+    """One row of the table, in the order of the headings."""
     values = [number(row.values.get(server)) for server in section.servers]
     ratios = ["" if (ratio := row.ratio(one)) is None else ratio_text(ratio, row) for one in section.ratios]
     cpu = [number(row.cpu_us.get(server)) for server in section.cpu_of]
@@ -77,7 +77,7 @@ def table(section: Section, rows: Iterable[Row]) -> Table:
 
 
 def circumstances(versions: dict[str, str], folder: Path, rounds: int, scale: float) -> dict[str, str]:
-    """Everything that somebody needs to judge the figures, or to get them again."""
+    """What a reader needs to judge the figures or to reproduce them."""
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     hall = f"{versions['hall']} ({versions['build']}), Python {versions['python']}, uvloop {versions['uvloop']}"
     return {
@@ -129,7 +129,7 @@ def processor() -> str:
 
 
 def filesystem(folder: Path) -> str:
-    """The type of what `folder` lies on: the longest mount point above it."""
+    """The type of the file system that holds `folder`: that of the longest matching mount point."""
     path = str(folder.resolve())
     best, kind = "", "unknown"
     for line in Path("/proc/mounts").read_text().splitlines():

@@ -1,8 +1,8 @@
-"""The hall beside gearmand: what is measured, and what the hall must reach.
+"""The hall beside gearmand: what is measured, and which figures the hall must reach.
 
-A scenario starts its servers, lets them take turns (A B A B ...), and gives one `Row` for each figure: the
-median for each server, and the ratio of the hall to gearmand. Servers stay up between their turns; an idle
-one costs nothing.
+A scenario starts its servers, measures them in turns (A B A B ...), and returns one `Row` for each figure: the
+median for each server, and the ratio of the hall to gearmand. Servers keep running between their turns; an idle
+server uses no CPU time.
 """
 
 from __future__ import annotations
@@ -26,41 +26,41 @@ if TYPE_CHECKING:
 
 TO_GEARMAND = Ratio(Hall.name, Gearmand.name)
 MODES = {"submit": "durable submit", "drain": "durable drain", "bg": "durable submit and drain at once"}
-"""gearslap's ways with background jobs."""
+"""The modes of gearslap for background jobs, and the titles of their rows."""
 
 
 @dataclass
 class Stage:
-    """What a scenario works with."""
+    """What a scenario needs to run."""
 
     slap: Slap
     folder: Path
-    """On a real disk; emptied for each scenario."""
+    """Must be on a disk; emptied for each scenario."""
     python: str
-    """The hall's interpreter."""
+    """The Python interpreter that runs the hall."""
     rounds: int
     scale: float
-    """1 for the full run; jobs are multiplied by it."""
+    """The number of jobs is multiplied by it; 1 for the full run."""
     say: Callable[[str], None]
-    """Tells the person who waits what is going on."""
+    """Shows progress to the user."""
     halls_only: bool = False
-    """Leave the peers out: two builds of the hall are compared."""
+    """Leave other servers out, to compare two builds of the hall."""
 
     def chosen(self, servers: list[Server]) -> list[Server]:
-        """Those of the servers that take part."""
+        """The servers that take part."""
         return [server for server in servers if not self.halls_only or server.is_hall]
 
     def jobs(self, full: int) -> int:
         return max(int(full * self.scale), 1000)
 
     def measure(self, server: Server, mode: str, jobs: int, load: Load) -> dict[str, float]:
-        """One turn of one server. gearmand was once seen to stand still: it gets a second try, the hall not."""
+        """One turn of one server. gearmand gets a second try, since it was seen to hang; the hall does not."""
         try:
             return self.slap.run(server, mode, jobs, load)
         except SlapError as error:
             if not isinstance(server, Gearmand) or mode == "drain":
                 raise
-            self.say(f"{error}; once more")
+            self.say(f"{error}; trying once more")
             server.restart_empty()
             return self.slap.run(server, mode, jobs, load)
 
@@ -76,7 +76,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Foreground:
-    """Clients keep `depth` foreground jobs in flight each; workers do nothing but answer."""
+    """Each client keeps `depth` foreground jobs in flight; workers answer at once."""
 
     name: str
     clients: int
@@ -85,7 +85,7 @@ class Foreground:
     jobs: int
     required: float
     bare: bool = False
-    """Measure the bare loop too."""
+    """Also measure the bare loop."""
 
     def run(self, stage: Stage) -> list[Row]:
         servers: list[Server] = [stage.gearmand(), stage.hall()]
@@ -144,15 +144,15 @@ class RoundTrip:
 
 @dataclass(frozen=True)
 class Durable:
-    """Background jobs on disk before they are acknowledged: taken in with no worker about, drained, and then
-    both at once.
+    """Background jobs that are on disk before they are acknowledged: submitted without workers, drained, and
+    then both at once.
 
-    Each has a unique id: gearmand's SQLite queue keeps one row for all jobs of a function that have none.
+    Each job has a unique id: gearmand's SQLite queue keeps one row for all jobs of a function without one.
     """
 
     name: str = "durable"
     jobs_gearmand: int = 5_000
-    """A fraction of the hall's: at one commit a job these take long enough."""
+    """Fewer than for the hall: gearmand commits each job by itself, so these take long enough."""
     jobs_hall: int = 200_000
     submit_required: float = 40.0
     drain_required: float = 20.0
@@ -185,10 +185,10 @@ class Durable:
 
 @dataclass(frozen=True)
 class Million:
-    """A million background jobs with unique ids: taken in, kept through kill -9, drained.
+    """A million background jobs with unique ids: submitted, kept across kill -9, drained.
 
-    gearmand keeps them in memory here, with a table of ids made for a million: on disk it would take a
-    quarter of an hour, and it would not be asked the same thing.
+    gearmand keeps them in memory here, with a hash table for a million ids. On disk it would take a quarter of
+    an hour, and the comparison would be another one.
     """
 
     name: str = "million"
@@ -237,7 +237,7 @@ class Million:
 
 @dataclass(frozen=True)
 class IdleWorkers:
-    """Ten thousand workers asleep, then one job."""
+    """Ten thousand sleeping workers, then one job."""
 
     name: str = "idle"
     workers: int = 10_000
@@ -249,7 +249,7 @@ class IdleWorkers:
         for server in servers:
             stage.say(f"{server.name}: {wanted:,} idle workers")
             with Running([server]), Crowd(server.port, b"slap") as crowd:
-                crowd.ask_all()
+                crowd.warm_up()
                 before_bytes = server.memory_bytes()
                 crowd.grow(wanted)
                 figures.add(server.name, "memory", (server.memory_bytes() - before_bytes) / wanted)
@@ -260,7 +260,7 @@ class IdleWorkers:
 
 
 class Running:
-    """Servers that are up inside the `with`, and gone after it."""
+    """Starts servers, and stops them at the end of the `with` block."""
 
     def __init__(self, servers: list[Server]) -> None:
         self._servers = servers

@@ -1,4 +1,4 @@
-"""The servers under measure, as processes: started on a free port, looked at through /proc, ended by pid."""
+"""The measured servers as processes: started on a free port, read through /proc, stopped by pid."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ STOP_S_MAX = 10.0
 
 
 class ServerError(Exception):
-    """A server did not start, or died under the load."""
+    """A server did not start, or stopped under load."""
 
 
 class Server(ABC):
-    """One server process. Subclasses say how it is started, and where it listens."""
+    """One server process. Subclasses start it and set its port."""
 
     name = ""
     is_hall = False
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        """For its data and its log; on a real disk."""
+        """Holds its data and its log; must be on a disk."""
         self.port = 0
         self._process: subprocess.Popen[str] | None = None
 
@@ -44,14 +44,14 @@ class Server(ABC):
         return self._process.pid
 
     def start(self) -> None:
-        """Return once it answers on its port."""
+        """Start the server and wait until it answers on its port."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with self._log().open("a") as log:
             self._start(log)
         self._await_answer()
 
     def stop(self) -> None:
-        """End it in its own way, or by force if that takes too long."""
+        """Send SIGTERM, and SIGKILL if the server does not stop in time."""
         process = self._process
         if process is None:
             return
@@ -64,13 +64,13 @@ class Server(ABC):
         self._release(process)
 
     def restart_empty(self) -> None:
-        """Forget everything, and start again."""
+        """Stop the server, delete its data, and start it again."""
         self.stop()
         shutil.rmtree(self.folder)
         self.start()
 
     def kill(self) -> None:
-        """Signal 9, in the middle of whatever it does."""
+        """Send SIGKILL."""
         process = self._process
         assert process is not None
         process.send_signal(signal.SIGKILL)
@@ -78,14 +78,14 @@ class Server(ABC):
         self._release(process)
 
     def admin(self, command: str) -> list[str]:
-        """The lines of the table with which the text admin protocol answers a command."""
+        """Send a command of the text admin protocol; returns the lines of the answer."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=ANSWER_S_MAX) as connection:
             connection.sendall(command.encode() + b"\n")
             with connection.makefile() as lines:
                 return [line.rstrip("\n") for line in iter(lines.readline, ".\n")]
 
     def queued(self, function: str) -> int:
-        """Jobs of a function that are in the server."""
+        """How many jobs of a function the server holds."""
         for line in self.admin("status"):
             name, total, *_ = line.split("\t")
             if name == function:
@@ -93,15 +93,15 @@ class Server(ABC):
         return 0
 
     def memory_bytes(self) -> int:
-        """What is resident of it."""
+        """The resident memory of the process."""
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) * 1024
-        raise ServerError(f"{self.name} has no memory: it is gone")
+        raise ServerError(f"{self.name} is no longer running (pid {self.pid})")
 
     @abstractmethod
     def _start(self, log: IO[str]) -> None:
-        """Start the process, and say what its port is."""
+        """Start the process and set `port`."""
 
     def _log(self) -> Path:
         return self.folder / "server.log"
@@ -112,13 +112,13 @@ class Server(ABC):
         self._process = None
 
     def _await_answer(self) -> None:
-        """A server that has only bound its port may still be loading: ask it something."""
+        """Wait for an answer: a server that has bound its port may still be loading."""
         until = time.monotonic() + START_S_MAX
         while True:
             assert self._process is not None
             if self._process.poll() is not None:
                 tail = self._log().read_text(errors="replace")[-2000:]
-                raise ServerError(f"{self.name} ended with {self._process.returncode} at its start:\n{tail}")
+                raise ServerError(f"{self.name} exited with {self._process.returncode} while starting:\n{tail}")
             try:
                 self.admin("status")
             except OSError:
@@ -138,7 +138,7 @@ class Gearmand(Server):
         super().__init__(folder)
         self.durable = durable
         self.buckets = buckets
-        """Slots of its table of unique ids; 0: its default, which is slow beyond 100,000 jobs."""
+        """Buckets of its hash table of unique ids; 0: its default, which is slow above 100,000 jobs."""
 
     def _start(self, log: IO[str]) -> None:
         self.port = free_port()
@@ -171,7 +171,7 @@ class Hall(Server):
 
 
 class BareLoop(Server):
-    """What Python does when it schedules nothing; see bare_loop.py."""
+    """A server in Python without a scheduler; see bare_loop.py."""
 
     name = "bare loop"
 
@@ -182,7 +182,7 @@ class BareLoop(Server):
 
 
 def announced_port(process: subprocess.Popen[str], log: Path) -> int:
-    """The port in the JSON object that the process prints first."""
+    """Read the port from the JSON object that the process prints first."""
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line:
@@ -192,7 +192,7 @@ def announced_port(process: subprocess.Popen[str], log: Path) -> int:
 
 
 def free_port() -> int:
-    """For a server that cannot choose its port itself."""
+    """A free port, for a server that cannot choose one itself."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -200,14 +200,14 @@ def free_port() -> int:
 
 def version_of_gearmand() -> str:
     if shutil.which("gearmand") is None:
-        raise ServerError("gearmand is not installed: scripts/install-test-clients does it")
+        raise ServerError("gearmand is not installed: run scripts/install-test-clients")
     said = subprocess.run(["gearmand", "--version"], capture_output=True, text=True, check=False)
     words = (said.stdout + said.stderr).split()
     return words[1] if len(words) > 1 else "unknown"
 
 
 def version_of_system_sqlite() -> str:
-    """The library that gearmand is linked with."""
+    """The version of the SQLite library that gearmand is linked with."""
     try:
         library = ctypes.CDLL("libsqlite3.so.0")
     except OSError:
@@ -217,7 +217,7 @@ def version_of_system_sqlite() -> str:
 
 
 def versions_of_hall(python: str) -> dict[str, str]:
-    """What the hall's own interpreter says of itself."""
+    """The versions in the interpreter that runs the hall."""
     script = (
         "import json, platform, sqlite3, uvloop, hiringhall, hiringhall.core.scheduler as core\n"
         "print(json.dumps({'hall': hiringhall.__version__, 'python': platform.python_version(),"
@@ -226,12 +226,12 @@ def versions_of_hall(python: str) -> dict[str, str]:
     )
     said = subprocess.run([python, "-c", script], capture_output=True, text=True, check=False)
     if said.returncode:
-        raise ServerError(f"{python} has no hall:\n{said.stderr}")
+        raise ServerError(f"{python} cannot import hiringhall:\n{said.stderr}")
     return {str(key): str(value) for key, value in json.loads(said.stdout).items()}
 
 
 def raise_descriptors() -> int:
-    """Open as many files as the system lets us, here and in the servers; how many that is."""
+    """Raise the limit of open files to the hard limit, here and in the servers; returns the limit."""
     import resource  # noqa: PLC0415
 
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
