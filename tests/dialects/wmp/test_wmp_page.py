@@ -177,7 +177,7 @@ STEP_US = WmpOptions().wake_step_us
         f"| wake step: from WAKE until others are woken too | manager | {STEP_US // 1000} ms |",
         f"for {WmpOptions().decline_us // 1000} ms, and twice as long each time in a row, up to 10 s.",
         f"| wake time: from WAKE to GIVE | manager | {Limits().wake_us / 1_000_000} s |",
-        f"| `manager` | `{WmpOptions().manager.decode()}` | what the hall calls itself",
+        f"| `manager` | `{WmpOptions().manager.decode()}` | the name of the hall in `manager`",
         f"| `lease_s` | {WmpOptions().lease_us // 1_000_000} | silence about a job",
         f"| `expire_s` | {WmpOptions().expire_us // 1_000_000} | silence of a path",
     ],
