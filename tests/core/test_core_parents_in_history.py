@@ -165,6 +165,22 @@ def test_an_answer_does_not_count_once_a_job_of_that_name_has_come(hall: Hall, d
     assert child.parents == {again.id: again}
 
 
+@pytest.mark.parametrize(
+    ("policy", "state"), [(RUN_ANYWAY, QUEUED), (FAIL_WITH_PARENT, FAILED), (HOLD, FAILED)]
+)
+def test_a_child_that_comes_in_the_turn_of_the_answer_does_not_wait_for_what_the_history_does_not_know(
+    hall: Hall, disk: Disk, policy: int, state: int
+) -> None:
+    setup = forgotten_setup(hall, disk)
+    disk.history.clear()
+    first = hall.submit("first", parents=(setup.id,), terms=terms(FAIL_WITH_PARENT))
+    refs = hall.core.graph.inquiries.take(10)
+    hall.core.dependencies.found_parents(refs, [])
+    second = hall.submit("second", parents=(setup.id,), terms=terms(policy))
+    hall.turn()
+    assert (first.state, second.state) == (FAILED, state)
+
+
 def test_a_child_that_is_gone_asks_for_nothing(hall: Hall, disk: Disk) -> None:
     forgotten_setup(hall, disk)
     child = hall.submit("child", parents=(SETUP,), terms=BACKGROUND)

@@ -105,7 +105,12 @@ class Dependencies:
     def hold(self, job: Job, parents: list[Job | ParentRef]) -> None:
         policy = job.terms.on_parent_failure
         for parent in parents:
-            if not isinstance(parent, Job):
+            if isinstance(parent, int) and self._graph.inquiries.is_unknown(parent):
+                # The history answered in this turn, and the jobs that asked have not failed yet.
+                if policy != RUN_ANYWAY:
+                    self._graph.expect(job, parent)
+                    self.to_fail.append(job)
+            elif not isinstance(parent, Job):
                 self.expect(job, parent)
             elif parent.state < DONE:
                 self._graph.link(job, parent)

@@ -53,6 +53,10 @@ class Inquiries:
         """The answer is still to come."""
         return self._states.get(ref, _UNKNOWN) != _UNKNOWN
 
+    def is_unknown(self, ref: ParentRef) -> bool:
+        """The history was asked while jobs wait for it, and does not know it."""
+        return self._states.get(ref) == _UNKNOWN
+
     def take(self, count_max: int) -> list[ParentRef]:
         """The references to look up next, oldest first."""
         refs: list[ParentRef] = []
