@@ -9,7 +9,7 @@ from hiringhall.core.errors import STALE_LEASE
 from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, LEASED, LOST, QUEUED, TIMED_OUT
 from hiringhall.core.terms import Terms
 
-VERBS = ("progress", "chunk", "finish", "fail", "release")
+VERBS = ("progress", "chunk", "finish", "fail", "release", "renew")
 ENDS = ("finish", "fail", "release", "cancel", "leave", "silence", "run limit")
 
 
@@ -64,6 +64,8 @@ def test_whatever_a_worker_says_of_a_lease_that_ended_is_refused(end: str, verb:
             hall.core.finish(lease, b"x")
         elif verb == "fail":
             hall.core.fail(lease)
+        elif verb == "renew":
+            hall.core.renew(lease, job.terms.replace(priority=0))
         else:
             hall.core.release(lease)
     assert (job.state, job.numerator, job.failures, job.losses, job.lease) == before

@@ -250,6 +250,20 @@ class HallMachine(UnconnectedRules):
         ]
         assert job.attempts > 1 or job.id not in self.always_queued or job.id == min(fresh)
 
+    @rule(worker=st.integers(0, 2), number=NUMBERS)
+    def take_job(self, worker: int, number: int) -> None:
+        jobs = list(self.core.jobs.values())
+        if not jobs:
+            return
+        job = jobs[number % len(jobs)]
+        can_be_taken = job.state in (DELAYED, QUEUED)
+        try:
+            self.leases.append(self.core.take_job(self.workers[worker].me, job))
+        except Refusal:
+            assert not can_be_taken
+            return
+        assert can_be_taken
+
     @rule(worker=st.integers(0, 2))
     def sleep(self, worker: int) -> None:
         self.core.sleep(self.workers[worker].me)
@@ -281,7 +295,7 @@ class HallMachine(UnconnectedRules):
 
     @rule(
         number=st.integers(0, 200),
-        verb=st.sampled_from(["finish", "finish", "fail", "release", "progress", "chunk"]),
+        verb=st.sampled_from(["finish", "finish", "fail", "release", "renew", "progress", "chunk"]),
     )
     def report(self, number: int, verb: str) -> None:
         live = [lease for lease in self.leases if lease.job.lease is lease]
@@ -297,7 +311,9 @@ class HallMachine(UnconnectedRules):
             elif verb == "fail":
                 self.core.fail(lease, 3, b"failure")
             elif verb == "release":
-                self.core.release(lease)
+                self.core.release(lease, delay_us=number % 3 * SECOND_US)
+            elif verb == "renew":
+                self.core.renew(lease, job.terms.replace(priority=number % 3) if number % 2 else None)
             elif verb == "progress":
                 self.core.progress(lease, 1, 2, number)
                 assert lease.expected_us == (self.core.now_us + number if number else 0)

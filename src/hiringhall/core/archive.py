@@ -31,8 +31,8 @@ class Archive:
         self._sizes: dict[int, int] = {}
         """The payload bytes of each failed job, by id."""
         self._bytes = 0
-        self._failed: dict[bytes, int] = {}
-        """The number of failed jobs by queue name."""
+        self._failed: dict[bytes, dict[int, Job]] = {}
+        """The failed jobs by queue name and id."""
         self.complete = True
         """Every row of the history is here too: a job that is not found here has never ended."""
 
@@ -43,7 +43,7 @@ class Archive:
         """Keep a job; drop the oldest if there are too many."""
         self._kept[job.id] = job
         if job.state == FAILED:
-            self._count_failed(job.queue.name, 1)
+            self._failed.setdefault(job.queue.name, {})[job.id] = job
             size = len(job.payload)
             if size:
                 self._sizes[job.id] = size
@@ -83,20 +83,26 @@ class Archive:
             return
         self._bytes -= self._sizes.pop(job.id, 0)
         if job.state == FAILED:
-            self._count_failed(job.queue.name, -1)
+            failed = self._failed[job.queue.name]
+            del failed[job.id]
+            if not failed:
+                del self._failed[job.queue.name]
         if job.key and self._by_key.get((job.queue.name, job.key)) is job:
             del self._by_key[job.queue.name, job.key]
 
     def failed(self, queue: bytes) -> int:
         """How many failed jobs of a queue are kept."""
-        return self._failed.get(queue, 0)
+        return len(self._failed.get(queue, ()))
 
-    def _count_failed(self, queue: bytes, change: int) -> None:
-        count = self._failed.get(queue, 0) + change
-        if count:
-            self._failed[queue] = count
-        else:
-            del self._failed[queue]
+    def dead_letters(self, queue: bytes, count: int) -> list[Job]:
+        """The dead letters of a queue that are kept, the oldest failure first; at most `count`."""
+        found: list[Job] = []
+        for job in self._failed.get(queue, {}).values():
+            if len(found) >= count:
+                break
+            if job.terms.durable:
+                found.append(job)
+        return found
 
     def find(self, job_id: int) -> Job | None:
         return self._kept.get(job_id)

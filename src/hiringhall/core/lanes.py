@@ -68,6 +68,11 @@ class Lane:
                 other.in_lane = other.state == QUEUED
             self._jobs = deque([other for other in self._jobs if other.in_lane])
 
+    def forget(self, job: Job) -> None:
+        """Remove the ghost of a job."""
+        self._jobs.remove(job)
+        job.in_lane = False
+
     def clear(self) -> None:
         """Empty a lane that holds only ghosts."""
         for job in self._jobs:

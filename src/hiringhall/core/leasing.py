@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.errors import STALE_LEASE, Refusal
+from hiringhall.core.errors import STALE_LEASE, STORE_DOWN, Refusal
 from hiringhall.core.leases import Lease
 from hiringhall.core.states import (
     CALLED_OFF,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
     from hiringhall.core.leases import Engagement
     from hiringhall.core.table import JobTable
+    from hiringhall.core.terms import Terms
     from hiringhall.core.workers import Worker
 
 OVERRUN: Final = b"it exceeded its run limit"
@@ -99,11 +100,37 @@ class Leases:
         table.move(job, DELAYED, due_us=table.now_us + max(pause_us, 1))
         table.note(job)
 
-    def release(self, lease: Lease, *, front: bool = True) -> None:
-        """The worker gives the job back, without a loss: it goes to the front of its lane, or to the end."""
+    def release(self, lease: Lease, *, front: bool = True, delay_us: int = 0) -> None:
+        """The worker gives the job back, without a loss: it goes to the front of its lane, or to the end; with
+        a delay it is ready after that.
+        """
         self.check_live(lease)
         self._table.counters.released += 1
-        self.give_back(lease, GIVEN_BACK, front=front)
+        self.give_back(lease, GIVEN_BACK, front=front, delay_us=delay_us)
+
+    def renew(self, lease: Lease, terms: Terms | None = None) -> None:
+        """Restart the run limit of the lease, if it has one; its worker counts as heard. If terms are
+        given, they replace those of the job. The deadline of a provider's job is not changed.
+        """
+        self.check_live(lease)
+        now_us = self._table.now_us
+        job = lease.job
+        if terms is not None:
+            if terms.durable and not job.terms.durable:
+                if self._table.store_trouble:
+                    raise Refusal(STORE_DOWN, self._table.store_trouble)
+                job.before = job.terms
+            job.queue.change_terms(job, terms)
+            self._table.note(job)
+        lease.worker.heard_us = now_us
+        if lease.provider is not None:
+            return
+        if lease.run_until_us != NEVER:
+            limits_us = [us for us in (lease.worker.abilities.get(job.queue, 0), job.terms.run_us) if us]
+            lease.run_until_us = now_us + min(limits_us) if limits_us else NEVER
+            self._table.timers.disarm(lease)
+        if lease.due_us == NEVER and (lease.run_until_us != NEVER or job.terms.lease_us):
+            self._arm(lease)
 
     def recall(self, lease: Lease) -> None:
         """Take the job back because the hall closes. No loss is counted."""
@@ -147,7 +174,7 @@ class Leases:
         job.numerator = job.denominator = 0
         job.worker_name = worker.name
         table.counters.taken += 1
-        run_us = worker.abilities[job.queue] or job.terms.run_us
+        run_us = worker.abilities.get(job.queue, 0) or job.terms.run_us
         if job.terms.run_us and job.terms.run_us < run_us:
             run_us = job.terms.run_us
         if job.terms.durable:
@@ -215,7 +242,7 @@ class Leases:
             # A job that exceeds the limit of every worker must not block its lane.
             self.give_back(lease, code, front=code == LOST)
 
-    def give_back(self, lease: Lease, code: int, *, front: bool = True) -> None:
+    def give_back(self, lease: Lease, code: int, *, front: bool = True, delay_us: int = 0) -> None:
         job = lease.job
         if lease.provider is not None:
             # Its provider is told, and announces the job again if it still wants it.
@@ -229,6 +256,8 @@ class Leases:
             job.numerator = job.denominator = 0
         if lease.promised and lease.begin_us > self._table.now_us:
             self._table.move(job, DELAYED, due_us=lease.begin_us)
+        elif delay_us > 0:
+            self._table.move(job, DELAYED, due_us=self._table.now_us + delay_us)
         else:
             self._table.move(job, QUEUED, front=front)
         self._table.note(job)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hiringhall.core.errors import CLOSING, WRONG_STATE, Refusal
+from hiringhall.core.states import DELAYED, QUEUED, STATE_NAMES
+from hiringhall.core.terms import NO_REQUIREMENT
+
 if TYPE_CHECKING:
     from hiringhall.core.hiring import Hiring
     from hiringhall.core.jobs import Job
@@ -45,6 +49,17 @@ class Matching:
             queue = table.queues.get(name)
             job = queue.best(worker, table.now_us) if queue is not None and queue in worker.abilities else None
         return self._leases.lease(job, worker) if job is not None else None
+
+    def take_job(self, worker: Worker, job: Job) -> Lease:
+        """Lease this job, which is ready or delayed. The worker need not be able to do its queue."""
+        table = self._table
+        if table.closing:
+            raise Refusal(CLOSING, "the hall is closing; nothing is handed out any more")
+        if job.state not in (DELAYED, QUEUED):
+            raise Refusal(WRONG_STATE, f"the job is {STATE_NAMES[job.state]}, and cannot be taken")
+        if not worker.fits(job.queue.name, job.terms.requirement or NO_REQUIREMENT, table.now_us):
+            raise Refusal(WRONG_STATE, "the worker lacks the skill or the time for the job")
+        return self._leases.lease(job, worker)
 
     def settle(self) -> None:
         """At the end of a turn, match the ready jobs of each queue that has changed."""

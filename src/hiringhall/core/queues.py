@@ -10,7 +10,7 @@ from hiringhall.core.terms import NO_REQUIREMENT, PRIORITIES
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
     from hiringhall.core.markets import Listing
-    from hiringhall.core.terms import Requirement
+    from hiringhall.core.terms import Requirement, Terms
     from hiringhall.core.workers import Worker
 
 NO_BOUND: Final = -1
@@ -181,6 +181,13 @@ class Queue:
         lane = self.lanes[terms.priority] if requirement is None else self._lane_of(requirement, terms.priority)
         lane.remove(job)
         self.ready -= 1
+
+    def change_terms(self, job: Job, terms: Terms) -> None:
+        """Replace the terms of a job that is not ready. Its ghost is removed: it may return to another lane."""
+        if job.in_lane:
+            lane = self._lanes(job.terms.requirement or NO_REQUIREMENT)[job.terms.priority]
+            lane.forget(job)
+        job.terms = terms
 
     @property
     def idle(self) -> bool:

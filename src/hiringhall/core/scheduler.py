@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from hiringhall.core.limits import Limits
     from hiringhall.core.peer import Peer
     from hiringhall.core.queues import Queue
+    from hiringhall.core.terms import Terms
     from hiringhall.core.workers import Worker
 
 
@@ -266,6 +267,10 @@ class Scheduler:
         """Lease the job that goes first in the worker's queues, or in the named one."""
         return self.matching.take(worker, name)
 
+    def take_job(self, worker: Worker, job: Job) -> Lease:
+        """Lease this job, which is ready or delayed. The worker need not be able to do its queue."""
+        return self.matching.take_job(worker, job)
+
     def offer(self, worker: Worker, slots: int) -> None:
         """Push up to `slots` jobs to the worker; replaces its earlier offer."""
         self.workforce.offer(worker, slots)
@@ -316,9 +321,13 @@ class Scheduler:
         """The attempt failed: the job is retried after a backoff, or fails, as its terms say."""
         self.leases.fail(lease, code, data)
 
-    def release(self, lease: Lease, *, front: bool = True) -> None:
-        """The worker gives the job back, without a loss: it goes to the front of its lane, or to the end."""
-        self.leases.release(lease, front=front)
+    def release(self, lease: Lease, *, front: bool = True, delay_us: int = 0) -> None:
+        """The worker gives the job back, without a loss: to the front of its lane, the end, or for later."""
+        self.leases.release(lease, front=front, delay_us=delay_us)
+
+    def renew(self, lease: Lease, terms: Terms | None = None) -> None:
+        """Restart the run limit of the lease. If terms are given, they replace those of the job."""
+        self.leases.renew(lease, terms)
 
     def defer(self, lease: Lease, parents: tuple[ParentRef, ...]) -> None:
         """The worker gives the job back, without a loss: it waits for these parents, then goes to the end."""
