@@ -1,26 +1,145 @@
-"""What the settings of a door mean to its transport: bounds and times, TLS and CURVE with their files.
+"""What a door listens on: three kinds of endpoint, each with its transport and what the settings mean to it.
 
-The law: a file that cannot be used is a `HallError` that names it, before the door opens.
+Invariant: a file that cannot be used, or an address that cannot be bound, is a `HallError` that names it.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import errno
+import logging
 import ssl
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import zmq
 import zmq.auth
 
+from hiringhall.config.quantities import Address
 from hiringhall.config.schema import TcpDoorSettings, ZmqDoorSettings
-from hiringhall.transports.tcp import HANDSHAKE_S, TcpOptions
-from hiringhall.transports.zmq import Curve, ZmqOptions
+from hiringhall.dialects.session import Caller, Session
+from hiringhall.process import connections_possible
+from hiringhall.transports.bus import BusDoor
+from hiringhall.transports.tcp import HANDSHAKE_S, TcpDoor, TcpOptions
+from hiringhall.transports.zmq import Curve, ZmqDoor, ZmqOptions
 
 if TYPE_CHECKING:
     from hiringhall.config.schema import CurveSettings, DoorSettings, TlsSettings
+    from hiringhall.engine.driver import Driver
+    from hiringhall.transports.budget import Budget
+
+MakeSession = Callable[[Caller], Session]
+AnswerRoute = Callable[[list[bytes]], list[bytes] | None]
+
+_log = logging.getLogger("hiringhall")
 
 
 class HallError(Exception):
     """Why the hall cannot open, in one line for the person who runs it."""
+
+
+class Listening(NamedTuple):
+    """An endpoint that is open."""
+
+    transport: TcpDoor | ZmqDoor | BusDoor
+    bound: list[tuple[str, Address]]
+    """Each address that it listens on, with its role. The role is empty if the door has only one address."""
+
+
+class Endpoint(Protocol):
+    """Something that a door listens on."""
+
+    async def open(self, driver: Driver, budget: Budget, index: int) -> Listening:
+        """Listen. `index` is the number of the door in the settings, for messages. Raises HallError."""
+
+
+class TcpEndpoint(NamedTuple):
+    """An address to which peers connect by TCP."""
+
+    settings: TcpDoorSettings
+    make_session: MakeSession
+    guests: Mapping[bytes, MakeSession] = MappingProxyType({})
+    """Other dialects at the same address, by the first bytes of their connections. All keys have one length."""
+
+    async def open(self, driver: Driver, budget: Budget, index: int) -> Listening:
+        options = tcp_options(self.settings, index)
+        possible = connections_possible()
+        if options.connections_max > possible:
+            options = dataclasses.replace(options, connections_max=possible)
+            _log.debug("door[%d]: the system allows %d connections", index, possible)
+        door = TcpDoor(driver, self.make_session, options, self.guests, budget)
+        bound = await _bind(door, self.settings, "", self.settings.address, index)
+        return Listening(door, [("", bound)])
+
+
+class ZmqEndpoint(NamedTuple):
+    """An address with a ZeroMQ ROUTER socket."""
+
+    settings: ZmqDoorSettings
+    address: Address
+    make_session: MakeSession
+    answer_route: AnswerRoute
+    """The frames before each message back to a peer, from the frames before a message of that peer."""
+    role: str = ""
+    """Which of several addresses of the door it is."""
+
+    async def open(self, driver: Driver, budget: Budget, index: int) -> Listening:
+        options = zmq_options(self.settings, index)
+        door = ZmqDoor(driver, self.make_session, self.answer_route, options, budget)
+        bound = await _bind(door, self.settings, self.role, self.address, index)
+        return Listening(door, [(self.role, bound)])
+
+
+class BusEndpoint(NamedTuple):
+    """A ZeroMQ bus: peers publish at one address and subscribe at another. One session serves all of them."""
+
+    settings: ZmqDoorSettings
+    publish: Address
+    subscribe: Address
+    make_session: MakeSession
+
+    async def open(self, driver: Driver, budget: Budget, index: int) -> Listening:
+        del budget  # ZeroMQ drops what a slow subscriber does not take; nothing is kept for it here.
+        bus = BusDoor(driver, self.make_session, zmq_options(self.settings, index))
+        address = self.publish
+        try:
+            publish = Address.of(*await bus.open_inward(address.host, address.port))
+            bus.name = door_name(self.settings, "publish", publish)
+            address = self.subscribe
+            subscribe = Address.of(*await bus.open_outward(address.host, address.port))
+        except OSError as error:
+            await bus.close()
+            raise HallError(f"door[{index}]: {_cannot_listen(address, error)}") from error
+        return Listening(bus, [("publish", publish), ("subscribe", subscribe)])
+
+
+async def _bind(
+    door: TcpDoor | ZmqDoor, settings: DoorSettings, role: str, address: Address, index: int
+) -> Address:
+    """Open a door; the address that was bound."""
+    door.name = door_name(settings, role, address)
+    try:
+        bound = Address.of(*await door.open(address.host, address.port))
+    except OSError as error:
+        raise HallError(f"door[{index}]: {_cannot_listen(address, error)}") from error
+    door.name = door_name(settings, role, bound)
+    return bound
+
+
+def door_name(settings: DoorSettings, role: str, address: Address) -> str:
+    """The name of a door in the log, such as gearman@127.0.0.1:4730."""
+    return f"{settings.dialect}{'/' if role else ''}{role}@{address}"
+
+
+def _cannot_listen(address: Address, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"{address} is in use by another program; stop it or choose another port"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"this user may not listen on {address}; choose a port above 1023"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"{address} is not an address of this machine"
+    return f"cannot listen on {address}: {error.strerror or error}"
 
 
 def tcp_options(settings: TcpDoorSettings, index: int) -> TcpOptions:
@@ -56,12 +175,12 @@ def zmq_options(settings: ZmqDoorSettings, index: int) -> ZmqOptions:
 
 
 def tls_context(tls: TlsSettings, where: str) -> ssl.SSLContext:
-    """TLS 1.2 or later, with the files that were named."""
+    """TLS 1.2 or later, with the files that the settings name."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     files = f"{tls.certificate} and {tls.key}"
     try:
-        # Without a password of ours, a locked key would make OpenSSL ask at the terminal.
+        # Without a password here, OpenSSL would ask for that of an encrypted key at the terminal.
         context.load_cert_chain(tls.certificate, tls.key, password="")
         if tls.ca:
             files = tls.ca
@@ -75,7 +194,7 @@ def tls_context(tls: TlsSettings, where: str) -> ssl.SSLContext:
 
 
 def curve_keys(curve: CurveSettings, where: str) -> Curve:
-    """The hall's own key from its file, and those it lets in."""
+    """The secret key of the hall from its file, and the public keys of the clients that may connect."""
     try:
         _, secret_key = zmq.auth.load_certificate(curve.certificate)
     except (OSError, ValueError) as error:
@@ -90,7 +209,7 @@ def curve_keys(curve: CurveSettings, where: str) -> Curve:
 
 
 def check_shield(settings: DoorSettings, index: int) -> None:
-    """Whether the files that encrypt a door can be used. Raises HallError."""
+    """Check that the TLS or CURVE files of a door can be used. Raises HallError."""
     if isinstance(settings, TcpDoorSettings) and settings.tls is not None:
         tls_context(settings.tls, f"door[{index}].tls")
     elif isinstance(settings, ZmqDoorSettings) and settings.curve is not None:

@@ -15,11 +15,11 @@ from running import HALL, Running, run
 
 from hiringhall.cli.settings import ALL_DOORS
 from hiringhall.config.loading import Flags, load
-from hiringhall.server import DIALECTS, DOOR_SETTINGS
+from hiringhall.server import DOOR_SETTINGS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 EVERY_ADDRESS: Final = (
-    *(f"door[{index}].address" for index in range(len(DIALECTS))),
+    *(f"door[{index}].address" for index in range(len(DOOR_SETTINGS))),
     "door[2].frontend",
     "door[5].subscribe",
 )
@@ -34,7 +34,7 @@ def placed(**places: str) -> list[str]:
 
 def test_every_dialect_has_a_door_on_loopback_at_a_port_of_its_own() -> None:
     doors = load(Flags(), {}, DOOR_SETTINGS, ALL_DOORS).config.door
-    assert [door.dialect for door in doors] == list(DIALECTS)
+    assert [door.dialect for door in doors] == list(DOOR_SETTINGS)
     addresses = [address for door in doors for address in door.addresses]
     assert all(address.is_loopback and address.port for address in addresses)
     assert len({address.port for address in addresses}) == len(addresses) == len(EVERY_ADDRESS)
@@ -46,7 +46,7 @@ def test_every_dialect_has_a_door_on_loopback_at_a_port_of_its_own() -> None:
 def test_all_doors_are_opened(tmp_path: Path) -> None:
     with Running(HALL, *SERVE, *placed(), cwd=tmp_path) as hall:
         opened = hall.opened()["doors"]
-    assert list(dict.fromkeys(door["dialect"] for door in opened)) == list(DIALECTS)
+    assert list(dict.fromkeys(door["dialect"] for door in opened)) == list(DOOR_SETTINGS)
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def test_a_taken_port_is_named_with_its_cure_and_shuts_no_other_door(
             hall.process.terminate()
             hall.wait()
             errors = hall.errors()
-    assert opened == set(DIALECTS) - {dialect}
-    assert f"{taken} is in use by another program, so the {dialect} door stays shut" in errors
+    assert opened == set(DOOR_SETTINGS) - {dialect}
+    assert f"{taken} is in use by another program, so the {dialect} door is not opened" in errors
     assert f"--set {setting}=127.0.0.1:PORT" in errors
 
 

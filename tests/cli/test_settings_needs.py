@@ -9,7 +9,10 @@ import pytest
 from hiringhall.config.loading import Flags, Loaded, load
 from hiringhall.config.quantities import Interval
 from hiringhall.config.sources import ConfigError
-from hiringhall.server import DEFAULT_DOORS, DOOR_SETTINGS, Hall
+from hiringhall.logs.events import Events
+from hiringhall.logs.repeats import Repeats
+from hiringhall.server import DEFAULT_DOORS, DOOR_SETTINGS
+from hiringhall.server.opening import open_driver
 
 SECOND_US = 1_000_000
 TOO_LONG = "a queue's name has at most 2 bytes (limits.queue_name_bytes_max)"
@@ -56,7 +59,7 @@ def problems(toml: str) -> list[str]:
 
 
 def test_the_scheduler_is_told_all_of_it() -> None:
-    scheduler = Hall(read(FILE).config)._driver.scheduler
+    scheduler = open_driver(read(FILE).config, Events(Repeats())).scheduler
     assert scheduler.needs.by_queue == {
         b"render": (5, 60 * SECOND_US),
         "größen".encode(): (0, 90 * SECOND_US),
@@ -67,7 +70,7 @@ def test_the_scheduler_is_told_all_of_it() -> None:
 
 
 def test_without_such_tables_nothing_is_looked_up() -> None:
-    scheduler = Hall(read('[hall]\nstorage = "memory"').config)._driver.scheduler
+    scheduler = open_driver(read('[hall]\nstorage = "memory"').config, Events(Repeats())).scheduler
     assert scheduler.needs.by_queue == {}
     assert scheduler.needs.ratings is None
 

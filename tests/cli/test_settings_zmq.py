@@ -243,7 +243,7 @@ def test_no_two_endpoints_listen_on_one_address() -> None:
 
 def test_managers_without_roles_are_refused() -> None:
     assert problems('[[door]]\ndialect = "wmp"\nmanagers = ["127.0.0.1:1"]') == [
-        "hall.toml: door[0].roles: is needed with managers: name the queues for which their jobs are taken"
+        "hall.toml: door[0].roles: is needed with managers: name the queues for which the hall takes their jobs"
     ]
 
 

@@ -12,7 +12,7 @@ from hiringhall.core.scheduler import Scheduler
 from hiringhall.core.states import DONE, QUEUED
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.wmp.context import WAY
-from hiringhall.doors.agency import NEWS_BYTES_MAX, Agency, Bridge
+from hiringhall.doors.agency import PENDING_BYTES_MAX, Agency, Bridge
 from hiringhall.engine.driver import Driver
 from hiringhall.peers.wmp import JobDeclined, JobFailed
 from hiringhall.storage.memory import MemoryStore
@@ -42,26 +42,26 @@ class Deaf:
 
 
 def test_what_waits_for_a_manager_is_bounded() -> None:
-    errand = Bridge()
+    bridge = Bridge()
     hall = Scheduler(Limits())
-    job = hall.submit(JobSpec(b"saw", b"oak"), errand)
+    job = hall.submit(JobSpec(b"saw", b"oak"), bridge)
     for _ in range(1000):
-        errand.chunked(job, MEGABYTE, False)
-    assert errand.overrun
-    assert errand.news.qsize() <= NEWS_BYTES_MAX // len(MEGABYTE) + 1
+        bridge.chunked(job, MEGABYTE, False)
+    assert bridge.overrun
+    assert bridge.updates.qsize() <= PENDING_BYTES_MAX // len(MEGABYTE) + 1
     for _ in range(1000):
-        errand.progressed(job)
-    assert errand.news.qsize() <= NEWS_BYTES_MAX // len(MEGABYTE) + 1
+        bridge.progressed(job)
+    assert bridge.updates.qsize() <= PENDING_BYTES_MAX // len(MEGABYTE) + 1
     hall.cancel(job)
 
 
 def test_the_largest_piece_alone_is_told() -> None:
-    errand = Bridge()
+    bridge = Bridge()
     hall = Scheduler(Limits())
-    job = hall.submit(JobSpec(b"saw", b"oak"), errand)
-    errand.chunked(job, b"x" * NEWS_BYTES_MAX, False)
-    assert not errand.overrun
-    assert errand.news.qsize() == 1
+    job = hall.submit(JobSpec(b"saw", b"oak"), bridge)
+    bridge.chunked(job, b"x" * PENDING_BYTES_MAX, False)
+    assert not bridge.overrun
+    assert bridge.updates.qsize() == 1
     hall.cancel(job)
 
 
@@ -77,11 +77,11 @@ def test_a_job_whose_manager_takes_nothing_is_given_up(pieces: int) -> None:
         await asyncio.sleep(0)
         (job,) = hall.jobs.values()
         assert job.watchers is not None
-        (errand,) = job.watchers
+        (bridge,) = job.watchers
         for _ in range(pieces):
-            errand.chunked(job, MEGABYTE, False)
+            bridge.chunked(job, MEGABYTE, False)
         taken.listens.set()
-        if pieces < NEWS_BYTES_MAX // len(MEGABYTE):
+        if pieces < PENDING_BYTES_MAX // len(MEGABYTE):
             driver.turn()
             bench = hall.worker(Bridge())
             hall.can_do(bench, b"saw")
@@ -92,7 +92,7 @@ def test_a_job_whose_manager_takes_nothing_is_given_up(pieces: int) -> None:
             assert taken.told == [MEGABYTE] * pieces
             assert job.state == DONE
         else:
-            with pytest.raises(JobFailed, match="does not take"):
+            with pytest.raises(JobFailed, match="does not read"):
                 await doing
             assert not hall.jobs, "nobody else wanted it"
         await driver.stop()

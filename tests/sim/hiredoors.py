@@ -9,7 +9,7 @@ from hiringhall.core.markets import Rules
 from hiringhall.core.policies import POLICIES
 from hiringhall.dialects.hire.bus import BusSession
 from hiringhall.dialects.hire.context import HireContext, HireOptions
-from hiringhall.dialects.hire.hire_bus import Participant
+from hiringhall.dialects.hire.hire_bus import HireBus, Participant
 from hiringhall.dialects.hire.session import LineSession
 
 from .hireactors import BusProvider, BusWorker, LineProvider, LineWorker
@@ -59,16 +59,15 @@ class HireDoors:
         """A boot: nobody is known."""
         hall.turn()
         self._notaries: list[Notary] = []
+        self.hire_bus = HireBus(hall.scheduler, self.id)
         if "lines" in self.kinds:
-            self._door = HireContext(hall.scheduler, self.lines, self.rules)
-            self._notary = Notary(hall.laws, self.rules, self._door.hire_bus.names)
+            self._door = HireContext(self.hire_bus, self.lines, self.rules)
+            self._notary = Notary(hall.laws, self.rules, self.hire_bus.names)
             self._notaries.append(self._notary)
-            self.hire_bus = self._door.hire_bus
         if "bus" in self.kinds:
-            door = HireContext(hall.scheduler, self.air, self.rules)
-            notary = Notary(hall.laws, self.rules, door.hire_bus.names)
+            door = HireContext(self.hire_bus, self.air, self.rules)
+            notary = Notary(hall.laws, self.rules, self.hire_bus.names)
             self._notaries.append(notary)
-            self.hire_bus = door.hire_bus
             self.bus.open(
                 lambda caller: BusSession(caller, door),
                 lambda number, session: BusTap(number, session, hall.laws, notary),

@@ -131,7 +131,7 @@ GOOD: list[tuple[Callable[[Source], Iterator[Complaint]], str, str]] = [
     (who_imports_what, "src/hiringhall/peers/gearman.py", "from hiringhall.dialects.gearman.wire import pack"),
     (who_imports_what, "src/hiringhall/peers/gearman.py", "from hiringhall.peers.stream import Stream"),
     (who_imports_what, "src/hiringhall/storage/memory.py", "from hiringhall.core.jobs import FAILED"),
-    (who_imports_what, "src/hiringhall/server.py", "from hiringhall.storage.sqlite import SqliteStore"),
+    (who_imports_what, "src/hiringhall/server/opening.py", "from hiringhall.storage.sqlite import SqliteStore"),
     (who_imports_what, "src/hiringhall/cli/main.py", "from hiringhall import __version__"),
     (who_imports_what, "tests/x.py", "from hiringhall.core.jobs import Job"),
     (purity, "src/hiringhall/engine/driver.py", "import time"),

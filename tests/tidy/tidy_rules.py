@@ -62,7 +62,7 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("logs", ("core", "dialects.session", "logs")),
     ("records", ("core.changes", "core.ids", "core.jobs", "core.states", "core.terms", "records", "storage")),
     ("schedules", ("core", "engine.driver", "schedules")),
-    ("doors", ("config", "core", "dialects", "doors", "engine.driver", "peers", "version")),
+    ("doors", ("config", "core", "dialects", "doors", "endpoints", "engine.driver", "peers", "version")),
     (
         "cli",
         (
@@ -83,7 +83,7 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
         ),
     ),
     ("__main__", ("cli",)),
-    ("endpoints", ("config", "transports")),
+    ("endpoints", ("config", "dialects.session", "engine.driver", "process", "transports")),
     ("server", ("",)),
     ("", ()),
 )

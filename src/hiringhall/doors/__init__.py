@@ -1,1 +1,1 @@
-"""What a person can set at a door of each dialect, and what the door opens with it: one module a dialect."""
+"""The doors of each dialect: their settings, and what opens them. One module per dialect."""

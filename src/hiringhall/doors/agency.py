@@ -1,8 +1,8 @@
-"""The hall as a worker of other WMP managers: it takes their jobs, hands them in, and answers with their ends.
+"""The hall as a worker of other WMP managers: it takes their jobs, submits them here, and returns the results.
 
-The law: a job taken from another manager is a job of the hall as any other, watched by its errand; when its
-manager calls it off it ends here too, unless somebody else wants it. The hall takes no more than its workers
-can do now, gives back what none of them takes, and takes no job that has passed it before.
+Invariant: a job taken from another manager is a job of the hall like any other, watched by its `Bridge`. When
+its manager cancels it, it is cancelled here too, unless it has other watchers. The hall takes no more jobs than
+its workers can start now, gives back jobs that no worker takes, and takes no job that has passed it before.
 """
 
 from __future__ import annotations
@@ -31,55 +31,55 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("hiringhall.wmp")
 
 PLACE_S: Final = 0.5
-"""A job that waits for a worker of the hall at two looks so far apart is given back."""
-_FOR_NOW: Final = (HALL_FULL, QUEUE_FULL, STORE_DOWN, CLOSING)
-"""Why the hall refuses a job that another worker of its manager can do."""
-_CALLED_OFF: Final = b"its manager called it off"
-_TOO_SLOW: Final = "its manager does not take the data that comes ahead of the result"
-PROGRESS_BYTES: Final = 100
-"""What a piece of news costs by itself."""
-NEWS_BYTES_MAX: Final = 64 << 20
-"""Data that waits to be told to a manager; when more comes after this the job is given up."""
+"""A job that is still queued at two checks this far apart is given back."""
+_TEMPORARY: Final = (HALL_FULL, QUEUE_FULL, STORE_DOWN, CLOSING)
+"""Refusals that depend on this hall: another worker of the manager can do the job."""
+_CANCELLED: Final = b"its manager cancelled it"
+_TOO_SLOW: Final = "its manager does not read the data that was sent before the result"
+UPDATE_BYTES: Final = 100
+"""What an update counts in addition to its data."""
+PENDING_BYTES_MAX: Final = 64 << 20
+"""Updates that wait to be sent to a manager. If another comes when there are more, the job is given up."""
 
 
 class Bridge(Peer):
-    """Hears of one job in the hall, and keeps what is to be told until it is told."""
+    """Watches one job in the hall, and queues its updates until they are sent to its manager."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.news: asyncio.Queue[tuple[int, int] | bytes | None] = asyncio.Queue()
-        """Progress, data, and None for the end."""
-        self.news_bytes = 0
-        """What waits there, and has not been told yet."""
+        self.updates: asyncio.Queue[tuple[int, int] | bytes | None] = asyncio.Queue()
+        """Progress or data; None: the job has ended."""
+        self.pending_bytes = 0
+        """The size of the updates that are not sent yet."""
         self.overrun = False
-        """More came than is kept: something that was to be told is lost."""
+        """An update was dropped, because too many were pending."""
         self.state = CANCELLED
         self.code = FAILURE
         self.result = b""
 
     def progressed(self, job: Job) -> None:
-        self._tell((job.numerator, job.denominator), PROGRESS_BYTES)
+        self._add((job.numerator, job.denominator), UPDATE_BYTES)
 
     def chunked(self, job: Job, data: bytes, warning: bool) -> None:
         del job, warning
-        self._tell(data, len(data) + PROGRESS_BYTES)
+        self._add(data, len(data) + UPDATE_BYTES)
 
-    def _tell(self, news: tuple[int, int] | bytes, size: int) -> None:
-        # A notice calls no verb: beyond the bound nothing more is kept, and `Agency` gives the job up.
-        if self.news_bytes > NEWS_BYTES_MAX:
+    def _add(self, update: tuple[int, int] | bytes, size: int) -> None:
+        # A notice must not call a verb: past the limit updates are dropped, and `Agency` gives the job up.
+        if self.pending_bytes > PENDING_BYTES_MAX:
             self.overrun = True
             return
-        self.news.put_nowait(news)
-        self.news_bytes += size
+        self.updates.put_nowait(update)
+        self.pending_bytes += size
 
     def ended(self, job: Job) -> None:
-        # A memory job's result is dropped once everybody has heard of it.
+        # The result of a memory job is dropped after its watchers were notified.
         self.state, self.code, self.result = job.state, job.code, job.result
-        self.news.put_nowait(None)
+        self.updates.put_nowait(None)
 
 
 class Agency:
-    """Takes jobs of other managers for some of the hall's queues."""
+    """Takes jobs of other managers for some queues of the hall."""
 
     def __init__(
         self,
@@ -105,11 +105,11 @@ class Agency:
         self._looking = asyncio.create_task(self._look_for_room())
 
     def stop_taking(self) -> None:
-        """The hall drains: what is under way may be finished."""
+        """The hall drains: take no more jobs; those that were taken can finish."""
         self._worker.stop()
 
     async def close(self) -> None:
-        """Give back what is still under way."""
+        """Give back the jobs that have not finished."""
         for task in (self._looking, self._running):
             if task is not None:
                 task.cancel()
@@ -117,68 +117,68 @@ class Agency:
                     await task
 
     async def _look_for_room(self) -> None:
-        """Tell the managers as soon as a worker of the hall waits for a role of which they do not know."""
+        """Tell the managers as soon as a worker of the hall waits for a role that was not announced to them."""
         crew = self._worker.crew
         while True:
             await self._driver.when(lambda: crew.has_news)
             self._worker.look_for_room()
 
     async def _do(self, taken: TakenJob) -> bytes:
-        errand = Bridge()
-        job = self._hand_in(taken, errand)
+        bridge = Bridge()
+        job = self._submit(taken, bridge)
         try:
-            while (news := await self._hear(errand, job)) is not None:
-                if errand.overrun:
-                    self._call_off(job, errand)
+            while (update := await self._next_update(bridge, job)) is not None:
+                if bridge.overrun:
+                    self._cancel(job, bridge)
                     raise JobFailed(_TOO_SLOW)
-                if isinstance(news, bytes):
-                    errand.news_bytes -= len(news)
-                    await taken.send(news)
+                if isinstance(update, bytes):
+                    bridge.pending_bytes -= len(update)
+                    await taken.send(update)
                 else:
-                    await taken.progress(*news)
-                errand.news_bytes -= PROGRESS_BYTES
+                    await taken.progress(*update)
+                bridge.pending_bytes -= UPDATE_BYTES
         except asyncio.CancelledError:
-            self._call_off(job, errand)
+            self._cancel(job, bridge)
             raise
-        if errand.state == DONE:
-            return errand.result
-        raise JobFailed(errand.result.decode(errors="replace") or "cancelled", max(errand.code, FAILURE))
+        if bridge.state == DONE:
+            return bridge.result
+        raise JobFailed(bridge.result.decode(errors="replace") or "cancelled", max(bridge.code, FAILURE))
 
-    async def _hear(self, errand: Bridge, job: Job) -> tuple[int, int] | bytes | None:
-        """The next news of a job. One that nobody takes is given back."""
-        waits = False
+    async def _next_update(self, bridge: Bridge, job: Job) -> tuple[int, int] | bytes | None:
+        """Wait for the next update of a job. A job that no worker takes is given back."""
+        was_queued = False
         while True:
             try:
                 async with asyncio.timeout(PLACE_S):
-                    return await errand.news.get()
+                    return await bridge.updates.get()
             except TimeoutError:
-                if job.state == QUEUED and waits:
-                    self._call_off(job, errand)
+                if job.state == QUEUED and was_queued:
+                    self._cancel(job, bridge)
                     raise JobDeclined("no worker of the hall takes it") from None
-                waits = job.state == QUEUED
+                was_queued = job.state == QUEUED
 
-    def _hand_in(self, taken: TakenJob, errand: Bridge) -> Job:
+    def _submit(self, taken: TakenJob, bridge: Bridge) -> Job:
         way = (*taken.via, taken.manager)
         if self._name.encode() in way or len(way) > wire.WAY_MAX:
             if taken.manager == self._name.encode() and not self._warned:
                 self._warned = True
-                log.warning("a manager has the name of this hall, %s: give one of them another", self._name)
-            raise JobDeclined(f"it has been here, or has passed more than {wire.WAY_MAX} managers")
+                log.warning("another manager has the name of this hall, %s: rename one of them", self._name)
+            raise JobDeclined(f"it has passed this hall before, or more than {wire.WAY_MAX} managers")
         role = taken.role.encode(errors="surrogateescape")
         spec = JobSpec(role, taken.payload, taken.key, self._terms, extras={WAY: b"\n".join(way)})
         self._driver.turn()
         try:
-            return self._driver.scheduler.submit(spec, errand)
+            return self._driver.scheduler.submit(spec, bridge)
         except Refusal as refusal:
-            if refusal.reason in _FOR_NOW:
+            if refusal.reason in _TEMPORARY:
                 raise JobDeclined(refusal.text) from refusal
             raise JobFailed(refusal.text, FAILURE) from refusal
 
-    def _call_off(self, job: Job, errand: Bridge) -> None:
+    def _cancel(self, job: Job, bridge: Bridge) -> None:
         self._driver.turn()
         if job.ended:
             return
-        if job.watchers == [errand] and not job.terms.detached:
-            self._driver.scheduler.cancel(job, _CALLED_OFF)
+        if job.watchers == [bridge] and not job.terms.detached:
+            self._driver.scheduler.cancel(job, _CANCELLED)
         else:
-            self._driver.scheduler.unwatch(job, errand)
+            self._driver.scheduler.unwatch(job, bridge)

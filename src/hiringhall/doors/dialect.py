@@ -1,73 +1,73 @@
-"""What it takes to open a door of one dialect."""
+"""What a dialect gives to the hall: the settings of its doors, and the object that opens them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping  # noqa: TC003 (a NamedTuple looks its types up)
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
-from hiringhall.config.quantities import Address  # noqa: TC001 (as above)
-from hiringhall.config.schema import DoorSettings  # noqa: TC001 (as above)
-from hiringhall.dialects.session import Caller, Session  # noqa: TC001 (as above)
+from hiringhall.config.schema import DoorSettings
 
 if TYPE_CHECKING:
-    from hiringhall.core.scheduler import Scheduler
+    from collections.abc import Callable, Mapping
+
+    from hiringhall.config.quantities import Address
+    from hiringhall.endpoints import Endpoint
     from hiringhall.engine.driver import Driver
 
+SettingsType = TypeVar("SettingsType", bound=DoorSettings)
 
-class Process(NamedTuple):
-    """What a dialect may tell about the process, and do to it."""
 
+class HallAccess(NamedTuple):
+    """What the doors of a dialect can use of their hall."""
+
+    name: str
+    driver: Driver
     pid: int
     log_level: str
     """debug, info, warning or error."""
-    stop: Callable[[bool], None]
-    """True: let running jobs finish first."""
-    look_up: Callable[[Session, int], None]
-    """Ask the history for one job: the session's `looked_up` is called in a later turn."""
-    name: str = "hall"
-    """What the hall is called."""
+    shut_down: Callable[[bool], None]
+    """Stops the hall. True: running jobs can finish first."""
 
 
-class Endpoint(NamedTuple):
-    """One address that a door listens on."""
-
-    address: Address
-    make_session: Callable[[Caller], Session]
-    answer_route: Callable[[list[bytes]], list[bytes] | None] | None = None
-    """At ZeroMQ's, what goes before a message back to a peer. None: peers connect by TCP."""
-    role: str = ""
-    """Which of several endpoints of the door it is."""
-    guests: Mapping[bytes, Callable[[Caller], Session]] = MappingProxyType({})
-    """Other dialects at the same address, each by the bytes that its connections begin with, all of one
-    length."""
-    outward: Address | None = None
-    """Of a ZeroMQ bus, where peers hear what is said; at `address` they say it."""
-
-
-class Attendant(Protocol):
-    """Something that a door does of its own accord while it is open."""
+class Service(Protocol):
+    """A background task of the hall."""
 
     def start(self) -> None: ...
 
     def stop_taking(self) -> None:
-        """The hall drains: begin nothing new."""
+        """The hall drains: start nothing new."""
 
     async def close(self) -> None: ...
 
 
-class Dialect(NamedTuple):
-    """A protocol that can be spoken at a door."""
+class DialectDoors(ABC, Generic[SettingsType]):
+    """The doors of one dialect in one hall. It is made once per hall, and holds what all these doors share."""
 
-    settings: type[DoorSettings]
-    endpoints: Callable[[Scheduler, Any, Process], list[Endpoint]]
-    """The scheduler, the door's settings and the process: what the door opens."""
-    first_job: Callable[[Address], str] | None = None
-    """A line to paste that runs a first job through a door at this address."""
-    attendant: Callable[[Driver, Any], Attendant | None] | None = None
-    """What the door does of its own accord, as its settings wish."""
+    def __init__(self, hall: HallAccess) -> None:
+        self.hall = hall
+
+    @abstractmethod
+    def endpoints(self, settings: SettingsType) -> list[Endpoint]:
+        """What a door with these settings listens on."""
+
+    def services(self, settings: SettingsType) -> list[Service]:  # noqa: ARG002 (for dialects that have some)
+        """The background tasks of a door with these settings."""
+        return []
+
+    def first_job(self, address: Address) -> str:  # noqa: ARG002 (for dialects that have one)
+        """A shell command that runs a first job through a door at this address. Empty: there is none."""
+        return ""
+
+
+class Dialect(NamedTuple):
+    """A protocol that a hall can speak."""
+
+    settings: Mapping[str, type[DoorSettings]]
+    """The settings of each kind of door, by the value of `dialect` in its table."""
+    doors: Callable[[HallAccess], DialectDoors[Any]]
+    """Called once per hall: makes the object that opens all these doors."""
 
 
 def reachable_host(address: Address) -> str:
-    """The host under which somebody on this machine reaches a door."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address.host, address.host)  # noqa: S104 (a reader's view)
+    """The host by which a program on this machine reaches a door."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address.host, address.host)  # noqa: S104 (only displayed)

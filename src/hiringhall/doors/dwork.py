@@ -1,4 +1,4 @@
-"""A dwork door: its settings, in people's units and words, and the options that its sessions work with."""
+"""dwork doors: their settings, the options that follow from these, and what opens the doors."""
 
 from typing import Annotated, Final, Literal
 
@@ -6,16 +6,16 @@ from msgspec import Meta
 
 from hiringhall.config.quantities import Address
 from hiringhall.config.schema import ZmqDoorSettings
+from hiringhall.config.terms import YEAR_S, LossesMax, QuitsMax, Retries
 from hiringhall.core.limits import SECOND_US
-from hiringhall.core.scheduler import Scheduler
 from hiringhall.core.terms import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY
 from hiringhall.dialects.dwork import wire
 from hiringhall.dialects.dwork.context import DworkContext, DworkOptions
 from hiringhall.dialects.dwork.session import DworkSession
-from hiringhall.doors.dialect import Dialect, Endpoint, Process
+from hiringhall.doors.dialect import Dialect, DialectDoors
+from hiringhall.endpoints import Endpoint, ZmqEndpoint
 
 _POLICIES: Final = {"fail": FAIL_WITH_PARENT, "run": RUN_ANYWAY, "hold": HOLD}
-_YEAR_S: Final = 31_536_000
 
 
 class DworkDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,29 +36,17 @@ class DworkDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unkno
         float,
         Meta(
             ge=0,
-            le=_YEAR_S,
-            description="Silence of a location after which its tasks are ready again; 0: only Exit does that.",
+            le=YEAR_S,
+            description="The tasks of a location silent for this long are ready again; 0: only after Exit.",
         ),
     ] = 0.0
-    losses_max: Annotated[
-        int, Meta(ge=0, le=1_000_000, description="Lost workers after which a task has failed; 0: no limit.")
-    ] = 3
-    quits_max: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=1_000_000,
-            description="Workers that quit while they perform (hire) after which a task has failed; 0: any.",
-        ),
-    ] = 0
-    retries: Annotated[
-        int,
-        Meta(ge=0, le=1_000_000, description="Failures reported by a worker that are followed by another try."),
-    ] = 0
+    losses_max: LossesMax = 3
+    quits_max: QuitsMax = 0
+    retries: Retries = 0
     on_predecessor_failure: Annotated[
         Literal["fail", "run", "hold"],
         Meta(
-            description="What a task does when one that it waits for failed: fail too, run, or go on waiting."
+            description="What a task does when one of its predecessors fails: fail too, run, or keep waiting."
         ),
     ] = "fail"
     complete_by: Annotated[
@@ -66,7 +54,7 @@ class DworkDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unkno
         Meta(description="Which locations can complete a task: any, or only the one that holds it."),
     ] = "anybody"
     keep_open: Annotated[
-        bool, Meta(description="Answer a Steal with NotFound, and not Exit, when all work is done.")
+        bool, Meta(description="When all work is done, answer Steal with NotFound instead of Exit.")
     ] = False
 
     @property
@@ -88,10 +76,16 @@ class DworkDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unkno
         )
 
 
-def _endpoints(scheduler: Scheduler, settings: DworkDoorSettings, process: Process) -> list[Endpoint]:
-    del process
-    context = DworkContext(scheduler, settings.options())
-    return [Endpoint(settings.address, lambda caller: DworkSession(caller, context), wire.answer_route)]
+class DworkDoors(DialectDoors[DworkDoorSettings]):
+    """The dwork doors of one hall. They share nothing."""
+
+    def endpoints(self, settings: DworkDoorSettings) -> list[Endpoint]:
+        context = DworkContext(self.hall.driver.scheduler, settings.options())
+        return [
+            ZmqEndpoint(
+                settings, settings.address, lambda caller: DworkSession(caller, context), wire.answer_route
+            )
+        ]
 
 
-DWORK: Final = Dialect(DworkDoorSettings, _endpoints)
+DWORK: Final = Dialect({"dwork": DworkDoorSettings}, DworkDoors)

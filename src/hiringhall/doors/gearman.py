@@ -1,5 +1,6 @@
-"""A Gearman door: its settings, in people's units and words, and the options that its sessions work with."""
+"""Gearman doors: their settings, the options that follow from these, and what opens the doors."""
 
+import dataclasses
 import zoneinfo
 from collections.abc import Iterator
 from typing import Annotated, Final, Literal
@@ -9,8 +10,8 @@ from msgspec import Meta
 from hiringhall import __version__
 from hiringhall.config.quantities import Address, Size
 from hiringhall.config.schema import TcpDoorSettings
+from hiringhall.config.terms import YEAR_S, LossesMax, QuitsMax, Retries
 from hiringhall.core.limits import SECOND_US
-from hiringhall.core.scheduler import Scheduler
 from hiringhall.dialects.gearman.context import GearmanContext, GearmanOptions, ProcessInfo
 from hiringhall.dialects.gearman.schedule import find_zone
 from hiringhall.dialects.gearman.session import GearmanSession
@@ -18,11 +19,12 @@ from hiringhall.dialects.gearman_draft.context import DraftContext, DraftOptions
 from hiringhall.dialects.gearman_draft.session import DraftSession
 from hiringhall.dialects.gearman_draft.wire import MAGIC
 from hiringhall.dialects.handles import PREFIX_BYTES_MAX
-from hiringhall.doors.dialect import Dialect, Endpoint, Process, reachable_host
+from hiringhall.dialects.options import JobOptions
+from hiringhall.doors.dialect import Dialect, DialectDoors, reachable_host
+from hiringhall.endpoints import Endpoint, TcpEndpoint
 
 GEARMAND_VERSION: Final = "1.1.20"
-"""The gearmand that the door can stand in for."""
-_YEAR_S: Final = 31_536_000
+"""The version of gearmand that the door can replace."""
 _OPTIONS = GearmanOptions()
 
 
@@ -39,56 +41,51 @@ class GearmanDoorSettings(TcpDoorSettings, frozen=True, kw_only=True, forbid_unk
     ] = "durable"
     lease_s: Annotated[
         float,
-        Meta(ge=0, le=_YEAR_S, description="Silence on a job after which its worker counts as lost; 0: never."),
-    ] = 0.0
-    losses_max: Annotated[
-        int, Meta(ge=0, le=1_000_000, description="Lost workers after which a job has failed; 0: no limit.")
-    ] = 3
-    quits_max: Annotated[
-        int,
         Meta(
             ge=0,
-            le=1_000_000,
-            description="Workers that quit while they perform (hire) after which a job has failed; 0: any.",
+            le=YEAR_S,
+            description="A worker that is silent about a job for this long has lost it; 0: there is no limit.",
         ),
-    ] = 0
-    retries: Annotated[
-        int,
-        Meta(ge=0, le=1_000_000, description="Failures reported by a worker that are followed by another try."),
-    ] = 0
+    ] = 0.0
+    losses_max: LossesMax = 3
+    quits_max: QuitsMax = 0
+    retries: Retries = 0
     backoff_s: Annotated[
-        float, Meta(ge=0, le=_YEAR_S, description="The wait before the first retry; it doubles with each.")
+        float,
+        Meta(ge=0, le=YEAR_S, description="The delay before the first retry; it doubles with each retry."),
     ] = 1.0
-    backoff_max_s: Annotated[float, Meta(ge=0, le=_YEAR_S, description="The longest wait before a retry.")] = (
+    backoff_max_s: Annotated[float, Meta(ge=0, le=YEAR_S, description="The longest delay before a retry.")] = (
         3600.0
     )
     expire_s: Annotated[
         float,
         Meta(
             ge=0,
-            le=_YEAR_S,
-            description="A background job that no worker takes for so long is cancelled; 0: never.",
+            le=YEAR_S,
+            description="A background job that no worker takes within this time is cancelled; 0: never.",
         ),
     ] = 0.0
     draft: Annotated[
-        bool, Meta(description="Speak Gearman's first draft as well, to those who begin with its magic.")
+        bool,
+        Meta(description="Also speak the first draft of Gearman, to peers that begin with its magic bytes."),
     ] = True
     exceptions: Annotated[
         bool, Meta(description="Forward exceptions to all clients, not only to those that ask for it.")
     ] = False
     round_robin: Annotated[
         bool,
-        Meta(description="Take from a worker's functions in turn; otherwise priority goes first, then age."),
+        Meta(description="Serve the functions of a worker in turn; otherwise by priority, then by age."),
     ] = False
     timeout_unit: Annotated[Literal["s", "ms"], Meta(description="The unit of CAN_DO_TIMEOUT.")] = "s"
     timeout_min_s: Annotated[
-        float, Meta(ge=0, le=_YEAR_S, description="The shortest CAN_DO_TIMEOUT: a shorter one counts as this.")
+        float,
+        Meta(ge=0, le=YEAR_S, description="The shortest CAN_DO_TIMEOUT; shorter ones are raised to this."),
     ] = 0.0
     on_timeout: Annotated[
         Literal["fail", "requeue"],
         Meta(
-            description="A job that runs longer than its worker's CAN_DO_TIMEOUT has failed, or goes to "
-            "another worker and counts one more in losses_max."
+            description="What happens to a job that runs longer than the CAN_DO_TIMEOUT of its worker: it "
+            "fails, or it goes to another worker and counts as a loss (losses_max)."
         ),
     ] = "fail"
     timezone: Annotated[
@@ -98,7 +95,8 @@ class GearmanDoorSettings(TcpDoorSettings, frozen=True, kw_only=True, forbid_unk
     admin_from: Annotated[
         Literal["loopback", "anywhere"],
         Meta(
-            description="Whence peers may use `shutdown`, and `cancel job` for jobs that they do not wait for."
+            description="From where peers may use `shutdown`, and `cancel job` for jobs that they do not "
+            "wait for."
         ),
     ] = "loopback"
     handle_prefix: Annotated[
@@ -106,11 +104,11 @@ class GearmanDoorSettings(TcpDoorSettings, frozen=True, kw_only=True, forbid_unk
         Meta(
             min_length=1,
             max_length=PREFIX_BYTES_MAX,
-            description="How job handles begin; changing it makes handles given out before unknown.",
+            description="The beginning of every job handle; after a change, older handles are unknown.",
         ),
     ] = _OPTIONS.handle_prefix.decode()
     packet_bytes_max: Annotated[
-        Size, Meta(description="The longest packet; a longer one is refused before it is read.")
+        Size, Meta(description="The longest packet; longer ones are refused before they are read.")
     ] = Size(_OPTIONS.packet_bytes_max)
 
     def faults(self) -> Iterator[tuple[str, str]]:
@@ -131,14 +129,7 @@ class GearmanDoorSettings(TcpDoorSettings, frozen=True, kw_only=True, forbid_unk
 
     def options(self) -> GearmanOptions:
         return GearmanOptions(
-            handle_prefix=self.handle_prefix.encode(),
-            background_durable=self.background == "durable",
-            lease_us=round(self.lease_s * SECOND_US),
-            losses_max=self.losses_max,
-            quits_max=self.quits_max,
-            failures_max=self.retries,
-            backoff_us=round(self.backoff_s * SECOND_US),
-            backoff_max_us=round(self.backoff_max_s * SECOND_US),
+            **dataclasses.asdict(self._job_options()),
             exceptions_by_default=self.exceptions,
             round_robin=self.round_robin,
             timeout_unit_us=SECOND_US if self.timeout_unit == "s" else SECOND_US // 1000,
@@ -147,13 +138,17 @@ class GearmanDoorSettings(TcpDoorSettings, frozen=True, kw_only=True, forbid_unk
             shutdown_allowed=self.shutdown,
             admin_anywhere=self.admin_from == "anywhere",
             packet_bytes_max=int(self.packet_bytes_max),
-            expire_us=round(self.expire_s * SECOND_US),
-            log_all=self.log == "all",
             timezone=self.timezone,
         )
 
     def draft_options(self) -> DraftOptions:
         return DraftOptions(
+            **dataclasses.asdict(self._job_options()), packet_bytes_max=int(self.packet_bytes_max)
+        )
+
+    def _job_options(self) -> JobOptions:
+        """The options that both Gearman protocols have."""
+        return JobOptions(
             handle_prefix=self.handle_prefix.encode(),
             background_durable=self.background == "durable",
             lease_us=round(self.lease_s * SECOND_US),
@@ -164,22 +159,24 @@ class GearmanDoorSettings(TcpDoorSettings, frozen=True, kw_only=True, forbid_unk
             backoff_max_us=round(self.backoff_max_s * SECOND_US),
             expire_us=round(self.expire_s * SECOND_US),
             log_all=self.log == "all",
-            packet_bytes_max=int(self.packet_bytes_max),
         )
 
 
-def _endpoints(scheduler: Scheduler, settings: GearmanDoorSettings, process: Process) -> list[Endpoint]:
-    version = f"{GEARMAND_VERSION}+hiringhall-{__version__}"
-    info = ProcessInfo(version, process.pid, process.log_level.upper(), process.stop)
-    context = GearmanContext(scheduler, settings.options(), info)
-    draft = DraftContext(scheduler, settings.draft_options(), process.look_up)
-    guests = {MAGIC: lambda caller: DraftSession(caller, draft)} if settings.draft else {}
-    return [Endpoint(settings.address, lambda caller: GearmanSession(caller, context), guests=guests)]
+class GearmanDoors(DialectDoors[GearmanDoorSettings]):
+    """The Gearman doors of one hall. They share nothing."""
+
+    def endpoints(self, settings: GearmanDoorSettings) -> list[Endpoint]:
+        driver = self.hall.driver
+        version = f"{GEARMAND_VERSION}+hiringhall-{__version__}"
+        info = ProcessInfo(version, self.hall.pid, self.hall.log_level.upper(), self.hall.shut_down)
+        context = GearmanContext(driver.scheduler, settings.options(), info)
+        draft = DraftContext(driver.scheduler, settings.draft_options(), driver.look_up)
+        guests = {MAGIC: lambda caller: DraftSession(caller, draft)} if settings.draft else {}
+        return [TcpEndpoint(settings, lambda caller: GearmanSession(caller, context), guests)]
+
+    def first_job(self, address: Address) -> str:
+        at = f"gearman -h {reachable_host(address)} -p {address.port} -f rev"
+        return f"({at} -w -c 1 -- rev &) ; {at} hello"
 
 
-def _first_job(address: Address) -> str:
-    at = f"gearman -h {reachable_host(address)} -p {address.port} -f rev"
-    return f"({at} -w -c 1 -- rev &) ; {at} hello"
-
-
-GEARMAN: Final = Dialect(GearmanDoorSettings, _endpoints, _first_job)
+GEARMAN: Final = Dialect({"gearman": GearmanDoorSettings}, GearmanDoors)

@@ -1,89 +1,99 @@
-"""The hire doors, over TCP and on a ZeroMQ bus: settings in people's units and words, and what they open."""
+"""Hire doors, over TCP and on a ZeroMQ bus: their settings, the options and rules that follow from these, and
+what opens the doors.
+"""
 
-import importlib
-import logging
+import dataclasses
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
 from hiringhall.config.quantities import Address, Size, Words
 from hiringhall.config.schema import TcpDoorSettings, ZmqDoorSettings
+from hiringhall.config.terms import YEAR_S
 from hiringhall.core.limits import SECOND_US
-from hiringhall.core.markets import Ask, Offer, Rules
-from hiringhall.core.policies import POLICIES, soonest
-from hiringhall.core.scheduler import Scheduler
+from hiringhall.core.markets import Rules
 from hiringhall.dialects.hire.bus import BusSession
 from hiringhall.dialects.hire.context import HireContext, HireOptions
+from hiringhall.dialects.hire.hire_bus import HireBus
 from hiringhall.dialects.hire.session import LineSession
-from hiringhall.doors.dialect import Dialect, Endpoint, Process
+from hiringhall.doors.dialect import Dialect, DialectDoors, HallAccess
+from hiringhall.doors.policies import find_policy
+from hiringhall.endpoints import BusEndpoint, Endpoint, TcpEndpoint
 
-Policy = Callable[[list[Offer], Ask], Offer | None]
-
-_YEAR_S: Final = 31_536_000
 _HALLS: Final = uuid.UUID("d1b7a6f2-5c1e-5e0b-9b0a-2f6f0f1f6c51")
-"""The namespace in which a hall's name becomes its UUID."""
-
-_log = logging.getLogger("hiringhall")
+"""The namespace of the UUIDs that are derived from names of halls."""
 
 PolicyName = Annotated[
     str,
     Meta(
         min_length=1,
-        description="Whom to hire: soonest, best_skill, sufficient_skill, least_waiting, or module:function.",
+        description="Which bid wins: soonest, best_skill, sufficient_skill, least_waiting, or module:function.",
     ),
 ]
-Window = Annotated[float, Meta(ge=0, le=3600, description="How long bids are taken after a job was announced.")]
+Window = Annotated[
+    float, Meta(ge=0, le=3600, description="How long bids are accepted after a job was announced.")
+]
 Travel = Annotated[
-    float, Meta(ge=0, le=_YEAR_S, description="The way of every worker, on top of the time that it names.")
+    float,
+    Meta(ge=0, le=YEAR_S, description="Travel time, added to the time in which a worker says it can begin."),
 ]
 Buffer = Annotated[
-    float, Meta(ge=0.001, le=_YEAR_S, description="How much later than promised a worker may start.")
+    float,
+    Meta(ge=0.001, le=YEAR_S, description="How long after the promised time a worker may still start."),
 ]
 Answer = Annotated[
     float,
-    Meta(ge=0.001, le=_YEAR_S, description="How long a worker told to perform may take to say that it does."),
+    Meta(ge=0.001, le=YEAR_S, description="How long a worker may take to answer PERFORM with PERFORMING."),
 ]
 Ahead = Annotated[
-    float, Meta(ge=0, le=_YEAR_S, description="How long before it is due a delayed job is announced.")
+    float, Meta(ge=0, le=YEAR_S, description="How long before its due time a delayed job is announced.")
 ]
 Perform = Annotated[
-    float, Meta(ge=0, le=_YEAR_S, description="How long a job takes that does not say so and is the first.")
+    float,
+    Meta(
+        ge=0,
+        le=YEAR_S,
+        description="The assumed run time of a job, if it gives none and none of its type was timed.",
+    ),
 ]
 Pause = Annotated[
     float,
     Meta(
         ge=0.001,
-        le=_YEAR_S,
-        description="The pause before a job that nobody wanted is announced again; it doubles each time.",
+        le=YEAR_S,
+        description="The delay before a job that got no worker is announced again; it doubles each time.",
     ),
 ]
-PauseMax = Annotated[float, Meta(ge=0.001, le=_YEAR_S, description="The longest such pause.")]
+PauseMax = Annotated[float, Meta(ge=0.001, le=YEAR_S, description="The longest such delay.")]
 PromiseMax = Annotated[
-    float, Meta(ge=0.001, le=_YEAR_S, description="Who can begin only later than in so long is not hired.")
+    float,
+    Meta(
+        ge=0.001,
+        le=YEAR_S,
+        description="Workers that could begin only after this many seconds are not hired.",
+    ),
 ]
 Types = Annotated[
-    Words, Meta(description="The job types, its queues, that are announced here; none named: all.")
+    Words, Meta(description="The job types (queues) that are announced at this door; empty: all of them.")
 ]
-Compact = Annotated[
-    bool, Meta(description="Write lines in their short form; both forms are always understood.")
-]
+Compact = Annotated[bool, Meta(description="Send lines in their short form; both forms are always accepted.")]
 Posting = Annotated[
     float,
     Meta(
         ge=0.001,
-        le=_YEAR_S,
-        description="How long a provider's announcement stands; on a bus, how long it may be silent.",
+        le=YEAR_S,
+        description="How long a provider's announcement is valid; on a bus, how long it may be silent.",
     ),
 ]
 Identity = Annotated[
-    str, Meta(description="The UUID that the hall speaks with; left empty, it is made from hall.name.")
+    str, Meta(description="The UUID with which the hall speaks; if empty, it is derived from hall.name.")
 ]
 
 
 class HireDoorSettings(TcpDoorSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A door for announce, bid, hire and perform, in lines over TCP. A job type is a queue."""
+    """A door at which jobs are announced and workers bid for them, in lines over TCP. A job type is a queue."""
 
     dialect: Annotated[Literal["hire"], Meta(description="The protocol spoken at this door.")] = "hire"
     address: Annotated[Address, Meta(description="Where to listen; port 0 lets the system choose.")] = Address(
@@ -100,10 +110,10 @@ class HireDoorSettings(TcpDoorSettings, frozen=True, kw_only=True, forbid_unknow
     pause_max_s: PauseMax = 5.0
     promise_max_s: PromiseMax = 3600.0
     types: Types = Words()
-    compact: Compact = False
     direct: Annotated[
-        bool, Meta(description="Tell what is for one peer only to that one; false: all hear everything.")
+        bool, Meta(description="Send a message for one peer to that peer only; false: all peers receive it.")
     ] = True
+    compact: Compact = False
     posting_s: Posting = 300.0
     id: Identity = ""
 
@@ -115,17 +125,25 @@ class HireDoorSettings(TcpDoorSettings, frozen=True, kw_only=True, forbid_unknow
     def queues(self) -> tuple[tuple[str, str], ...]:
         return tuple(("types", name) for name in self.types)
 
+    def options(self, hall_name: str) -> HireOptions:
+        return dataclasses.replace(_options(self, hall_name), direct=self.direct)
+
+    def endpoint(self, context: HireContext) -> Endpoint:
+        return TcpEndpoint(self, lambda caller: LineSession(caller, context))
+
 
 class HireBusDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A door for announce, bid, hire and perform, on a ZeroMQ bus where everybody hears everybody."""
+    """A door at which jobs are announced and workers bid for them, on a ZeroMQ bus. All peers receive all
+    messages.
+    """
 
     dialect: Annotated[Literal["hire-bus"], Meta(description="The protocol spoken at this door.")] = "hire-bus"
-    address: Annotated[
-        Address, Meta(description="Where peers publish what they say; port 0 lets the system choose.")
-    ] = Address("127.0.0.1:7431")
-    subscribe: Annotated[
-        Address, Meta(description="Where peers subscribe to what is said; port 0 lets the system choose.")
-    ] = Address("127.0.0.1:7432")
+    address: Annotated[Address, Meta(description="Where peers publish; port 0 lets the system choose.")] = (
+        Address("127.0.0.1:7431")
+    )
+    subscribe: Annotated[Address, Meta(description="Where peers subscribe; port 0 lets the system choose.")] = (
+        Address("127.0.0.1:7432")
+    )
     policy: PolicyName = "soonest"
     window_s: Window = 0.1
     travel_s: Travel = 0.0
@@ -141,14 +159,18 @@ class HireBusDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unk
     posting_s: Posting = 300.0
     id: Identity = ""
     message_bytes_max: Annotated[
-        Size, Meta(description="The longest frame; whoever sends a longer one is disconnected.")
+        Size, Meta(description="The longest frame; a peer that sends a longer one is disconnected.")
     ] = Size(64 << 10)
     receive_messages_max: Annotated[
-        int, Meta(ge=1, le=1_000_000, description="Messages of one peer held until they are taken.")
+        int, Meta(ge=1, le=1_000_000, description="Messages of one peer that ZeroMQ keeps until they are read.")
     ] = 10_000
     send_messages_max: Annotated[
         int,
-        Meta(ge=1, le=1_000_000, description="Messages held for one subscriber; it misses what is beyond."),
+        Meta(
+            ge=1,
+            le=1_000_000,
+            description="Messages that ZeroMQ keeps for one subscriber; it misses further ones.",
+        ),
     ] = 10_000
 
     def faults(self) -> Iterator[tuple[str, str]]:
@@ -162,6 +184,17 @@ class HireBusDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unk
     @property
     def queues(self) -> tuple[tuple[str, str], ...]:
         return tuple(("types", name) for name in self.types)
+
+    def options(self, hall_name: str) -> HireOptions:
+        return dataclasses.replace(
+            _options(self, hall_name),
+            bus=True,
+            speakers_max=self.peers_max,
+            idle_us=round(self.idle_s * SECOND_US),
+        )
+
+    def endpoint(self, context: HireContext) -> Endpoint:
+        return BusEndpoint(self, self.address, self.subscribe, lambda caller: BusSession(caller, context))
 
 
 HireSettings = HireDoorSettings | HireBusDoorSettings
@@ -178,44 +211,7 @@ def _faults(settings: HireSettings) -> Iterator[tuple[str, str]]:
         try:
             uuid.UUID(settings.id)
         except ValueError:
-            yield "id", f'"{settings.id}" is no UUID, such as {_HALLS}'
-
-
-def find_policy(name: str) -> Policy:
-    """A policy by its name, or one's own as `module:function`. Raises LookupError."""
-    if name in POLICIES:
-        return POLICIES[name]
-    module, colon, function = name.partition(":")
-    if not colon:
-        raise LookupError(f'"{name}" is none of {", ".join(POLICIES)}, nor module:function')
-    try:
-        found = getattr(importlib.import_module(module), function)
-    except Exception as error:
-        raise LookupError(f'"{name}" cannot be loaded: {error}') from error
-    if callable(found):
-        return OwnPolicy(name, found)
-    raise LookupError(f'"{name}" is no function')
-
-
-class OwnPolicy:
-    """A policy that somebody else wrote: what goes wrong in it is logged, and `soonest` chooses."""
-
-    def __init__(self, name: str, choose: Policy) -> None:
-        self._name = name
-        self._choose = choose
-
-    def __call__(self, offers: list[Offer], ask: Ask) -> Offer | None:
-        try:
-            chosen = self._choose(list(offers), ask)
-        except Exception:  # noqa: BLE001 (code of somebody else's: anything may go wrong in it)
-            _log.exception("the policy %s failed; the soonest is hired", self._name)
-            return soonest(offers, ask)
-        if chosen is None or any(chosen is offer for offer in offers):
-            return chosen
-        _log.error(
-            "the policy %s chose %r, which is none of the offers; the soonest is hired", self._name, chosen
-        )
-        return soonest(offers, ask)
+            yield "id", f'"{settings.id}" is not a valid UUID; it takes one such as {_HALLS}'
 
 
 def rules(settings: HireSettings) -> Rules:
@@ -233,49 +229,31 @@ def rules(settings: HireSettings) -> Rules:
     )
 
 
-def options(settings: HireSettings, name: str) -> HireOptions:
-    """The door's options, in a hall of this name."""
-    identity = uuid.UUID(settings.id) if settings.id else uuid.uuid5(_HALLS, name)
-    types = frozenset(queue.encode() for queue in settings.types) if settings.types else None
-    posting_us = round(settings.posting_s * SECOND_US)
-    log_all = settings.log == "all"
-    if isinstance(settings, HireDoorSettings):
-        return HireOptions(
-            id=identity.bytes,
-            compact=settings.compact,
-            direct=settings.direct,
-            queues=types,
-            posting_us=posting_us,
-            log_all=log_all,
-        )
+def _options(settings: HireSettings, hall_name: str) -> HireOptions:
+    """The options that both kinds of hire doors have."""
+    identity = uuid.UUID(settings.id) if settings.id else uuid.uuid5(_HALLS, hall_name)
     return HireOptions(
         id=identity.bytes,
-        bus=True,
         compact=settings.compact,
-        queues=types,
-        posting_us=posting_us,
-        log_all=log_all,
-        speakers_max=settings.peers_max,
-        idle_us=round(settings.idle_s * SECOND_US),
+        queues=frozenset(queue.encode() for queue in settings.types) if settings.types else None,
+        posting_us=round(settings.posting_s * SECOND_US),
+        log_all=settings.log == "all",
     )
 
 
-def _line_endpoints(scheduler: Scheduler, settings: HireDoorSettings, process: Process) -> list[Endpoint]:
-    context = HireContext(scheduler, options(settings, process.name), rules(settings))
-    return [Endpoint(settings.address, lambda caller: LineSession(caller, context))]
+class HireDoors(DialectDoors[HireSettings]):
+    """The hire doors of one hall, of both kinds. They share one bus, which has the id of the first door."""
+
+    def __init__(self, hall: HallAccess) -> None:
+        super().__init__(hall)
+        self._hire_bus: HireBus | None = None
+
+    def endpoints(self, settings: HireSettings) -> list[Endpoint]:
+        options = settings.options(self.hall.name)
+        if self._hire_bus is None:
+            self._hire_bus = HireBus(self.hall.driver.scheduler, options.id)
+        context = HireContext(self._hire_bus, options, rules(settings))
+        return [settings.endpoint(context)]
 
 
-def _bus_endpoints(scheduler: Scheduler, settings: HireBusDoorSettings, process: Process) -> list[Endpoint]:
-    context = HireContext(scheduler, options(settings, process.name), rules(settings))
-    return [
-        Endpoint(
-            settings.address,
-            lambda caller: BusSession(caller, context),
-            role="publish",
-            outward=settings.subscribe,
-        )
-    ]
-
-
-HIRE: Final = Dialect(HireDoorSettings, _line_endpoints)
-HIRE_BUS: Final = Dialect(HireBusDoorSettings, _bus_endpoints)
+HIRE: Final = Dialect({"hire": HireDoorSettings, "hire-bus": HireBusDoorSettings}, HireDoors)

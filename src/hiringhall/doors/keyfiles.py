@@ -1,5 +1,5 @@
-"""What is worth a warning about the files that encrypt doors: secrets that others can read, and certificates
-that have expired or soon will.
+"""Warnings about the TLS and CURVE files of doors: secret keys that other users can read, and certificates that
+have expired or expire soon.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ if TYPE_CHECKING:
 
 DAY_S: Final = 86_400
 SOON_S: Final = 14 * DAY_S
-"""A certificate that expires within this time is warned of."""
+"""There is a warning for a certificate that expires within this time."""
 
 _CERTIFICATE: Final = re.compile(rb"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", re.DOTALL)
 _VERSION_TAG: Final = 0xA0
 _UTC_TIME_TAG: Final = 0x17
 _LONG_LENGTH: Final = 0x80
 _CENTURY_CHANGE: Final = 50
-"""Years of two digits from here on are of the 20th century."""
+"""Two-digit years from this one on belong to the 20th century."""
 
 
 class Certificate(NamedTuple):
-    """One certificate of a file that a door uses."""
+    """One certificate in a file that a door uses."""
 
     file: str
     expires_s: float
 
 
 def secret_warnings(doors: Iterable[DoorSettings]) -> Iterator[str]:
-    """Files with secret keys that users other than their owner can read or change."""
+    """Warn of files with secret keys that users other than the owner can read or change."""
     for file in dict.fromkeys(file for door in doors for file in _secret_files(door)):
         try:
             found = Path(file).stat()
         except OSError:
-            continue  # A door that cannot be opened says so itself.
+            continue  # The door reports it when it opens.
         allowed = stat.S_IRWXU | (stat.S_IRGRP if found.st_uid == 0 else 0)
         if stat.S_IMODE(found.st_mode) & ~allowed:
             yield (
                 f"{file} holds a secret key, and its permissions are {stat.S_IMODE(found.st_mode):04o}: "
-                f"whoever reads it can pretend to be this hall; chmod 600 {file}"
+                f"whoever reads it can impersonate this hall; run chmod 600 {file}"
             )
 
 
 def find_certificates(doors: Iterable[DoorSettings]) -> list[Certificate]:
-    """Those of the files that the doors use, as they are now."""
+    """The certificates in the files of these doors, as the files are now."""
     files = dict.fromkeys(
         file
         for door in doors
@@ -74,18 +74,18 @@ def expiry_warnings(certificates: Iterable[Certificate], now_s: float) -> Iterat
         if left_s <= 0:
             yield (
                 f"a certificate of {certificate.file} has expired on {date}: "
-                f"peers refuse it; put a new one there and start the hall again"
+                f"peers refuse it; replace it and restart the hall"
             )
         elif left_s <= SOON_S:
             days = round(left_s / DAY_S)
             yield (
                 f"a certificate of {certificate.file} expires on {date}, in {days} days: "
-                f"put a new one there and start the hall again"
+                f"replace it and restart the hall"
             )
 
 
 class CertificateWatch:
-    """Warns at its start, and once a day, of the certificates that were there at its start."""
+    """Warns at the start, and once a day, of certificates that expire. It reads the files only at the start."""
 
     def __init__(self, doors: Iterable[DoorSettings], warn: Callable[[str], None]) -> None:
         self._certificates = find_certificates(doors)
@@ -99,7 +99,7 @@ class CertificateWatch:
             self._timer = asyncio.get_running_loop().call_later(DAY_S, self.start)
 
     def stop_taking(self) -> None:
-        """It takes nothing."""
+        """It takes no jobs, and goes on until the hall closes."""
 
     async def close(self) -> None:
         if self._timer is not None:
@@ -114,7 +114,7 @@ def _secret_files(door: DoorSettings) -> Iterator[str]:
 
 
 def _expiries_s(file: str) -> Iterator[float]:
-    """When each certificate of a PEM file expires; what cannot be read is left to OpenSSL."""
+    """When each certificate of a PEM file expires. Skips what it cannot read: OpenSSL reports that."""
     try:
         text = Path(file).read_bytes()
     except OSError:
@@ -145,7 +145,7 @@ def read_expiry_s(der: bytes) -> float:
 
 
 def _element(der: bytes, at: int) -> tuple[int, int, int]:
-    """The tag of the element at this place, and where its content begins and ends."""
+    """The tag of the element at this position, and where its content begins and ends."""
     tag, length = der[at], der[at + 1]
     at += 2
     if length & _LONG_LENGTH:

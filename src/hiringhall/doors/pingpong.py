@@ -1,4 +1,4 @@
-"""A PING/PONG door: its settings, in people's units and words, and the options that its sessions work with."""
+"""PING/PONG doors: their settings, the options that follow from these, and what opens the doors."""
 
 from typing import Annotated, Final, Literal
 
@@ -6,18 +6,17 @@ from msgspec import Meta
 
 from hiringhall.config.quantities import Address
 from hiringhall.config.schema import ZmqDoorSettings
+from hiringhall.config.terms import YEAR_S, LossesMax, QuitsMax
 from hiringhall.core.limits import SECOND_US
-from hiringhall.core.scheduler import Scheduler
 from hiringhall.dialects.pingpong import wire
 from hiringhall.dialects.pingpong.context import PingPongContext, PingPongOptions
 from hiringhall.dialects.pingpong.session import ClientSession, WorkerSession
-from hiringhall.doors.dialect import Dialect, Endpoint, Process
-
-_YEAR_S: Final = 31_536_000
+from hiringhall.doors.dialect import Dialect, DialectDoors
+from hiringhall.endpoints import Endpoint, ZmqEndpoint
 
 
 class PingPongDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A door for PING/PONG: workers at its backend, clients at its frontend."""
+    """A door for PING/PONG: workers connect to its backend, clients to its frontend."""
 
     dialect: Annotated[Literal["pingpong"], Meta(description="The protocol spoken at this door.")] = "pingpong"
     address: Annotated[
@@ -27,35 +26,29 @@ class PingPongDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_un
         Address, Meta(description="Where to listen for clients; port 0 lets the system choose.")
     ] = Address("127.0.0.1:5555")
     queue: Annotated[
-        str, Meta(min_length=1, max_length=512, description="The queue whose jobs are done by its workers.")
+        str, Meta(min_length=1, max_length=512, description="The queue whose jobs the workers of this door do.")
     ] = "pingpong"
     worker_expire_s: Annotated[
         float,
         Meta(
             ge=0.001,
-            le=_YEAR_S,
-            description="WORKER_EXPIRE_SECONDS: silence after which a worker is sent no job.",
+            le=YEAR_S,
+            description="WORKER_EXPIRE_SECONDS: a worker that is silent for this long is sent no more jobs.",
         ),
     ] = 5.0
     job_timeout_s: Annotated[
         float,
         Meta(
-            ge=0.001, le=_YEAR_S, description="Silence of a worker that has a job after which it is sent again."
+            ge=0.001,
+            le=YEAR_S,
+            description="If a worker that has a job is silent for this long, the job is sent again.",
         ),
     ] = 60.0
-    losses_max: Annotated[
-        int, Meta(ge=0, le=1_000_000, description="Lost workers after which a job has failed; 0: no limit.")
-    ] = 3
-    quits_max: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=1_000_000,
-            description="Workers that quit while they perform (hire) after which a job has failed; 0: any.",
-        ),
-    ] = 0
+    losses_max: LossesMax = 3
+    quits_max: QuitsMax = 0
     durable: Annotated[
-        bool, Meta(description="Keep the jobs of clients on disk, and do them even if their client goes away.")
+        bool,
+        Meta(description="Keep the jobs of clients on disk, and do them even if their client disconnects."),
     ] = False
 
     @property
@@ -78,15 +71,27 @@ class PingPongDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_un
         )
 
 
-def _endpoints(scheduler: Scheduler, settings: PingPongDoorSettings, process: Process) -> list[Endpoint]:
-    del process
-    context = PingPongContext(scheduler, settings.options())
-    return [
-        Endpoint(settings.address, lambda caller: WorkerSession(caller, context), wire.worker_route, "backend"),
-        Endpoint(
-            settings.frontend, lambda caller: ClientSession(caller, context), wire.client_route, "frontend"
-        ),
-    ]
+class PingPongDoors(DialectDoors[PingPongDoorSettings]):
+    """The PING/PONG doors of one hall. They share nothing."""
+
+    def endpoints(self, settings: PingPongDoorSettings) -> list[Endpoint]:
+        context = PingPongContext(self.hall.driver.scheduler, settings.options())
+        return [
+            ZmqEndpoint(
+                settings,
+                settings.address,
+                lambda caller: WorkerSession(caller, context),
+                wire.worker_route,
+                "backend",
+            ),
+            ZmqEndpoint(
+                settings,
+                settings.frontend,
+                lambda caller: ClientSession(caller, context),
+                wire.client_route,
+                "frontend",
+            ),
+        ]
 
 
-PINGPONG: Final = Dialect(PingPongDoorSettings, _endpoints)
+PINGPONG: Final = Dialect({"pingpong": PingPongDoorSettings}, PingPongDoors)

@@ -1,4 +1,4 @@
-"""Which doors can be opened: those whose addresses are free."""
+"""Finds doors that cannot be opened because another program uses their address."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def find_taken(door: DoorSettings, index: int) -> str:
-    """Which address of a door another program has, and what to do about it; empty: all are free."""
+    """Say which address of a door another program uses, and what to do about it. Empty: all are free."""
     for setting in door.__struct_fields__:
         address = getattr(door, setting)
         if address in door.addresses and _is_taken(address):
             return (
-                f"{address} is in use by another program, so the {door.dialect} door stays shut: stop that "
+                f"{address} is in use by another program, so the {door.dialect} door is not opened: stop that "
                 f"program, or choose another port with --set door[{index}].{setting}={address.host}:PORT"
             )
     return ""

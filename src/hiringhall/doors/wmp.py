@@ -1,4 +1,4 @@
-"""A WMP door: its settings, in people's units and words, and the options that its sessions work with."""
+"""WMP doors: their settings, the options that follow from these, and what opens the doors."""
 
 import secrets
 from collections.abc import Iterator
@@ -8,19 +8,17 @@ from msgspec import Meta
 
 from hiringhall.config.quantities import Address, Words
 from hiringhall.config.schema import ZmqDoorSettings
+from hiringhall.config.terms import YEAR_S
 from hiringhall.core.limits import SECOND_US
-from hiringhall.core.scheduler import Scheduler
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.wmp import wire
 from hiringhall.dialects.wmp.context import SECRET_BYTES, WmpContext, WmpOptions
 from hiringhall.dialects.wmp.session import WmpSession
 from hiringhall.doors.agency import Agency
-from hiringhall.doors.dialect import Dialect, Endpoint, Process
-from hiringhall.engine.driver import Driver
+from hiringhall.doors.dialect import Dialect, DialectDoors, Service
+from hiringhall.endpoints import Endpoint, ZmqEndpoint
 from hiringhall.peers.wmp import AddressError
 from hiringhall.peers.wmp.links import endpoint
-
-_YEAR_S: Final = 31_536_000
 
 
 class WmpDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -35,21 +33,27 @@ class WmpDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unknown
         Meta(
             min_length=1,
             max_length=wire.HOP_BYTES_MAX,
-            description="What the hall calls itself; no other manager of the same workers may be called so.",
+            description="The name of the hall; other managers of the same workers must have other names.",
         ),
     ] = "hall"
     lease_s: Annotated[
-        float, Meta(ge=0.001, le=_YEAR_S, description="Silence about a job after which its worker has lost it.")
+        float,
+        Meta(ge=0.001, le=YEAR_S, description="A worker that is silent about a job for this long has lost it."),
     ] = 60.0
     expire_s: Annotated[
-        float, Meta(ge=0.001, le=_YEAR_S, description="Silence of a worker after which its READY is forgotten.")
+        float,
+        Meta(
+            ge=0.001, le=YEAR_S, description="The READY of a worker that is silent for this long is forgotten."
+        ),
     ] = 60.0
     managers: Annotated[
-        Words, Meta(description="Other managers, such as 10.0.0.7:5814, whose jobs the hall takes too.")
+        Words, Meta(description="Other managers, such as 10.0.0.7:5814, from which the hall takes jobs.")
     ] = Words()
-    roles: Annotated[Words, Meta(description="The roles, its queues, for which it takes their jobs.")] = Words()
+    roles: Annotated[
+        Words, Meta(description="The roles (queues) for which the hall takes jobs from managers.")
+    ] = Words()
     slots: Annotated[
-        int, Meta(ge=1, le=100_000, description="How many jobs of other managers it holds at once.")
+        int, Meta(ge=1, le=100_000, description="How many jobs of other managers the hall holds at once.")
     ] = 100
 
     def faults(self) -> Iterator[tuple[str, str]]:
@@ -58,7 +62,7 @@ class WmpDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unknown
         if len(name) > wire.HOP_BYTES_MAX or b"\n" in name:
             yield "manager", f"takes a name of at most {wire.HOP_BYTES_MAX} bytes on one line"
         if self.managers and not self.roles:
-            yield "roles", "is needed with managers: name the queues for which their jobs are taken"
+            yield "roles", "is needed with managers: name the queues for which the hall takes their jobs"
         for manager in self.managers:
             try:
                 if endpoint(manager).endswith(":0"):
@@ -78,17 +82,24 @@ class WmpDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unknown
         )
 
 
-def _endpoints(scheduler: Scheduler, settings: WmpDoorSettings, process: Process) -> list[Endpoint]:
-    del process
-    context = WmpContext(scheduler, settings.options(), secrets.token_bytes(SECRET_BYTES))
-    return [Endpoint(settings.address, lambda caller: WmpSession(caller, context), wire.answer_route)]
+class WmpDoors(DialectDoors[WmpDoorSettings]):
+    """The WMP doors of one hall. They share nothing."""
+
+    def endpoints(self, settings: WmpDoorSettings) -> list[Endpoint]:
+        secret = secrets.token_bytes(SECRET_BYTES)
+        context = WmpContext(self.hall.driver.scheduler, settings.options(), secret)
+        return [
+            ZmqEndpoint(
+                settings, settings.address, lambda caller: WmpSession(caller, context), wire.answer_route
+            )
+        ]
+
+    def services(self, settings: WmpDoorSettings) -> list[Service]:
+        if not settings.managers:
+            return []
+        terms = Terms(logged=settings.log == "all")
+        driver = self.hall.driver
+        return [Agency(driver, settings.managers, settings.roles, settings.slots, settings.manager, terms)]
 
 
-def _attendant(driver: Driver, settings: WmpDoorSettings) -> Agency | None:
-    if not settings.managers:
-        return None
-    terms = Terms(logged=settings.log == "all")
-    return Agency(driver, settings.managers, settings.roles, settings.slots, settings.manager, terms)
-
-
-WMP: Final = Dialect(WmpDoorSettings, _endpoints, attendant=_attendant)
+WMP: Final = Dialect({"wmp": WmpDoorSettings}, WmpDoors)

@@ -1,4 +1,4 @@
-"""A hall with hire doors, and a hire_bus that talks at them without a socket."""
+"""A hall with hire doors, and peers that use them without a socket."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from hiringhall.core.terms import Terms
 from hiringhall.dialects.gearman import wire as gearman
 from hiringhall.dialects.gearman.session import GearmanContext, GearmanOptions, GearmanSession, ProcessInfo
 from hiringhall.dialects.hire.bus import BusSession
+from hiringhall.dialects.hire.hire_bus import HireBus
 from hiringhall.dialects.hire.session import HireContext, HireOptions, LineSession
 from hiringhall.dialects.session import Caller, Session
 
@@ -132,9 +133,14 @@ class Room:
         self.outbox: list[Session] = []
         self.stops: list[bool] = []
         self.client = Client()
+        self.hire_bus: HireBus | None = None
+        """Shared by all doors; it has the id of the first."""
 
     def door(self, options: HireOptions | None = None, rules: Rules | None = None) -> HireContext:
-        return HireContext(self.hall, options or HireOptions(), rules or Rules(soonest))
+        options = options or HireOptions()
+        if self.hire_bus is None:
+            self.hire_bus = HireBus(self.hall, options.id)
+        return HireContext(self.hire_bus, options, rules or Rules(soonest))
 
     def guest(self, door: HireContext) -> Guest:
         return Guest(self, door)

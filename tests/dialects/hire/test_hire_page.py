@@ -13,7 +13,7 @@ from hiringhall.core.peer import Peer
 from hiringhall.core.policies import POLICIES
 from hiringhall.core.workers import Worker
 from hiringhall.dialects.hire import wire
-from hiringhall.doors.hire import find_policy
+from hiringhall.doors.policies import find_policy
 
 PAGE = (Path(__file__).parents[3] / "docs/protocols/hire.md").read_text()
 BLOCKS = [block.splitlines() for block in re.findall(r"^```lines\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)]

@@ -14,7 +14,8 @@ from hiringhall.core.peer import Peer
 from hiringhall.core.policies import POLICIES, best_skill, soonest
 from hiringhall.core.workers import Worker
 from hiringhall.dialects.hire.context import HireOptions
-from hiringhall.doors.hire import HireBusDoorSettings, HireDoorSettings, find_policy, options, rules
+from hiringhall.doors.hire import HireBusDoorSettings, HireDoorSettings, rules
+from hiringhall.doors.policies import find_policy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +43,7 @@ def test_the_defaults_are_those_of_the_rules_and_of_the_options(kind: type[HireS
     assert made.policy is soonest
     assert [getattr(made, name) for name in NUMBERS] == [getattr(default, name) for name in NUMBERS]
     bus = kind is HireBusDoorSettings
-    assert options(settings, "hall") == HireOptions(id=UUID(ID).bytes, bus=bus)
+    assert settings.options("hall") == HireOptions(id=UUID(ID).bytes, bus=bus)
     assert list(settings.faults()) == []
 
 
@@ -68,7 +69,7 @@ def test_every_rule_and_option_follows_its_setting(kind: type[HireSettings]) -> 
     made = rules(settings)
     assert made.policy is best_skill
     assert [getattr(made, name) for name in NUMBERS] == [second * 1e6 for second in range(1, 10)]
-    assert options(settings, "hall") == HireOptions(
+    assert settings.options("hall") == HireOptions(
         id=UUID(ID).bytes,
         bus=kind is HireBusDoorSettings,
         compact=True,
@@ -80,28 +81,28 @@ def test_every_rule_and_option_follows_its_setting(kind: type[HireSettings]) -> 
 
 
 def test_settings_of_one_kind_of_door() -> None:
-    assert not options(HireDoorSettings(direct=False), "hall").direct
+    assert not HireDoorSettings(direct=False).options("hall").direct
     bus = HireBusDoorSettings(peers_max=5, idle_s=6.0, subscribe=Address("127.0.0.1:9"))
-    assert options(bus, "hall").speakers_max == 5
-    assert options(bus, "hall").idle_us == 6_000_000
+    assert bus.options("hall").speakers_max == 5
+    assert bus.options("hall").idle_us == 6_000_000
     assert bus.addresses == (Address("127.0.0.1:7431"), Address("127.0.0.1:9"))
 
 
 def test_a_hall_s_uuid_follows_from_its_name() -> None:
-    one, again, other = (options(HireDoorSettings(), name).id for name in ("north", "north", "south"))
+    one, again, other = (HireDoorSettings().options(name).id for name in ("north", "north", "south"))
     assert one == again != other
-    assert options(HireBusDoorSettings(), "north").id == one
+    assert HireBusDoorSettings().options("north").id == one
 
 
 @pytest.mark.parametrize(
     ("settings", "setting", "problem"),
     [
-        (HireDoorSettings(policy="cheapest"), "policy", '"cheapest" is none of soonest'),
+        (HireDoorSettings(policy="cheapest"), "policy", '"cheapest" is not a policy; it takes soonest'),
         (HireDoorSettings(policy="no_such_module:choose"), "policy", "cannot be loaded"),
         (HireBusDoorSettings(policy="json:no_such"), "policy", "cannot be loaded"),
-        (HireBusDoorSettings(policy="string:digits"), "policy", "is no function"),
+        (HireBusDoorSettings(policy="string:digits"), "policy", "is not a function"),
         (HireDoorSettings(pause_s=6.0), "pause_max_s", "must be at least pause_s, which is 6"),
-        (HireDoorSettings(id="smith"), "id", '"smith" is no UUID'),
+        (HireDoorSettings(id="smith"), "id", '"smith" is not a valid UUID'),
         (HireDoorSettings(address=Address("0.0.0.0:7430")), "address", "can be reached"),
         (HireBusDoorSettings(subscribe=Address("0.0.0.0:7430")), "address", "can be reached"),
     ],
@@ -143,7 +144,7 @@ def test_a_policy_that_fails_or_chooses_nobody_there_costs_a_line_in_the_log(
         assert dreaming(OFFERS, ASK) is OFFERS[2]
     assert [record.message.split(";")[0] for record in caplog.records] == [
         "the policy own_failing:choose failed",
-        "the policy own_dreaming:choose chose 'smith', which is none of the offers",
+        "the policy own_dreaming:choose chose 'smith', which is not an offer",
     ]
 
 

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.peer import Peer
 from hiringhall.dialects.hire import wire
-from hiringhall.dialects.hire.hire_bus import HireBus
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
     from hiringhall.core.markets import Rules
-    from hiringhall.core.scheduler import Scheduler
+    from hiringhall.dialects.hire.hire_bus import HireBus
     from hiringhall.dialects.session import Session
 
 STANDING_MAX: Final = 200
@@ -51,9 +50,11 @@ class HireOptions:
 class HireContext(Peer):
     """A door. To the core it is a market: it hears what is announced, and tells it on."""
 
-    def __init__(self, scheduler: Scheduler, options: HireOptions, rules: Rules) -> None:
+    def __init__(self, hire_bus: HireBus, options: HireOptions, rules: Rules) -> None:
         super().__init__()
-        self.scheduler = scheduler
+        self.scheduler = hire_bus.scheduler
+        self.hire_bus = hire_bus
+        """The bus that all hire doors of the hall share."""
         self.options = options
         self.rules = rules
         self.dropped = 0
@@ -62,10 +63,9 @@ class HireContext(Peer):
         """Who is told what all hear: each connection, or the bus."""
         self.open_air = options.bus or not options.direct
         """Whatever is said in the bus is heard here by all."""
-        self.hire_bus = _hire_bus_of(scheduler) or HireBus(scheduler, options.id)
-        self.hire_bus.add_door(self)
+        hire_bus.add_door(self)
         self._end = b"" if options.bus else b"\n"
-        self._market = scheduler.auctions.open_market(self, rules, options.queues)
+        self._market = self.scheduler.auctions.open_market(self, rules, options.queues)
 
     def enter(self, session: Session) -> None:
         """Somebody listens, and may never say a word."""
@@ -114,12 +114,3 @@ class HireContext(Peer):
 def _is_sayable(job: Job) -> bool:
     """The name of its queue fits into a line."""
     return len(wire.write_type(job.queue.name)) <= wire.TYPE_BYTES_MAX
-
-
-def _hire_bus_of(scheduler: Scheduler) -> HireBus | None:
-    """That of the hire doors which are open already: there is one bus in a hall."""
-    for market in scheduler.auctions.markets:
-        context = market.peer
-        if isinstance(context, HireContext):
-            return context.hire_bus
-    return None

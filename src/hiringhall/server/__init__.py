@@ -1,0 +1,94 @@
+"""The composition root: the one place that names concrete parts and joins them into a running hall.
+
+`opening` makes the store, the scheduler and the doors. `running` serves until the hall is told to stop, and
+closes it. Invariant: whatever keeps a hall from opening is a `HallError` of one line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+from typing import TYPE_CHECKING, Final
+
+import uvloop
+
+from hiringhall.doors.dwork import DWORK
+from hiringhall.doors.gearman import GEARMAN
+from hiringhall.doors.hire import HIRE
+from hiringhall.doors.pingpong import PINGPONG
+from hiringhall.doors.wmp import WMP
+from hiringhall.endpoints import HallError
+from hiringhall.logs.events import Events
+from hiringhall.logs.repeats import Repeats
+from hiringhall.process import raise_descriptor_limit
+from hiringhall.server.opening import OpenDoor, Opened, open_driver
+from hiringhall.server.running import Hall
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hiringhall.config.schema import Config
+    from hiringhall.storage.sqlite.lock import Kind
+
+__all__ = ["DEFAULT_DOORS", "DIALECTS", "DOOR_SETTINGS", "OpenDoor", "Opened", "run"]
+
+DEFAULT_DOORS: Final = ("gearman=127.0.0.1:4730",)
+
+DIALECTS: Final = (
+    GEARMAN,
+    DWORK,
+    PINGPONG,
+    WMP,
+    HIRE,
+)
+"""Every dialect that a hall can speak. A new one is a line here."""
+
+DOOR_SETTINGS: Final = {name: settings for dialect in DIALECTS for name, settings in dialect.settings.items()}
+"""The settings of each kind of door, by the value of `dialect` in its table."""
+
+BROKEN_LAW: Final = 70
+"""Exit code if an invariant of the hall itself does not hold."""
+
+_log = logging.getLogger("hiringhall")
+
+
+def run(
+    config: Config,
+    announce: Callable[[Opened], None],
+    kind: Kind = "hall",
+    repeats: Repeats | None = None,
+    *,
+    accept_loss: bool = False,
+) -> int:
+    """Open a hall, serve until it is told to stop, and return the exit code. Raises HallError.
+
+    `kind` is written to the lock file of the data folder and says which program has it open. `repeats` counts
+    log events that repeat. With `accept_loss`, the hall opens even if the write-ahead log of the data file is
+    damaged.
+    """
+    raise_descriptor_limit()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # `hall schedule` may send it before the hall handles it
+    gc.collect()  # now, while there are few objects: what is left later is frozen
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_open_and_serve(config, announce, kind, repeats, accept_loss=accept_loss))
+    except (HallError, OSError):
+        raise
+    except Exception:  # noqa: BLE001 (any other exception is a bug of the hall, and is logged as one)
+        _log.critical("a law of the hall is broken, it stops here", exc_info=True)
+        return BROKEN_LAW
+
+
+async def _open_and_serve(
+    config: Config,
+    announce: Callable[[Opened], None],
+    kind: Kind,
+    repeats: Repeats | None,
+    *,
+    accept_loss: bool,
+) -> int:
+    events = Events(repeats if repeats is not None else Repeats())
+    driver = open_driver(config, events, kind, accept_loss=accept_loss)
+    return await Hall(config, DIALECTS, driver, events).serve(announce)

@@ -1,0 +1,147 @@
+"""Opening a hall: the store, the scheduler with its driver, and the doors.
+
+Invariant: what was opened before a failure is in `OpenParts`, so that closing those closes everything.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hiringhall.config.quantities import Address  # noqa: TC001 (a NamedTuple looks its types up)
+from hiringhall.core.limits import SECOND_US
+from hiringhall.core.ratings import Rating, Ratings
+from hiringhall.endpoints import HallError
+from hiringhall.engine.driver import Clock, Driver
+from hiringhall.engine.recovery import open_scheduler
+from hiringhall.storage.contract import StoreError
+from hiringhall.storage.memory import MemoryStore
+from hiringhall.storage.sqlite import DATABASE, SqliteStore
+from hiringhall.transports.budget import Budget
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hiringhall.config.needs import WorkerSettings
+    from hiringhall.config.schema import Config
+    from hiringhall.doors.dialect import Dialect, DialectDoors, HallAccess, Service
+    from hiringhall.logs.events import Events
+    from hiringhall.storage.contract import Store
+    from hiringhall.storage.sqlite.lock import Kind
+    from hiringhall.transports.bus import BusDoor
+    from hiringhall.transports.tcp import TcpDoor
+    from hiringhall.transports.zmq import ZmqDoor
+
+_log = logging.getLogger("hiringhall")
+
+
+class OpenDoor(NamedTuple):
+    """An address that an open door listens on."""
+
+    dialect: str
+    role: str
+    """Which address of the door it is. Empty if the door has only one."""
+    address: Address
+    shield: str
+    """TLS or CURVE. Empty: connections are not encrypted."""
+    first_job: str
+    """A shell command that runs a first job. Empty if the door is encrypted: the command would need keys."""
+
+
+class Opened(NamedTuple):
+    """What is reported about a hall when it has opened."""
+
+    name: str
+    pid: int
+    data: str
+    """The data folder. Empty: all jobs are in memory only."""
+    doors: list[OpenDoor]
+    recovered: int
+    """Live jobs found in the store."""
+
+
+class OpenParts:
+    """The doors and background tasks that are open."""
+
+    def __init__(self) -> None:
+        self.transports: list[TcpDoor | ZmqDoor | BusDoor] = []
+        self.services: list[Service] = []
+
+    def start(self, service: Service) -> None:
+        service.start()
+        self.services.append(service)
+
+    def close_listeners(self) -> None:
+        """Accept no more connections."""
+        for transport in self.transports:
+            transport.close_listener()
+
+    def stop_taking(self) -> None:
+        """The hall drains: accept no more connections, and start nothing new."""
+        self.close_listeners()
+        for service in self.services:
+            service.stop_taking()
+
+
+def open_driver(config: Config, events: Events, kind: Kind = "hall", *, accept_loss: bool = False) -> Driver:
+    """Open the store, recover its jobs, and make the driver of the hall. Raises HallError."""
+    clock = Clock()
+    try:
+        store = _open_store(config, kind, accept_loss=accept_loss)
+        scheduler = open_scheduler(store, config.limits.limits(), clock.now_us())
+    except StoreError as error:
+        raise HallError(str(error)) from error
+    for queue in config.queue:
+        scheduler.needs.need(queue.name.encode(), *queue.needs)
+    if config.worker:
+        scheduler.needs.know(Ratings([_rating(worker) for worker in config.worker]))
+    slow_commit_us = round(config.hall.slow_commit_s * SECOND_US)
+    return Driver(scheduler, store, _log_store_trouble, clock, events, slow_commit_us)
+
+
+def _open_store(config: Config, kind: Kind, *, accept_loss: bool) -> Store:
+    retention = config.history.retention()
+    folder = data_folder(config)
+    if folder is None:
+        return MemoryStore(retention)
+    return SqliteStore(folder / DATABASE, retention, _log.warning, kind, accept_loss=accept_loss)
+
+
+def data_folder(config: Config) -> Path | None:
+    """The data folder. None: all jobs are in memory only."""
+    return None if config.hall.storage == "memory" else Path(config.hall.data).absolute()
+
+
+def _rating(worker: WorkerSettings) -> tuple[bytes, Rating]:
+    skills = {queue.encode(): skill for queue, skill in worker.ratings.items()}
+    return worker.name.encode(), Rating(skills, int(worker.stays or 0))
+
+
+def _log_store_trouble(trouble: str) -> None:
+    if trouble:
+        _log.error("the store is in trouble, durable jobs are refused: %s", trouble)
+    else:
+        _log.warning("the store works again")
+
+
+async def open_doors(
+    config: Config, dialects: Iterable[Dialect], hall: HallAccess, parts: OpenParts
+) -> list[OpenDoor]:
+    """Open all doors of the settings and start their background tasks. Raises HallError."""
+    openers: dict[str, DialectDoors[Any]] = {}
+    for dialect in dialects:
+        openers |= dict.fromkeys(dialect.settings, dialect.doors(hall))
+    budget = Budget(int(config.hall.buffer_bytes_max))
+    opened: list[OpenDoor] = []
+    for index, settings in enumerate(config.door):
+        doors = openers[settings.dialect]
+        for endpoint in doors.endpoints(settings):
+            listening = await endpoint.open(hall.driver, budget, index)
+            parts.transports.append(listening.transport)
+            for role, address in listening.bound:
+                first_job = "" if settings.shield else doors.first_job(address)
+                opened.append(OpenDoor(settings.dialect, role, address, settings.shield, first_job))
+        for service in doors.services(settings):
+            parts.start(service)
+    return opened
