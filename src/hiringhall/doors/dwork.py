@@ -4,9 +4,9 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
+from hiringhall.config.fields import YEAR_S, ListenAddress, LossesMax, QuitsMax, Retries
 from hiringhall.config.quantities import Address
 from hiringhall.config.schema import ZmqDoorSettings
-from hiringhall.config.terms import YEAR_S, LossesMax, QuitsMax, Retries
 from hiringhall.core.limits import SECOND_US
 from hiringhall.core.terms import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY
 from hiringhall.dialects.dwork import wire
@@ -22,9 +22,7 @@ class DworkDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unkno
     """A door for dwork clients: producers and consumers of task graphs."""
 
     dialect: Annotated[Literal["dwork"], Meta(description="The protocol spoken at this door.")] = "dwork"
-    address: Annotated[Address, Meta(description="Where to listen; port 0 lets the system choose.")] = Address(
-        "127.0.0.1:6125"
-    )
+    address: ListenAddress = Address("127.0.0.1:6125")
     queue: Annotated[
         str, Meta(min_length=1, max_length=512, description="The queue whose jobs are the tasks of this door.")
     ] = "dwork"

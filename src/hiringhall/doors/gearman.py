@@ -8,9 +8,9 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta
 
 from hiringhall import __version__
+from hiringhall.config.fields import YEAR_S, ListenAddress, LossesMax, QuitsMax, Retries
 from hiringhall.config.quantities import Address, Size
 from hiringhall.config.schema import TcpDoorSettings
-from hiringhall.config.terms import YEAR_S, LossesMax, QuitsMax, Retries
 from hiringhall.core.limits import SECOND_US
 from hiringhall.dialects.gearman.context import GearmanContext, GearmanOptions, ProcessInfo
 from hiringhall.dialects.gearman.schedule import find_zone
@@ -32,9 +32,7 @@ class GearmanDoorSettings(TcpDoorSettings, frozen=True, kw_only=True, forbid_unk
     """A door for Gearman clients and workers. There may be several [[door]] tables."""
 
     dialect: Annotated[Literal["gearman"], Meta(description="The protocol spoken at this door.")] = "gearman"
-    address: Annotated[Address, Meta(description="Where to listen; port 0 lets the system choose.")] = Address(
-        "127.0.0.1:4730"
-    )
+    address: ListenAddress = Address("127.0.0.1:4730")
     background: Annotated[
         Literal["durable", "memory"],
         Meta(description="Whether background jobs are on disk before they are acknowledged."),
@@ -42,9 +40,7 @@ class GearmanDoorSettings(TcpDoorSettings, frozen=True, kw_only=True, forbid_unk
     lease_s: Annotated[
         float,
         Meta(
-            ge=0,
-            le=YEAR_S,
-            description="A worker that is silent about a job for this long has lost it; 0: there is no limit.",
+            ge=0, le=YEAR_S, description="A worker silent about a job for this long has lost it; 0: no limit."
         ),
     ] = 0.0
     losses_max: LossesMax = 3

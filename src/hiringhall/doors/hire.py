@@ -9,9 +9,9 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
+from hiringhall.config.fields import YEAR_S, ListenAddress
 from hiringhall.config.quantities import Address, Size, Words
 from hiringhall.config.schema import TcpDoorSettings, ZmqDoorSettings
-from hiringhall.config.terms import YEAR_S
 from hiringhall.core.limits import SECOND_US
 from hiringhall.core.markets import Rules
 from hiringhall.dialects.hire.bus import BusSession
@@ -96,9 +96,7 @@ class HireDoorSettings(TcpDoorSettings, frozen=True, kw_only=True, forbid_unknow
     """A door at which jobs are announced and workers bid for them, in lines over TCP. A job type is a queue."""
 
     dialect: Annotated[Literal["hire"], Meta(description="The protocol spoken at this door.")] = "hire"
-    address: Annotated[Address, Meta(description="Where to listen; port 0 lets the system choose.")] = Address(
-        "127.0.0.1:7430"
-    )
+    address: ListenAddress = Address("127.0.0.1:7430")
     policy: PolicyName = "soonest"
     window_s: Window = 0.1
     travel_s: Travel = 0.0

@@ -4,9 +4,9 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
+from hiringhall.config.fields import YEAR_S, LossesMax, QuitsMax
 from hiringhall.config.quantities import Address
 from hiringhall.config.schema import ZmqDoorSettings
-from hiringhall.config.terms import YEAR_S, LossesMax, QuitsMax
 from hiringhall.core.limits import SECOND_US
 from hiringhall.dialects.pingpong import wire
 from hiringhall.dialects.pingpong.context import PingPongContext, PingPongOptions

@@ -6,9 +6,9 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
+from hiringhall.config.fields import YEAR_S, ListenAddress
 from hiringhall.config.quantities import Address, Words
 from hiringhall.config.schema import ZmqDoorSettings
-from hiringhall.config.terms import YEAR_S
 from hiringhall.core.limits import SECOND_US
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.wmp import wire
@@ -25,9 +25,7 @@ class WmpDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unknown
     """A door for WMP workers and devices, with the hall as their manager. A role is a queue."""
 
     dialect: Annotated[Literal["wmp"], Meta(description="The protocol spoken at this door.")] = "wmp"
-    address: Annotated[Address, Meta(description="Where to listen; port 0 lets the system choose.")] = Address(
-        "127.0.0.1:5814"
-    )
+    address: ListenAddress = Address("127.0.0.1:5814")
     manager: Annotated[
         str,
         Meta(
