@@ -12,7 +12,8 @@ from hiringhall.core.limits import Limits
 from hiringhall.core.scheduler import Scheduler
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.session import Caller, Link, Session
-from hiringhall.engine.turn import STARTED_US, Engine
+from hiringhall.engine.deadlines import STARTED_US
+from hiringhall.engine.turn import Engine
 from hiringhall.storage.contract import HistoryQuery
 from hiringhall.storage.memory import MemoryStore
 

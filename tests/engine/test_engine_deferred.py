@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from engine_room import Room, Talker
 
-from hiringhall.engine.turn import LINGER_US
+from hiringhall.engine.deadlines import LINGER_US
 
 
 @pytest.fixture

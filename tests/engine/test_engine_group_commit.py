@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from engine_room import Room, Talker
 
-from hiringhall.engine.turn import GROUP_COMMIT_CHANGES_MAX, GROUP_COMMIT_US
+from hiringhall.engine.deadlines import GROUP_COMMIT_US
+from hiringhall.engine.turn import GROUP_COMMIT_CHANGES_MAX
 
 
 @pytest.fixture

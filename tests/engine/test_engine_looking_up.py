@@ -12,7 +12,7 @@ from engine_stage import PATIENCE_S, SlowStore, Stage, story
 
 from hiringhall.core.errors import BrokenLaw
 from hiringhall.dialects.session import Caller, Session
-from hiringhall.engine.turn import LINGER_US
+from hiringhall.engine.deadlines import LINGER_US
 from hiringhall.storage.contract import HistoryQuery, StoreError
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from engine_room import BACKGROUND, Room
 from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import Limits
 from hiringhall.core.states import DONE, HELD, QUEUED
-from hiringhall.engine.turn import LINGER_US, PARENTS_ASKED_MAX, RETRY_FIRST_US
+from hiringhall.engine.deadlines import LINGER_US, RETRY_FIRST_US
+from hiringhall.engine.parents import PARENTS_ASKED_MAX
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job, ParentRef

@@ -8,7 +8,7 @@ from engine_room import BACKGROUND, FOREGROUND, WATCHED, Room
 from hiringhall.core.jobs import Job, JobSpec
 from hiringhall.core.states import LEASED, QUEUED
 from hiringhall.core.terms import Terms
-from hiringhall.engine.turn import LINGER_US, RETRY_FIRST_US, STARTED_US
+from hiringhall.engine.deadlines import LINGER_US, RETRY_FIRST_US, STARTED_US
 from hiringhall.storage.contract import HistoryQuery
 
 

@@ -7,7 +7,7 @@ from engine_room import FOREGROUND, WATCHED, Room
 
 from hiringhall.core.errors import STORE_DOWN, Refusal
 from hiringhall.core.states import DONE
-from hiringhall.engine.turn import LINGER_US, RETRY_FIRST_US, RETRY_MAX_US
+from hiringhall.engine.deadlines import LINGER_US, RETRY_FIRST_US, RETRY_MAX_US
 from hiringhall.storage.contract import HistoryQuery
 
 

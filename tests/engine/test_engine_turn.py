@@ -8,7 +8,8 @@ from engine_room import BACKGROUND, FOREGROUND, Room
 from hiringhall.core.errors import BrokenLaw
 from hiringhall.core.states import DONE
 from hiringhall.core.terms import Terms
-from hiringhall.engine.turn import HELD_MESSAGES_MAX, LINGER_CHANGES_MAX, LINGER_US
+from hiringhall.engine.deadlines import LINGER_US
+from hiringhall.engine.turn import HELD_MESSAGES_MAX, LINGER_CHANGES_MAX
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hiringhall.core.jobs import TRIES_KEPT
 from hiringhall.core.residents import OUTSIDE
 from hiringhall.core.states import DONE, FAILED, LEASED, LOST
-from hiringhall.engine.turn import LINGER_US, STARTED_US
+from hiringhall.engine.deadlines import LINGER_US, STARTED_US
 from hiringhall.storage.contract import HistoryQuery
 
 from .dworktap import LocationHolder

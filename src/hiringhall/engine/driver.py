@@ -1,7 +1,7 @@
-"""Joins the turn to asyncio: what arrives in one pass of the event loop is one turn.
+"""Runs the engine on asyncio: what arrives in one pass of the event loop is one turn.
 
-The first arrival opens the turn and stamps its time; the loop's next free moment ends it. One timer waits for
-the earliest deadline, or wakes the loop now and then to notice a pause; the writer thread calls back when a
+The first arrival starts the turn and sets its time. The turn ends in the next pass of the loop. One timer
+wakes the loop at the earliest deadline, or earlier to notice a pause. The store thread calls back when a
 commit returns.
 """
 
@@ -9,23 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import threading
 import time
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
-from hiringhall.core.changes import Batch
 from hiringhall.engine.pauses import PAUSE_US, TICK_US, Pauses
+from hiringhall.engine.store_thread import StoreThread
 from hiringhall.engine.turn import Engine
-from hiringhall.storage.contract import HistoryQuery, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hiringhall.core.changes import EndRow
-    from hiringhall.core.jobs import ParentRef
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.core.workers import Worker
     from hiringhall.dialects.session import Link, Reporter, Session
@@ -33,20 +29,20 @@ if TYPE_CHECKING:
 
 
 TOLD_PAUSE_US: Final = 1_000_000
-"""A pause of the hall that is longer than this is told in the log."""
+"""A pause of this length or longer is written to the log."""
 SLOW_COMMIT_US: Final = 1_000_000
-"""A commit that takes longer is reported, unless the driver is told otherwise."""
+"""By default, a commit that takes longer than this is reported."""
 COALESCED_TURNS_MAX: Final = 4
-"""In a busy hall clients hear of what happened in so many turns at once."""
+"""In a busy hall, the output of at most this many turns is sent to a client with one write."""
 
 
 _STEADY: Final = time.CLOCK_BOOTTIME if sys.platform == "linux" else time.CLOCK_MONOTONIC
-"""Goes on while the machine sleeps, where there is such a clock."""
+"""On Linux this clock also counts the time for which the machine is suspended."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Clock:
-    """Wall clock at boot plus the time since: it tells the date, and nobody can set it."""
+    """The wall clock at the start of the hall plus the time since. Setting the system clock has no effect."""
 
     def __init__(self) -> None:
         self._offset_us = (time.time_ns() - time.clock_gettime_ns(_STEADY)) // 1000
@@ -55,99 +51,8 @@ class Clock:
         return time.clock_gettime_ns(_STEADY) // 1000 + self._offset_us
 
 
-class StoreThread:
-    """The one thread that uses the store: it commits, and between two commits it looks things up."""
-
-    def __init__(
-        self,
-        store: Store,
-        done: Callable[[str, int], None],
-        found: Callable[[Session, int, EndRow | None, str], None],
-        found_parents: Callable[[list[EndRow], str], None],
-        broken: Callable[[Exception], None],
-    ) -> None:
-        self._store = store
-        self._done = done
-        self._found = found
-        self._found_parents = found_parents
-        self._broken = broken
-        self._errands: SimpleQueue[tuple[Batch | Session | list[ParentRef], int, str] | None] = SimpleQueue()
-        self._runner = threading.Thread(target=self._run, name="hall-store", daemon=True)
-
-    def start(self) -> None:
-        self._runner.start()
-
-    def write(self, batch: Batch, now_us: int) -> None:
-        # Looked at here, while the store's thread has nothing to do: that one would let go of the interpreter
-        # for the look, and wait until this one gives it back.
-        self._errands.put((batch, now_us, self._look()))
-
-    def look_up(self, session: Session, job_id: int) -> None:
-        self._errands.put((session, job_id, ""))
-
-    def look_up_parents(self, refs: list[ParentRef]) -> None:
-        self._errands.put((refs, 0, ""))
-
-    def stop(self) -> None:
-        """Wait for the errand under way, and end the thread."""
-        self._errands.put(None)
-        self._runner.join()
-
-    def _run(self) -> None:
-        while True:
-            errand = self._errands.get()
-            if errand is None:
-                return
-            what, number, trouble = errand
-            try:
-                if isinstance(what, Batch):
-                    begun_ns = time.monotonic_ns()
-                    trouble = trouble or self._commit(what, number)
-                    self._done(trouble, (time.monotonic_ns() - begun_ns) // 1000)
-                elif isinstance(what, list):
-                    self._found_parents(*self._find_parents(what))
-                else:
-                    line, trouble = self._find(number)
-                    self._found(what, number, line, trouble)
-            except Exception as error:  # noqa: BLE001 (a fault of ours: the loop must hear of it)
-                self._broken(error)
-                return
-
-    def _look(self) -> str:
-        """Why a commit would be lost; empty: nothing is seen that speaks against one."""
-        try:
-            self._store.check()
-        except StoreError as error:
-            return str(error)
-        return ""
-
-    def _commit(self, batch: Batch, now_us: int) -> str:
-        """The trouble with it, if there is any."""
-        try:
-            if batch.empty:
-                self._store.probe()
-            else:
-                self._store.commit(batch, now_us)
-        except StoreError as error:
-            return str(error) or "the store failed"
-        return ""
-
-    def _find(self, job_id: int) -> tuple[EndRow | None, str]:
-        try:
-            found = self._store.history(HistoryQuery(id=job_id, limit=1))
-        except StoreError as error:
-            return None, str(error) or "the store failed"
-        return (found[0] if found else None), ""
-
-    def _find_parents(self, refs: list[ParentRef]) -> tuple[list[EndRow], str]:
-        try:
-            return self._store.latest_ends(refs), ""
-        except StoreError as error:
-            return [], str(error) or "the store failed"
-
-
 class Driver:
-    """One hall's engine on one event loop."""
+    """The engine of one hall on one event loop."""
 
     def __init__(
         self,
@@ -171,24 +76,24 @@ class Driver:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turning = False
         self._arrivals = 0
-        """Pieces of input in this turn."""
+        """Pieces of input received in this turn."""
         self._coalesced_turns = 0
-        """Turns in a row that kept the clients' part back."""
+        """Turns in a row whose output for clients is kept back."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_us = 0
-        """When that wakes the loop up: at the next deadline, or before."""
+        """When the timer fires: at the next deadline or earlier."""
         self._deadlines_due = False
-        """The next turn acts on deadlines: what came before has been read by then."""
+        """Start a turn that acts on deadlines after this one. Input that came in time has been read by then."""
         self._pauses = Pauses(self.clock.now_us())
         self._on_turn_end: list[Callable[[], None]] = []
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin to take turns. The scheduler has been restored before."""
+        """Start to take turns. The scheduler must have been restored."""
         self._loop = loop
         self._store_thread.start()
         self.turn()
 
-    # --- what the transports call
+    # --- for the transports
 
     def join(self, session: Session, link: Link) -> None:
         session.link = link
@@ -201,7 +106,7 @@ class Driver:
         session.receive(data)
 
     def end_input(self, session: Session) -> None:
-        """The peer says no more: it works and waits no longer, but may still hear what it was promised."""
+        """The peer closed its sending side: its work and waits end, and pledged answers are still sent."""
         self.turn()
         self.scheduler.leave(session)
         session.finish()
@@ -211,16 +116,16 @@ class Driver:
         self.engine.part(session)
 
     def look_up(self, session: Session, job_id: int) -> None:
-        """Ask the history for one job; see `Session.looked_up`."""
+        """Read one job from the history; see `Session.looked_up`."""
         self.engine.look_up(session, job_id)
 
     def turn(self) -> None:
-        """Be inside a turn: open one unless one is open."""
+        """Start a turn unless one is open."""
         if not self._turning:
             self._open_turn(deadlines=False)
 
     def run_soon(self, action: Callable[[], None]) -> None:
-        """Run something inside a turn."""
+        """Run an action inside a turn, in the next pass of the loop."""
         assert self._loop is not None
 
         def inside() -> None:
@@ -232,14 +137,13 @@ class Driver:
     # --- closing
 
     def stop_handing_out(self) -> None:
-        """The hall is about to close: no worker is given anything more."""
+        """The hall is about to close: stop giving jobs to workers."""
         self.turn()
         self.scheduler.close()
 
     async def drain(self, grace_us: int) -> None:
-        """Hand nothing out any more; wait for what is being worked on, then take it back without blame.
-
-        What a resident holds stays its own, and is not waited for.
+        """Stop giving out jobs and wait for those that are being worked on. After the grace period take them
+        back, without counting a loss. The jobs of residents are left alone and not waited for.
         """
         self.stop_handing_out()
         self.scheduler.hiring.dismiss_promised()
@@ -252,12 +156,12 @@ class Driver:
                     self.scheduler.recall(lease)
 
     async def _wait_awake(self, future: asyncio.Future[None], wait_us: int) -> bool:
-        """Wait for so long, pauses of the hall not counted; whether the future is done."""
+        """Wait for the future or for `wait_us`, not counting pauses of the hall; whether the future is done."""
         while not future.done():
             step_us = min(wait_us, TICK_US)
             late_us = self.clock.now_us() + step_us + PAUSE_US
             await asyncio.wait([future], timeout=step_us / 1_000_000)
-            # Half of a step counts in any case: the wait ends even where every step is late.
+            # At least half of each step counts, so that the wait ends even if every step is late.
             wait_us -= step_us if self.clock.now_us() <= late_us else step_us // 2
             if wait_us <= 0:
                 break
@@ -267,7 +171,7 @@ class Driver:
         return [worker for worker in self.scheduler.workers if worker.resident is None]
 
     async def stop(self) -> None:
-        """Commit what is pending, unless the store is in trouble, and close it."""
+        """Commit what is pending, unless the store has failed, and close the store."""
         assert self._loop is not None
         self.stop_handing_out()
         await self.when(lambda: bool(self.scheduler.store_trouble) or not self.engine.busy)
@@ -295,7 +199,7 @@ class Driver:
     # --- turns
 
     def _open_turn(self, *, deadlines: bool) -> None:
-        """A turn in which something arrives does not act on deadlines: there may be more to read."""
+        """Start a turn. One that was started by input does not act on deadlines: there may be more to read."""
         assert self._loop is not None
         self._turning = True
         now_us = self.clock.now_us()
@@ -304,7 +208,7 @@ class Driver:
         self._loop.call_soon(self._end_turn)
 
     def _end_turn(self) -> None:
-        # One arrival at a time is a hall at leisure: nobody gains by waiting.
+        # With one arrival in a turn the hall is idle: coalescing would only delay the answer.
         self.engine.end(coalesce=self._arrivals > 1 and not self.scheduler.closing)
         self._turning = False
         self._arrivals = 0
@@ -325,13 +229,13 @@ class Driver:
             self._pauses.unplan()
 
     def _coalesce_on(self) -> None:
-        """Look for more input before the clients are sent their part."""
+        """Let the loop read more input before the output for clients is sent."""
         assert self._loop is not None
         self._coalesced_turns += 1
         self._loop.call_soon(self._flush_coalesced)
 
     def _flush_coalesced(self) -> None:
-        """The loop has looked for input since: none came, or it came too often in a row."""
+        """Send the kept output, unless more input has come and the limit of turns is not reached."""
         if self._turning and self._coalesced_turns < COALESCED_TURNS_MAX:
             self._coalesce_on()
             return
@@ -345,13 +249,13 @@ class Driver:
             self._timer = None
         now_us = self.clock.now_us()
         if now_us > self._pauses.late_us:
-            # The next turn ends the pause.
+            # A pause: the next turn ends it.
             self._deadlines_due = True
             self._loop.call_soon(self.turn)
             return
         self._timer_us = max(min(next_us, now_us + TICK_US), now_us)
         self._pauses.plan(self._timer_us)
-        # Loops count in milliseconds: a shorter wait would be none, over and over until the time has come.
+        # Loops count in whole milliseconds: with a shorter delay the loop would spin until the deadline.
         delay_ms = -(-(self._timer_us - now_us) // 1000)
         self._timer = self._loop.call_later(delay_ms / 1000, self._timer_due)
 
@@ -361,7 +265,7 @@ class Driver:
         now_us = self.clock.now_us()
         peers_us = self.scheduler.next_deadline()
         if now_us > self._pauses.late_us or 0 < peers_us <= now_us:
-            # Somebody may have spoken in time: the loop looks at its sockets once, and that is a turn.
+            # A peer may have spoken in time: let the loop read its sockets once before deadlines act.
             self._deadlines_due = True
             self._loop.call_soon(self.turn)
         elif not self._turning:
@@ -372,7 +276,7 @@ class Driver:
                 self.turn()
 
     def _end_pause(self, now_us: int) -> int:
-        """The time that does not count because the hall was paused."""
+        """How much time does not count because the hall was paused."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -382,17 +286,17 @@ class Driver:
         return paused_us
 
     def _store_done(self, trouble: str, took_us: int) -> None:
-        """On the store's thread."""
+        """Called on the store thread."""
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self._store_answered, trouble, took_us)
 
     def _store_found(self, session: Session, job_id: int, line: EndRow | None, trouble: str) -> None:
-        """On the store's thread."""
+        """Called on the store thread."""
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self._answer_look_up, session, job_id, line, trouble)
 
     def _store_found_parents(self, lines: list[EndRow], trouble: str) -> None:
-        """On the store's thread."""
+        """Called on the store thread."""
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self._answer_parents, lines, trouble)
 
@@ -405,7 +309,7 @@ class Driver:
         self.engine.looked_up(session, job_id, line, trouble)
 
     def _store_broken(self, error: Exception) -> None:
-        """On the store's thread: a law of ours is broken, and the loop's last handler must say so."""
+        """Called on the store thread: raise our own error on the loop, so that the process stops."""
 
         def fail_loudly() -> None:
             raise error

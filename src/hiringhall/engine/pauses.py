@@ -1,10 +1,10 @@
-"""Notices that the hall was paused: stopped by a signal, asleep with its machine, or on one that stalled.
+"""Notices that the process was paused: stopped by a signal, suspended with its machine, or not scheduled.
 
-The loop plans when it will wake up. If it wakes up much later, it was paused in between, and what its peers
-sent meanwhile lies unread in its sockets.
+The loop plans its next wake-up. If it wakes up much later, the process was paused, and what its peers sent
+meanwhile is unread in its sockets.
 
-The law: of the time between two pauses at least half counts for deadlines, so that they act in the end even
-where every wake-up is late.
+The invariant: at least half of the time between two pauses counts for deadlines. They expire in the end even if
+every wake-up is late.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import Final
 
 TICK_US: Final = 500_000
-"""While there is a deadline the loop wakes up at least this often: a pause that reaches past it is noticed."""
+"""While there is a deadline, the loop wakes up at least this often, so that it notices pauses."""
 PAUSE_US: Final = 250_000
-"""A wake-up that is later than this ends a pause. A loop that is only busy takes much less for one pass."""
+"""A wake-up that is late by more than this ends a pause. One pass of a busy loop takes much less."""
 READING_US: Final = 250_000
-"""Added to each pause: the time for ZeroMQ's own thread, and the loop, to read what was sent meanwhile."""
+"""Added to each pause: time for the ZeroMQ thread and the loop to read what was sent meanwhile."""
 
 _NOT_PLANNED: Final = 1 << 61
 
@@ -28,21 +28,21 @@ class Pauses:
 
     def __init__(self, now_us: int) -> None:
         self.late_us = _NOT_PLANNED
-        """Whoever looks at the clock after this time ends a pause."""
+        """If the clock is past this time, the process was paused."""
         self._planned_us = _NOT_PLANNED
         self._resumed_us = now_us
 
     def plan(self, wake_us: int) -> None:
-        """The loop wakes up at this time at the latest."""
+        """The loop will wake up at this time or earlier."""
         self._planned_us = wake_us
         self.late_us = wake_us + PAUSE_US
 
     def unplan(self) -> None:
-        """The loop wakes up when something arrives, whenever that is."""
+        """The loop has no timer: it wakes up when something arrives."""
         self._planned_us = self.late_us = _NOT_PLANNED
 
     def end(self, now_us: int) -> int:
-        """The time that does not count, now that it is later than `late_us`."""
+        """The clock is past `late_us`: how much time does not count."""
         planned_us = self._planned_us
         reading_us = min(READING_US, max(planned_us - self._resumed_us, 0) // 2)
         self._resumed_us = now_us

@@ -1,4 +1,4 @@
-"""Opening the hall again on what the store kept."""
+"""Builds the scheduler from the store at the start of the hall."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def open_scheduler(store: Store, limits: Limits, now_us: int) -> Scheduler:
-    """A scheduler with every job that the store holds. The boot epoch is bumped on disk on the way."""
+    """A scheduler with every job in the store. Increments the boot epoch on disk."""
     loaded = store.load(limits.ended_max)
     scheduler = Scheduler(limits, loaded.epoch, now_us)
-    # A million new objects that all stay would be walked over and over by the collector.
+    # The collector would scan a million new objects again and again although none of them is garbage.
     collecting = gc.isenabled()
     gc.disable()
     try:

@@ -17,8 +17,9 @@ from hiringhall.dialects.dwork import wire
 from hiringhall.dialects.dwork.context import DworkContext, DworkOptions
 from hiringhall.dialects.dwork.session import DworkSession
 from hiringhall.dialects.session import Caller, Link, Reporter
+from hiringhall.engine.deadlines import GROUP_COMMIT_US
 from hiringhall.engine.recovery import open_scheduler
-from hiringhall.engine.turn import GROUP_COMMIT_US, Engine
+from hiringhall.engine.turn import Engine
 from hiringhall.storage.contract import HistoryQuery
 from hiringhall.storage.memory import MemoryStore
 

@@ -1,0 +1,103 @@
+"""The output of one session on its way to its link.
+
+`out` is what the session has said. A commit moves it to `sealed`, and what is said meanwhile gathers in `out`
+again. A session's messages keep their order in every case.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiringhall.dialects.session import REFUSED_SUBMIT
+
+if TYPE_CHECKING:
+    from hiringhall.core.errors import Refusal
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.scheduler import Scheduler
+    from hiringhall.dialects.session import Link, Pledge, Session
+
+
+def flush(session: Session) -> None:
+    """Send all of `out`."""
+    out = session.out
+    link = session.link
+    session.pledges = None
+    if link is not None:
+        _send(link, out)
+        if session.closing:
+            link.close()
+    out.clear()
+    session.out_bytes = 0
+
+
+def release(session: Session) -> None:
+    """Send all of `out`, and read from the peer again if it was paused."""
+    flush(session)
+    if session.link is not None:
+        session.link.resume()
+
+
+def seal(session: Session) -> None:
+    """A commit starts: what was said so far is sent when the commit returns."""
+    session.sealed = session.out
+    session.sealed_pledges = session.pledges
+    session.out = []
+    session.out_bytes = 0
+    session.pledges = None
+
+
+def send_sealed(session: Session) -> None:
+    """The commit has returned."""
+    sealed = session.sealed
+    session.sealed = None
+    session.sealed_pledges = None
+    if sealed is not None and session.link is not None:
+        session.link.write(sealed)
+        session.link.resume()
+        if session.closing and not session.out:
+            session.link.close()
+
+
+def unseal(session: Session) -> None:
+    """The commit has failed: put what was sealed back in front of what has gathered since."""
+    sealed = session.sealed or []
+    pledges = session.sealed_pledges
+    session.sealed = None
+    session.sealed_pledges = None
+    if session.pledges is not None:
+        for pledge in session.pledges:
+            pledge.place += len(sealed)
+        pledges = (pledges or []) + session.pledges
+    session.out = sealed + session.out
+    session.out_bytes += sum([len(message) for message in sealed])
+    session.pledges = pledges
+
+
+def recall(session: Session, withdrawn: dict[int, Job], refusal: Refusal, scheduler: Scheduler) -> None:
+    """Replace the acknowledgements of jobs that were withdrawn. The other pledges stay."""
+    remaining: list[Pledge] = []
+    refused: dict[int, int] = {}
+    removed = 0
+    for pledge in session.pledges or ():
+        pledge.place -= removed
+        job = pledge.job
+        if job is None or job.id not in withdrawn:
+            remaining.append(pledge)
+        elif not pledge.ending:
+            session.report(REFUSED_SUBMIT, refusal.text, job.queue.name, job.key)
+            answer = session.recalled(job, refusal)
+            session.out_bytes += len(answer) - len(session.out[pledge.place])
+            session.out[pledge.place] = answer
+            if pledge.watching:
+                refused[job.id] = refused.get(job.id, 0) + 1
+                scheduler.table.unwatch_once(job, session)
+        elif refused.get(job.id, 0):
+            refused[job.id] -= 1
+            removed += 1
+            session.out_bytes -= len(session.out.pop(pledge.place))
+    session.pledges = remaining or None
+
+
+def _send(link: Link, messages: list[bytes]) -> None:
+    # Compiled, a call on a value that may be None is looked up by name; on a Link it is not.
+    link.write(messages)

@@ -1,0 +1,110 @@
+"""The one thread that uses the store."""
+
+from __future__ import annotations
+
+import threading
+import time
+from queue import SimpleQueue
+from typing import TYPE_CHECKING
+
+from hiringhall.core.changes import Batch
+from hiringhall.storage.contract import HistoryQuery, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hiringhall.core.changes import EndRow
+    from hiringhall.core.jobs import ParentRef
+    from hiringhall.dialects.session import Session
+    from hiringhall.storage.contract import Store
+
+
+class StoreThread:
+    """Commits batches, and reads the history between two commits. Its callbacks run on this thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        done: Callable[[str, int], None],
+        found: Callable[[Session, int, EndRow | None, str], None],
+        found_parents: Callable[[list[EndRow], str], None],
+        broken: Callable[[Exception], None],
+    ) -> None:
+        self._store = store
+        self._done = done
+        self._found = found
+        self._found_parents = found_parents
+        self._broken = broken
+        self._requests: SimpleQueue[tuple[Batch | Session | list[ParentRef], int, str] | None] = SimpleQueue()
+        self._runner = threading.Thread(target=self._run, name="hall-store", daemon=True)
+
+    def start(self) -> None:
+        self._runner.start()
+
+    def write(self, batch: Batch, now_us: int) -> None:
+        # Checked here, while the store thread is idle: there the check would release the interpreter lock, and
+        # then wait for this thread to give it back.
+        self._requests.put((batch, now_us, self._check()))
+
+    def look_up(self, session: Session, job_id: int) -> None:
+        self._requests.put((session, job_id, ""))
+
+    def look_up_parents(self, refs: list[ParentRef]) -> None:
+        self._requests.put((refs, 0, ""))
+
+    def stop(self) -> None:
+        """Finish what was asked for, and end the thread."""
+        self._requests.put(None)
+        self._runner.join()
+
+    def _run(self) -> None:
+        while True:
+            request = self._requests.get()
+            if request is None:
+                return
+            what, number, trouble = request
+            try:
+                if isinstance(what, Batch):
+                    begun_ns = time.monotonic_ns()
+                    trouble = trouble or self._commit(what, number)
+                    self._done(trouble, (time.monotonic_ns() - begun_ns) // 1000)
+                elif isinstance(what, list):
+                    self._found_parents(*self._find_parents(what))
+                else:
+                    line, trouble = self._find(number)
+                    self._found(what, number, line, trouble)
+            except Exception as error:  # noqa: BLE001 (a bug of ours: it is raised on the loop)
+                self._broken(error)
+                return
+
+    def _check(self) -> str:
+        """Why a commit would be lost; empty if no reason is known."""
+        try:
+            self._store.check()
+        except StoreError as error:
+            return str(error)
+        return ""
+
+    def _commit(self, batch: Batch, now_us: int) -> str:
+        """The error, or an empty text."""
+        try:
+            if batch.empty:
+                self._store.probe()
+            else:
+                self._store.commit(batch, now_us)
+        except StoreError as error:
+            return str(error) or "the store failed"
+        return ""
+
+    def _find(self, job_id: int) -> tuple[EndRow | None, str]:
+        try:
+            found = self._store.history(HistoryQuery(id=job_id, limit=1))
+        except StoreError as error:
+            return None, str(error) or "the store failed"
+        return (found[0] if found else None), ""
+
+    def _find_parents(self, refs: list[ParentRef]) -> tuple[list[EndRow], str]:
+        try:
+            return self._store.latest_ends(refs), ""
+        except StoreError as error:
+            return [], str(error) or "the store failed"

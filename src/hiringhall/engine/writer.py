@@ -1,0 +1,26 @@
+"""What the engine needs of the store: a place to send batches and questions to, without waiting."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from hiringhall.core.changes import Batch
+    from hiringhall.core.jobs import ParentRef
+    from hiringhall.dialects.session import Session
+
+
+class Writer(Protocol):
+    """Passes everything on to the store and returns at once. Each answer comes inside a later turn."""
+
+    def write(self, batch: Batch, now_us: int) -> None:
+        """Commit; answered by `Engine.committed` or `Engine.failed`. An empty batch only tests the store."""
+        ...
+
+    def look_up(self, session: Session, job_id: int) -> None:
+        """Read one job from the history; answered by `Engine.looked_up`."""
+        ...
+
+    def look_up_parents(self, refs: list[ParentRef]) -> None:
+        """Read the latest ends of these jobs from the history; answered by `Engine.parents_looked_up`."""
+        ...
