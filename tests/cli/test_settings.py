@@ -180,7 +180,7 @@ def test_what_all_variables_begin_with_makes_none_of_them_meant(variable: str, m
 
 # --- what is wrong
 
-DIALECTS = 'one of "gearman", "dwork", "pingpong", "wmp", "hire", "hire-bus"'
+DIALECTS = 'one of "gearman", "dwork", "pingpong", "wmp", "hire", "hire-bus", "beanstalkd"'
 REMEDY = (
     "can be reached from other machines: give the door tls with verify_client, listen on 127.0.0.1 or [::1], "
     "or set insecure = true if everyone who reaches it may use it"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import uvloop
 
+from hiringhall.doors.beanstalkd import BEANSTALKD
 from hiringhall.doors.dwork import DWORK
 from hiringhall.doors.gearman import GEARMAN
 from hiringhall.doors.hire import HIRE
@@ -42,6 +43,7 @@ DIALECTS: Final = (
     PINGPONG,
     WMP,
     HIRE,
+    BEANSTALKD,
 )
 """Every dialect that a hall can speak. A new one is a line here."""
 

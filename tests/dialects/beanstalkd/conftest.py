@@ -1,0 +1,14 @@
+"""The hall of every test of the beanstalkd door."""
+
+import pytest
+from beanstalkd_room import BeanstalkdGuest, BeanstalkdHall
+
+
+@pytest.fixture
+def hall() -> BeanstalkdHall:
+    return BeanstalkdHall()
+
+
+@pytest.fixture
+def guest(hall: BeanstalkdHall) -> BeanstalkdGuest:
+    return hall.guest()
