@@ -75,10 +75,10 @@ class Talker(Session):
     def receive(self, data: bytes) -> None:
         self.send(b"echo " + data + b"|")
 
-    def recalled(self, job: Job, refusal: Refusal) -> bytes:
+    def withdrawn(self, job: Job, refusal: Refusal) -> bytes:
         return b"refused %s: %s|" % (job.payload, refusal.text.encode())
 
-    def parted(self) -> None:
+    def disconnected(self) -> None:
         self.parts += 1
 
     def looked_up(self, job_id: int, line: EndRow | None, trouble: str) -> None:

@@ -77,7 +77,7 @@ def test_who_parts_is_not_written_to(room: Room) -> None:
     with room.turn(coalesce=True):
         ann.send(b"first|")
     with room.turn(coalesce=True):
-        room.engine.part(ann)
+        room.engine.leave(ann)
     room.engine.flush_coalesced()
     assert wire.writes == []
 

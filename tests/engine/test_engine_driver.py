@@ -140,8 +140,8 @@ def test_one_who_parts_is_not_written_to_and_frees_its_work() -> None:
         stage.submit(ann, "a")
         stage.take(bob)
         stage.core.sleep(stage.core.worker(carl))
-        stage.driver.part(ann)
-        stage.driver.part(bob)
+        stage.driver.leave(ann)
+        stage.driver.leave(bob)
         await carl_wire.hears("woken|")
         await stage.stop()
         assert ann_wire.text == ""

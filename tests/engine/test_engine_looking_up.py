@@ -67,7 +67,7 @@ def test_one_who_is_gone_is_not_answered(room: Room) -> None:
     with room.turn():
         room.engine.look_up(ann, job.id)
     with room.turn():
-        room.engine.part(ann)
+        room.engine.leave(ann)
     with room.turn():
         room.answer()
     assert wire.said() == []
@@ -206,7 +206,7 @@ def test_one_who_left_before_the_answer() -> None:
         ann, wire = stage.peer("ann")
         eve, eve_wire = stage.peer("eve")
         stage.driver.look_up(ann, 7)
-        stage.driver.part(ann)
+        stage.driver.leave(ann)
         stage.driver.look_up(eve, 8)
         await eve_wire.hears("unknown 8|")
         assert wire.text == ""

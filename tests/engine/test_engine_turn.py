@@ -242,9 +242,9 @@ def test_a_parted_session_is_never_written_to(room: Room) -> None:
         room.submit(eve, "b", FOREGROUND)
     with room.turn():
         ann.receive(b"gathered")
-        room.engine.part(ann)
+        room.engine.leave(ann)
         eve.receive(b"in the outbox")
-        room.engine.part(eve)
+        room.engine.leave(eve)
     room.turn_that_commits()
     with room.turn():
         pass
@@ -260,7 +260,7 @@ def test_a_parted_session_is_not_written_to_after_a_failure_either(room: Room) -
     with room.turn():
         room.submit(ann, "a")
     with room.turn():
-        room.engine.part(ann)
+        room.engine.leave(ann)
         room.fail()
     assert wire.said() == []
     assert not room.core.jobs

@@ -214,7 +214,7 @@ class DworkTap(Tap):
             self.laws.released(location, job_id)
         return asked._replace(expected=wire.OK)
 
-    def unreached(self) -> None:
+    def undelivered(self) -> None:
         """What it asked for and has never been told of was given back."""
         asking = [tap for tap in self.laws.taps.values() if isinstance(tap, DworkTap) and tap is not self]
         for asked in self._pending:
@@ -224,7 +224,7 @@ class DworkTap(Tap):
                 continue
             for lease in worker.leases.values():
                 if lease.started_us == asked.asked_us:
-                    raise Violation("unreached", f"{name!r} has {lease.job.id}, and has never heard of it")
+                    raise Violation("undelivered", f"{name!r} has {lease.job.id}, and has never heard of it")
 
     def asked(self, other: Asked) -> bool:
         """It asked at the same moment, for the same location."""

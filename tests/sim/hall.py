@@ -158,14 +158,14 @@ class Hall:
         connection.session.receive(data)
         connection.tap.took()
 
-    def parted(self, connection: Connection) -> None:
+    def disconnected(self, connection: Connection) -> None:
         """The hall learns that a peer is gone."""
         if self.connections.pop(connection.number, None) is None:
             return
         self.turn()
         self.world.note(f"c{connection.number} parts")
-        self.laws.parted(connection.tap)
-        self.engine.part(connection.session)
+        self.laws.disconnected(connection.tap)
+        self.engine.leave(connection.session)
 
     def closing(self, connection: Connection) -> None:
         """The engine closes a connection: the transport tells so a moment later."""
@@ -174,7 +174,7 @@ class Hall:
     def _closed(self, connection: Connection) -> None:
         if connection.there:
             connection.shut()
-            self.parted(connection)
+            self.disconnected(connection)
 
     # --- turns
 

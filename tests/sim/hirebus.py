@@ -45,7 +45,7 @@ class Bus:
         self.session.link = BusLink(self)
         self.hall.engine.join(self.session)
         self.world.note(f"c{number} is the bus")
-        self.session.attended(len(self._listeners))
+        self.session.listeners_changed(len(self._listeners))
 
     def calm(self) -> None:
         self.lose = 0.0
@@ -61,7 +61,7 @@ class Bus:
     def _attended(self) -> None:
         if self.hall.up and self.session is not None:
             self.hall.turn()
-            self.session.attended(len(self._listeners))
+            self.session.listeners_changed(len(self._listeners))
 
     def publish(self, actor: BusActor, data: bytes) -> None:
         boot = self.hall.boot

@@ -63,7 +63,7 @@ class Laws:
         """In this turn somebody may have had a job without anybody being told."""
         self.withdrawing = False
         """In this turn a commit failed."""
-        self.unreached = False
+        self.undelivered = False
         """In this turn somebody could not be sent what was said to it."""
         self.assigned_now: list[Sight] = []
         self._early: list[tuple[Holder, int, bytes | None]] = []
@@ -122,7 +122,7 @@ class Laws:
 
     def turn_began(self, now_us: int) -> None:
         self.now_us = now_us
-        self.disturbed = self.withdrawing = self.unreached = False
+        self.disturbed = self.withdrawing = self.undelivered = False
         self.assigned_now = []
         self._early = []
         self._results_told = []
@@ -186,7 +186,7 @@ class Laws:
             if sight.holding is not None and sight.id not in self.mirror.live:
                 sight.holding.doubtful = True
 
-    def parted(self, tap: Tap) -> None:
+    def disconnected(self, tap: Tap) -> None:
         tap.open = False
         tap.parted_us = self.now_us
         del self.taps[tap.number]

@@ -202,7 +202,7 @@ class Connection:
     def _part(self) -> None:
         if self.there:
             self.there = False
-            self._hall.parted(self)
+            self._hall.disconnected(self)
 
 
 class Socket(Link):

@@ -60,7 +60,7 @@ def _nothing(*_: Any, **__: Any) -> None:
 # --- promises
 
 
-def _recall_nothing(session: Any, withdrawn: Any, refusal: Any, scheduler: Any) -> None:
+def _replace_nothing(session: Any, withdrawn: Any, refusal: Any, scheduler: Any) -> None:
     session.pledges = None
 
 
@@ -239,7 +239,7 @@ _RESTORE = restoring.restore
 
 BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "promise before commit": (Session, "_pledge", _nothing),
-    "failed commit still acknowledges": (output, "recall", _recall_nothing),
+    "failed commit still acknowledges": (output, "replace_withdrawn", _replace_nothing),
     "failed commit is not tried again": (Ledger, "reopen", _reopen_nothing),
     "two commits under way": (Engine, "end", _commit_twice),
     "messages out of order": (Engine, "end", _flush_out_of_order),

@@ -154,7 +154,7 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "Complete by another location": (DworkSession, "_lease", _lease_of_any_location),
     "Transfer that is NotFound changes something": (DworkSession, "_transfer", _transfer_one_by_one),
     "Exit keeps a task": (Residents, "retire", _retire_but_for_one),
-    "task of an unreachable stealer stays assigned": (DworkSession, "unreached", _nothing),
+    "task of an unreachable stealer stays assigned": (DworkSession, "undelivered", _nothing),
     "refused Create leaves tasks": (Submissions, "take_back", _nothing),
     "further parents ignored": (Dependencies, "carry_out", _nothing),
     "PING is a second credit": (WorkerSession, "receive", _receive_ping_as_credit),

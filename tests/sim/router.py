@@ -1,7 +1,8 @@
 """A ZeroMQ door in memory, by the rules of the transport: a session for each way back to a peer.
 
 A message that comes by a new way makes a session; one that does no work and waits for nothing may be
-forgotten; a peer that cannot be sent to is parted after the turn, and what it was given in that turn is next.
+forgotten; a peer that cannot be sent to is disconnected after the turn, and what it was given in that
+turn is next.
 """
 
 from __future__ import annotations
@@ -96,12 +97,12 @@ class Router:
     def unreachable(self, link: RouterLink) -> None:
         """The peer is gone: what it was given just now it has never seen."""
         hall = self.hall
-        hall.laws.unreached = True
+        hall.laws.undelivered = True
         if self.links.pop(link.key, None) is not None:
             boot, given_us = hall.boot, hall.laws.now_us
-            hall.world.after(0, lambda: self._part_unreached(link, boot, given_us))
+            hall.world.after(0, lambda: self._drop_unreachable(link, boot, given_us))
 
-    def _part_unreached(self, link: RouterLink, boot: int, given_us: int) -> None:
+    def _drop_unreachable(self, link: RouterLink, boot: int, given_us: int) -> None:
         hall = self.hall
         if boot != hall.boot:
             return
@@ -112,15 +113,15 @@ class Router:
             for lease in reversed(list(worker.leases.values())):
                 if lease.started_us >= given_us:
                     hall.scheduler.release(lease)
-        link.session.unreached()
-        link.tap.unreached()
+        link.session.undelivered()
+        link.tap.undelivered()
         self._part(link)
 
     def _part(self, link: RouterLink) -> None:
         self.links.pop(link.key, None)
         self.hall.world.note(f"c{link.tap.number} parts")
-        self.hall.laws.parted(link.tap)
-        self.hall.engine.part(link.session)
+        self.hall.laws.disconnected(link.tap)
+        self.hall.engine.leave(link.session)
 
 
 class RouterLink(Link):

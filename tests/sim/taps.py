@@ -64,8 +64,8 @@ class Tap(Holder):
     def took(self) -> None:
         """The session has dealt with what was heard."""
 
-    def unreached(self) -> None:
-        """It is about to be parted: a message to it could not be delivered."""
+    def undelivered(self) -> None:
+        """It is about to be disconnected: a message to it could not be delivered."""
 
     def taken_over(self) -> None:
         """From now on another socket speaks for the peer, or one that it had before."""

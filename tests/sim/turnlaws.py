@@ -90,8 +90,8 @@ def _holders(laws: Laws, scheduler: Scheduler) -> None:
 
 def _sleepers(laws: Laws, hall: Hall) -> None:
     """Where a job is ready, somebody who can do it is being woken before anybody sleeps on."""
-    if laws.unreached:
-        return  # who was woken has not heard it, and is parted in the next turn
+    if laws.undelivered:
+        return  # who was woken has not heard it, and is disconnected in the next turn
     for name, queue in hall.scheduler.queues.items():
         if not any(lane.waiting() for lane in queue.lanes):
             continue

@@ -51,7 +51,7 @@ class Echo(Session):
             else:
                 self.send(said + b"\n")
 
-    def parted(self) -> None:
+    def disconnected(self) -> None:
         self.is_parted = True
 
 

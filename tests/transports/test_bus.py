@@ -43,10 +43,10 @@ class Parrot(Session):
         for number in range(int(count) if word == b"flood" else 1):
             self.send(b"%d" % number if word == b"flood" else data)
 
-    def attended(self, listeners: int) -> None:
+    def listeners_changed(self, listeners: int) -> None:
         self.listeners.append(listeners)
 
-    def parted(self) -> None:
+    def disconnected(self) -> None:
         self.is_parted = True
 
 

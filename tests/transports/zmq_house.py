@@ -85,7 +85,7 @@ class Toy(Session):
     def ended(self, job: Job) -> None:
         self.send(b"end " + job.result)
 
-    def parted(self) -> None:
+    def disconnected(self) -> None:
         self.is_parted = True
 
 
@@ -137,7 +137,7 @@ class House:
         """As the hall does it: commit, then close the door."""
         await asyncio.wait_for(self.driver.stop(), PATIENCE_S)
         await asyncio.wait_for(self.door.close(), PATIENCE_S)
-        # The turn in which everybody parted ends with the loop's next round.
+        # The turn in which everybody disconnected ends with the loop's next round.
         await asyncio.sleep(0)
         for guest in self._guests:
             guest.leaves()

@@ -1,8 +1,8 @@
 """The contract between a dialect, the engine and a transport: one `Session` for each connection.
 
-A transport feeds it bytes, the core calls its notices, and both leave what there is to say in `out`. The
-engine takes `out` at the end of the turn: at once, or, when a `pledge` is in it, after the commit that
-makes it true.
+A transport passes bytes to it, the core calls its notices, and its answers to both are collected in `out`. The
+engine sends `out` at the end of the turn: at once, or, if it holds a `pledge`, after the commit that makes the
+pledge true.
 """
 
 from __future__ import annotations
@@ -26,40 +26,40 @@ class Link:
     """The transport's side of one connection, as the engine uses it."""
 
     def write(self, messages: list[bytes]) -> None:  # noqa: ARG002
-        """Send in order; the list stays the caller's. Where there are no messages they are one stream.
-        The transport closes a peer that lets more pile up than its limit.
+        """Send the messages in order. The caller keeps the list. A stream transport sends them as one stream.
+        The transport closes a peer that has more unsent bytes than its limit.
         """
-        raise BrokenLaw("a transport's link says how it writes")
+        raise BrokenLaw("a link must override write")
 
     def close(self) -> None:
         """Send what was written, then close."""
-        raise BrokenLaw("a transport's link says how it closes")
+        raise BrokenLaw("a link must override close")
 
     def pause(self) -> None:
-        """Read no more from this peer: too much of what it asked for waits for the store."""
+        """Stop reading from this peer: too many of its answers wait for the store."""
 
     def resume(self) -> None:
-        """Read again."""
+        """Start reading again."""
 
 
 OUT_BYTES_MAX: Final = 256 << 20
 
 REFUSED_SUBMIT: Final = "refused_submit"
-"""What a peer submitted was not taken in."""
+"""A submit was refused."""
 BAD_INPUT: Final = "bad_input"
-"""What a peer sent cannot be read in its protocol."""
+"""A peer broke its protocol."""
 TLS_FAILURE: Final = "tls_failure"
-"""A connection did not get through its TLS handshake."""
+"""The TLS handshake of a connection failed."""
 DOOR_FULL: Final = "door_full"
-"""A peer was turned away because the door has as many as it may."""
+"""A peer was refused because the door has its maximum of peers."""
 SLOW_PEER: Final = "slow_peer"
-"""A peer was dropped because it does not take what it is sent."""
+"""A peer was dropped because it does not read what it is sent."""
 OVER_BUDGET: Final = "over_budget"
-"""A peer was dropped because all of them together kept too much memory, and it the most."""
+"""A peer was dropped because the buffers of all peers were too large, and its own was the largest."""
 
 
 class Caller:
-    """Who is at the other end, as far as the transport knows."""
+    """What the transport knows of the peer."""
 
     __slots__ = ("address", "descriptor", "door", "port", "route")
 
@@ -67,19 +67,19 @@ class Caller:
         self, address: str, descriptor: int, route: tuple[bytes, ...] = (), port: int = 0, door: str = ""
     ) -> None:
         self.address = address
-        """Without the port: "127.0.0.1", or "" where there is none."""
+        """Without the port: "127.0.0.1"; "" if there is none."""
         self.descriptor = descriptor
-        """The file descriptor, for lists that people read; -1 where there is none."""
+        """The file descriptor, for lists that people read; -1 if there is none."""
         self.route = route
-        """The frames before its messages, where there are frames: the first is its ZeroMQ identity."""
+        """ZeroMQ only: the frames before each of its messages. The first is its identity."""
         self.port = port
-        """Its own port, where the transport knows it; 0 otherwise."""
+        """Its own port; 0 if the transport does not know it."""
         self.door = door
-        """The name of the door that it came in by, for the log."""
+        """The name of the door that it connected to, for the log."""
 
     @property
     def is_loopback(self) -> bool:
-        """It is on this machine, as its address tells."""
+        """Whether its address is on this machine."""
         address = self.address.removeprefix("::ffff:")
         return address == "::1" or address.startswith("127.")
 
@@ -93,120 +93,120 @@ class Caller:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Reporter(Observer):
-    """Receives also what sessions and transports report. This one ignores all of it."""
+    """An observer that also receives what sessions and transports report. This one ignores everything."""
 
     def report(self, kind: str, text: str, caller: Caller, queue: bytes = b"", key: bytes = b"") -> None:
-        """Something is worth a line in the log. `kind` is a word such as those above, `text` is for people.
-        `queue` and `key` are those of the job that it is about; empty: it is about none.
+        """Write a line to the log. `kind` is one of the words above, `text` is for people. `queue` and
+        `key` are those of the job concerned; empty: it concerns no job.
         """
 
     def slow_commit(self, took_us: int, changes: int) -> None:
-        """The store took longer for a commit than it should."""
+        """A commit took longer than it should."""
 
     def paused(self, paused_us: int) -> None:
-        """The hall was paused for so long, until now."""
+        """A pause of the hall has just ended."""
 
 
 _SILENT: Final = Reporter()
 
 
 class Pledge:
-    """Something said that a commit must make true."""
+    """A message that is true only after a commit."""
 
     __slots__ = ("ending", "job", "place", "watching")
 
     def __init__(self, place: int, job: Job | None, watching: bool, ending: bool) -> None:
         self.place = place
-        """Where in the session's output."""
+        """Its index in the session's output."""
         self.job = job
-        """The durable job that it acknowledges, or tells the end of, if it does either."""
+        """The durable job whose submit or end it tells; None: it tells neither."""
         self.watching = watching
-        """The submit that it acknowledges also made the session a watcher."""
+        """The acknowledged submit also made the session a watcher."""
         self.ending = ending
-        """It tells the end of the job."""
+        """It tells the job's end."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Session(Peer):
-    """One peer's conversation. Subclasses give `receive`, `recalled` and the notices."""
+    """One peer's side of a dialect. Subclasses define `receive`, `withdrawn` and the notices."""
 
     def __init__(self, caller: Caller) -> None:
         super().__init__()
         self.caller = caller
         self.link: Link | None = None
-        """Set by the transport; None once the connection is gone."""
+        """Set by the transport; None once the connection is closed."""
         self.input_bytes = 0
-        """Input that is kept because the rest of its packet has not come, or because it cannot be answered yet.
-        Dialects whose packets may be long keep this up to date."""
+        """Bytes of input that are kept because the rest of the packet has not arrived, or because they cannot
+        be answered yet. Dialects with long packets keep this up to date."""
         self.reporter = _SILENT
         """Set by the engine."""
         self.outbox: list[Session] = []
-        """The engine's list of sessions with something in `out`; shared by all of them."""
+        """The engine's list of sessions with output; shared by all of them."""
         self.out: list[bytes] = []
         """What to send, in order. The session is in `outbox` exactly while this is not empty."""
         self.out_bytes = 0
-        """The length of `out`."""
+        """The bytes in `out`."""
         self.out_bytes_max = OUT_BYTES_MAX
-        """With more than this to say at once the session closes; set by the transport."""
+        """A session with more output than this closes; set by the transport."""
         self.pledges: list[Pledge] | None = None
-        """What in `out` is true only after a commit."""
+        """The messages in `out` that are true only after a commit."""
         self.waits_if_idle = False
-        """Something in `out` is better on disk first, if that takes no long wait."""
+        """`out` waits for a commit if the hall is idle; see `send_after_commit_if_idle`."""
         self.sealed: list[bytes] | None = None
-        """For the engine only: what goes out before `out`, once the commit under way returns."""
+        """For the engine only: output that is sent before `out`, once the commit under way returns."""
         self.sealed_pledges: list[Pledge] | None = None
         self.answered_by = 0
-        """For the engine only: the number of the latest commit that it waited for."""
+        """For the engine only: the number of the latest commit that this session waited for."""
         self.prompt = False
-        """It is sent its part at once, however busy the hall is: set by a transport that sends message by
-        message and gains nothing by waiting for more."""
+        """Its output is never coalesced: set by a transport that sends message by message and gains nothing by
+        waiting for more."""
         self.delivered = 0
-        """Messages that were passed on to the network: counted by a transport that sends message by message."""
+        """Messages passed on to the network: counted by a transport that sends message by message."""
         self.closing = False
-        """Close the connection once `out` is sent, and take nothing more from it."""
+        """The connection is closed once `out` is sent; further input is ignored."""
 
     def receive(self, data: bytes) -> None:  # noqa: ARG002
-        """Take in what arrived, however it was cut up. Never raises on a peer's input."""
-        raise BrokenLaw("a dialect's session says what it receives")
+        """Process what arrived, however it was cut up. Never raises because of a peer's input."""
+        raise BrokenLaw("a session must override receive")
 
-    def recalled(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002
-        """What to send in place of the acknowledgement of `job`, because the store failed."""
-        raise BrokenLaw("a dialect's session says how it takes back an acknowledgement")
+    def withdrawn(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002
+        """The commit of `job` failed: what to send instead of its acknowledgement."""
+        raise BrokenLaw("a session that acknowledges jobs must override withdrawn")
 
     def looked_up(self, job_id: int, line: EndRow | None, trouble: str) -> None:  # noqa: ARG002
-        """What the history knows of a job that the session asked for; None: nothing. `trouble` says why it
-        could not be asked.
+        """The answer to a look-up: the line of the history, or None if it has none. `trouble` says why the
+        history could not be read; empty: it was.
         """
-        raise BrokenLaw("a dialect's session that looks things up says what it does with them")
+        raise BrokenLaw("a session that looks jobs up must override looked_up")
 
     def job_handle(self, job: Job) -> bytes:
-        """What this dialect calls a job, for the log."""
+        """The name of a job in this dialect, for the log."""
         return b"%d" % job.id
 
     def report(self, kind: str, text: str, queue: bytes = b"", key: bytes = b"") -> None:
-        """Say in the log that something went wrong with this peer: REFUSED_SUBMIT or BAD_INPUT. The text may
-        quote what the peer sent: the log escapes and shortens it.
+        """Log a mistake of this peer: REFUSED_SUBMIT or BAD_INPUT. The text may quote what the peer sent: the
+        log escapes and shortens it.
         """
         self.reporter.report(kind, text, self.caller, queue, key)
 
-    def attended(self, listeners: int) -> None:
-        """On a bus: so many listen to what is said; 0: nobody does."""
+    def listeners_changed(self, listeners: int) -> None:
+        """On a bus: the number of listeners has changed."""
 
     @property
     def idle(self) -> bool:
-        """It does no work, waits for nothing and has nothing to be told: nobody misses it."""
+        """It is not a worker, watches no job and has no output: it can be forgotten."""
         return self.worker is None and not self.watching and not self.out and self.sealed is None
 
-    def unreached(self) -> None:
-        """The peer is about to be parted, because a message to it cannot be delivered: what it was given by a
-        message that is not among those `delivered`, it has never seen.
+    def undelivered(self) -> None:
+        """The peer is about to be disconnected, because a message to it cannot be delivered. It has not
+        received the messages that are not counted in `delivered`.
         """
 
-    def parted(self) -> None:
-        """The connection is gone; the core has been told."""
+    def disconnected(self) -> None:
+        """The connection is closed; the core has been told."""
 
     def send(self, data: bytes) -> bool:
-        """Say something that is true already. After `finish` nothing more is said: then it is False."""
+        """Send a message that is true already. False: the session is closing, and the message is dropped."""
         if self.closing:
             return False
         out = self.out
@@ -219,31 +219,31 @@ class Session(Peer):
         return True
 
     def pledge(self, data: bytes) -> None:
-        """Say something that is true only once this turn's changes are on disk."""
+        """Send a message once this turn's changes are on disk."""
         if self.send(data):
             self._pledge(None, watching=False, ending=False)
 
     def send_after_commit_if_idle(self, data: bytes) -> None:
-        """Say something that should be on disk, and is no promise: it waits for a commit only while the hall
-        is at leisure.
+        """Send a message whose facts should be on disk, but need not be: it waits for a commit only if the hall
+        is idle.
         """
         if self.send(data):
             self.waits_if_idle = True
 
     def acknowledge(self, job: Job, data: bytes, *, watching: bool = False) -> None:
-        """Tell somebody who asked for a durable job that it is taken in: a pledge until it is on disk."""
+        """Tell a submitter that its job was accepted: a pledge if the job is durable and not yet on disk."""
         if self.send(data) and job.terms.durable and not job.stored:
             self._pledge(job, watching=watching, ending=False)
 
     def conclude(self, job: Job, data: bytes) -> None:
-        """Tell a watcher how `job` ended: a pledge when it is durable. It goes with an acknowledgement that is
-        recalled.
+        """Tell a watcher how `job` ended: a pledge if the job is durable. If its acknowledgement is withdrawn,
+        this message is dropped too.
         """
         if self.send(data) and job.terms.durable:
             self._pledge(job, watching=False, ending=True)
 
     def finish(self) -> None:
-        """Close once everything said so far is sent."""
+        """Close the connection once all output so far is sent."""
         if not self.closing:
             self.closing = True
             if not self.out:

@@ -111,9 +111,9 @@ class Driver:
         self.scheduler.leave(session)
         session.finish()
 
-    def part(self, session: Session) -> None:
+    def leave(self, session: Session) -> None:
         self.turn()
-        self.engine.part(session)
+        self.engine.leave(session)
 
     def look_up(self, session: Session, job_id: int) -> None:
         """Read one job from the history; see `Session.looked_up`."""

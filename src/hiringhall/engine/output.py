@@ -73,7 +73,9 @@ def unseal(session: Session) -> None:
     session.pledges = pledges
 
 
-def recall(session: Session, withdrawn: dict[int, Job], refusal: Refusal, scheduler: Scheduler) -> None:
+def replace_withdrawn(
+    session: Session, withdrawn: dict[int, Job], refusal: Refusal, scheduler: Scheduler
+) -> None:
     """Replace the acknowledgements of jobs that were withdrawn. The other pledges stay."""
     remaining: list[Pledge] = []
     refused: dict[int, int] = {}
@@ -85,7 +87,7 @@ def recall(session: Session, withdrawn: dict[int, Job], refusal: Refusal, schedu
             remaining.append(pledge)
         elif not pledge.ending:
             session.report(REFUSED_SUBMIT, refusal.text, job.queue.name, job.key)
-            answer = session.recalled(job, refusal)
+            answer = session.withdrawn(job, refusal)
             session.out_bytes += len(answer) - len(session.out[pledge.place])
             session.out[pledge.place] = answer
             if pledge.watching:

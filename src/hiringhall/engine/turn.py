@@ -107,11 +107,11 @@ class Engine:
             self.outbox.append(session)  # its dialect sends a greeting
         session.reporter = self.reporter
 
-    def part(self, session: Session) -> None:
+    def leave(self, session: Session) -> None:
         """Inside a turn: a peer has disconnected. Its unsent output is dropped."""
         session.link = None
         self.scheduler.leave(session)
-        session.parted()
+        session.disconnected()
 
     def look_up(self, session: Session, job_id: int) -> None:
         """Read one job from the history; `Session.looked_up` is called in a later turn."""
@@ -340,11 +340,11 @@ class Engine:
             output.unseal(session)
         self._sealed = []
         for session in self._gathering:
-            output.recall(session, withdrawn, refusal, scheduler)
+            output.replace_withdrawn(session, withdrawn, refusal, scheduler)
         for session in self._coalesced:
-            output.recall(session, withdrawn, refusal, scheduler)
+            output.replace_withdrawn(session, withdrawn, refusal, scheduler)
         for session in self.outbox:
-            output.recall(session, withdrawn, refusal, scheduler)
+            output.replace_withdrawn(session, withdrawn, refusal, scheduler)
         scheduler.submissions.drop_withdrawn(withdrawn)
         self._release_unpledged()
         self.deadlines.retry_us = scheduler.now_us + self._retry_pause_us

@@ -103,7 +103,7 @@ class BusDoor:
                 assert socket is not None
                 # uvloop answers None where asyncio says bool: compiled, only what both are will do.
                 cast("Any", self._loop).remove_reader(cast("int", socket.getsockopt(zmq.FD)))
-            self.driver.part(session)
+            self.driver.leave(session)
         self._inward = self._outward = None
         await room.close()
 
@@ -158,7 +158,7 @@ class BusDoor:
             else:
                 continue
             # Of each, not of their sum: one who comes while another goes is somebody who comes.
-            session.attended(self.listeners)
+            session.listeners_changed(self.listeners)
         self._look_soon()
 
     # --- going out

@@ -24,8 +24,8 @@ LAST_REQUESTS_S: Final = 2.0
 
 
 async def answer_the_last(driver: Driver, doors: Sequence[object], *, patient: bool) -> None:
-    """Answer what is still asked at doors over ZeroMQ, then hear nothing more. Nobody is parted by it. Without
-    patience, those are answered who have asked already.
+    """Answer what is still asked at doors over ZeroMQ, then receive nothing more. It disconnects
+    no peer. Without patience, only requests that have arrived already are answered.
     """
     routers = [door for door in doors if isinstance(door, ZmqDoor) and door.links]
     if not routers:

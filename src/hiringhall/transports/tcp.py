@@ -219,7 +219,7 @@ class Connection(Holder):
                 own = self._session
                 assert own is not None
                 self._opening = None
-                self._driver.part(own)
+                self._driver.leave(own)
                 self._join(make_session(own.caller))
                 return opening
             if magic.startswith(opening):
@@ -247,7 +247,7 @@ class Connection(Holder):
         session = self._session
         if session is not None:
             self._session = None
-            self._driver.part(session)
+            self._driver.leave(session)
 
     def pause_writing(self) -> None:
         self._backlogged = True

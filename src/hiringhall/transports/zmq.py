@@ -120,7 +120,7 @@ class ZmqDoor:
         return len(self._stuck) > 0 or self._has_mail()
 
     def shut(self) -> None:
-        """Hear nothing more, from this moment on. What ZeroMQ has taken is still sent; nobody is parted yet."""
+        """Receive nothing more from now on. What ZeroMQ has taken is still sent; no peer is disconnected."""
         if self._socket is None:
             return
         if self._descriptor >= 0:
@@ -233,7 +233,7 @@ class ZmqDoor:
         self.budget.forget(link)
         if self.links.pop(link.key, None) is not None:
             self.unhold(link)
-            self.driver.part(link.session)
+            self.driver.leave(link.session)
 
     # --- going out
 
@@ -323,9 +323,9 @@ class ZmqDoor:
         self.budget.forget(link)
         if self.links.pop(link.key, None) is not None:
             assert self._loop is not None
-            self._loop.call_soon(self._part_unreached, link, self.driver.scheduler.now_us)
+            self._loop.call_soon(self._drop_unreachable, link, self.driver.scheduler.now_us)
 
-    def _part_unreached(self, link: ZmqLink, given_us: int) -> None:
+    def _drop_unreachable(self, link: ZmqLink, given_us: int) -> None:
         driver = self.driver
         driver.turn()
         self.unhold(link)
@@ -334,8 +334,8 @@ class ZmqDoor:
             for lease in reversed(list(worker.leases.values())):
                 if lease.started_us >= given_us:
                     driver.scheduler.release(lease)
-        link.session.unreached()
-        driver.part(link.session)
+        link.session.undelivered()
+        driver.leave(link.session)
 
     def hold(self, link: ZmqLink) -> None:
         if not link.held:

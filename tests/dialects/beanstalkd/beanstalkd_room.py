@@ -104,7 +104,7 @@ class BeanstalkdGuest(Link):
     def leaves(self) -> None:
         """Disconnect."""
         self.hall.begin()
-        self.hall.engine.part(self.session)
+        self.hall.engine.leave(self.session)
         self.hall.end()
 
 

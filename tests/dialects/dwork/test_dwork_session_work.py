@@ -232,8 +232,8 @@ def part_unreached(room: Room, guest: Guest, delivered: int) -> None:
     """So many of the answers were passed on, and the next one cannot be."""
     guest.session.delivered = delivered
     room.begin()
-    guest.session.unreached()
-    room.engine.part(guest.session)
+    guest.session.undelivered()
+    room.engine.leave(guest.session)
     room.end()
 
 

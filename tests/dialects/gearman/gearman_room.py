@@ -73,7 +73,7 @@ class Guest:
 
     def leaves(self) -> None:
         self.room.hall.leave(self.session)
-        self.session.parted()
+        self.session.disconnected()
         self.room.end_turn()
 
 

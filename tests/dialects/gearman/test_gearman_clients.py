@@ -317,7 +317,7 @@ def test_an_acknowledgement_can_be_taken_back(room: Room) -> None:
     client = room.guest().say(wire.SUBMIT_JOB_BG, b"f", b"", b"")
     (pledge,) = client.session.pledges or []
     assert pledge.job is not None
-    client.session.out[pledge.place] = client.session.recalled(
+    client.session.out[pledge.place] = client.session.withdrawn(
         pledge.job, Refusal(STORE_DOWN, "no room on the disk")
     )
     assert client.is_refused(b"QUEUE_ERROR") == "no room on the disk"

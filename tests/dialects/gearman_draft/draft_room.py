@@ -134,7 +134,7 @@ class Guest(Link):
 
     def leaves(self) -> None:
         self.room.begin()
-        self.room.engine.part(self.session)
+        self.room.engine.leave(self.session)
         self.room.end()
 
 

@@ -55,7 +55,7 @@ class Guest:
 
     def goes(self) -> None:
         self.room.hall.leave(self.session)
-        self.session.parted()
+        self.session.disconnected()
         self.room.end_turn()
 
 
@@ -66,7 +66,7 @@ class Bus:
         self.room = room
         self.session = BusSession(Caller("", -1), door)
         self.session.outbox = room.outbox
-        self.session.attended(1)
+        self.session.listeners_changed(1)
 
     def says(self, *lines: str | bytes) -> Bus:
         for line in lines:
@@ -117,7 +117,7 @@ class GearmanWorker:
 
     def goes(self) -> None:
         self.room.hall.leave(self.session)
-        self.session.parted()
+        self.session.disconnected()
         self.room.end_turn()
 
 

@@ -160,10 +160,10 @@ def test_who_comes_late_is_told_of_so_many_and_no_more(room: Room) -> None:
 
 def test_a_bus_to_which_nobody_listens_is_no_audience(room: Room) -> None:
     bus = Bus(room, room.door(HireOptions(bus=True)))
-    bus.session.attended(0)
+    bus.session.listeners_changed(0)
     room.submits(b"bake", DETACHED)
     assert bus.hears() == []
-    bus.session.attended(1)
+    bus.session.listeners_changed(1)
     room.wait(0.01)
     assert bus.hears() == [line("hall", "ANNOUNCE", "job1", "bake")]
 

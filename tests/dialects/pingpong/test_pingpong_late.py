@@ -19,7 +19,7 @@ def part(guest: Guest) -> None:
     """The transport has forgotten it, because it was silent and nothing referred to it."""
     assert guest.session.idle
     guest.room.hall.leave(guest.session)
-    guest.session.parted()
+    guest.session.disconnected()
 
 
 def test_a_late_result_counts_if_nobody_else_has_begun(room: Room) -> None:
@@ -149,7 +149,7 @@ def test_who_is_cut_off_with_a_job_and_comes_back_is_not_taken_for_done_with_it(
     """The job may not have reached it: what it says is of something else."""
     gone, client = room.ready_worker(b"w"), room.client().say(b"job")
     room.hall.leave(gone.session)
-    gone.session.parted()
+    gone.session.disconnected()
     room.worker(b"w").say(b"of another hall")
     assert client.hears() == []
 

@@ -99,7 +99,7 @@ class Path:
     def is_cut(self) -> None:
         """A message to it could not be sent: the transport parts it."""
         self.room.hall.leave(self.session)
-        self.session.parted()
+        self.session.disconnected()
         self.room.end_turn()
 
 

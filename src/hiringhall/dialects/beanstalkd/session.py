@@ -66,7 +66,7 @@ class BeanstalkdSession(Session):
         context.connections += 1
         context.sessions[self] = None
 
-    def parted(self) -> None:
+    def disconnected(self) -> None:
         self._scheduler.timers.disarm(self._alarm)
         self._context.sessions.pop(self, None)
 
@@ -288,5 +288,5 @@ class BeanstalkdSession(Session):
         else:
             self.acknowledge(job, reply)
 
-    def recalled(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002 (it has no other name for a job)
+    def withdrawn(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002 (it has no other name for a job)
         return replies.refused(refusal)

@@ -73,7 +73,7 @@ class DworkSession(Session):
         except Refusal as refusal:
             self._refuse(refusal.text)
 
-    def unreached(self) -> None:
+    def undelivered(self) -> None:
         """Give back what the peer has never seen, without blame."""
         while self._given:
             number, leases = self._given.pop()
@@ -81,7 +81,7 @@ class DworkSession(Session):
                 if number > self.delivered and lease.job.lease is lease:
                     self.context.scheduler.release(lease)
 
-    def recalled(self, job: Job, refusal: Refusal) -> bytes:
+    def withdrawn(self, job: Job, refusal: Refusal) -> bytes:
         del job
         return wire.encode(wire.ERROR, name=refusal.text.encode())
 

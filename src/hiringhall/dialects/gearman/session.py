@@ -62,7 +62,7 @@ class GearmanSession(Session):
         """The latest jobs that this worker did not finish within its CAN_DO_TIMEOUT."""
         context.sessions[self] = None
 
-    def parted(self) -> None:
+    def disconnected(self) -> None:
         """The connection is gone."""
         self._context.sessions.pop(self, None)
 
@@ -429,7 +429,7 @@ class GearmanSession(Session):
     def job_handle(self, job: Job) -> bytes:
         return self._context.handle(job.id)
 
-    def recalled(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002 (the client knows no handle yet)
+    def withdrawn(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002 (the client knows no handle yet)
         return replies.refused(refusal)
 
     def _send_with(self, head: bytes, before: bytes, data: bytes) -> None:

@@ -36,10 +36,10 @@ class BusSession(Session):
             self._context.dropped += 1
             self.report(BAD_INPUT, str(wrong))
 
-    def attended(self, listeners: int) -> None:
-        self._context.attended(listeners)
+    def listeners_changed(self, listeners: int) -> None:
+        self._context.listeners_changed(listeners)
 
-    def parted(self) -> None:
+    def disconnected(self) -> None:
         self._context.depart(self)
         for participant in list(self._context.hire_bus.speakers.values()):
             if participant.session is self:

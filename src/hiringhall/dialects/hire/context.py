@@ -86,7 +86,7 @@ class HireContext(Peer):
         self.sessions.pop(session, None)
         self.scheduler.auctions.set_audience(self._market, 0 if self.options.bus else len(self.sessions))
 
-    def attended(self, listeners: int) -> None:
+    def listeners_changed(self, listeners: int) -> None:
         """On a bus: so many listen."""
         self.scheduler.auctions.set_audience(self._market, listeners)
 

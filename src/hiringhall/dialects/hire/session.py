@@ -79,7 +79,7 @@ class LineSession(Session):
         self.report(BAD_INPUT, wrong)
         self.send(wire.COMMENT + b" " + wrong.encode() + b"\n")
 
-    def parted(self) -> None:
+    def disconnected(self) -> None:
         self._context.depart(self)
         if self.participant is not None:
             self._context.hire_bus.part(self.participant)

@@ -142,12 +142,12 @@ class WorkerSession(Session):
             self._owes_until_us = self._scheduler.awake_us + self._context.options.job_timeout_us
             self._doubtful = True
 
-    def parted(self) -> None:
+    def disconnected(self) -> None:
         if self._sent is not None:
             # What it held until now may not have reached it.
             self._context.doubt(self.caller.route[0], self._sent if self._owes_until_us else NOTHING_KNOWN)
 
-    def recalled(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002 (a worker submits nothing)
+    def withdrawn(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002 (a worker submits nothing)
         return refused(refusal)
 
 
@@ -177,7 +177,7 @@ class ClientSession(Session):
             answer = wire.pack_error(wire.CANCELLED, job.result)
         self.conclude(job, answer)
 
-    def recalled(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002 (the client knows no job by name)
+    def withdrawn(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002 (the client knows no job by name)
         return refused(refusal)
 
 

@@ -254,7 +254,7 @@ class WmpSession(Session):
         self._unsure.clear()
         self._declines.clear()
 
-    def parted(self) -> None:
+    def disconnected(self) -> None:
         """The path leads nowhere. Its worker may live on behind another; what cannot have arrived is next."""
         for lease in reversed(self._unsure):
             if lease.job.lease is lease and lease.worker.heard_us == lease.started_us:
