@@ -44,9 +44,17 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("dialects.session", ("core",)),
     ("dialects.handles", ("core.ids",)),
     ("dialects.options", ("core.terms",)),
+    ("dialects.packets", ("core.jobs", "dialects.session")),
     (
         "dialects.<name>",
-        ("core", "dialects.session", "dialects.handles", "dialects.options", "dialects.<name>"),
+        (
+            "core",
+            "dialects.session",
+            "dialects.handles",
+            "dialects.options",
+            "dialects.packets",
+            "dialects.<name>",
+        ),
     ),
     ("peers.failures", ()),
     ("peers.stream", ()),

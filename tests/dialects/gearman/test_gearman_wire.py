@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from hiringhall.dialects.gearman import wire
 from hiringhall.dialects.gearman.wire import REQUEST, RESPONSE, Reader, pack_request, pack_response, split
+from hiringhall.dialects.packets import BAD_MAGIC, PACKET_TOO_LARGE
 
 NUMBERS = {
     "CAN_DO": 1,
@@ -156,11 +157,11 @@ def test_every_packet_fed_three_ways(case: tuple[int, tuple[bytes, ...], bytes],
 
 
 BROKEN: list[tuple[str, bytes, str]] = [
-    ("the other role's magic", b"\0RES" + bytes(8), wire.BAD_MAGIC),
-    ("no magic at all", b"\0XYZ" + bytes(8), wire.BAD_MAGIC),
-    ("text", b"GET / HTTP/1.1\r\n\r\n", wire.BAD_MAGIC),
-    ("one byte over the limit", b"\0REQ" + pack(">II", 16, 101), wire.OVERSIZE),
-    ("four gigabytes", b"\0REQ" + pack(">II", 16, 0xFFFFFFFF), wire.OVERSIZE),
+    ("the other role's magic", b"\0RES" + bytes(8), BAD_MAGIC),
+    ("no magic at all", b"\0XYZ" + bytes(8), BAD_MAGIC),
+    ("text", b"GET / HTTP/1.1\r\n\r\n", BAD_MAGIC),
+    ("one byte over the limit", b"\0REQ" + pack(">II", 16, 101), PACKET_TOO_LARGE),
+    ("four gigabytes", b"\0REQ" + pack(">II", 16, 0xFFFFFFFF), PACKET_TOO_LARGE),
 ]
 
 

@@ -16,6 +16,7 @@ from hiringhall.core.timers import NEVER
 from hiringhall.dialects.gearman import admin, replies, wire
 from hiringhall.dialects.gearman.context import GearmanContext, GearmanOptions, ProcessInfo
 from hiringhall.dialects.gearman.schedule import next_due_us
+from hiringhall.dialects.packets import BAD_MAGIC, conclude_with_packet, send_packet
 from hiringhall.dialects.session import BAD_INPUT, REFUSED_SUBMIT, Session
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["GearmanContext", "GearmanOptions", "GearmanSession", "ProcessInfo"]
 
 CLIENT_ID_BYTES_MAX: Final = 128
-APART_BYTES_MIN: Final = 16_384
-"""Data at least this long is sent beside its packet's opening, without a copy of its own."""
 DATA_KEY_PREFIX: Final = b"\0data:"
 """Before the digest that is the key of a job submitted as "-": no client's unique can hold a NUL."""
 UNIQUE_BYTES_MAX: Final = 512
@@ -85,7 +84,7 @@ class GearmanSession(Session):
                 return
             at = reader.error_at
             if at < 0 or data[at] == 0:
-                code = replies.INVALID_MAGIC if error.code == wire.BAD_MAGIC else replies.ARGUMENT_TOO_LARGE
+                code = replies.INVALID_MAGIC if error.code == BAD_MAGIC else replies.ARGUMENT_TOO_LARGE
                 self.report(BAD_INPUT, error.text)
                 self.send(replies.error(code, error.text))
                 self.finish()
@@ -418,13 +417,7 @@ class GearmanSession(Session):
         else:
             self.conclude(job, wire.pack_response(wire.WORK_FAIL, handle))
             return
-        result = job.result
-        opening = replies.opening(head, handle + b"\0", len(result))
-        if len(result) < APART_BYTES_MIN:
-            self.conclude(job, opening + result)
-        else:
-            self.conclude(job, opening)
-            self.send(result)
+        conclude_with_packet(self, job, replies.opening(head, handle + b"\0", len(job.result)))
 
     def job_handle(self, job: Job) -> bytes:
         return self._context.handle(job.id)
@@ -433,12 +426,7 @@ class GearmanSession(Session):
         return replies.refused(refusal)
 
     def _send_with(self, head: bytes, before: bytes, data: bytes) -> None:
-        opening = replies.opening(head, before, len(data))
-        if len(data) < APART_BYTES_MIN:
-            self.send(opening + data)
-        else:
-            self.send(opening)
-            self.send(data)
+        send_packet(self, replies.opening(head, before, len(data)), data)
 
 
 def data_key(payload: bytes) -> bytes:

@@ -1,7 +1,6 @@
 r"""The Gearman binary protocol as frames: packets <-> bytes, for both roles.
 
-The law: a `Reader` never raises, looks at each byte once, copies a body once, and believes no length
-before it is checked against the limit.
+Reading is that of `PacketReader`, whatever arrives.
 
     \0REQ  00 00 00 07  00 00 00 0B  "reverse" 00 "" 00 "abc"      a SUBMIT_JOB
 """
@@ -10,6 +9,8 @@ from __future__ import annotations
 
 from struct import Struct
 from typing import Final
+
+from hiringhall.dialects.packets import PacketReader
 
 CAN_DO: Final = 1
 CANT_DO: Final = 2
@@ -98,24 +99,17 @@ NAMES: Final[dict[int, str]] = {
 }
 
 REQUEST: Final = b"\0REQ"
-"""The magic of what goes to a server."""
+"""The magic of packets to a server."""
 RESPONSE: Final = b"\0RES"
-"""The magic of what comes from a server."""
+"""The magic of packets from a server."""
+TYPE_BYTES: Final = 4
 HEADER_BYTES: Final = 12
 PACKET_BYTES_MAX: Final = 65 << 20
-"""The body of one packet, unless the door says otherwise: the largest payload and room for its handle."""
+"""The default limit for the body of a packet: the largest payload, and room for its handle."""
 
-BAD_MAGIC: Final = "bad_magic"
-OVERSIZE: Final = "packet_too_large"
-
-_HEADER: Final = Struct(">4sII")
 _WORD: Final = Struct(">I")
-_PIECE_BYTES_MIN: Final = 4096
-"""Smaller pieces of a body are gathered, so that a trickle of bytes does not cost an object each."""
-_GATHERED_BYTES_MAX: Final = 65536
-
 _SIZES: Final = [_WORD.pack(number) for number in range(1024)]
-"""The size field of small packets, ready made."""
+"""The size field of small packets, made in advance."""
 
 
 def pack_size(size: int) -> bytes:
@@ -150,164 +144,15 @@ def pack_response(packet_type: int, *args: bytes) -> bytes:
 
 
 def split(body: bytes, count: int) -> list[bytes] | None:
-    """The `count` arguments of a body: the last runs to the end and may hold NULs. None: there are too few."""
+    """The `count` arguments of a body; the last goes to the end and may contain NULs. None: too few."""
     args = body.split(b"\0", count - 1)
     return args if len(args) == count else None
 
 
-class WireError:
-    """Why a stream of packets cannot be read any further."""
+class Reader(PacketReader):
+    """Reads packets that start with `magic`: REQUEST at a server, RESPONSE at its peers."""
 
-    __slots__ = ("code", "text")
-
-    def __init__(self, code: str, text: str) -> None:
-        self.code = code
-        """BAD_MAGIC or OVERSIZE."""
-        self.text = text
-
-
-class Reader:
-    """Cuts a stream into packets, however it arrives."""
-
-    __slots__ = (
-        "_gathered",
-        "_head",
-        "_magic",
-        "_missing",
-        "_opening",
-        "_pieces",
-        "_type",
-        "error",
-        "error_at",
-        "kept_bytes",
-        "limit",
-    )
+    __slots__ = ()
 
     def __init__(self, magic: bytes, packet_bytes_max: int = PACKET_BYTES_MAX) -> None:
-        self.limit = packet_bytes_max
-        self.error: WireError | None = None
-        """Set once the stream has gone wrong; nothing is read from then on."""
-        self.error_at = 0
-        """Where the bad packet starts in the data fed last; below 0 when it began in data fed before."""
-        self._magic = magic
-        self._opening = magic + bytes(3)
-        """How each packet starts whose type is below 256: all that there are."""
-        self._head = b""
-        """The start of a header of which the rest has not arrived."""
-        self._type = 0
-        self._missing = 0
-        """Bytes of the body under way that have not arrived; 0: none is under way."""
-        self.kept_bytes = 0
-        """What has arrived of the body under way."""
-        self._pieces: list[bytes | bytearray] = []
-        self._gathered = bytearray()
-        """Small pieces that follow the last of `_pieces`."""
-
-    @property
-    def idle(self) -> bool:
-        """The stream stands between two packets."""
-        return not self._missing and not self._head
-
-    def feed(self, data: bytes, start: int = 0) -> list[tuple[int, bytes]]:
-        """The packets that `data`, from `start` on, completes: type and body of each."""
-        packets: list[tuple[int, bytes]] = []
-        if self.error is not None:
-            return packets
-        at = start
-        end = len(data)
-        if self._missing:
-            at = self._continue_body(data, at, packets)
-        elif self._head:
-            at = self._continue_head(data, at, packets)
-        opening = self._opening
-        limit = self.limit
-        while end - at >= HEADER_BYTES:
-            # Compiled, indexing costs a quarter of Struct.unpack_from.
-            packet_type = data[at + 7]
-            size = data[at + 8] << 24 | data[at + 9] << 16 | data[at + 10] << 8 | data[at + 11]
-            if data[at : at + 7] != opening:
-                packet_type = int.from_bytes(data[at + 4 : at + 8], "big")
-                if data[at : at + 4] != self._magic:
-                    self._refuse(data[at : at + HEADER_BYTES], at)
-                    return packets
-            if size > limit:
-                self._refuse(data[at : at + HEADER_BYTES], at)
-                return packets
-            body_at = at + HEADER_BYTES
-            after = body_at + size
-            if after > end:
-                self._type = packet_type
-                self._missing = size
-                self._keep(data, body_at, end)
-                return packets
-            packets.append((packet_type, data[body_at:after]))
-            at = after
-        if at < end:
-            head = data[at:]
-            if self._magic.startswith(head[:4]):
-                self._head = head
-            else:
-                self._refuse(head, at)
-        return packets
-
-    def resume(self) -> None:
-        """Go on after a bad magic that turned out to be something else, which the caller has read."""
-        self.error = None
-
-    def _continue_head(self, data: bytes, at: int, packets: list[tuple[int, bytes]]) -> int:
-        """Complete a header that was cut; says where in `data` to read on."""
-        kept = len(self._head)
-        head = self._head + data[at : at + HEADER_BYTES - kept]
-        if not self._magic.startswith(head[:4]):
-            self._refuse(head, at - kept)
-            return len(data)
-        if len(head) < HEADER_BYTES:
-            self._head = head
-            return len(data)
-        _, packet_type, size = _HEADER.unpack(head)
-        if size > self.limit:
-            self._refuse(head, at - kept)
-            return len(data)
-        self._head = b""
-        at += HEADER_BYTES - kept
-        if not size:
-            packets.append((packet_type, b""))
-            return at
-        self._type = packet_type
-        self._missing = size
-        return self._continue_body(data, at, packets)
-
-    def _continue_body(self, data: bytes, at: int, packets: list[tuple[int, bytes]]) -> int:
-        """Complete a body that was cut; says where in `data` to read on."""
-        after = min(at + self._missing, len(data))
-        self._keep(data, at, after)
-        if not self._missing:
-            if self._gathered:
-                self._pieces.append(self._gathered)
-                self._gathered = bytearray()
-            packets.append((self._type, b"".join(self._pieces)))
-            self._pieces = []
-            self.kept_bytes = 0
-        return after
-
-    def _keep(self, data: bytes, at: int, after: int) -> None:
-        self._missing -= after - at
-        self.kept_bytes += after - at
-        if after - at < _PIECE_BYTES_MIN:
-            self._gathered += data[at:after]
-            if len(self._gathered) < _GATHERED_BYTES_MAX:
-                return
-        if self._gathered:
-            self._pieces.append(self._gathered)
-            self._gathered = bytearray()
-        if after - at >= _PIECE_BYTES_MIN:
-            self._pieces.append(data[at:after])
-
-    def _refuse(self, head: bytes, at: int) -> None:
-        self._head = b""
-        self.error_at = at
-        if head[:4] != self._magic[: len(head)]:
-            self.error = WireError(BAD_MAGIC, f"a packet starts with {self._magic!r} here; this one does not")
-        else:
-            size = int.from_bytes(head[8:12], "big")
-            self.error = WireError(OVERSIZE, f"a packet of {size} bytes is over the limit of {self.limit}")
+        super().__init__(magic, TYPE_BYTES, packet_bytes_max)

@@ -17,6 +17,7 @@ from hiringhall.core.limits import SECOND_US
 from hiringhall.core.states import STATE_NAMES, SUCCESS
 from hiringhall.dialects.gearman_draft import replies, wire
 from hiringhall.dialects.gearman_draft.context import DraftContext, DraftOptions
+from hiringhall.dialects.packets import BAD_MAGIC, conclude_with_packet, send_packet
 from hiringhall.dialects.session import BAD_INPUT, REFUSED_SUBMIT, Session
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DraftContext", "DraftOptions", "DraftSession"]
 
-APART_BYTES_MIN: Final = 16_384
-"""Data at least this long is sent beside its packet's opening, without a copy of its own."""
 HELD_BYTES_MORE: Final = 1 << 20
 """What may wait behind a look-up, beyond the largest packet; the transport is asked to read no more long
 before."""
@@ -96,7 +95,8 @@ class DraftSession(Session):
                 return
         error = self._reader.error
         if error is not None:
-            self._break_off(error.code, error.text)
+            code = wire.BAD_MAGIC if error.code == BAD_MAGIC else wire.PACKET_TOO_LARGE
+            self._break_off(code, error.text)
         elif self._ending:
             super().finish()
         elif self._paused and self.link is not None:
@@ -389,18 +389,7 @@ class DraftSession(Session):
 
     def _conclude(self, job: Job) -> None:
         before = replies.end(job.state, job.code, job.created_us, job.ended_us)
-        result = job.result
-        opening = wire.opening(wire.JOB_COMPLETE_RES, before, len(result))
-        if len(result) < APART_BYTES_MIN:
-            self.conclude(job, opening + result)
-        else:
-            self.conclude(job, opening)
-            self.send(result)
+        conclude_with_packet(self, job, wire.opening(wire.JOB_COMPLETE_RES, before, len(job.result)))
 
     def _send_with(self, packet_type: int, before: bytes, data: bytes) -> None:
-        opening = wire.opening(packet_type, before, len(data))
-        if len(data) < APART_BYTES_MIN:
-            self.send(opening + data)
-        else:
-            self.send(opening)
-            self.send(data)
+        send_packet(self, wire.opening(packet_type, before, len(data)), data)

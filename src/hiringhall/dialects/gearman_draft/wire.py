@@ -1,7 +1,7 @@
 r"""The draft of Gearman's protocol as frames: packets <-> bytes, for both roles.
 
-The law: a `Reader` never raises, looks at each byte once, copies a body once, and believes no length before
-it is checked against the limit. What reads a body says None when it is not as it should be.
+Reading is that of `PacketReader`, whatever arrives. A function that parses a body returns None if the body is
+malformed.
 
     \0JOB  04  00 00 00 0F  "resize" 00 "u7" 00  00  01  "args"      a job_create_req
 
@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from struct import Struct
 from typing import Final
+
+from hiringhall.dialects.packets import PacketReader
 
 NOOP: Final = 0x00
 WORKER_CONNECT: Final = 0x01
@@ -28,28 +30,33 @@ JOB_COMPLETE_ANNOUNCE: Final = 0x0B
 JOB_COMPLETE_REQ: Final = 0x0C
 JOB_COMPLETE_RES: Final = 0x0D
 TASK_START: Final = 0x0E
-"""Not in the draft: a task has begun outside the hall."""
+"""Not in the draft: a task was started outside the hall."""
 TASK_RESULT: Final = 0x0F
 """Not in the draft: a task has ended outside the hall."""
 
-NAMES: Final[dict[int, str]] = {
-    NOOP: "noop",
-    WORKER_CONNECT: "worker_connect",
-    WORKER_DISCONNECT: "worker_disconnect",
-    WORKER_SLEEP: "worker_sleep",
-    JOB_CREATE_REQ: "job_create_req",
-    JOB_CREATE_RES: "job_create_res",
-    JOB_ASSIGN_REQ: "job_assign_req",
-    JOB_ASSIGN_RES: "job_assign_res",
-    JOB_STATUS_ANNOUNCE: "job_status_announce",
-    JOB_STATUS_REQ: "job_status_req",
-    JOB_STATUS_RES: "job_status_res",
-    JOB_COMPLETE_ANNOUNCE: "job_complete_announce",
-    JOB_COMPLETE_REQ: "job_complete_req",
-    JOB_COMPLETE_RES: "job_complete_res",
-    TASK_START: "task_start",
-    TASK_RESULT: "task_result",
-}
+NAMES: Final[dict[int, str]] = dict(
+    enumerate(
+        (
+            "noop",
+            "worker_connect",
+            "worker_disconnect",
+            "worker_sleep",
+            "job_create_req",
+            "job_create_res",
+            "job_assign_req",
+            "job_assign_res",
+            "job_status_announce",
+            "job_status_req",
+            "job_status_res",
+            "job_complete_announce",
+            "job_complete_req",
+            "job_complete_res",
+            "task_start",
+            "task_result",
+        )
+    )
+)
+"""By the types above, which are numbered in this order."""
 
 SYNC_WAIT: Final = 0
 ASYNC_HANDLE: Final = 1
@@ -62,15 +69,16 @@ FLAG_LOW: Final = 2
 PRIORITY_FLAGS: Final = 3
 
 MAGIC: Final = b"\0JOB"
+TYPE_BYTES: Final = 1
 HEADER_BYTES: Final = 9
 PACKET_BYTES_MAX: Final = 65 << 20
-"""The body of one packet, unless the door says otherwise: the largest payload and room for its name."""
+"""The default limit for the body of a packet: the largest payload, and room for its name."""
 WORD_MAX: Final = 0xFFFF_FFFF
 
 INCOMPLETE: Final = 0
-"""The status in job_complete_res of a job that has not ended; otherwise it is the seconds that it took."""
+"""The status in job_complete_res of a job that has not ended; of one that has, it is the seconds it took."""
 ERROR_STATUS: Final = WORD_MAX
-"""The status that makes a job_complete_res an error; its code is one of these, its data says it in words."""
+"""The status of a job_complete_res that is an error: its code is one of those below, its data is a text."""
 BAD_MAGIC: Final = 1
 PACKET_TOO_LARGE: Final = 2
 UNKNOWN_TYPE: Final = 3
@@ -89,17 +97,14 @@ NOT_KEPT: Final = 14
 _WORD: Final = Struct(">I")
 _STATUS: Final = Struct(">III")
 _TIME: Final = Struct(">Q")
-_PIECE_BYTES_MIN: Final = 4096
-"""Smaller pieces of a body are gathered, so that a trickle of bytes does not cost an object each."""
-_GATHERED_BYTES_MAX: Final = 65536
 _HEADS: Final = [MAGIC + bytes([number]) for number in range(256)]
 
 
-# --- what is written
+# --- writing
 
 
 def opening(packet_type: int, before: bytes, data_bytes: int) -> bytes:
-    """Everything of a packet but the data at its end, which has `data_bytes`."""
+    """A packet without the data at its end, which has `data_bytes`."""
     return _HEADS[packet_type] + _WORD.pack(len(before) + data_bytes) + before
 
 
@@ -149,12 +154,12 @@ def pack_job_complete_res(status: int, code: int, data: bytes = b"") -> bytes:
 
 
 def complete_before(status: int, code: int) -> bytes:
-    """What stands before the data in a job_complete_res."""
+    """The body of a job_complete_res up to its data."""
     return _WORD.pack(status) + bytes((code,))
 
 
 def pack_error(code: int, text: str) -> bytes:
-    """The one error there is."""
+    """The only error of the protocol."""
     return pack_job_complete_res(ERROR_STATUS, code, text.encode(errors="replace"))
 
 
@@ -171,14 +176,14 @@ WORKER_DISCONNECT_PACKET: Final = pack(WORKER_DISCONNECT)
 WORKER_SLEEP_PACKET: Final = pack(WORKER_SLEEP)
 JOB_ASSIGN_REQ_PACKET: Final = pack(JOB_ASSIGN_REQ)
 NO_JOB_PACKET: Final = pack(JOB_ASSIGN_RES)
-"""The answer to job_assign_req that is no job: "no, sorry"."""
+"""The answer to job_assign_req if there is no job."""
 
 
-# --- what is read
+# --- reading
 
 
 def parse_worker_connect(body: bytes, names_max: int) -> list[bytes] | None:
-    """The names of jobs, counted before they are cut; a NUL after the last one does no harm."""
+    """The names of jobs, counted before they are split. A NUL after the last one is allowed."""
     if not body:
         return []
     if body.endswith(b"\0"):
@@ -199,13 +204,13 @@ def parse_job_create_req(body: bytes) -> tuple[bytes, bytes, int, int, bytes] | 
 
 
 def parse_job_assign_res(body: bytes) -> tuple[bytes, bytes] | None:
-    """Name and args; an empty body, which is no job, is for the caller to see."""
+    """Name and args. The caller checks for an empty body, which means that there is no job."""
     cut = body.find(b"\0")
     return (body[:cut], body[cut + 1 :]) if cut > 0 else None
 
 
 def parse_job_status(body: bytes) -> tuple[int, int, int] | None:
-    """Numerator, denominator and seconds left, of an announcement or of an answer."""
+    """Numerator, denominator and seconds left, of job_status_announce or job_status_res."""
     if len(body) != _STATUS.size:
         return None
     numerator, denominator, remaining_s = _STATUS.unpack(body)
@@ -246,124 +251,10 @@ def _second_nul(body: bytes) -> int:
     return body.find(b"\0", first + 1) if first >= 0 else -1
 
 
-class WireError:
-    """Why a stream of packets cannot be read any further."""
+class Reader(PacketReader):
+    """Reads packets; both directions have the same magic."""
 
-    __slots__ = ("code", "text")
-
-    def __init__(self, code: int, text: str) -> None:
-        self.code = code
-        """BAD_MAGIC or PACKET_TOO_LARGE."""
-        self.text = text
-
-
-class Reader:
-    """Cuts a stream into packets, however it arrives."""
-
-    __slots__ = ("_gathered", "_head", "_missing", "_pieces", "_type", "error", "limit")
+    __slots__ = ()
 
     def __init__(self, packet_bytes_max: int = PACKET_BYTES_MAX) -> None:
-        self.limit = packet_bytes_max
-        self.error: WireError | None = None
-        """Set once the stream has gone wrong; nothing is read from then on."""
-        self._head = b""
-        """The start of a header of which the rest has not arrived."""
-        self._type = 0
-        self._missing = 0
-        """Bytes of the body under way that have not arrived; 0: none is under way."""
-        self._pieces: list[bytes | bytearray] = []
-        self._gathered = bytearray()
-        """Small pieces that follow the last of `_pieces`."""
-
-    @property
-    def idle(self) -> bool:
-        """The stream stands between two packets."""
-        return not self._missing and not self._head
-
-    def feed(self, data: bytes) -> list[tuple[int, bytes]]:
-        """The packets that `data` completes: type and body of each."""
-        packets: list[tuple[int, bytes]] = []
-        if self.error is not None:
-            return packets
-        at = 0
-        end = len(data)
-        if self._missing:
-            at = self._continue_body(data, packets)
-        elif self._head:
-            at = self._continue_head(data, packets)
-        while end - at >= HEADER_BYTES:
-            size = data[at + 5] << 24 | data[at + 6] << 16 | data[at + 7] << 8 | data[at + 8]
-            if size > self.limit or data[at : at + 4] != MAGIC:
-                self._refuse(data[at : at + HEADER_BYTES])
-                return packets
-            body_at = at + HEADER_BYTES
-            after = body_at + size
-            if after > end:
-                self._type = data[at + 4]
-                self._missing = size
-                self._keep(data, body_at, end)
-                return packets
-            packets.append((data[at + 4], data[body_at:after]))
-            at = after
-        if at < end:
-            head = data[at:]
-            if MAGIC.startswith(head[:4]):
-                self._head = head
-            else:
-                self._refuse(head)
-        return packets
-
-    def _continue_head(self, data: bytes, packets: list[tuple[int, bytes]]) -> int:
-        """Complete a header that was cut; says where in `data` to read on."""
-        at = HEADER_BYTES - len(self._head)
-        head = self._head + data[:at]
-        if not MAGIC.startswith(head[:4]):
-            self._refuse(head)
-            return len(data)
-        if len(head) < HEADER_BYTES:
-            self._head = head
-            return len(data)
-        size = int.from_bytes(head[5:], "big")
-        if size > self.limit:
-            self._refuse(head)
-            return len(data)
-        self._head = b""
-        if not size:
-            packets.append((head[4], b""))
-            return at
-        self._type = head[4]
-        self._missing = size
-        return self._continue_body(data, packets, at)
-
-    def _continue_body(self, data: bytes, packets: list[tuple[int, bytes]], at: int = 0) -> int:
-        """Complete a body that was cut; says where in `data` to read on."""
-        after = min(at + self._missing, len(data))
-        self._keep(data, at, after)
-        if not self._missing:
-            if self._gathered:
-                self._pieces.append(self._gathered)
-                self._gathered = bytearray()
-            packets.append((self._type, b"".join(self._pieces)))
-            self._pieces = []
-        return after
-
-    def _keep(self, data: bytes, at: int, after: int) -> None:
-        self._missing -= after - at
-        if after - at < _PIECE_BYTES_MIN:
-            self._gathered += data[at:after]
-            if len(self._gathered) < _GATHERED_BYTES_MAX:
-                return
-        if self._gathered:
-            self._pieces.append(self._gathered)
-            self._gathered = bytearray()
-        if after - at >= _PIECE_BYTES_MIN:
-            self._pieces.append(data[at:after])
-
-    def _refuse(self, head: bytes) -> None:
-        self._head = b""
-        if head[:4] != MAGIC[: len(head)]:
-            self.error = WireError(BAD_MAGIC, f"a packet starts with {MAGIC!r} here; this one does not")
-        else:
-            size = int.from_bytes(head[5:9], "big")
-            text = f"a packet of {size} bytes is over the limit of {self.limit}"
-            self.error = WireError(PACKET_TOO_LARGE, text)
+        super().__init__(MAGIC, TYPE_BYTES, packet_bytes_max)
