@@ -11,7 +11,7 @@ from hiringhall.core.limits import Limits
 from hiringhall.core.scheduler import Scheduler
 from hiringhall.core.states import DONE, QUEUED
 from hiringhall.core.terms import Terms
-from hiringhall.dialects.wmp.context import WAY
+from hiringhall.dialects.wmp.context import PASSED_MANAGERS
 from hiringhall.doors.agency import PENDING_BYTES_MAX, Agency, Bridge
 from hiringhall.engine.driver import Driver
 from hiringhall.peers.wmp import JobDeclined, JobFailed
@@ -142,7 +142,7 @@ def test_a_job_that_no_worker_takes_is_given_back() -> None:
         await asyncio.sleep(0)
         (job,) = hall.jobs.values()
         assert job.state == QUEUED
-        assert job.extras == {WAY: b"east\nnorth"}
+        assert job.extras == {PASSED_MANAGERS: b"east\nnorth"}
         with pytest.raises(JobDeclined):
             await doing
         assert not hall.jobs

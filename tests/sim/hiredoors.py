@@ -81,7 +81,7 @@ class HireDoors:
         """Nobody works for a provider who is gone; nobody begins unasked."""
         for notary in self._notaries:
             notary.check()
-        speakers = self.hire_bus.speakers
+        participants = self.hire_bus.participants
         for worker in hall.scheduler.workers:
             if worker.promise is not None and (worker.asleep or worker.credit):
                 raise Violation(
@@ -98,7 +98,7 @@ class HireDoors:
                 provider = lease.provider
                 if provider is not None:
                     hall.laws.foreign[lease.job.id] = None
-                if isinstance(provider, Participant) and speakers.get(provider.uuid) is not provider:
+                if isinstance(provider, Participant) and participants.get(provider.uuid) is not provider:
                     raise Violation("orphan", f"job {lease.job.id} is done for somebody who is gone")
 
 

@@ -31,11 +31,11 @@ def _receive_past_a_look_up(self: DraftSession, data: bytes) -> None:
 
 
 def _answer_from_memory(self: DraftSession, packet_type: int, job_id: int) -> None:
-    job = self._hall.find(job_id)
+    job = self._scheduler.find(job_id)
     if job is None:
         self._deny_handle()
     elif packet_type == wire.JOB_STATUS_REQ:
-        self.send(replies.status(job, self._hall.now_us))
+        self.send(replies.status(job, self._scheduler.now_us))
     else:
         self._conclude(job)
 
@@ -58,7 +58,7 @@ def _terms_of_sync_jobs(self: DraftContext, job_type: int, flags: int) -> Any:
 
 def _disconnect_with_its_task(self: DraftSession, body: bytes) -> None:
     if self.worker is not None:
-        self._hall.cant_do_any(self.worker)
+        self._scheduler.cant_do_any(self.worker)
 
 
 def _assign_more(self: DraftSession, body: bytes) -> None:

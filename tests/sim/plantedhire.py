@@ -65,7 +65,7 @@ def _state_as_it_is(job: Any) -> int:
 
 
 def _introduce_anybody(self: HireBus, uuid: bytes, door: Any, session: Any) -> Any:
-    holder = self.speakers.get(uuid)
+    holder = self.participants.get(uuid)
     return holder if holder is not None else _INTRODUCE(self, uuid, door, session)
 
 
@@ -124,6 +124,6 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "promise given back to nobody": (Leases, "give_back", _give_promise_back_nowhere),
     "auction outlives its job": (Auctions, "_close", _nothing),
     "promise stored as an attempt": (ledger, "_state", _state_as_it_is),
-    "provider gone, its workers stay": (ProviderRelay, "part", _nothing),
+    "provider gone, its workers stay": (ProviderRelay, "provider_left", _nothing),
     "UUID of another connection": (HireBus, "introduce", _introduce_anybody),
 }

@@ -44,7 +44,7 @@ def _confirm_at_once(self: DworkSession, jobs: list[Any]) -> None:
 
 
 def _lease_of_any_location(self: DworkSession, worker: Any, name: bytes, *, anybody: bool = False) -> Any:
-    job = self.door.find(name)
+    job = self.context.find(name)
     return job.lease if job is not None else None
 
 
@@ -55,7 +55,7 @@ def _transfer_one_by_one(self: DworkSession, query: Any) -> None:
         if lease is None:
             self.send(dwork_wire.encode(dwork_wire.NOT_FOUND))
             return
-        self.door.scheduler.defer(lease, self.door._parents(task))
+        self.context.scheduler.defer(lease, self.context._parents(task))
     self.send(dwork_wire.encode(dwork_wire.OK))
 
 
@@ -87,7 +87,7 @@ def _receive_ping_as_credit(self: WorkerSession, data: bytes) -> None:
 def _receive_ready_as_ping(self: WorkerSession, data: bytes) -> None:
     worker = self.worker
     if data == pingpong_wire.READY and worker is not None and worker.leases:
-        self._hall.beat(worker)
+        self._scheduler.beat(worker)
     else:
         _RECEIVE(self, data)
 
@@ -96,13 +96,13 @@ def _receive_ready_as_given_back(self: WorkerSession, data: bytes) -> None:
     worker = self.worker
     if data == pingpong_wire.READY and worker is not None:
         for lease in list(worker.leases.values()):
-            self._hall.release(lease)
+            self._scheduler.release(lease)
     _RECEIVE(self, data)
 
 
 def _stand_ready_for_ever(self: WorkerSession, worker: Any) -> None:
     _STAND_READY(self, worker)
-    self._hall.expect(worker, 0)
+    self._scheduler.expect(worker, 0)
 
 
 # --- WMP
@@ -115,21 +115,21 @@ def _wake_the_herd(self: Matching, queue: Any) -> None:
         self._wakeups.wake(worker, queue)
 
 
-def _take_ready_again(self: WmpSession, message: Any) -> None:
+def _on_ready_again(self: WmpSession, message: Any) -> None:
     if self.worker is not None and self.worker.waking is not None:
-        self._hall.sleep(self.worker)
-    _TAKE_READY(self, message)
+        self._scheduler.sleep(self.worker)
+    _ON_READY(self, message)
 
 
 def _lease_of_any_attempt(self: WmpContext, name: bytes) -> Any:
-    job = self.hall.jobs.get(ids.parse(name.partition(b"-")[0]))
+    job = self.scheduler.jobs.get(ids.parse(name.partition(b"-")[0]))
     return job.lease if job is not None else None
 
 
 def _give_for_ever(self: WmpContext, path: Any, ready: Any, queues: list[Any]) -> Any:
     lease = _GIVE(self, path, ready, queues)
     if lease is not None:
-        self.hall.expect(lease.worker, 0)
+        self.scheduler.expect(lease.worker, 0)
     return lease
 
 
@@ -142,7 +142,7 @@ _CREATE = DworkContext.create
 _RECEIVE = WorkerSession.receive
 _STAND_READY = WorkerSession._stand_ready
 _MATCH = Matching.match
-_TAKE_READY = WmpSession._take_ready
+_ON_READY = WmpSession._on_ready
 _GIVE = WmpContext.give
 _TICK = Crew.tick
 
@@ -165,7 +165,7 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "owed answer forgotten": (WorkerSession, "revoked", _nothing),
     "whole herd woken": (Matching, "match", _wake_the_herd),
     "who declines is asked at once": (Workforce, "rest", _nothing),
-    "READY remembered twice": (WmpSession, "_take_ready", _take_ready_again),
+    "READY remembered twice": (WmpSession, "_on_ready", _on_ready_again),
     "DONE of an earlier attempt": (WmpContext, "find_lease", _lease_of_any_attempt),
     "job given for ever": (WmpContext, "give", _give_for_ever),
     "slot stays locked": (Crew, "tick", _tick_locked),

@@ -220,6 +220,11 @@ class Hiring:
         self.hear_provider(engagement)
         return True
 
+    def complete(self, engagement: Engagement) -> None:
+        """The provider is satisfied with a job that is being performed: it is done, and its worker may stop."""
+        self._leases.finish(engagement, b"")
+        self._table.revoke(engagement)
+
     def set_time(self, engagement: Engagement, perform_us: int) -> None:
         """The provider says how long a job that has begun takes."""
         engagement.perform_us = perform_us

@@ -17,7 +17,7 @@ from hiringhall.core.jobs import JobSpec
 from hiringhall.core.peer import Peer
 from hiringhall.core.states import CANCELLED, DONE, FAILURE, QUEUED
 from hiringhall.dialects.wmp import wire
-from hiringhall.dialects.wmp.context import WAY
+from hiringhall.dialects.wmp.context import PASSED_MANAGERS
 from hiringhall.peers.wmp import JobDeclined, JobFailed, Worker
 
 if TYPE_CHECKING:
@@ -159,13 +159,15 @@ class Agency:
 
     def _submit(self, taken: TakenJob, bridge: Bridge) -> Job:
         way = (*taken.via, taken.manager)
-        if self._name.encode() in way or len(way) > wire.WAY_MAX:
+        if self._name.encode() in way or len(way) > wire.PASSED_MANAGERS_MAX:
             if taken.manager == self._name.encode() and not self._warned:
                 self._warned = True
                 log.warning("another manager has the name of this hall, %s: rename one of them", self._name)
-            raise JobDeclined(f"it has passed this hall before, or more than {wire.WAY_MAX} managers")
+            raise JobDeclined(
+                f"it has passed this hall before, or more than {wire.PASSED_MANAGERS_MAX} managers"
+            )
         role = taken.role.encode(errors="surrogateescape")
-        spec = JobSpec(role, taken.payload, taken.key, self._terms, extras={WAY: b"\n".join(way)})
+        spec = JobSpec(role, taken.payload, taken.key, self._terms, extras={PASSED_MANAGERS: b"\n".join(way)})
         self._driver.turn()
         try:
             return self._driver.scheduler.submit(spec, bridge)

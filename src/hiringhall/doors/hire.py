@@ -187,7 +187,7 @@ class HireBusDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unk
         return dataclasses.replace(
             _options(self, hall_name),
             bus=True,
-            speakers_max=self.peers_max,
+            participants_max=self.peers_max,
             idle_us=round(self.idle_s * SECOND_US),
         )
 

@@ -294,12 +294,12 @@ def test_who_is_silent_on_a_bus_and_holds_nothing_is_forgotten() -> None:
     room.wait(71)
     bus.says(line("castle", "QUIT", "task"))
     assert [UUIDS["smith"], UUIDS["tower"], UUIDS["castle"]] == [
-        wire.write_uuid(uuid).decode() for uuid in door.hire_bus.speakers
+        wire.write_uuid(uuid).decode() for uuid in door.hire_bus.participants
     ]
 
 
 def test_a_bus_knows_so_many_and_no_more() -> None:
-    room, door, bus = bus_room(speakers_max=2)
+    room, door, bus = bus_room(participants_max=2)
     bus.says(line("tower", "ANNOUNCE", "task", "guard"), line("castle", "ANNOUNCE", "roof-7", "guard"))
     bus.hears()
     room.wait(2)

@@ -10,7 +10,8 @@ from hiringhall.core.policies import soonest
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.hire import wire
 from hiringhall.dialects.hire.context import HireOptions
-from hiringhall.dialects.hire.relay import OTHERS_MAX, STANDING_MAX
+from hiringhall.dialects.hire.postings import UNHIRED_MAX
+from hiringhall.dialects.hire.relay import OTHERS_MAX
 
 DETACHED = Terms(detached=True)
 
@@ -154,8 +155,8 @@ def test_who_comes_late_to_a_door_hears_of_the_types_it_names(room: Room) -> Non
 def test_who_comes_late_is_told_of_so_many_and_no_more(room: Room) -> None:
     door = room.door()
     tower = room.guest(door)
-    tower.says(*[line("tower", "ANNOUNCE", f"roof-{number}", "build") for number in range(STANDING_MAX + 5)])
-    assert len(room.guest(door).hears()) == STANDING_MAX
+    tower.says(*[line("tower", "ANNOUNCE", f"roof-{number}", "build") for number in range(UNHIRED_MAX + 5)])
+    assert len(room.guest(door).hears()) == UNHIRED_MAX
 
 
 def test_a_bus_to_which_nobody_listens_is_no_audience(room: Room) -> None:

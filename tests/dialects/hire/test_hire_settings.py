@@ -83,7 +83,7 @@ def test_every_rule_and_option_follows_its_setting(kind: type[HireSettings]) -> 
 def test_settings_of_one_kind_of_door() -> None:
     assert not HireDoorSettings(direct=False).options("hall").direct
     bus = HireBusDoorSettings(peers_max=5, idle_s=6.0, subscribe=Address("127.0.0.1:9"))
-    assert bus.options("hall").speakers_max == 5
+    assert bus.options("hall").participants_max == 5
     assert bus.options("hall").idle_us == 6_000_000
     assert bus.addresses == (Address("127.0.0.1:7431"), Address("127.0.0.1:9"))
 

@@ -351,7 +351,7 @@ def test_one_who_has_too_little_time_is_dismissed_in_place_of_performing(room: R
 
 
 def test_whose_announcements_are_over_is_forgotten_on_a_bus(room: Room) -> None:
-    options = HireOptions(bus=True, posting_us=2 * SECOND_US, idle_us=2 * SECOND_US, speakers_max=2)
+    options = HireOptions(bus=True, posting_us=2 * SECOND_US, idle_us=2 * SECOND_US, participants_max=2)
     bus = Bus(room, room.door(options))
     bus.says(line("tower", "ANNOUNCE", "task", "guard"), line("castle", "ANNOUNCE", "roof-7", "guard"))
     bus.hears()
@@ -362,7 +362,7 @@ def test_whose_announcements_are_over_is_forgotten_on_a_bus(room: Room) -> None:
 
 def test_long_engagements_do_not_keep_what_is_over(room: Room) -> None:
     door = room.door(HireOptions(posting_us=2 * SECOND_US))
-    door.hire_bus.relay.postings_max = 4
+    door.hire_bus.relay.postings.postings_max = 4
     smith, tower = room.guest(door), room.guest(door)
     tower.says(line("tower", "ANNOUNCE", "task", "guard"))
     smith.says(line("smith", "AVAIL", "task", "0", "1"))
@@ -375,7 +375,7 @@ def test_long_engagements_do_not_keep_what_is_over(room: Room) -> None:
     room.wait(1.5)
     tower.says(line("tower", "ANNOUNCE", "one-more", "guard"))
     assert tower.hears() == []
-    assert list(door.hire_bus.relay.postings) == [
+    assert list(door.hire_bus.relay.postings.by_job) == [
         b"roof-0",
         UUIDS["task"].encode(),
         b"one-more",

@@ -171,7 +171,7 @@ STEP_US = WmpOptions().wake_step_us
         f"| a role, a key, a worker's name | {wire.NAME_BYTES_MAX:,} bytes; a hall's roles are as long as",
         f"`queue_name_bytes_max` allows ({Limits().queue_name_bytes_max}) |",
         f"| the head of a body | {wire.HEAD_BYTES_MAX:,} bytes |",
-        f"| managers that a job may have passed | hall {wire.WAY_MAX} |",
+        f"| managers that a job may have passed | hall {wire.PASSED_MANAGERS_MAX} |",
         f"| roles of one READY | hall {WmpOptions().roles_max} |",
         f"| a number | {wire.NUMBER_DIGITS_MAX} digits |",
         f"| wake step: from WAKE until others are woken too | manager | {STEP_US // 1000} ms |",

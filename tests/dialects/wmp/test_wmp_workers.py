@@ -12,7 +12,7 @@ from hiringhall.core.limits import Limits
 from hiringhall.core.states import DONE, FAILED, QUEUED
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.wmp import wire
-from hiringhall.dialects.wmp.context import WAY
+from hiringhall.dialects.wmp.context import PASSED_MANAGERS
 
 
 def test_a_job_from_ready_to_done(room: Room) -> None:
@@ -286,7 +286,7 @@ def test_a_hall_that_works_here_is_known_by_its_ready(room: Room) -> None:
 
 
 def test_the_way_of_another_managers_job_goes_with_it(room: Room) -> None:
-    spec = JobSpec(b"f", b"", terms=Terms(detached=True), extras={WAY: b"east\nwest"})
+    spec = JobSpec(b"f", b"", terms=Terms(detached=True), extras={PASSED_MANAGERS: b"east\nwest"})
     room.hall.submit(spec, None)
     path = room.path().is_ready(b"f").is_woken(b"f")
     assert path.says(wire.GIVE, (b"role", b"f")).hears_one(wire.TAKE).every(b"via") == [b"east", b"west"]

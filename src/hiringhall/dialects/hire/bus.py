@@ -1,7 +1,7 @@
-"""A bus: one session for all who speak on it, told apart by their UUIDs.
+"""A ZeroMQ bus: one session for all participants on it, who differ by their UUIDs.
 
-The law: everybody hears everybody. The hall says again what it heard, if it was right, and drops what was not:
-there is no word for a mistake, and all would hear it.
+Everybody receives every line. The hall repeats each valid line. It drops an invalid one without an answer,
+since everybody would receive the answer.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class BusSession(Session):
-    """All that is said on one bus."""
+    """All participants on one bus."""
 
     def __init__(self, caller: Caller, context: HireContext) -> None:
         super().__init__(caller)
         self._context = context
         self.prompt = True
-        context.enter(self)
+        context.add_session(self)
 
     def receive(self, data: bytes) -> None:
         if data.startswith(wire.COMMENT):
@@ -31,16 +31,16 @@ class BusSession(Session):
         try:
             line = wire.read_line(data)
             hire_bus = self._context.hire_bus
-            hire_bus.hear(hire_bus.introduce(line.speaker, self._context, self), line)
-        except wire.BadLine as wrong:
+            hire_bus.receive(hire_bus.introduce(line.speaker, self._context, self), line)
+        except wire.BadLine as error:
             self._context.dropped += 1
-            self.report(BAD_INPUT, str(wrong))
+            self.report(BAD_INPUT, str(error))
 
     def listeners_changed(self, listeners: int) -> None:
         self._context.listeners_changed(listeners)
 
     def disconnected(self) -> None:
-        self._context.depart(self)
-        for participant in list(self._context.hire_bus.speakers.values()):
+        self._context.remove_session(self)
+        for participant in list(self._context.hire_bus.participants.values()):
             if participant.session is self:
-                self._context.hire_bus.part(participant)
+                self._context.hire_bus.leave(participant)

@@ -1,6 +1,6 @@
-"""One hire door: its options, who hears what is said there, and the market that it is to the core.
+"""What all sessions of one hire door share: its options, its listeners, and its market in the core.
 
-The law: a line is written once for a door, however many hear it.
+Invariant: a line is encoded once for each door, however many sessions receive it.
 """
 
 from __future__ import annotations
@@ -17,38 +17,39 @@ if TYPE_CHECKING:
     from hiringhall.dialects.hire.hire_bus import HireBus
     from hiringhall.dialects.session import Session
 
-STANDING_MAX: Final = 200
-"""Jobs of the hall that one who comes late is told of; all are announced again after a while."""
+ANNOUNCEMENTS_MAX: Final = 200
+"""Announcements of the hall's own jobs that a new connection is sent. All are repeated after a while."""
 HALL_ID: Final = b"\x5e\x1d\x8c\x30\x0f\x55\x4b\x0e\x9a\x47\x2b\xc1\x68\x11\x7d\x02"
-"""The UUID of a hall that was given none."""
+"""The default UUID of a hall."""
 
 
 @dataclass(frozen=True)
 class HireOptions:
-    """How one door treats what comes in by it."""
+    """The settings of one hire door."""
 
     id: bytes = HALL_ID
-    """The UUID that the hall speaks with. Doors of one hall speak with that of the first."""
+    """The UUID of the hall. All hire doors of a hall use that of the first."""
     bus: bool = False
-    """Everybody hears everybody, and a line is a message. Otherwise peers connect, and lines end with one."""
+    """Whether the door is a ZeroMQ bus, where each line is a message that everybody receives. Otherwise peers
+    connect over TCP, and a newline ends each line."""
     compact: bool = False
-    """Write lines in their short form."""
+    """Whether the hall writes lines in their compact form."""
     direct: bool = True
-    """Where peers connect, tell what is for one only to that one."""
+    """Over TCP, whether a line for one peer is sent only to that peer."""
     queues: frozenset[bytes] | None = None
-    """Whose jobs are announced here; None: all."""
+    """The queues whose jobs are announced here; None: all."""
     posting_us: int = 300_000_000
-    """How long a provider's announcement stands; and how long a provider on a bus may be silent."""
+    """When a provider's announcement expires, and how long a provider on a bus may be silent."""
     log_all: bool = False
-    """The ends of providers' jobs go to the history."""
-    speakers_max: int = 100_000
-    """On a bus, UUIDs that are known at once."""
+    """Whether the ends of providers' jobs go to the history."""
+    participants_max: int = 100_000
+    """On a bus, the limit for participants."""
     idle_us: int = 600_000_000
-    """On a bus, silence after which a UUID that holds nothing is forgotten."""
+    """On a bus, silence after which an idle participant is forgotten."""
 
 
 class HireContext(Peer):
-    """A door. To the core it is a market: it hears what is announced, and tells it on."""
+    """To the core it is a market: it is told which jobs to announce."""
 
     def __init__(self, hire_bus: HireBus, options: HireOptions, rules: Rules) -> None:
         super().__init__()
@@ -58,41 +59,41 @@ class HireContext(Peer):
         self.options = options
         self.rules = rules
         self.dropped = 0
-        """Lines that were none, or not the speaker's to say."""
+        """Bad lines, and jobs that could not be announced."""
         self.sessions: dict[Session, None] = {}
-        """Who is told what all hear: each connection, or the bus."""
-        self.open_air = options.bus or not options.direct
-        """Whatever is said in the bus is heard here by all."""
-        hire_bus.add_door(self)
+        """Every connection of the door, or the bus."""
+        self.public = options.bus or not options.direct
+        """Whether every line between participants is sent to all sessions of this door."""
+        hire_bus.add_context(self)
         self._end = b"" if options.bus else b"\n"
         self._market = self.scheduler.auctions.open_market(self, rules, options.queues)
 
-    def enter(self, session: Session) -> None:
-        """Somebody listens, and may never say a word."""
+    def add_session(self, session: Session) -> None:
+        """A session that listens; it may never send anything."""
         self.sessions[session] = None
         if not self.options.bus:
             self.scheduler.auctions.set_audience(self._market, len(self.sessions))
-            self._tell_standing(session)
+            self._send_announcements(session)
 
-    def _tell_standing(self, session: Session) -> None:
-        """Who comes late hears what stands announced. On a bus nobody can be told apart."""
-        jobs = [job for job in self.scheduler.auctions.standing(self._market, STANDING_MAX) if _is_sayable(job)]
-        lines = [self._announcement(job) for job in jobs]
-        text = b"".join([self.write(line) for line in lines + self.hire_bus.relay.standing()])
+    def _send_announcements(self, session: Session) -> None:
+        """Tell a new connection what is announced. On a bus there is no way to tell only one listener."""
+        jobs = self.scheduler.auctions.standing(self._market, ANNOUNCEMENTS_MAX)
+        lines = [self._announcement(job) for job in jobs if _fits_line(job)]
+        text = b"".join([self.write(line) for line in lines + self.hire_bus.relay.announcements()])
         if text:
             session.send(text)
 
-    def depart(self, session: Session) -> None:
+    def remove_session(self, session: Session) -> None:
         self.sessions.pop(session, None)
         self.scheduler.auctions.set_audience(self._market, 0 if self.options.bus else len(self.sessions))
 
     def listeners_changed(self, listeners: int) -> None:
-        """On a bus: so many listen."""
+        """On a bus: the number of listeners has changed."""
         self.scheduler.auctions.set_audience(self._market, listeners)
 
     def announced(self, job: Job) -> None:
-        if _is_sayable(job):
-            self.spread(self._announcement(job), None)
+        if _fits_line(job):
+            self.broadcast(self._announcement(job), None)
         else:
             self.dropped += 1
 
@@ -103,14 +104,14 @@ class HireContext(Peer):
     def write(self, line: wire.Line) -> bytes:
         return wire.write_line(line, compact=self.options.compact) + self._end
 
-    def spread(self, line: wire.Line, speaker: Session | None) -> None:
-        """Tell all, but for the connection that has said it."""
+    def broadcast(self, line: wire.Line, sender: Session | None) -> None:
+        """Send a line to all sessions of this door, except to the connection that it came from."""
         text = self.write(line)
         for session in self.sessions:
-            if session is not speaker or self.options.bus:
+            if session is not sender or self.options.bus:
                 session.send(text)
 
 
-def _is_sayable(job: Job) -> bool:
-    """The name of its queue fits into a line."""
+def _fits_line(job: Job) -> bool:
+    """Whether the name of its queue fits into a line."""
     return len(wire.write_type(job.queue.name)) <= wire.TYPE_BYTES_MAX

@@ -1,7 +1,7 @@
-"""One connection that speaks in lines.
+"""One TCP connection that sends lines.
 
-The law: however the bytes are cut, the same things happen. A connection has the UUID of its first line; what is
-wrong with a line is told in a comment, to that connection only, and all but a line without end leaves it open.
+Invariants: how the bytes are cut makes no difference. The UUID of the first line is that of the connection. A
+bad line is answered with a comment, only on this connection. A line that is too long closes it.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ __all__ = ["HireContext", "HireOptions", "LineSession"]
 
 
 class LineSession(Session):
-    """One peer's conversation."""
+    """One peer."""
 
     def __init__(self, caller: Caller, context: HireContext) -> None:
         super().__init__(caller)
         self._context = context
         self._rest = b""
-        """The beginning of a line whose end has not come."""
+        """The start of an incomplete line."""
         self.participant: Participant | None = None
-        """Who speaks, from the first line on."""
+        """Set by the first line."""
         self._opening = b""
-        """How its lines begin."""
+        """How its lines start: its UUID and a space."""
         self.prompt = True
-        context.enter(self)
+        context.add_session(self)
 
     def receive(self, data: bytes) -> None:
         lines = (self._rest + data if self._rest else data).split(b"\n")
@@ -40,23 +40,22 @@ class LineSession(Session):
         for line in lines:
             text = line[:-1] if line.endswith(b"\r") else line
             if len(text) > wire.LINE_BYTES_MAX:
-                self._give_up()
+                self._close_overlong()
                 return
-            self._take(text)
-        # A line may have its full length and a carriage return that waits for the rest of the line's end.
+            self._receive_line(text)
+        # A line of the full length may be followed by a carriage return whose newline has not arrived.
         over = len(self._rest) - wire.LINE_BYTES_MAX
         if over > 1 or (over == 1 and not self._rest.endswith(b"\r")):
-            self._give_up()
+            self._close_overlong()
 
-    def _take(self, text: bytes) -> None:
+    def _receive_line(self, text: bytes) -> None:
         if text.startswith(wire.COMMENT):
             return
         try:
             participant = self.participant
             if participant is not None and text.startswith(self._opening):
-                self._context.hire_bus.hear(
-                    participant, wire.read_rest(participant.uuid, text[wire.OPENING_BYTES :])
-                )
+                rest = wire.read_rest(participant.uuid, text[wire.OPENING_BYTES :])
+                self._context.hire_bus.receive(participant, rest)
                 return
             line = wire.read_line(text)
             if participant is None:
@@ -65,21 +64,22 @@ class LineSession(Session):
                 self._opening = wire.write_uuid(line.speaker) + b" "
             elif line.speaker != participant.uuid:
                 raise wire.BadLine("a connection speaks with the UUID of its first line")
-            self._context.hire_bus.hear(participant, line)
-        except wire.BadLine as wrong:
-            self._complain(str(wrong))
+            self._context.hire_bus.receive(participant, line)
+        except wire.BadLine as error:
+            self._answer_error(str(error))
 
-    def _give_up(self) -> None:
+    def _close_overlong(self) -> None:
         self._rest = b""
-        self._complain(f"a line may have {wire.LINE_BYTES_MAX} bytes; this was longer, and its end is unknown")
+        text = f"a line may have {wire.LINE_BYTES_MAX} bytes; this was longer, and its end is unknown"
+        self._answer_error(text)
         self.finish()
 
-    def _complain(self, wrong: str) -> None:
+    def _answer_error(self, text: str) -> None:
         self._context.dropped += 1
-        self.report(BAD_INPUT, wrong)
-        self.send(wire.COMMENT + b" " + wrong.encode() + b"\n")
+        self.report(BAD_INPUT, text)
+        self.send(wire.COMMENT + b" " + text.encode() + b"\n")
 
     def disconnected(self) -> None:
-        self._context.depart(self)
+        self._context.remove_session(self)
         if self.participant is not None:
-            self._context.hire_bus.part(self.participant)
+            self._context.hire_bus.leave(self.participant)

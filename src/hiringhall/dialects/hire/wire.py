@@ -1,10 +1,10 @@
-"""Lines of the hire protocol <-> words: `UUID VERB field:field`, or the same in fewer bytes.
+"""Reads and writes the lines of the hire protocol: `UUID VERB field:field`, or the same in a compact form.
 
-The law: what is read back is what was written; a line that is not exactly one of the eight is refused with a
-reason, whatever bytes it holds.
+Invariants: a line that was written is read back unchanged; a line that is not exactly one of the eight kinds is
+refused with a reason, whatever bytes it contains.
 
     6fa459ea-ee8a-3ca4-894e-db77e160355e AVAIL 16fd2706-8baf-433b-82eb-8c7fada847da:2.5:40
-    !b6RZ6u6KPKSJTtt34WA1XgAFv0nBouvQzuC64x_rahH2g:2.5:40     (compact: the first byte tells)
+    !b6RZ6u6KPKSJTtt34WA1XgAFv0nBouvQzuC64x_rahH2g:2.5:40     (compact: it starts with !)
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FIELDS: Final[dict[bytes, tuple[int, ...]]] = {
     DISMISS: (_WORKER, _ID),
     QUIT: (_ID,),
 }
-"""Every verb, and what its fields are."""
+"""The verbs, with the kinds of their fields."""
 
 _LETTERS: Final = {
     ANNOUNCE: b"N",
@@ -55,32 +55,32 @@ _VERBS: Final = {letter: verb for verb, letter in _LETTERS.items()}
 
 LINE_BYTES_MAX: Final = 4096
 OPENING_BYTES: Final = 37
-"""A UUID and a blank."""
+"""A UUID and a space."""
 ID_BYTES_MAX: Final = 255
 """A job's id."""
 TYPE_BYTES_MAX: Final = 1536
-"""A type as it is written: the longest name of a queue with nothing in it that is not written as %3A."""
+"""A type as it is written: the longest queue name, some of it written as %3A."""
 SKILL_MAX: Final = 1_000_000
 TIME_US_MAX: Final = 31_536_000_000_000
 COMPACT: Final = b"!"
 COMMENT: Final = b"#"
-"""A line that begins with it says something to people, and means nothing."""
+"""Starts a line for people; such a line is ignored."""
 _UUID_BYTES: Final = 16
 _UUID_SHORT: Final = 22
 _PLACES: Final = 6
 _UUID: Final = re.compile(rb"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _BID: Final = re.compile(rb"([^\x00-\x20\x7f:]{1,255}):([0-9]{1,7})(?:\.([0-9]{1,6}))?:([0-9]{1,6})")
-"""The fields of most AVAILs; all others are read field by field."""
-_ODD: Final = re.compile(rb"[\x00-\x20\x7f:]")
+"""The fields of most AVAIL lines, read at once for speed. All other lines are read field by field."""
+_SEPARATOR: Final = re.compile(rb"[\x00-\x20\x7f:]")
 
 
 class BadLine(Exception):
-    """A line that is none of the eight, and why, in words for its writer."""
+    """A line that is refused; the text tells its sender why."""
 
 
 class Line(NamedTuple):
-    """What somebody said. Ids of workers are the 16 bytes of their UUID; an id of a job is text as it stands on
-    the wire in its long form.
+    """One line. The id of a worker is the 16 bytes of its UUID; the id of a job is text, as in a line that is
+    not compact.
     """
 
     speaker: bytes
@@ -88,7 +88,7 @@ class Line(NamedTuple):
     job: bytes
     worker: bytes = b""
     type: bytes = b""
-    """The queue, as its name is."""
+    """The name of the queue, decoded."""
     time_us: int = 0
     skill: int = 0
 
@@ -110,7 +110,7 @@ def read_line(text: bytes) -> Line:
 
 
 def read_rest(speaker: bytes, text: bytes) -> Line:
-    """What stands after the UUID of a speaker who is known, and a blank. Raises BadLine."""
+    """The rest of a line, after the known UUID of its speaker and a space. Raises BadLine."""
     words = text.split(b" ")
     if len(words) != 2:
         raise BadLine("a line is UUID VERB field:field, with single blanks")
@@ -137,7 +137,7 @@ def write_line(line: Line, *, compact: bool = False) -> bytes:
 
 
 def read_uuid(text: bytes) -> bytes | None:
-    """The 16 bytes of a UUID in its usual spelling, of whichever case; None: it is none."""
+    """The 16 bytes of a UUID in its usual spelling, in either case; None: it is not a UUID."""
     return unhexlify(text.replace(b"-", b"")) if _UUID.fullmatch(text) is not None else None
 
 
@@ -147,7 +147,7 @@ def write_uuid(uuid: bytes) -> bytes:
 
 
 def read_time(text: bytes) -> int:
-    """Seconds, in microseconds. Further places are rounded."""
+    """Microseconds, from seconds with any number of decimal places; they are rounded."""
     whole, dot, places = text.partition(b".")
     if not whole.isdigit() or len(whole) > 8 or (dot and not places.isdigit()):
         raise BadLine("a time is a number of seconds, such as 2.5")
@@ -165,8 +165,8 @@ def write_time(time_us: int) -> bytes:
 
 
 def write_type(name: bytes) -> bytes:
-    """A queue's name as one word: what would not be one is written as %3A."""
-    if not _is_odd(name) and b"%" not in name:
+    """A queue's name as one word: bytes that would end the word are written as %3A."""
+    if not _has_separator(name) and b"%" not in name:
         return name
     return b"".join(
         [b"%%%02X" % byte if byte <= 32 or byte in (37, 58, 127) else bytes((byte,)) for byte in name]
@@ -229,7 +229,7 @@ def _read_fields(speaker: bytes, verb: bytes, text: bytes, *, compact: bool) -> 
             if found is None:
                 raise BadLine("a worker is named by its UUID")
             worker = found
-        elif not field or len(field) > _bytes_max(kind, field, compact=compact) or _is_odd(field):
+        elif not field or len(field) > _bytes_max(kind, field, compact=compact) or _has_separator(field):
             raise BadLine(
                 "an id has 1 to 255 bytes, a type 1 to 1536, none of them a blank or a control character"
             )
@@ -243,12 +243,12 @@ def _read_fields(speaker: bytes, verb: bytes, text: bytes, *, compact: bool) -> 
 def _bytes_max(kind: int, field: bytes, *, compact: bool) -> int:
     if kind == _TYPE:
         return TYPE_BYTES_MAX
-    # The dot before an id is no part of it.
+    # The dot before an id is not part of it.
     return ID_BYTES_MAX + 1 if compact and field[:1] == b"." else ID_BYTES_MAX
 
 
 def _read_id(field: bytes, *, compact: bool) -> bytes:
-    """A job's id in its long form; a UUID in lower case, so that one id has one spelling."""
+    """A job's id, as in a line that is not compact. A UUID is put in lower case: ids are compared as bytes."""
     if not compact:
         return field if _UUID.fullmatch(field) is None else field.lower()
     if field[:1] == b".":
@@ -277,13 +277,13 @@ def _long(text: bytes) -> bytes | None:
         uuid = urlsafe_b64decode(text + b"==")
     except ValueError:
         return None
-    # Characters that are no base64 are skipped by the library, and spare bits ignored: neither is right here.
+    # The library skips characters that are not base64 and ignores unused bits: both are errors here.
     return uuid if len(uuid) == _UUID_BYTES and _short(uuid) == text else None
 
 
-def _is_odd(word: bytes) -> bool:
-    """It holds something that would not stay one word."""
-    return _ODD.search(word) is not None
+def _has_separator(word: bytes) -> bool:
+    """Whether it contains a byte that ends a word or a field, or a control character."""
+    return _SEPARATOR.search(word) is not None
 
 
 def _letters() -> list[str]:

@@ -1,8 +1,8 @@
-"""What all paths to one WMP door share: its options, its name, and the jobs it has given away.
+"""What all sessions of one WMP door share: its options, its name, and the jobs that it has handed out.
 
-The law: a job that was given away hangs on no path. Its name in TAKE is the proof of who may speak of it, and
-it is held as long as somebody does: an answer may take another path than the job did, when a device was started
-again or a manager in the middle passed the job on.
+Invariant: a job that was handed out does not depend on a path. Whoever knows its name in TAKE may report on it,
+and the lease lives as long as reports come. An answer may come by another path than the job went: a device was
+restarted, or a manager in between passed the job on.
 """
 
 from __future__ import annotations
@@ -25,41 +25,41 @@ if TYPE_CHECKING:
     from hiringhall.dialects.session import Session
 
 
-WAY: Final = "way"
-"""Among a job's extras: the managers that it has passed, a line each, if it is another manager's."""
+PASSED_MANAGERS: Final = "way"
+"""The extra of another manager's job that lists the managers it has passed, one in each line."""
 SECRET_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16
 
 
 @dataclass(frozen=True)
 class WmpOptions:
-    """How one door treats what comes in by it."""
+    """The settings of one WMP door."""
 
     manager: bytes = b"hall"
-    """What the hall calls itself; no other manager that the same workers know may have that name."""
+    """The hall's name as a manager. No two managers of the same workers may have the same name."""
     lease_us: int = 60_000_000
-    """Silence about a job after which its worker has lost it."""
+    """If nothing is heard of a job for this long, its worker loses it."""
     expire_us: int = 60_000_000
-    """Silence of a path after which its READY is forgotten."""
+    """If nothing is heard from a path for this long, its READY is forgotten."""
     wake_step_us: int = 5_000
     """How long a path may leave a WAKE unanswered before others are woken too."""
     decline_us: int = 10_000
-    """How long a path that declines a job rests from its role; twice as long each time in a row."""
+    """How long a path that declines a job rests from its role; it doubles with each decline in a row."""
     decline_max_us: int = 10_000_000
     roles_max: int = 256
-    """Roles that one READY may name."""
+    """The limit for the roles in one READY."""
 
 
 class LeaseHolder(Peer):
-    """One job in somebody's hands: to the core a worker of its own, heard and lost by itself."""
+    """Holds the lease of one job that was handed out. To the core it is a worker of its own."""
 
     def __init__(self, context: WmpContext, path: Session) -> None:
         super().__init__()
         self.context = context
         self.path = path
-        """By which the job was last spoken of."""
+        """The path that the latest report came by."""
         self.name = b""
-        """What the job is called in TAKE, once there is one."""
+        """The name of the job in TAKE; empty while there is no job."""
 
     @property
     def speaker(self) -> Peer:
@@ -71,14 +71,14 @@ class LeaseHolder(Peer):
 
 
 class WmpContext:
-    """One door. `secret` is drawn at random when the hall starts: from it come the names of jobs."""
+    """`secret` is random; the names of jobs are made with it."""
 
     def __init__(self, scheduler: Scheduler, options: WmpOptions, secret: bytes) -> None:
         manager = options.manager
         if not 0 < len(manager) <= wire.HOP_BYTES_MAX or b"\n" in manager:
             raise ValueError(f"a manager's name has 1 to {wire.HOP_BYTES_MAX} bytes and no line end")
         if options.lease_us <= 0 or options.expire_us <= 0:
-            # ZeroMQ tells nobody of a disconnect: without these a job or a path could stay for ever.
+            # ZeroMQ does not report a disconnect: without these a job or a path could stay for ever.
             raise ValueError("the lease of a door, and the time it remembers a READY, are above 0")
         if len(secret) != SECRET_BYTES:
             raise ValueError(f"the secret of a door has {SECRET_BYTES} bytes")
@@ -86,13 +86,13 @@ class WmpContext:
         self.options = options
         self._secret = secret
         self.dropped = 0
-        """Messages that were none, or not for us: the protocol has no word to refuse them with."""
+        """Messages that were ignored because they were bad: the protocol has no error message."""
 
-    # --- jobs given away
+    # --- jobs that were handed out
 
     def give(self, path: Session, ready: Worker, queues: list[Queue]) -> Lease | None:
-        """Put the next job of these queues that is good for a worker into its hands, if there is one: before
-        all others what it was hired for.
+        """Lease the next job of these queues that fits a worker. A job that the worker was hired for goes
+        first. None: there is no such job.
         """
         promise = ready.promise if ready.promise is not None and ready.promise.job.queue in queues else None
         waiting = [queue for queue in queues if queue.ready]
@@ -101,58 +101,58 @@ class WmpContext:
         if not waiting:
             return None
         scheduler = self.scheduler
-        hand = LeaseHolder(self, path)
-        worker = scheduler.workforce.stand_in(hand, ready)
+        holder = LeaseHolder(self, path)
+        worker = scheduler.workforce.stand_in(holder, ready)
         for queue in waiting:
             scheduler.can_do(worker, queue.name)
         if promise is not None:
             scheduler.hiring.pass_on(promise, worker)
         lease = scheduler.take(worker)
-        # It will take no other: it is not counted among those who can do the queue.
+        # It takes no other job, so it does not count as a worker of the queue.
         scheduler.cant_do_any(worker)
         if lease is None:
-            scheduler.leave(hand)
+            scheduler.leave(holder)
         else:
-            hand.name = self._name(lease)
+            holder.name = self._name(lease)
             scheduler.expect(worker, self.options.lease_us)
         return lease
 
     def _name(self, lease: Lease) -> bytes:
-        """What a job is called on the wire: another name for each attempt, and none that could be guessed."""
+        """The name of a job in TAKE: a new one for each attempt, which cannot be guessed."""
         attempt = b"%d-%d-%d" % (lease.job.id, lease.number, lease.started_us)
         digest = blake2b(attempt, digest_size=_DIGEST_BYTES, key=self._secret).hexdigest()
         return b"%d-%s" % (lease.job.id, digest.encode())
 
     def find_lease(self, name: bytes) -> Lease | None:
-        """The live lease that a report names. Any other was given back, was taken away, or never was."""
+        """The live lease that a report names; None: it has ended, or there never was one."""
         job = self.scheduler.jobs.get(ids.parse(name.partition(b"-")[0]))
         lease = job.lease if job is not None else None
         if lease is not None:
-            hand = lease.worker.peer
-            if isinstance(hand, LeaseHolder) and hand.context is self and compare_digest(hand.name, name):
+            holder = lease.worker.peer
+            if isinstance(holder, LeaseHolder) and holder.context is self and compare_digest(holder.name, name):
                 return lease
-        self.scheduler.counters.stale += 1
+        self.scheduler.leases.stale()  # counts it
         return None
 
-    def spoken_of(self, lease: Lease, path: Session) -> None:
-        """Somebody works on it."""
-        hand = lease.worker.peer
-        assert isinstance(hand, LeaseHolder)
-        hand.path = path
+    def heard(self, lease: Lease, path: Session) -> None:
+        """A report about a job came by this path."""
+        holder = lease.worker.peer
+        assert isinstance(holder, LeaseHolder)
+        holder.path = path
         self.scheduler.beat(lease.worker)
 
     def lease_us(self, job: Job) -> int:
-        """Silence about a job that loses it: the door's lease, or that of its own terms if it is shorter."""
+        """How long a job may be silent: the door's lease, or that of the job's terms if it is shorter."""
         own_us = job.terms.lease_us
         return min(own_us, self.options.lease_us) if own_us else self.options.lease_us
 
-    # --- a manager's words
+    # --- messages of a manager
 
     def wake(self, role: bytes) -> bytes:
         return wire.encode_body(wire.WAKE, [(b"manager", self.options.manager), (b"role", role)])
 
     def no(self, role: bytes) -> bytes:
-        """To a GIVE that named a role, or none."""
+        """The answer to a GIVE, with its role if it named one."""
         headers = [(b"manager", self.options.manager)]
         if role:
             headers.append((b"role", role))
@@ -160,14 +160,14 @@ class WmpContext:
 
     def take(self, lease: Lease) -> bytes:
         job = lease.job
-        hand = lease.worker.peer
-        assert isinstance(hand, LeaseHolder)
-        headers = [(b"manager", self.options.manager), (b"job", hand.name), (b"role", job.queue.name)]
+        holder = lease.worker.peer
+        assert isinstance(holder, LeaseHolder)
+        headers = [(b"manager", self.options.manager), (b"job", holder.name), (b"role", job.queue.name)]
         if job.key and len(job.key) <= wire.NAME_BYTES_MAX and b"\n" not in job.key:
             headers.append((b"key", job.key))
         headers.append((b"lease", wire.encode_seconds(self.lease_us(job))))
-        if job.extras is not None and WAY in job.extras:
-            headers += [(b"via", manager) for manager in job.extras[WAY].split(b"\n")]
+        if job.extras is not None and PASSED_MANAGERS in job.extras:
+            headers += [(b"via", manager) for manager in job.extras[PASSED_MANAGERS].split(b"\n")]
         return wire.encode_body(wire.TAKE, headers, job.work)
 
     def cancel(self, name: bytes) -> bytes:

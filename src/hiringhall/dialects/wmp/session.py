@@ -1,9 +1,9 @@
 """One path to a worker, with the hall as its manager.
 
-The law: a path is remembered by its READY, until it is answered with a job, lets a WAKE pass, or falls silent;
-what it was given hangs on the door and not on the path.
+Invariant: a READY counts until the path is handed a job, leaves a WAKE unanswered, or is silent for too long.
+Jobs that were handed out belong to the context, not to the path.
 
-The protocol has no word for a mistake: what is no message, or not for a manager, is counted and does nothing.
+The protocol has no error message: a bad message, or one that only a manager may send, is counted and ignored.
 """
 
 from __future__ import annotations
@@ -29,38 +29,38 @@ NO_QUEUE: Final = b""
 
 
 class WmpSession(Session):
-    """One path's conversation."""
+    """One path."""
 
     def __init__(self, caller: Caller, context: WmpContext) -> None:
         super().__init__(caller)
         self._context = context
         self._scheduler = context.scheduler
-        self._unsure: list[Lease] = []
-        """Given by the latest turn in which something was said to this path: if that could not be sent, they
-        were never seen."""
-        self._said_us = 0
+        self._unconfirmed: list[Lease] = []
+        """Jobs handed out in the latest turn that sent something by this path. If it cannot be delivered, the
+        worker has not received them."""
+        self._sent_us = 0
         """The time of that turn."""
         self._skills: dict[bytes, int] = {}
-        """What the latest READY said of them, by role."""
+        """The skills in the latest READY, by role."""
         self._leaves = False
-        """It said how long it stays."""
+        """The latest READY had a time-left."""
         self._declines: dict[bytes, int] = {}
-        """How many jobs it declined in a row, by role."""
+        """Jobs declined in a row, by role."""
 
-    # --- what arrives
+    # --- receiving
 
     def receive(self, data: bytes) -> None:
         try:
             message = wire.parse_body(data)
             command = message.command
             if command == wire.READY:
-                self._take_ready(message)
+                self._on_ready(message)
             elif command == wire.GIVE:
-                self._take_give(message)
+                self._on_give(message)
             elif command == wire.DONE:
-                self._take_done(message)
+                self._on_done(message)
             elif command == wire.STATUS:
-                self._take_status(message)
+                self._on_status(message)
             else:
                 raise wire.BadMessage("only a manager says this")
         except wire.BadMessage as error:
@@ -71,7 +71,7 @@ class WmpSession(Session):
         if worker is not None:
             self._scheduler.beat(worker)
 
-    def _take_ready(self, message: wire.Message) -> None:
+    def _on_ready(self, message: wire.Message) -> None:
         # WMP1 READY / role: resize / role: crop / worker: blade-7 / slots: 4 / skill: 9 resize / time-left: 30
         roles = dict.fromkeys(message.every(b"role"))
         name = message.first(b"worker")
@@ -96,14 +96,14 @@ class WmpSession(Session):
             self._leaves = bool(left)
             self._scheduler.needs.stay(worker, left_us)
         if worker.waking is not None and not worker.overdue:
-            # It crossed our WAKE, which the worker is about to answer. If it does not, its next READY counts.
+            # It crossed our WAKE, which the worker will answer. If it does not, its next READY counts.
             return
         self._change_roles(worker, roles)
         if not worker.asleep:
             self._scheduler.sleep(worker)
 
     def _parse_skills(self, message: wire.Message) -> dict[bytes, int]:
-        """How good it says it is, by role."""
+        """The skills that the worker claims, by role."""
         skills: dict[bytes, int] = {}
         for value in message.every(b"skill"):
             number, _, role = value.partition(b" ")
@@ -115,7 +115,7 @@ class WmpSession(Session):
         return skills
 
     def _describe(self, worker: Worker, name: bytes, skills: dict[bytes, int]) -> None:
-        """What is known of it by its name, and over it what it says itself."""
+        """Set what is known of the worker by its name; its own claims override that."""
         self._scheduler.introduce(worker, name)
         self._scheduler.needs.rate_anew(worker)
         self._skills = skills
@@ -123,7 +123,7 @@ class WmpSession(Session):
             for role, skill in skills.items():
                 self._scheduler.needs.rate(worker, role, skill)
         except Refusal:
-            # More than the hall keeps of one worker; for what it has noted the worker is welcome.
+            # The hall keeps no more skills of one worker; those before count.
             self._context.dropped += 1
 
     def _change_roles(self, worker: Worker, roles: dict[bytes, None]) -> None:
@@ -140,12 +140,12 @@ class WmpSession(Session):
             try:
                 self._scheduler.can_do(worker, role)
             except Refusal:
-                # The hall is full of queues; for those that are there the worker is welcome.
+                # The hall has no room for another queue; the worker can do those that exist.
                 full = True
         if full:
             self._context.dropped += 1
 
-    def _take_give(self, message: wire.Message) -> None:
+    def _on_give(self, message: wire.Message) -> None:
         # WMP1 GIVE / role: resize
         role = message.first(b"role")
         if role:
@@ -154,7 +154,7 @@ class WmpSession(Session):
         if worker is None:
             self.send(self._context.no(role))
             return
-        # Up, whether it slept or was woken; what it gets is held by a hand and not by the path.
+        # It is awake now. The job will be held by a LeaseHolder and not by the path.
         self._scheduler.take(worker, NO_QUEUE)
         queues = [queue for queue in worker.abilities if not role or queue.name == role]
         lease = self._context.give(self, worker, queues)
@@ -163,9 +163,9 @@ class WmpSession(Session):
             self._scheduler.sleep(worker)
         else:
             self.send(self._context.take(lease))
-            self._unsure.append(lease)
+            self._unconfirmed.append(lease)
 
-    def _take_done(self, message: wire.Message) -> None:
+    def _on_done(self, message: wire.Message) -> None:
         # WMP1 DONE / manager: hall / job: 68719476737-5eb6...3c / status: failed / code: 3
         name = self._named_job(message)
         status = message.first(b"status") or b"ok"
@@ -191,8 +191,8 @@ class WmpSession(Session):
         self._scheduler.leave(lease.worker.peer)
 
     def _rest(self, role: bytes) -> None:
-        """It declines: the job is for others, and it is not asked again at once. Jobs that it declines together
-        count as one.
+        """The worker declined a job: it is given nothing of this role for a while. Jobs that it declines
+        together count as one.
         """
         worker = self.worker
         if worker is None:
@@ -203,17 +203,17 @@ class WmpSession(Session):
         if self._scheduler.rest(worker, role, pause_us):
             self._declines[role] = declines + 1
 
-    def _take_status(self, message: wire.Message) -> None:
+    def _on_status(self, message: wire.Message) -> None:
         # WMP1 STATUS / manager: hall / job: 68719476737-5eb6...3c / progress: 3/8
         name = self._named_job(message)
         progress = message.first(b"progress")
         numerator, denominator = wire.parse_progress(progress) if progress else (0, 0)
         lease = self._context.find_lease(name)
         if lease is None:
-            # It works for nothing: the hall was started again, or has given the job to another.
+            # Its work is in vain: the hall was restarted, or another worker has the job.
             self.send(self._context.cancel(name))
             return
-        self._context.spoken_of(lease, self)
+        self._context.heard(lease, self)
         if progress:
             self._scheduler.progress(lease, numerator, denominator)
         if message.payload:
@@ -224,20 +224,18 @@ class WmpSession(Session):
             raise wire.BadMessage("a role has no name, or one that is too long")
 
     def _named_job(self, message: wire.Message) -> bytes:
-        """What a report is about, if it is for this manager at all."""
+        """The name of the job that a report is about. Raises BadMessage if it is for another manager."""
         name = message.first(b"job")
-        if (
-            message.first(b"manager") != self._context.options.manager
-            or not 0 < len(name) <= wire.JOB_BYTES_MAX
-        ):
+        manager = message.first(b"manager")
+        if manager != self._context.options.manager or not 0 < len(name) <= wire.JOB_BYTES_MAX:
             raise wire.BadMessage("a report names the manager it is for, and the job")
         return name
 
     def send(self, data: bytes) -> bool:
         now_us = self._scheduler.now_us
-        if self._said_us != now_us:
-            self._said_us = now_us
-            self._unsure.clear()
+        if self._sent_us != now_us:
+            self._sent_us = now_us
+            self._unconfirmed.clear()
         return super().send(data)
 
     # --- notices
@@ -251,13 +249,15 @@ class WmpSession(Session):
         self.send(self._context.wake(queue.name))
 
     def lost(self) -> None:
-        self._unsure.clear()
+        self._unconfirmed.clear()
         self._declines.clear()
 
     def disconnected(self) -> None:
-        """The path leads nowhere. Its worker may live on behind another; what cannot have arrived is next."""
-        for lease in reversed(self._unsure):
+        """The path is dead. Its worker may be alive behind another one; jobs that it cannot have received are
+        given back.
+        """
+        for lease in reversed(self._unconfirmed):
             if lease.job.lease is lease and lease.worker.heard_us == lease.started_us:
                 self._scheduler.release(lease)
                 self._scheduler.leave(lease.worker.peer)
-        self._unsure.clear()
+        self._unconfirmed.clear()

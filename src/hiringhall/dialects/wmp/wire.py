@@ -1,9 +1,9 @@
 r"""The Worker-Manager Protocol as frames: paths, and messages <-> bytes, for workers, managers and devices.
 
-The law: what a peer sent is believed only once it is checked in full, and every refusal is one kind: `None` for
-frames that are no path, `BadMessage` for a body that is no message. Nothing is repaired or guessed.
+Invariants: nothing of a message is used before all of it is checked; frames that are not a path are `None`, and
+a body that is not a message raises `BadMessage`. Nothing is repaired or guessed.
 
-    [to..., "", come..., "", body]      the hops still to go, the hops by which it came, one message
+    [to..., "", come..., "", body]      the hops still to go, the hops that it came by, one message
 
     WMP1 READY\n role: resize\n role: crop\n \n
 """
@@ -23,28 +23,28 @@ CANCEL: Final = b"CANCEL"
 COMMANDS: Final = (READY, WAKE, GIVE, TAKE, NO, DONE, STATUS, CANCEL)
 
 HOPS_MAX: Final = 16
-"""Hops of one part of a path; this also ends the rounds of a message in a ring of devices."""
+"""Hops of one part of a path. This also stops a message that goes round in a ring of devices."""
 HOP_BYTES_MAX: Final = 255
-"""One hop, and one manager's identity: as long as a ZeroMQ identity may be."""
+"""One hop, and one manager's identity: the limit for a ZeroMQ identity."""
 HEAD_BYTES_MAX: Final = 65_536
-"""The start line and the headers with their line ends, without the empty line after them."""
+"""The start line and the headers with their newlines, without the empty line after them."""
 NAME_BYTES_MAX: Final = 1_024
-"""A role, a key, or what a worker calls itself."""
+"""A role, a key, or the name of a worker."""
 JOB_BYTES_MAX: Final = 255
-"""What a manager calls a job."""
+"""The name of a job."""
 NUMBER_DIGITS_MAX: Final = 18
-"""Digits of a number in a header: it fits into 63 bits."""
-WAY_MAX: Final = 8
+"""Digits of a number in a header, so that it fits into 63 bits."""
+PASSED_MANAGERS_MAX: Final = 8
 """Managers that a job may have passed."""
 SKILL_MAX: Final = 1_000_000
-"""How good a worker can be at a role."""
+"""The highest skill."""
 
 _START: Final = b"WMP1 "
 _NAME_LETTERS: Final = b"abcdefghijklmnopqrstuvwxyz-"
 
 
 class BadMessage(Exception):
-    """The body is no message of this protocol; the text says why, for people."""
+    """The body is not a message of this protocol; the text says why, for people."""
 
 
 class Message:
@@ -55,23 +55,23 @@ class Message:
     def __init__(self, command: bytes, headers: list[tuple[bytes, bytes]], payload: bytes) -> None:
         self.command = command
         self.headers = headers
-        """In the order of the wire; a name may stand there more than once."""
+        """In the order of the wire; a name may occur more than once."""
         self.payload = payload
 
     def first(self, name: bytes) -> bytes:
-        """The value of a header that has one; empty when it is not there."""
+        """The first value of a header; empty if it is missing."""
         for other, value in self.headers:
             if other == name:
                 return value
         return b""
 
     def every(self, name: bytes) -> list[bytes]:
-        """All values of a header that may repeat."""
+        """All values of a header."""
         return [value for other, value in self.headers if other == name]
 
 
 def parse_body(body: bytes) -> Message:
-    """A message from its one frame."""
+    """The message in one frame. Raises BadMessage."""
     end = body.find(b"\n\n", 0, HEAD_BYTES_MAX + 1)
     if end < 0:
         raise BadMessage(f"no empty line ends the head within {HEAD_BYTES_MAX} bytes")
@@ -92,7 +92,7 @@ def parse_body(body: bytes) -> Message:
 
 
 def encode_body(command: bytes, headers: list[tuple[bytes, bytes]], payload: bytes = b"") -> bytes:
-    """The one frame of a message. A header that cannot be written is our own fault: ValueError."""
+    """The frame of a message. Raises ValueError for a header that cannot be written: that is a bug of ours."""
     if command not in COMMANDS:
         raise ValueError(f"no command is called {command!r}")
     parts = [_START, command, b"\n"]
@@ -109,7 +109,7 @@ def encode_body(command: bytes, headers: list[tuple[bytes, bytes]], payload: byt
 
 
 def split_frames(frames: list[bytes]) -> tuple[list[bytes], list[bytes], bytes] | None:
-    """[to..., "", come..., "", body] -> (to, come, body); None when it is ill-formed or has too many hops."""
+    """[to..., "", come..., "", body] -> (to, come, body); None: it is malformed, or has too many hops."""
     last = len(frames) - 2
     if last < 1 or frames[last]:
         return None
@@ -124,12 +124,12 @@ def split_frames(frames: list[bytes]) -> tuple[list[bytes], list[bytes], bytes] 
 
 
 def join_frames(to: list[bytes], come: list[bytes], body: bytes) -> list[bytes]:
-    """The frames of a message on its way."""
+    """The frames of a message."""
     return [*to, b"", *come, b"", body]
 
 
 def answer_route(envelope: list[bytes]) -> list[bytes] | None:
-    """At a manager: [identity, "", come..., ""] -> [identity, come..., "", ""]. None when it is ill-formed."""
+    """At a manager: [identity, "", come..., ""] -> [identity, come..., "", ""]; None: it is malformed."""
     last = len(envelope) - 1
     if last < 2 or envelope[1] or envelope[last]:
         return None
@@ -147,14 +147,14 @@ def parse_progress(text: bytes) -> tuple[int, int]:
 
 
 def parse_number(text: bytes) -> int:
-    """A number that is not negative, in decimal digits."""
+    """A number of decimal digits, without a sign."""
     if not text.isdigit() or len(text) > NUMBER_DIGITS_MAX:
         raise BadMessage(f"a number has 1 to {NUMBER_DIGITS_MAX} decimal digits")
     return int(text)
 
 
 def parse_seconds(text: bytes) -> int:
-    """A time as microseconds, from seconds with at most six places after the dot: 60, 0.5."""
+    """Microseconds, from seconds with at most six decimal places: 60, 0.5."""
     whole, dot, places = text.partition(b".")
     if dot and not (0 < len(places) <= 6 and places.isdigit()):
         raise BadMessage("a time is in seconds, with a dot and 1 to 6 digits after it or none")
@@ -162,7 +162,7 @@ def parse_seconds(text: bytes) -> int:
 
 
 def encode_seconds(duration_us: int) -> bytes:
-    """Microseconds as seconds, as short as can be."""
+    """Seconds, with as few decimal places as possible."""
     whole, rest = divmod(duration_us, 1_000_000)
     return b"%d" % whole if not rest else (b"%d.%06d" % (whole, rest)).rstrip(b"0")
 
