@@ -81,7 +81,7 @@ def _join_another_doors(self: DworkContext, tasks: Any) -> Any:
 def _receive_ping_as_credit(self: WorkerSession, data: bytes) -> None:
     _RECEIVE(self, data)
     if data == pingpong_wire.PING and self.worker is not None:
-        self._stand_ready(self.worker)
+        self._offer_slot(self.worker)
 
 
 def _receive_ready_as_ping(self: WorkerSession, data: bytes) -> None:
@@ -100,8 +100,8 @@ def _receive_ready_as_given_back(self: WorkerSession, data: bytes) -> None:
     _RECEIVE(self, data)
 
 
-def _stand_ready_for_ever(self: WorkerSession, worker: Any) -> None:
-    _STAND_READY(self, worker)
+def _offer_slot_for_ever(self: WorkerSession, worker: Any) -> None:
+    _OFFER_SLOT(self, worker)
     self._scheduler.expect(worker, 0)
 
 
@@ -140,7 +140,7 @@ def _tick_locked(self: Crew, now_us: int) -> list[Any]:
 
 _CREATE = DworkContext.create
 _RECEIVE = WorkerSession.receive
-_STAND_READY = WorkerSession._stand_ready
+_OFFER_SLOT = WorkerSession._offer_slot
 _MATCH = Matching.match
 _ON_READY = WmpSession._on_ready
 _GIVE = WmpContext.give
@@ -161,7 +161,7 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "READY gives nothing back": (WorkerSession, "receive", _receive_ready_as_ping),
     "READY is no loss": (WorkerSession, "receive", _receive_ready_as_given_back),
     "late result dropped": (WorkerSession, "_reclaim", _nothing),
-    "silent worker stays ready": (WorkerSession, "_stand_ready", _stand_ready_for_ever),
+    "silent worker stays ready": (WorkerSession, "_offer_slot", _offer_slot_for_ever),
     "owed answer forgotten": (WorkerSession, "revoked", _nothing),
     "whole herd woken": (Matching, "match", _wake_the_herd),
     "who declines is asked at once": (Workforce, "rest", _nothing),

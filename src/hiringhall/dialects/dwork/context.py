@@ -1,7 +1,8 @@
-"""What all sessions of one dwork door share: its queue, the terms of its tasks, and what is told of them.
+"""What all sessions of one dwork door share: its queue, the terms of its tasks, and how tasks are described.
 
-A task is a job of the door's queue. Its name is the key, and what a worker of another dialect is given; its
-origin is the payload. The name of a job without a key, which another door handed in, is its number.
+A task is a job of the door's queue. Its name is the key of the job; workers of other dialects receive the name
+as the payload. Its origin is the payload of the job. A job without a key, which came through another door, is
+named by its number.
 """
 
 from __future__ import annotations
@@ -27,40 +28,40 @@ if TYPE_CHECKING:
     from hiringhall.dialects.dwork.wire import Task
 
 LOG: Final = "dwork_log"
-"""The extra that keeps the log entries which clients and workers gave, as they stand in a TaskMsg."""
+"""The extra of a job with the log entries of clients and workers, encoded as in a TaskMsg."""
 LOG_BYTES_MAX: Final = 4096
-"""No further entries are kept beyond this."""
+"""A longer log gets no further entries."""
 SHOWN_BYTES_MAX: Final = 80
 NUMBER_MARK: Final = b"#"
-_OF_WORKERS: Final = (wire.COPYING, wire.STARTED, wire.DONE)
-"""What a worker can tell of a task; all else in its log is the hall's own, come back."""
+_WORKER_STATES: Final = (wire.COPYING, wire.STARTED, wire.DONE)
+"""The states that a worker reports. All others in its log were written by the hall."""
 
 
 @dataclass(frozen=True)
 class DworkOptions:
-    """How one door treats its tasks."""
+    """The settings of one dwork door."""
 
     queue: bytes = b"dwork"
     durable: bool = True
-    """Tasks, assignments and completions are on disk before they are answered."""
+    """Tasks, assignments and completions are stored on disk before they are answered."""
     lease_us: int = 0
-    """Silence of a location after which its tasks are ready again; 0: only its Exit does that."""
+    """If a location is silent for this long, its tasks are ready again; 0: only its Exit does that."""
     losses_max: int = 3
     quits_max: int = 0
-    """Hired workers that may quit a job after they have begun; 0: any number."""
+    """After this many hired workers have quit a job that they had begun, it has failed; 0: never."""
     failures_max: int = 0
-    """How often a failure, which workers of other dialects can report, is followed by another attempt."""
+    """How often a task is retried after a failure. Only workers of other dialects can report one."""
     on_parent_failure: int = FAIL_WITH_PARENT
     complete_by_holder: bool = False
     """Only the location that holds a task can complete it; otherwise any location can."""
     keep_open: bool = False
-    """Stealers hear NotFound, and not Exit, when all work is done: more is to come."""
+    """Answer Steal with NotFound, not with Exit, when all tasks are done: more will come."""
     log_all: bool = False
-    """The end of every job goes to the history, and not only that of durable ones."""
+    """Whether the end of every job goes to the history, not only that of durable ones."""
 
 
 class DworkContext:
-    """One door and its queue."""
+    """One for each door."""
 
     __slots__ = ("options", "queue", "scheduler", "terms")
 
@@ -84,7 +85,7 @@ class DworkContext:
         return self.scheduler.queue(self.queue)
 
     def find(self, name: bytes) -> Job | None:
-        """The living task of a name."""
+        """The live task with a name."""
         scheduler = self.scheduler
         job = scheduler.find_key(self.queue, name)
         if job is None and name.startswith(NUMBER_MARK):
@@ -94,8 +95,8 @@ class DworkContext:
         return job
 
     def create(self, tasks: list[Task]) -> list[Job]:
-        """Take tasks in, and have those that are alive wait for further tasks: all of it, or nothing. The jobs
-        that were changed; a refusal names the task.
+        """Create tasks; those that are alive get further predecessors. All or nothing. Returns the jobs that
+        were changed; a refusal names the task.
         """
         scheduler = self.scheduler
         created: list[Job] = []
@@ -112,7 +113,7 @@ class DworkContext:
                         _refuse_failed(job.parents.values())
                 else:
                     joined.append((task, job))
-            # Nothing is planned before all new tasks are there: an edge to one of them is found by its job.
+            # Edges are planned when all new tasks exist, so that an edge to one of them finds its job.
             for task, job in joined:
                 if self.terms.durable and scheduler.store_trouble:
                     raise Refusal(STORE_DOWN, scheduler.store_trouble)
@@ -130,13 +131,13 @@ class DworkContext:
         scheduler.dependencies.carry_out(plan)
         for _, job in joined:
             if job.named:
-                # It may be another door's: from now on it is as lasting as this door's own.
+                # It may come from another door: from now on it is as durable as the tasks of this one.
                 scheduler.submit(JobSpec(self.queue, b"", job.key, self.terms), None)
         return created + [job for _, job in joined] + [job for job, _ in plan.edges]
 
     def transfer(self, tasks: list[Task], leases: list[Lease]) -> list[Job]:
-        """Give tasks back as if they were created now: all of them, or none. The jobs that were changed; a
-        refusal names the task.
+        """Give tasks back as if they were created now: all of them, or none. Returns the jobs that were
+        changed; a refusal names the task.
         """
         scheduler = self.scheduler
         returned = {lease.job: lease for lease in leases}
@@ -157,7 +158,7 @@ class DworkContext:
         return list(returned) + [job for job, _ in plan.edges]
 
     def _submit(self, task: Task) -> Job:
-        """Take in a task that is not alive."""
+        """Submit a task that is not alive."""
         limits = self.scheduler.limits
         if not task.name:
             raise Refusal(BAD_REQUEST, "a task has a name")
@@ -170,14 +171,14 @@ class DworkContext:
     def _plan(
         self, plan: Plan, job: Job, parents: tuple[ParentRef, ...], returned: dict[Job, Lease] | None = None
     ) -> None:
-        """Plan that a living task waits for these; one that is `returned` with it is nobody's by then."""
+        """Plan that a live task waits for these parents. Tasks in `returned` will be given back by then."""
         later = returned is not None and job in returned
         found = self.scheduler.dependencies.plan(plan, job, parents, returned=later)
         if job.terms.on_parent_failure == FAIL_WITH_PARENT:
             _refuse_failed(found)
 
     def _plan_successors(self, plan: Plan, task: Task, returned: dict[Job, Lease] | None = None) -> None:
-        """Plan that those which a task names as its successors wait for it."""
+        """Plan that the successors of a task wait for it."""
         for name in task.succs or ():
             job = self.find(name)
             if job is None:
@@ -191,7 +192,7 @@ class DworkContext:
         return tuple([self._ref(name) for name in task.preds])
 
     def _ref(self, name: bytes) -> ParentRef:
-        """How the core knows the task of a name, which may be yet to come."""
+        """The core's reference to a task by its name; the task need not exist yet."""
         if not 0 < len(name) <= self.scheduler.limits.key_bytes_max:
             raise Refusal(BAD_REQUEST, f"no task can be called {show(name)}")
         if name.startswith(NUMBER_MARK):
@@ -201,7 +202,7 @@ class DworkContext:
         return (self.queue, name)
 
     def describe(self, job: Job) -> bytes:
-        """The TaskMsg of a job, with all that its log can tell."""
+        """The TaskMsg of a job, with its whole log."""
         log = job.extras.get(LOG, b"") if job.extras is not None else b""
         log += wire.encode_log(wire.PENDING, job.created_us)
         ready_us = job.ready_us
@@ -217,19 +218,19 @@ class DworkContext:
 
 
 def name_of(job: Job) -> bytes:
-    """What a job is called that has no key, or one that is its provider's."""
+    """The name of a job that has no key, or only a provider's."""
     return b"%b%d" % (NUMBER_MARK, job.id)
 
 
 def keep_log(scheduler: Scheduler, job: Job, task: Task) -> None:
-    """Keep what a worker says of its work on a task."""
+    """Store what a worker logged about a task."""
     if task.log is None:
         return
     log = job.extras.get(LOG, b"") if job.extras is not None else b""
     for state, time_us in task.log:
-        if state in _OF_WORKERS and len(log) < LOG_BYTES_MAX:
+        if state in _WORKER_STATES and len(log) < LOG_BYTES_MAX:
             entry = wire.encode_log(state, time_us)
-            # What was handed out with the task comes back with it.
+            # The worker also returns the entries that it was given with the task.
             if entry not in log:
                 log += entry
     if log:
@@ -237,13 +238,13 @@ def keep_log(scheduler: Scheduler, job: Job, task: Task) -> None:
 
 
 def show(name: bytes) -> str:
-    """A name as people read it, or its beginning."""
+    """A name for people, shortened if it is long."""
     shown = repr(name[:SHOWN_BYTES_MAX].decode("utf-8", "backslashreplace"))
     return shown if len(name) <= SHOWN_BYTES_MAX else f"{shown}..."
 
 
 def _refuse_failed(parents: Iterable[Job | ParentRef | None]) -> None:
-    """Refuse a task that would fail at once, because one that it waits for has failed."""
+    """Refuse a task that would fail at once because a predecessor has failed."""
     for parent in parents:
         if isinstance(parent, Job) and parent.state > DONE:
             how = "was cancelled" if parent.state == CANCELLED else "has failed"

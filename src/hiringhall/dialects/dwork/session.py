@@ -1,7 +1,7 @@
 """One dwork peer: each request is answered once, in order.
 
-Anybody may speak for any location; what a location holds is kept by the scheduler under its name. A session
-keeps only what it has handed out by answers that are not known to be delivered.
+A peer may send requests for any location; the scheduler knows by name what each location holds. A session only
+keeps the tasks in answers that may not have been delivered.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from hiringhall.dialects.session import Caller
 
 STEAL_MAX: Final = 10_000
-"""Tasks handed out by one Steal, however many it asks for."""
+"""The limit for the tasks in the answer to one Steal."""
 STEAL_BYTES_MAX: Final = 4 << 20
-"""With more than this in an answer, no further task is put into it."""
+"""An answer of this size gets no further task."""
 
 _OK: Final = wire.encode(wire.OK)
 _NOT_FOUND: Final = wire.encode(wire.NOT_FOUND)
@@ -47,20 +47,20 @@ _FIELDS: Final = ("task", "name", "n", "location")
 
 
 class DworkSession(Session):
-    """Both kinds of clients, producers and consumers, are the same."""
+    """One peer: a producer, a consumer, or both."""
 
     def __init__(self, caller: Caller, context: DworkContext) -> None:
         super().__init__(caller)
         self.context = context
-        self._asked = 0
-        """Requests so far: each has one answer, in order."""
-        self._given: deque[tuple[int, list[Lease]]] = deque()
-        """What was handed out, by the number of the answer, while that may not be delivered."""
+        self._requests = 0
+        """Requests so far. The answers are counted in the same way."""
+        self._unconfirmed: deque[tuple[int, list[Lease]]] = deque()
+        """The leases in answers that may not have been delivered, with the number of the answer."""
 
     def receive(self, data: bytes) -> None:
-        self._asked += 1
-        while self._given and self._given[0][0] <= self.delivered:
-            self._given.popleft()
+        self._requests += 1
+        while self._unconfirmed and self._unconfirmed[0][0] <= self.delivered:
+            self._unconfirmed.popleft()
         try:
             query = wire.parse(data)
             _check(query)
@@ -74,9 +74,9 @@ class DworkSession(Session):
             self._refuse(refusal.text)
 
     def undelivered(self) -> None:
-        """Give back what the peer has never seen, without blame."""
-        while self._given:
-            number, leases = self._given.pop()
+        """Give back the tasks that the peer has not received. They count no loss."""
+        while self._unconfirmed:
+            number, leases = self._unconfirmed.pop()
             for lease in reversed(leases):
                 if number > self.delivered and lease.job.lease is lease:
                     self.context.scheduler.release(lease)
@@ -88,7 +88,7 @@ class DworkSession(Session):
     def _answer(self, query: Query) -> None:
         kind = query.type
         if kind == wire.COMPLETE:
-            # Even while the hall closes: what was done is done.
+            # Also while the hall is closing: the work is done.
             self._complete(query)
         elif self.context.scheduler.closing:
             self.send(_EXIT)
@@ -107,20 +107,20 @@ class DworkSession(Session):
             self._exit(query)
 
     def _refuse(self, text: str) -> None:
-        """An Error may say why: clients that do not look for a name are not disturbed by it."""
+        """Answer with Error and the reason as its name. Clients that do not read the name are not affected."""
         self.send(wire.encode(wire.ERROR, name=text.encode()))
 
     def _create(self, query: Query) -> None:
         try:
             jobs = self.context.create(query.tasks)
         except Refusal as refusal:
-            # Few producers look at the answer.
+            # Few producers read the answer, so log it.
             self.report(REFUSED_SUBMIT, refusal.text, self.context.queue)
             raise
         self._confirm(jobs)
 
     def _confirm(self, jobs: list[Job]) -> None:
-        """OK, once all that was changed is on disk."""
+        """Answer OK once all changes are on disk."""
         durable = False
         newest: Job | None = None
         for job in jobs:
@@ -129,7 +129,7 @@ class DworkSession(Session):
                 if not job.stored and (newest is None or job.id > newest.id):
                     newest = job
         if newest is not None:
-            # None of the others is in a later commit: if that of this one is on disk, so are they.
+            # No other job is in a later commit: once this one is on disk, all of them are.
             self.acknowledge(newest, _OK)
         elif durable:
             self.pledge(_OK)
@@ -159,7 +159,7 @@ class DworkSession(Session):
             size += len(task)
             wanted -= 1
         if leases:
-            self._given.append((self._asked, leases))
+            self._unconfirmed.append((self._requests, leases))
         if not tasks:
             done = not context.counts().live and not context.options.keep_open
             self.send(_EXIT if done else _NOT_FOUND)
@@ -178,7 +178,7 @@ class DworkSession(Session):
         for task in query.tasks:
             lease = self._lease(worker, task.name, anybody=anybody)
             if lease is None:
-                scheduler.counters.stale += 1
+                scheduler.leases.stale()  # counts it
                 unknown.append(wire.encode_task(task.name, task.origin))
                 continue
             keep_log(self.context.scheduler, lease.job, task)
@@ -207,7 +207,7 @@ class DworkSession(Session):
         scheduler = self.context.scheduler
         worker = self._known_location(query)
         if worker is None:
-            # What it held may have ended just now: after a crash before the commit it would hold that again.
+            # Its last tasks may have ended in this turn: a crash before the commit would give them back to it.
             self.pledge(_NOT_FOUND)
             return
         jobs = [lease.job for lease in worker.leases.values()]
@@ -237,7 +237,7 @@ class DworkSession(Session):
         return worker
 
     def _lease(self, worker: Worker | None, name: bytes, *, anybody: bool = False) -> Lease | None:
-        """By which the location holds a task; or any location at all."""
+        """The lease of a task that this location holds; with `anybody`, that any location holds."""
         job = self.context.find(name)
         lease = job.lease if job is not None else None
         if lease is None:

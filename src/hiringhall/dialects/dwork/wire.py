@@ -1,7 +1,7 @@
 r"""The messages of dwork: QueryMsg <-> bytes, in protobuf's proto2 encoding, for both roles.
 
-The law: `parse` raises nothing but `BadMessage`, looks at each byte once, and believes no length before it
-is checked against what is there. Names are bytes: nobody is refused because his are not UTF-8.
+The law: `parse` raises nothing but `BadMessage`, looks at each byte once, and checks every length against the
+bytes that are left. Names are bytes: they need not be UTF-8.
 
     08 00  12 0A  0A 03 "cut"  12 03 "me1"      a Create of one task
     |      |      |            TaskMsg.origin
@@ -36,7 +36,7 @@ STARTED: Final = 5
 DONE: Final = 6
 RECORDED: Final = 7
 
-# A tag is the number of a field, shifted by three bits, and the wire type of what follows.
+# A tag is the number of a field, shifted by three bits, and the wire type of its value.
 _NUMBER: Final = 0
 _FIXED_64: Final = 1
 _TEXT: Final = 2
@@ -48,10 +48,10 @@ _HEAD_BYTES_MAX: Final = 5
 """A tag or a length is a number of 32 bits."""
 _NUMBER_BYTES_MAX: Final = 10
 GROUP_DEPTH_MAX: Final = 100
-"""Groups within groups, as protobuf's own readers bound it."""
+"""The limit for nested groups, as in protobuf's own parsers."""
 _INT64_MIN: Final = -(1 << 63)
 
-# Each message with its fields by number, for people; "" where there is none.
+# The name of each message and of its fields by number, for error messages; "" is an unused number.
 _QUERY: Final = ("QueryMsg", "type", "task", "name", "n", "", "location")
 _TASK: Final = ("TaskMsg", "name", "origin", "", "pred", "succ", "log")
 _DEP: Final = ("Dep", "name", "location")
@@ -59,7 +59,7 @@ _LOG: Final = ("LogMsg", "state", "time")
 
 
 class BadMessage(Exception):
-    """What is wrong with a message, for people."""
+    """The message is refused; the text says why, for people."""
 
 
 class Task:
@@ -78,14 +78,14 @@ class Task:
         self.name = name
         self.origin = origin
         self.preds = preds
-        """Names of tasks; None, like the two below: there are none."""
+        """Names of tasks. None means empty, here and in the two fields below."""
         self.succs = succs
         self.log = log
         """States, each with its time in microseconds."""
 
 
 class Query:
-    """A QueryMsg. None stands for a field that is absent."""
+    """A QueryMsg. None means that the field is absent."""
 
     __slots__ = ("location", "n", "name", "tasks", "type")
 
@@ -100,14 +100,14 @@ class Query:
 
 
 def answer_route(envelope: list[bytes]) -> list[bytes] | None:
-    """What goes before an answer: the identity, and the empty frame if the peer (a REQ) sent one."""
+    """The frames before an answer: the identity, and the empty frame if the peer (a REQ) sent one."""
     if len(envelope) == 1 or (len(envelope) == 2 and not envelope[1]):
         return envelope
     return None
 
 
 def parse(body: bytes) -> Query:
-    """Read one whole message."""
+    """Parse one whole message. Raises BadMessage."""
     kind = -1
     tasks: list[Task] = []
     name: bytes | None = None
@@ -177,7 +177,7 @@ def _task(body: bytes, at: i64, end: i64) -> Task:
 
 
 def _dep(body: bytes, at: i64, end: i64) -> bytes:
-    """The name of the task; where it is matters to no hall, which knows better."""
+    """The name of the task. Its location is ignored: the hall knows where the task is."""
     name: bytes | None = None
     while at < end:
         tag, at = _tag(body, at, end)
@@ -222,7 +222,7 @@ def _tag(body: bytes, at: i64, end: i64) -> tuple[i64, i64]:
 
 
 def _span(body: bytes, at: i64, end: i64) -> tuple[i64, i64]:
-    """Where the text or message with its length at `at` starts and ends."""
+    """Start and end of the text or message whose length is at `at`."""
     if at == end:
         raise BadMessage("the message ends where a length should stand")
     size: i64 = body[at]
@@ -235,7 +235,7 @@ def _span(body: bytes, at: i64, end: i64) -> tuple[i64, i64]:
 
 
 def _number(body: bytes, at: i64, end: i64, bytes_max: i64) -> tuple[i64, i64]:
-    """The number at `at`, an int64, and where it ends: seven bits a byte, lowest first, the last below 0x80."""
+    """The int64 at `at`, and where it ends: seven bits in a byte, lowest first; the last byte is below 0x80."""
     value: i64 = 0
     shift: i64 = 0
     last = min(end, at + bytes_max)
@@ -243,7 +243,7 @@ def _number(body: bytes, at: i64, end: i64, bytes_max: i64) -> tuple[i64, i64]:
         byte: i64 = body[at]
         at += 1
         if shift == 63:
-            # Of a tenth byte one bit counts, the sign.
+            # Only one bit of a tenth byte counts, the sign.
             value += _INT64_MIN * (byte & 1)
         else:
             value |= (byte & 0x7F) << shift
@@ -256,7 +256,7 @@ def _number(body: bytes, at: i64, end: i64, bytes_max: i64) -> tuple[i64, i64]:
 
 
 def _int32(number: i64) -> i64:
-    """The lower half of an int64, as protobuf cuts it."""
+    """The lower half of an int64, as protobuf truncates it."""
     number &= 0xFFFF_FFFF
     return number - (1 << 32) if number >> 31 else number
 
@@ -271,7 +271,7 @@ def _choice(body: bytes, at: i64, end: i64, highest: i64, what: str) -> tuple[i6
 
 
 def _skip(body: bytes, tag: i64, at: i64, end: i64, message: tuple[str, ...]) -> i64:
-    """Where the field ends that is none of the message's; one of its own with a wrong wire type is refused."""
+    """The end of an unknown field. A known field with a wrong wire type is refused."""
     field = tag >> 3
     wire_type = tag & 7
     if field == 0:
@@ -284,7 +284,7 @@ def _skip(body: bytes, tag: i64, at: i64, end: i64, message: tuple[str, ...]) ->
 
 
 def _skip_group(body: bytes, field: i64, at: i64, end: i64) -> i64:
-    """Where the group ends: behind the end tag with its number, and all groups in it have ended before."""
+    """The end of a group: after the end tag with its number. All groups in it must have ended before."""
     open_groups: list[int] = [field]
     while open_groups:
         if at == end:
@@ -308,7 +308,7 @@ def _skip_group(body: bytes, field: i64, at: i64, end: i64) -> i64:
 
 
 def _skip_value(body: bytes, field: i64, wire_type: i64, at: i64, end: i64, within: str) -> i64:
-    """Where the value ends that is no group."""
+    """The end of a value that is not a group."""
     if wire_type == _NUMBER:
         _, at = _number(body, at, end, _NUMBER_BYTES_MAX)
     elif wire_type == _TEXT:
@@ -322,11 +322,11 @@ def _skip_value(body: bytes, field: i64, wire_type: i64, at: i64, end: i64, with
     return at
 
 
-# --- from here on: to bytes
+# --- encoding
 
 
 def _pack_number(value: int) -> bytes:
-    """As `_number` reads it; a negative one is written with 64 bits."""
+    """The inverse of `_number`; a negative number is written with 64 bits."""
     value &= 0xFFFF_FFFF_FFFF_FFFF
     packed = bytearray()
     while value >= 0x80:
@@ -338,7 +338,7 @@ def _pack_number(value: int) -> bytes:
 
 _SIZES_MADE: Final = 1024
 _SIZES: Final = [_pack_number(number) for number in range(_SIZES_MADE)]
-"""The lengths of small fields, ready made."""
+"""The lengths of small fields, made in advance."""
 _TYPES: Final = [bytes((1 << 3 | _NUMBER, number)) for number in range(ERROR + 1)]
 _STATES: Final = [bytes((1 << 3 | _NUMBER, number, 2 << 3 | _NUMBER)) for number in range(RECORDED + 1)]
 """A LogMsg up to its time."""
@@ -377,7 +377,7 @@ def encode_task(
     succs: list[bytes] | None = None,
     log: bytes = b"",
 ) -> bytes:
-    """A TaskMsg; its log is what `encode_log` gave, joined."""
+    """A TaskMsg; its log is the joined output of `encode_log`."""
     return b"\x0a%b%b\x12%b%b%b%b%b" % (
         _pack_size(len(name)),
         name,
@@ -404,7 +404,7 @@ def encode_log(state: int, time_us: int) -> bytes:
 
 
 def _pack_time(time_us: int) -> bytes:
-    """As `_pack_number`. From 1987 to 4253 a time has eight bytes; these are made at one stroke."""
+    """As `_pack_number`. A time from 1987 to 4253 has eight bytes, which are computed without a loop."""
     if not 1 << 49 <= time_us < 1 << 56:
         return _pack_number(time_us)
     # Halves of 28 bits are moved apart to 32 each, quarters of 14 to 16 each, eighths of 7 to 8 each.
@@ -412,5 +412,5 @@ def _pack_time(time_us: int) -> bytes:
     bits = bits & 0x0FFF_FFFF | (bits & 0x00FF_FFFF_F000_0000) << 4
     bits = bits & 0x0000_3FFF_0000_3FFF | (bits & 0x0FFF_C000_0FFF_C000) << 2
     bits = bits & 0x007F_007F_007F_007F | (bits & 0x3F80_3F80_3F80_3F80) << 1
-    spread: int = bits | 0x0080_8080_8080_8080
-    return spread.to_bytes(8, "little")
+    packed: int = bits | 0x0080_8080_8080_8080
+    return packed.to_bytes(8, "little")

@@ -1,4 +1,4 @@
-"""What all sessions of one PING/PONG door share: its options, and the terms of its jobs."""
+"""What all sessions of one PING/PONG door share: its options, the terms of its jobs, and unanswered jobs."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ if TYPE_CHECKING:
     from hiringhall.core.scheduler import Scheduler
 
 
-DOUBTS_MAX: Final = 10_000
+UNANSWERED_MAX: Final = 10_000
 
 Sent = tuple[int, int]
 """A job that was sent to a worker: its id, and when."""
-NOTHING_KNOWN: Final[Sent] = (0, 0)
-"""A job that the hall does not know any more, or that the worker may have but need not."""
+UNKNOWN_JOB: Final[Sent] = (0, 0)
+"""The worker may have a job, but the hall does not know which."""
 
 
 @dataclass(frozen=True)
 class PingPongOptions:
-    """How one door, with its backend and its frontend, treats what comes in by it."""
+    """The settings of one PING/PONG door, with its backend and its frontend."""
 
     queue: bytes = b"pingpong"
-    """The protocol has no word for kinds of work: all jobs and workers of a door meet in this one."""
+    """The queue of all jobs and workers of the door: the protocol has no kinds of work."""
     expire_us: int = 5_000_000
-    """WORKER_EXPIRE_SECONDS: silence after which a worker without a job is sent none."""
+    """WORKER_EXPIRE_SECONDS: a worker without a job that is silent for this long is sent no job."""
     job_timeout_us: int = 60_000_000
-    """Silence of a worker that has a job after which the job is sent again."""
+    """If a worker with a job is silent for this long, its job is sent to another worker."""
     losses_max: int = 3
     quits_max: int = 0
-    """Hired workers that may quit a job after they have begun; 0: any number."""
+    """After this many hired workers have quit a job that they had begun, it has failed; 0: never."""
     durable: bool = False
-    """Jobs of the frontend are kept on disk, and are done even if their client and the hall go away."""
+    """Jobs of the frontend are stored on disk; they are done even if the client leaves or the hall restarts."""
     log_all: bool = False
-    """The end of every job goes to the history, and not only that of durable ones."""
+    """Whether the end of every job goes to the history, not only that of durable ones."""
 
 
 class PingPongContext:
-    """One door."""
+    """One for each door; its backend and its frontend share it."""
 
     def __init__(self, scheduler: Scheduler, options: PingPongOptions) -> None:
         if not options.queue:
@@ -49,9 +49,8 @@ class PingPongContext:
         self.scheduler = scheduler
         self.options = options
         self._opened_us = scheduler.awake_us
-        self._doubts: dict[bytes, Sent] = {}
-        """Identities that were sent a job and were forgotten before they answered, with that job; the oldest
-        goes first."""
+        self._unanswered: dict[bytes, Sent] = {}
+        """Identities whose session ended before they answered for a job, with that job, the oldest first."""
         self.terms = Terms(
             durable=options.durable,
             detached=options.durable,
@@ -61,16 +60,17 @@ class PingPongContext:
             logged=options.log_all,
         )
 
-    def doubt(self, identity: bytes, sent: Sent) -> None:
-        """If it comes back, it may come back with the job that it was sent."""
-        self._doubts[identity] = sent
-        if len(self._doubts) > DOUBTS_MAX:
-            del self._doubts[next(iter(self._doubts))]
+    def remember_unanswered(self, identity: bytes, sent: Sent) -> None:
+        """The session of a worker has ended, and the worker may still have the job that it was sent."""
+        self._unanswered[identity] = sent
+        if len(self._unanswered) > UNANSWERED_MAX:
+            del self._unanswered[next(iter(self._unanswered))]
 
-    def recall(self, identity: bytes) -> Sent | None:
-        """What one who is new here may still have: the hall has met it, or was open before, not long ago.
-        None: it has nothing.
+    def take_unanswered(self, identity: bytes) -> Sent | None:
+        """The job that a worker with a new session may still have; None: it has none. After a restart of the
+        hall it may have one from before.
         """
-        sent = self._doubts.pop(identity, None)
+        sent = self._unanswered.pop(identity, None)
+        restarted = self.scheduler.epoch > 1
         young = self.scheduler.awake_us < self._opened_us + self.options.job_timeout_us
-        return NOTHING_KNOWN if sent is None and young and self.scheduler.epoch > 1 else sent
+        return UNKNOWN_JOB if sent is None and young and restarted else sent

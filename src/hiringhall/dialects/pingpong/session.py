@@ -1,7 +1,7 @@
-"""What is said at a PING/PONG door, and what it means: workers at the backend, clients at the frontend.
+"""Sessions of a PING/PONG door: workers at the backend, clients at the frontend.
 
-The law: an identity that was sent a job is sent no other before it has answered for that one. A result carries
-no name, so this alone keeps one job's result from being taken for another's.
+The law: a worker that was sent a job is sent no other one before it has answered. A result does not name its
+job, so without this rule the result of one job could be taken for that of another.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from hiringhall.core.errors import BAD_REQUEST, Refusal
 from hiringhall.core.jobs import JobSpec
 from hiringhall.core.states import DONE, FAILED, FAILURE
 from hiringhall.dialects.pingpong import wire
-from hiringhall.dialects.pingpong.context import NOTHING_KNOWN
+from hiringhall.dialects.pingpong.context import UNKNOWN_JOB
 from hiringhall.dialects.session import REFUSED_SUBMIT, Session
 
 if TYPE_CHECKING:
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from hiringhall.dialects.pingpong.context import PingPongContext, Sent
     from hiringhall.dialects.session import Caller
 
-UNSAYABLE: Final = "the payload PONG cannot be sent to a PING/PONG worker: it would be taken for a sign of life"
-_NO_JOB: Final = 0
+PAYLOAD_IS_PONG: Final = (
+    "the payload PONG cannot be sent to a PING/PONG worker: it would be taken for a sign of life"
+)
 
 
 class WorkerSession(Session):
@@ -34,16 +35,16 @@ class WorkerSession(Session):
         self._context = context
         self._scheduler = context.scheduler
         self._heard = False
-        """It has said something at this door."""
+        """It has sent something in this session."""
         self._unsent = False
-        """The latest job it was given was not sent to it, because there is no way to say it."""
-        self._owes_until_us = 0
-        """A job it was sent was taken from it, and it has not answered since: till then it gets no other.
-        By the time that the hall was awake; 0: it owes nothing."""
+        """The latest job that it was assigned was not sent, because its payload is PONG."""
+        self._blocked_until_us = 0
+        """A job was taken from it, and it has not answered since: it is sent no other job before this time,
+        which is compared with `awake_us`; 0: it is not blocked."""
         self._sent: Sent | None = None
-        """The latest job that it was sent, and has not answered for: since then it has said only PING."""
-        self._doubtful = False
-        """A job may lie unread in its socket: its next PING does not prove that it has none."""
+        """The job that it was sent and has not answered for: since then it has sent only PING."""
+        self._unread = False
+        """Its socket may hold a job that it has not read: its next PING does not prove that it has none."""
 
     def receive(self, data: bytes) -> None:
         scheduler = self._scheduler
@@ -54,38 +55,38 @@ class WorkerSession(Session):
             scheduler.expect(worker, self._context.options.expire_us)
             if not self._heard:
                 self._heard = True
-                self._sent = self._context.recall(self.caller.route[0])
-                self._doubtful = self._sent is not None
+                self._sent = self._context.take_unanswered(self.caller.route[0])
+                self._unread = self._sent is not None
         scheduler.beat(worker)
         lease = self._lease(worker)
         if lease is not None and self._unsent:
-            scheduler.fail(lease, FAILURE, UNSAYABLE.encode())
+            scheduler.fail(lease, FAILURE, PAYLOAD_IS_PONG.encode())
             lease = None
         if data == wire.PING:
-            if self._doubtful:
-                self._doubtful = False
-            elif lease is None and scheduler.awake_us >= self._owes_until_us:
-                self._stand_ready(worker)
+            if self._unread:
+                self._unread = False
+            elif lease is None and scheduler.awake_us >= self._blocked_until_us:
+                self._offer_slot(worker)
             self.send(wire.PONG)
             return
         if data != wire.READY:
             self._take_result(worker, lease, data)
         elif lease is not None:
-            # It was started again: the job may be what ended it.
+            # It was restarted: the job may have crashed it.
             scheduler.lose(lease)
-        self._owes_until_us = 0
-        self._doubtful = False
+        self._blocked_until_us = 0
+        self._unread = False
         self._sent = None
-        self._stand_ready(worker)
+        self._offer_slot(worker)
 
     def _lease(self, worker: Worker) -> Lease | None:
-        """What it works on: it offers one slot, so it is one job at most."""
+        """Its lease; it has at most one, since it offers one slot."""
         for lease in worker.leases.values():
             return lease
         return None
 
-    def _stand_ready(self, worker: Worker) -> None:
-        """It is in the ready queue, and stays there as long as it shows life."""
+    def _offer_slot(self, worker: Worker) -> None:
+        """The worker is ready for a job, until it is silent for too long."""
         scheduler = self._scheduler
         options = self._context.options
         scheduler.expect(worker, options.expire_us)
@@ -94,7 +95,7 @@ class WorkerSession(Session):
             try:
                 scheduler.can_do(worker, options.queue)
             except Refusal:
-                return  # no room for another queue, and no word for that: the next PING asks again
+                return  # there is no room for another queue; the next PING tries again
         scheduler.offer(worker, 1)
 
     def _take_result(self, worker: Worker, lease: Lease | None, data: bytes) -> None:
@@ -111,15 +112,15 @@ class WorkerSession(Session):
             scheduler.finish(lease, data)
 
     def _reclaim(self, worker: Worker, *, failed: bool) -> Lease | None:
-        """The job that was taken from it because it was silent, unless that has ended since. The first result
-        counts; a failure does not end what another worker has begun.
+        """Give the worker back the job that it lost by silence; None: the job has ended. The first result
+        counts; a failure does not end a job that another worker has begun.
         """
         scheduler = self._scheduler
-        job_id, started_us = self._sent or NOTHING_KNOWN
+        job_id, started_us = self._sent or UNKNOWN_JOB
         job = scheduler.jobs.get(job_id)
         try:
             if job is None or (failed and job.lease is not None):
-                return scheduler.find_lease(worker, _NO_JOB)  # counts it as stale
+                raise scheduler.leases.stale()
             return scheduler.reclaim(worker, job, started_us)
         except Refusal:
             return None
@@ -129,30 +130,31 @@ class WorkerSession(Session):
     def assigned(self, lease: Lease) -> None:
         options = self._context.options
         if not lease.job.terms.lease_us:
-            # A job of another door that sets no time: ours holds, since nobody tells us of a worker's end.
+            # The job's own door sets no lease: use ours, since ZeroMQ does not report that a worker is gone.
             lease.worker.bound_work(options.job_timeout_us + options.expire_us)
-        # A notice calls no verb: a job that cannot be said is failed at the worker's next word.
+        # A notice must not call a verb: a job that cannot be sent fails with the worker's next message.
         self._unsent = lease.job.work == wire.PONG
         if not self._unsent:
             self._sent = lease.job.id, lease.started_us
             self.send(lease.job.work)
 
-    def revoked(self, lease: Lease) -> None:  # noqa: ARG002 (there is but one)
+    def revoked(self, lease: Lease) -> None:  # noqa: ARG002 (it has at most one)
         if not self._unsent:
-            self._owes_until_us = self._scheduler.awake_us + self._context.options.job_timeout_us
-            self._doubtful = True
+            self._blocked_until_us = self._scheduler.awake_us + self._context.options.job_timeout_us
+            self._unread = True
 
     def disconnected(self) -> None:
         if self._sent is not None:
-            # What it held until now may not have reached it.
-            self._context.doubt(self.caller.route[0], self._sent if self._owes_until_us else NOTHING_KNOWN)
+            # A job that it held until now may not have reached it.
+            sent = self._sent if self._blocked_until_us else UNKNOWN_JOB
+            self._context.remember_unanswered(self.caller.route[0], sent)
 
     def withdrawn(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002 (a worker submits nothing)
         return refused(refusal)
 
 
 class ClientSession(Session):
-    """A client at the frontend, or one request of it: whatever has the same envelope."""
+    """A client at the frontend, or one of its requests: everything with the same envelope."""
 
     def __init__(self, caller: Caller, context: PingPongContext) -> None:
         super().__init__(caller)
@@ -162,7 +164,7 @@ class ClientSession(Session):
         context = self._context
         try:
             if data == wire.PONG:
-                raise Refusal(BAD_REQUEST, UNSAYABLE)
+                raise Refusal(BAD_REQUEST, PAYLOAD_IS_PONG)
             context.scheduler.submit(JobSpec(context.options.queue, data, b"", context.terms), self)
         except Refusal as refusal:
             self.report(REFUSED_SUBMIT, refusal.text, context.options.queue)
@@ -182,5 +184,5 @@ class ClientSession(Session):
 
 
 def refused(refusal: Refusal) -> bytes:
-    """The core's "no"."""
+    """The answer for a refusal of the core."""
     return wire.pack_error(refusal.reason.encode(), refusal.text.encode())

@@ -8,8 +8,8 @@ r"""The PING/PONG protocol as frames, for both roles and for both sockets of the
     frontend   client -> hall   [identity, *own, "", job]
                hall -> client   [identity, *own, "", result]
 
-The law: a body is told by its bytes alone, so whatever is none of the three words is a job or a result. What
-failed has the one form `ERROR <code> <text>`: see `parse_error`.
+The law: only its bytes tell what a body is. If it is not one of the three words, it is a job or a result. A
+failure has the form `ERROR <code> <text>`: see `parse_error`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PONG: Final = b"PONG"
 
 ERROR: Final = b"ERROR "
 CANCELLED: Final = b"cancelled"
-"""The code of a job that somebody called off."""
+"""The code of a cancelled job."""
 REASONS: Final = (
     errors.BAD_REQUEST.encode(),
     errors.TOO_LARGE.encode(),
@@ -33,23 +33,23 @@ REASONS: Final = (
     errors.STORE_DOWN.encode(),
     errors.CLOSING.encode(),
 )
-"""The codes of a job that was not taken in."""
+"""The codes of a refused job."""
 
 CLIENT_FRAMES_MAX: Final = 8
-"""Frames before the body: the identity, a client's own, and the empty one."""
+"""Frames before the body: the identity, those of the client, and the empty one."""
 _FAILURE_CODE_MAX: Final = 255
 
 
 def worker_route(envelope: list[bytes]) -> list[bytes] | None:
-    """Where to answer a worker: its identity and the empty frame, nothing else."""
+    """The frames before an answer to a worker: its identity and the empty frame. None: it sent others."""
     if len(envelope) == 2 and not envelope[1]:
         return envelope
     return None
 
 
 def client_route(envelope: list[bytes]) -> list[bytes] | None:
-    """Where to answer a client: whatever it put before the empty frame is its own, and goes back with the
-    answer.
+    """The frames before an answer to a client: all that it sent before its empty frame, and that frame. None:
+    it sent too many, or no empty frame.
     """
     if 2 <= len(envelope) <= CLIENT_FRAMES_MAX and not envelope[-1]:
         return envelope
@@ -57,7 +57,7 @@ def client_route(envelope: list[bytes]) -> list[bytes] | None:
 
 
 def identity_name(identity: bytes) -> bytes:
-    """An identity as people can read it: itself when it is printable ASCII, else its hexadecimal digits."""
+    """An identity as people read it: itself if it is printable ASCII, otherwise in hexadecimal digits."""
     for byte in identity:
         if not 0x20 <= byte <= 0x7E:
             return identity.hex().encode()
@@ -69,10 +69,10 @@ def pack_error(code: bytes, text: bytes) -> bytes:
 
 
 def parse_error(body: bytes) -> tuple[bytes, bytes] | None:
-    """The code and the text of what failed; None: it is a result.
+    """The code and the text of a failure; None: it is a result.
 
-    The code is a number from 1 to 255, `cancelled`, or one of `REASONS`. Other bytes, though they may start
-    with ERROR, are a result.
+    The code is a number from 1 to 255, `cancelled`, or one of `REASONS`. Everything else is a result, even if
+    it starts with ERROR.
     """
     if not body.startswith(ERROR):
         return None
@@ -83,7 +83,7 @@ def parse_error(body: bytes) -> tuple[bytes, bytes] | None:
 
 
 def failure_number(code: bytes) -> int:
-    """The number of a job's failure, written as `%d` does it; 0: it is no such number."""
+    """The number of a failure, without leading zeros; 0: it is not such a number."""
     if 0 < len(code) <= 3 and code.isdigit() and code[0] != 0x30:
         number = int(code)
         if number <= _FAILURE_CODE_MAX:

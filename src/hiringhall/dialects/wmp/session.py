@@ -1,6 +1,6 @@
 """One path to a worker, with the hall as its manager.
 
-Invariant: a READY counts until the path is handed a job, leaves a WAKE unanswered, or is silent for too long.
+The law: a READY counts until the path is handed a job, leaves a WAKE unanswered, or is silent for too long.
 Jobs that were handed out belong to the context, not to the path.
 
 The protocol has no error message: a bad message, or one that only a manager may send, is counted and ignored.
