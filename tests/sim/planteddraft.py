@@ -25,15 +25,15 @@ def _conclude_at_once(self: DraftSession, job: Any) -> None:
 
 
 def _receive_past_a_look_up(self: DraftSession, data: bytes) -> None:
-    self._asked, asked = 0, self._asked
+    self._lookup_id, asked = 0, self._lookup_id
     _RECEIVE(self, data)
-    self._asked = self._asked or asked
+    self._lookup_id = self._lookup_id or asked
 
 
 def _answer_from_memory(self: DraftSession, packet_type: int, job_id: int) -> None:
     job = self._scheduler.find(job_id)
     if job is None:
-        self._deny_handle()
+        self._send_unknown_handle()
     elif packet_type == wire.JOB_STATUS_REQ:
         self.send(replies.status(job, self._scheduler.now_us))
     else:
@@ -77,7 +77,7 @@ def _note_task_at_once(self: DraftSession, body: bytes) -> None:
 
 
 def _wait_for_two(self: DraftSession, body: bytes) -> None:
-    self._awaited = None
+    self._sync_job = None
     _CREATE(self, body)
 
 

@@ -1,4 +1,4 @@
-"""The worker protocols the hall speaks: one folder each, `wire.py` for frames, `session.py` for meaning.
+"""The protocols of the hall, one folder each: `wire.py` encodes and decodes, `session.py` acts.
 
-The law: no I/O and no clock in here, and no dialect imports another.
+The law: there is no I/O and no clock in here, and no dialect imports another.
 """

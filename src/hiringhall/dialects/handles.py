@@ -1,6 +1,6 @@
-"""A job's name on the wire, for the dialects that have one: a prefix and the job's number.
+"""Job handles, for the dialects that have them: a prefix and the job's number.
 
-The law: a handle names one job for ever, and only what was written here is read back.
+The law: a handle names one job for ever, and only a handle that was made here is valid.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ PREFIX_BYTES_MAX: Final = HANDLE_BYTES_MAX - 1 - ids.DIGITS_MAX
 
 
 class Handles:
-    """The handles of one door: every handle starts with its prefix, a colon follows, then the job's number."""
+    """Makes and reads the handles of one door: its prefix, a colon and the job's number."""
 
     __slots__ = ("prefix",)
 
@@ -27,6 +27,6 @@ class Handles:
         return self.prefix + b"%d" % job_id
 
     def job_id(self, handle: bytes) -> int:
-        """The job a handle names; 0 when it is not one of ours, to the letter."""
+        """The number of the job; 0: it is not a valid handle of this door."""
         prefix = self.prefix
         return ids.parse(handle[len(prefix) :]) if handle.startswith(prefix) else 0

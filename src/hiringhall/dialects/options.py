@@ -1,4 +1,4 @@
-"""What every Gearman wire can be told about its jobs, and the terms that follow from it."""
+"""The settings for jobs that both Gearman dialects have, and the terms that follow from them."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from hiringhall.core.terms import Terms
 
 @dataclass(frozen=True)
 class JobOptions:
-    """How one door treats the jobs that come in by it."""
+    """How one door treats the jobs that are submitted at it."""
 
     handle_prefix: bytes = b"H:hall"
-    """How every handle starts; see `Handles`."""
+    """The start of every handle; see `Handles`."""
     background_durable: bool = True
-    """A background job is on disk before its client is told so."""
+    """A background job is on disk before it is acknowledged."""
     lease_us: int = 0
-    """Silence after which a worker has lost its job; 0: only a closed connection loses it."""
+    """If a worker is silent for this long, it loses its job; 0: only a closed connection does that."""
     losses_max: int = 3
     quits_max: int = 0
-    """Hired workers that may quit a job after they have begun; 0: any number."""
+    """After this many hired workers have quit a job that they had begun, it has failed; 0: never."""
     failures_max: int = 0
-    """How often a reported failure is followed by another attempt."""
+    """How often a job is retried after a failure."""
     backoff_us: int = 1_000_000
     backoff_max_us: int = 3_600_000_000
     expire_us: int = 0
-    """A background job that no worker takes for so long is cancelled; 0: never."""
+    """A background job that no worker takes for this long is cancelled; 0: never."""
     log_all: bool = False
-    """The end of every job goes to the history, and not only that of durable ones."""
+    """Whether the end of every job goes to the history, not only that of durable ones."""
 
     def terms(self, priority: int, *, background: bool) -> Terms:
-        """What holds for the jobs of one priority."""
+        """The terms of jobs with a priority."""
         return Terms(
             priority=priority,
             durable=background and self.background_durable,

@@ -1,6 +1,6 @@
-"""The text protocol: a line in, a line or a table out, in gearmand's own bytes.
+"""The text protocol: a command is one line, its answer a line or a table, in the format of gearmand.
 
-The law: what peers chose to call themselves or their functions cannot break a line of a table.
+The law: no name that a peer chose, its own or that of a function, can break a line of a table.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 LINE_BYTES_MAX: Final = 65_536
 ROWS_MAX: Final = 100_000
-"""Lines of a table of jobs; the rest is left out, so that a look at a full hall does not stop it."""
+"""The limit for the lines of a table of jobs, so that a long table does not block the hall."""
 WORDS_MAX: Final = 500_000
-"""Likewise, names in the table of workers."""
+"""The limit for the names in the table of workers."""
 
 OK: Final = b"OK\r\n"
 DOT: Final = b".\n"
@@ -48,20 +48,20 @@ _A_SKILL: Final = b"a+skill+from+0+to+%d" % SKILL_MAX
 _A_TIME: Final = b"seconds+from+0+to+%d,+such+as+90+or+0.5" % (TIME_US_MAX // SECOND_US)
 
 
-class Lines:
+class LineReader:
     """Cuts a stream into lines, however it arrives."""
 
     __slots__ = ("_kept", "_line", "overlong", "partial")
 
     def __init__(self) -> None:
         self.partial = False
-        """A line has begun and its end has not arrived."""
+        """Whether a line is incomplete."""
         self.overlong = False
         self._kept = bytearray()
         self._line: bytes | None = None
 
     def feed(self, data: bytes, at: int) -> int:
-        """Take the rest of one line, or all there is; says where in `data` to read on."""
+        """Read the rest of one line, or all data. Returns where in `data` to continue."""
         cut = data.find(b"\n", at)
         after = len(data) if cut < 0 else cut
         if len(self._kept) + after - at > LINE_BYTES_MAX:
@@ -78,14 +78,14 @@ class Lines:
         return cut + 1
 
     def take(self) -> bytes | None:
-        """The line that `feed` completed, once."""
+        """The line that `feed` completed; None: there is none. It is returned once."""
         line = self._line
         self._line = None
         return line
 
 
 def answer(session: Session, context: GearmanContext, line: bytes) -> None:
-    """Do what a line says, and tell the session."""
+    """Execute a command, and send its answer."""
     words = line.split(b" ")
     words = words[:1] + [word for word in words[1:] if word]
     command = words[0].lower()
@@ -113,7 +113,7 @@ def answer(session: Session, context: GearmanContext, line: bytes) -> None:
     elif command == b"why":
         session.send(_why(context, words))
     elif command == b"outcome":
-        _tell_outcome(session, context, words)
+        _send_outcome(session, context, words)
     elif command in (b"create", b"drop"):
         if count != 3 or words[1].lower() != b"function":
             session.send(_incomplete(command))
@@ -145,7 +145,7 @@ def _incomplete(command: bytes) -> bytes:
 
 
 def _wrong(command: bytes, takes: bytes) -> bytes:
-    """For a value that cannot be gearmand has no text of its own."""
+    """A value is wrong; gearmand has no text for this."""
     return b"ERR INVALID_ARGUMENTS %s+takes+%s\r\n" % (command, takes)
 
 
@@ -172,14 +172,14 @@ def _priority_status(context: GearmanContext) -> bytes:
 
 
 def _workers(context: GearmanContext) -> bytes:
-    """Everybody at this door, and the workers who came in by others: descriptor, address, id, functions."""
-    guests: list[tuple[Session, bytes]] = [(session, session.client_id) for session in context.sessions]
+    """All sessions of this door, and the workers of other doors: descriptor, address, id, functions."""
+    peers: list[tuple[Session, bytes]] = [(session, session.client_id) for session in context.sessions]
     for worker in context.scheduler.workers:
         peer = worker.peer
         if isinstance(peer, Session) and peer not in context.sessions:
-            guests.append((peer, worker.name))
+            peers.append((peer, worker.name))
     words: list[bytes] = []
-    for session, name in guests:
+    for session, name in peers:
         caller = session.caller
         address = caller.address.encode() or b"-"
         words.append(b"%d %s %s :" % (caller.descriptor, address, _printable(name) or b"-"))
@@ -200,7 +200,7 @@ def _show(context: GearmanContext, words: list[bytes]) -> bytes:
 
 
 def _jobs(context: GearmanContext) -> bytes:
-    """handle, lost workers, whether nobody waits for it any more, whether it is durable."""
+    """handle, lost workers, whether it was abandoned by its clients, whether it is durable."""
     rows: list[bytes] = []
     for job in context.scheduler.jobs.values():
         abandoned = job.watchers is None and not job.terms.detached
@@ -257,12 +257,12 @@ def _limit(context: GearmanContext, words: list[bytes]) -> bytes:
 
 
 def _rate(context: GearmanContext, words: list[bytes]) -> bytes:
-    """`skill ID F N`: every worker that calls itself so is that good at a function."""
+    """`skill ID F N`: the skill of all workers with this id for a function."""
     if len(words) != 4:
         return _incomplete(b"skill")
     if not words[3].isdigit() or len(words[3]) > _NUMBER_DIGITS_MAX:
         return _wrong(b"skill", _A_SKILL)
-    workers = _called(context, words[1])
+    workers = _named(context, words[1])
     try:
         for worker in workers:
             context.scheduler.needs.rate(worker, words[2], int(words[3]))
@@ -272,7 +272,7 @@ def _rate(context: GearmanContext, words: list[bytes]) -> bytes:
 
 
 def _stay(context: GearmanContext, words: list[bytes]) -> bytes:
-    """`time-left ID S`: every worker that calls itself so has S seconds left, or `none`: it stays for good."""
+    """`time-left ID S`: all workers with this id stay for S seconds; `none`: for ever."""
     if len(words) != 3:
         return _incomplete(b"time-left")
     left_us = -1
@@ -280,14 +280,14 @@ def _stay(context: GearmanContext, words: list[bytes]) -> bytes:
         left_us = _parse_seconds(words[2])
         if not 0 <= left_us <= TIME_US_MAX:
             return _wrong(b"time-left", _A_TIME + b",+or+none")
-    workers = _called(context, words[1])
+    workers = _named(context, words[1])
     for worker in workers:
         context.scheduler.needs.stay(worker, left_us)
     return OK if workers else UNKNOWN_WORKER
 
 
 def _need(context: GearmanContext, words: list[bytes]) -> bytes:
-    """`needs F`: nothing. `needs F N S`: a skill of N, and S seconds."""
+    """`needs F`: its jobs need nothing. `needs F N S`: they need a skill of N, and S seconds."""
     if len(words) not in (2, 4):
         return _incomplete(b"needs")
     skill = takes_us = 0
@@ -304,15 +304,15 @@ def _need(context: GearmanContext, words: list[bytes]) -> bytes:
 
 
 def _why(context: GearmanContext, words: list[bytes]) -> bytes:
-    """What stands between a job and its worker."""
+    """Why a job is not done yet."""
     if len(words) != 2:
         return _incomplete(b"why")
     job = context.scheduler.find(context.job_id(words[1]))
     return b"OK %s\n" % why(context.scheduler, job).encode() if job is not None else UNKNOWN_JOB
 
 
-def _tell_outcome(session: Session, context: GearmanContext, words: list[bytes]) -> None:
-    """How a job ended, and its code; of one that has not ended, its state."""
+def _send_outcome(session: Session, context: GearmanContext, words: list[bytes]) -> None:
+    """The state of a job, and its code if it has ended."""
     if len(words) != 2:
         session.send(_incomplete(b"outcome"))
         return
@@ -333,13 +333,13 @@ def _outcome(job: Job) -> bytes:
     return b"OK %s %d\n" % (name, job.code) if job.ended else b"OK %s\n" % name
 
 
-def _called(context: GearmanContext, name: bytes) -> list[Worker]:
-    """The workers of that name, whichever door they came in by."""
+def _named(context: GearmanContext, name: bytes) -> list[Worker]:
+    """The workers with a name, at any door."""
     return [worker for worker in context.scheduler.workers if worker.name == name]
 
 
 def _parse_seconds(text: bytes) -> int:
-    """Seconds with up to six places after a dot, in microseconds; -1: it is none."""
+    """Microseconds, from seconds with up to six decimal places; -1: it is not such a number."""
     whole, dot, places = text.partition(b".")
     if not whole.isdigit() or len(whole) > _NUMBER_DIGITS_MAX:
         return -1
@@ -368,7 +368,7 @@ def _drop(context: GearmanContext, name: bytes) -> bytes:
 
 
 def _is_admin(session: Session, context: GearmanContext) -> bool:
-    """Whether the peer may stop the hall, and cancel the jobs of others."""
+    """Whether the peer may stop the hall and cancel the jobs of others."""
     return context.options.admin_anywhere or session.caller.is_loopback
 
 

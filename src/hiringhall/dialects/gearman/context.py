@@ -35,42 +35,42 @@ _BACKGROUND_PRIORITIES: Final = {
 
 @dataclass(frozen=True)
 class GearmanOptions(JobOptions):
-    """How one door treats what comes in by it."""
+    """The settings of one Gearman door."""
 
     exceptions_by_default: bool = False
-    """Clients hear WORK_EXCEPTION without asking for the option."""
+    """Clients are sent WORK_EXCEPTION without setting the option."""
     round_robin: bool = False
-    """Workers take from their functions in turn; otherwise priority goes first, then age."""
+    """Workers take from their functions in turn; otherwise the priority decides, then the age."""
     timeout_unit_us: int = 1_000_000
-    """What one unit of CAN_DO_TIMEOUT is worth."""
+    """The unit of CAN_DO_TIMEOUT."""
     timeout_min_us: int = 0
-    """The shortest CAN_DO_TIMEOUT: a shorter one counts as this."""
+    """The shortest CAN_DO_TIMEOUT; a shorter one is raised to it."""
     overruns_requeued: bool = False
-    """A job that runs longer than its worker's CAN_DO_TIMEOUT goes to another worker; otherwise it has
+    """A job that runs longer than the CAN_DO_TIMEOUT of its worker is given to another worker; otherwise it has
     failed."""
     shutdown_allowed: bool = True
     """The text command `shutdown` stops the hall."""
     admin_anywhere: bool = False
-    """Everybody may use `shutdown`, and cancel the jobs of others; otherwise peers on loopback may."""
+    """Every peer may use `shutdown` and cancel the jobs of others; otherwise only peers on loopback may."""
     packet_bytes_max: int = wire.PACKET_BYTES_MAX
     timezone: str = "UTC"
-    """Where the hours and days of SUBMIT_JOB_SCHED are read."""
+    """The time zone of SUBMIT_JOB_SCHED."""
 
 
 class ProcessInfo:
-    """What the text protocol tells about, and does to, the process."""
+    """What the text protocol shows of the process, and how it stops it."""
 
     def __init__(self, version: str, pid: int, verbose: str, stop: Callable[[bool], None]) -> None:
         self.version = version
         self.pid = pid
         self.verbose = verbose
-        """The log level as gearmand calls it: "ERROR", "INFO", "DEBUG" and so on."""
+        """The log level, by gearmand's name for it: "ERROR", "INFO", "DEBUG" and so on."""
         self.stop = stop
-        """Called with True to finish what runs first."""
+        """Stops the hall. Its argument tells whether running jobs are finished first."""
 
 
 class GearmanContext(Handles):
-    """One door."""
+    """One for each door."""
 
     def __init__(self, scheduler: Scheduler, options: GearmanOptions, process: ProcessInfo) -> None:
         super().__init__(options.handle_prefix)
@@ -79,9 +79,9 @@ class GearmanContext(Handles):
         self.process = process
         self.zone = find_zone(options.timezone)
         self.sessions: dict[GearmanSession, None] = {}
-        """Who is here, in the order of coming."""
+        """All sessions of the door, the oldest first."""
         self.terms: dict[int, Terms] = {}
-        """What holds for the jobs of each kind of submit."""
+        """The terms of jobs, by the type of the submit packet."""
         for packet_type, priority in _PRIORITIES.items():
             self.terms[packet_type] = options.terms(priority, background=False)
         for packet_type, priority in _BACKGROUND_PRIORITIES.items():

@@ -1,6 +1,6 @@
-"""The server's side of the packets: what a session says, as bytes.
+"""The packets that a server sends.
 
-A large payload or result is never copied into its packet: `opening` makes everything before it.
+A large payload or result is not copied into its packet: `opening` makes everything before it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _REFUSAL_CODES: Final = {
     WRONG_STATE: INVALID_ARGUMENT,
     CLOSING: "SHUTDOWN",
 }
-"""The core's words as the codes that gearmand sends and libgearman knows."""
+"""The error codes of gearmand, which libgearman knows, by the reasons of the core."""
 
 _ARGUMENTS: Final = {
     wire.CAN_DO: "function",
@@ -75,7 +75,7 @@ _ARGUMENTS: Final = {
 
 
 def opening(head: bytes, before: bytes, data_bytes: int) -> bytes:
-    """Everything of a packet but its last argument, which has `data_bytes`; `before` ends with a NUL."""
+    """A packet without its last argument, which has `data_bytes`; `before` ends with a NUL."""
     return head + pack_size(len(before) + data_bytes) + before
 
 
@@ -88,11 +88,11 @@ def error(code: str, text: str) -> bytes:
 
 
 def refused(refusal: Refusal) -> bytes:
-    """The core's "no"."""
+    """The answer for a refusal of the core."""
     return error(_REFUSAL_CODES.get(refusal.reason, "SERVER_ERROR"), refusal.text)
 
 
-def incomplete(packet_type: int) -> bytes:
+def missing_arguments(packet_type: int) -> bytes:
     """An argument is missing."""
     arguments = _ARGUMENTS.get(packet_type, "function, unique, data")
     name = wire.NAMES[packet_type]
@@ -100,7 +100,7 @@ def incomplete(packet_type: int) -> bytes:
 
 
 def unexpected(packet_type: int) -> bytes:
-    """A type that is none, or that only a server sends."""
+    """The packet type is unknown, or only a server sends it."""
     name = wire.NAMES.get(packet_type)
     if name is None:
         return error(INVALID_COMMAND, f"there is no packet of type {packet_type}")

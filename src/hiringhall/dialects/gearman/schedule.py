@@ -1,9 +1,9 @@
 """When a SUBMIT_JOB_SCHED is due.
 
-The reading, since the protocol's text leaves it open: the job runs once, at the next minute that matches,
-never in the minute of its submission. A field that is empty, "*" or a number out of range matches
-everything; weekday 0 is Monday. When both the day and the weekday are given, either of them will do, as in
-cron. What is no number is refused, because a guess would run the job at the wrong time.
+The specification leaves this open. Here the job runs once, at the next minute that matches, and never in the
+minute of its submission. A field that is empty, "*" or a number out of range matches everything; weekday 0 is
+Monday. If both the day and the weekday are given, one of them has to match, as in cron. A field that is not a
+number is refused, because a guess would run the job at the wrong time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FIELDS: Final = (("minute", 0, 59), ("hour", 0, 23), ("day", 1, 31), ("month", 
 
 
 def find_zone(name: str) -> tzinfo:
-    """The time zone in which schedules are read. Raises ZoneInfoNotFoundError, or ValueError for no name."""
+    """The time zone with a name. Raises ZoneInfoNotFoundError, or ValueError for an empty name."""
     return UTC if name == "UTC" else ZoneInfo(name)
 
 
@@ -30,7 +30,7 @@ def next_due_us(fields: list[bytes], now_us: int, zone: tzinfo) -> int:
     for text, (name, low, high) in zip(fields, _FIELDS, strict=True):
         parts.append(_read_field(text, name, low, high))
     if parts[4] != "*":
-        parts[4] = str((int(parts[4]) + 1) % 7)  # cron's weeks start on Sunday
+        parts[4] = str((int(parts[4]) + 1) % 7)  # in cron, weekday 0 is Sunday
     now = datetime.fromtimestamp(now_us // 1_000_000, zone)
     try:
         due = next(CronSim(" ".join(parts), now))

@@ -1,7 +1,7 @@
 """One connection of the Gearman protocol: a client, a worker, both at once, or a person at the text protocol.
 
-The law: whatever arrives, however it is cut up, `receive` never raises; what came before a bad packet
-counts; the stream goes on after a mistake unless its packets can no longer be told apart.
+The laws: `receive` never raises, whatever arrives; everything before a bad packet counts; after a mistake
+reading continues, unless the start of the next packet is unknown.
 """
 
 from __future__ import annotations
@@ -30,42 +30,41 @@ __all__ = ["GearmanContext", "GearmanOptions", "GearmanSession", "ProcessInfo"]
 
 CLIENT_ID_BYTES_MAX: Final = 128
 DATA_KEY_PREFIX: Final = b"\0data:"
-"""Before the digest that is the key of a job submitted as "-": no client's unique can hold a NUL."""
+"""Starts the key of a job with the unique "-"; a digest follows. No unique of a client contains a NUL."""
 UNIQUE_BYTES_MAX: Final = 512
-"""Other dialects may have longer keys."""
+"""Other dialects allow longer keys."""
 SECONDS_DIGITS_MAX: Final = 10
 OVERRUNS_MAX: Final = 1000
-"""Jobs whose late reports are taken in silence, for each worker; of older ones it is told."""
+"""For each worker, the latest jobs whose late reports are ignored. A report on an older one is an error."""
 
 
 class GearmanSession(Session):
-    """One peer's conversation."""
+    """One peer."""
 
     def __init__(self, caller: Caller, context: GearmanContext) -> None:
         super().__init__(caller)
         self.client_id = b""
-        """What the peer calls itself."""
+        """Set by SET_CLIENT_ID."""
         self._context = context
         self._scheduler = context.scheduler
         self._reader = wire.Reader(wire.REQUEST, context.options.packet_bytes_max)
-        self._lines: admin.Lines | None = None
-        """Set while a text command has begun and not ended."""
+        self._lines: admin.LineReader | None = None
+        """Set while a text command is incomplete."""
         self._exceptions = context.options.exceptions_by_default
-        """The peer wants to hear WORK_EXCEPTION."""
+        """Whether the peer is sent WORK_EXCEPTION."""
         self._leased: Lease | None = None
-        """The lease handed out last, and its handle: most reports are about it."""
+        """The latest lease, and its handle: most reports are about it."""
         self._leased_handle = b""
-        self._excepted = 0
-        """The job this worker raised an exception for last: some send a WORK_FAIL after it."""
-        self._overrun: dict[int, None] = {}
+        self._exception_job = 0
+        """The job of the latest WORK_EXCEPTION: some workers send a WORK_FAIL after it."""
+        self._overruns: dict[int, None] = {}
         """The latest jobs that this worker did not finish within its CAN_DO_TIMEOUT."""
         context.sessions[self] = None
 
     def disconnected(self) -> None:
-        """The connection is gone."""
         self._context.sessions.pop(self, None)
 
-    # --- what arrives
+    # --- receiving
 
     def receive(self, data: bytes) -> None:
         worker = self.worker
@@ -77,7 +76,7 @@ class GearmanSession(Session):
             at = self._receive_text(data, 0)
         while not self.closing:
             for packet_type, body in reader.feed(data, at):
-                self._take_in(packet_type, body)
+                self._process(packet_type, body)
             error = reader.error
             if error is None:
                 self.input_bytes = reader.kept_bytes
@@ -93,8 +92,8 @@ class GearmanSession(Session):
             at = self._receive_text(data, at)
 
     def _receive_text(self, data: bytes, at: int) -> int:
-        """Text commands, as many as follow each other; says where in `data` the next packet starts."""
-        lines = self._lines or admin.Lines()
+        """Process text commands. Returns where in `data` the next packet starts."""
+        lines = self._lines or admin.LineReader()
         end = len(data)
         while at < end and not self.closing and (lines.partial or data[at] != 0):
             at = lines.feed(data, at)
@@ -108,8 +107,8 @@ class GearmanSession(Session):
         self._lines = lines if lines.partial else None
         return at
 
-    def _take_in(self, packet_type: int, body: bytes) -> None:
-        """The most frequent packets stand first."""
+    def _process(self, packet_type: int, body: bytes) -> None:
+        """The most frequent types come first."""
         if self.closing:
             return
         if packet_type == wire.SUBMIT_JOB:
@@ -135,9 +134,9 @@ class GearmanSession(Session):
         elif packet_type in (wire.CAN_DO, wire.CAN_DO_TIMEOUT, wire.CANT_DO, wire.RESET_ABILITIES):
             self._change_abilities(packet_type, body)
         elif packet_type == wire.GET_STATUS:
-            self._tell_status(body)
+            self._send_status(body)
         elif packet_type == wire.GET_STATUS_UNIQUE:
-            self._tell_status_unique(body)
+            self._send_status_unique(body)
         elif packet_type == wire.SUBMIT_JOB_EPOCH:
             self._submit_at(body)
         elif packet_type == wire.SUBMIT_JOB_SCHED:
@@ -154,23 +153,23 @@ class GearmanSession(Session):
             self.report(BAD_INPUT, f"packet type {packet_type} is none that a peer sends")
             self.send(replies.unexpected(packet_type))
 
-    # --- a client's words
+    # --- from a client
 
     def _submit(self, packet_type: int, body: bytes, watcher: Session | None) -> None:
         # reverse 00 some-unique 00 payload
         first = body.find(b"\0")
         second = body.find(b"\0", first + 1)
         if first < 0 or second < 0:
-            self.send(replies.incomplete(packet_type))
+            self.send(replies.missing_arguments(packet_type))
             return
         queue = body[:first]
         key = body[first + 1 : second]
         payload = body[second + 1 :]
         if key == b"-":
             key = data_key(payload)
-        self._hand_in(JobSpec(queue, payload, key, self._context.terms[packet_type]), watcher)
+        self._submit_spec(JobSpec(queue, payload, key, self._context.terms[packet_type]), watcher)
 
-    def _hand_in(self, spec: JobSpec, watcher: Session | None) -> None:
+    def _submit_spec(self, spec: JobSpec, watcher: Session | None) -> None:
         try:
             if len(spec.key) > UNIQUE_BYTES_MAX:
                 raise Refusal(TOO_LARGE, f"a unique may have {UNIQUE_BYTES_MAX} bytes")
@@ -189,7 +188,7 @@ class GearmanSession(Session):
         # reverse 00 some-unique 00 1767225600 00 payload
         args = wire.split(body, 4)
         if args is None:
-            self.send(replies.incomplete(wire.SUBMIT_JOB_EPOCH))
+            self.send(replies.missing_arguments(wire.SUBMIT_JOB_EPOCH))
             return
         seconds = args[2]
         if not seconds.isdigit() or len(seconds) > SECONDS_DIGITS_MAX:
@@ -202,10 +201,10 @@ class GearmanSession(Session):
         self._submit_special(args[0], args[1], args[3], terms, None, int(seconds) * 1_000_000, None)
 
     def _submit_scheduled(self, body: bytes) -> None:
-        # reverse 00 some-unique 00 30 00 * 00 * 00 * 00 0 00 payload: the next Monday, at half past any hour
+        # reverse 00 some-unique 00 30 00 * 00 * 00 * 00 0 00 payload: the next Monday, 30 minutes past any hour
         args = wire.split(body, 8)
         if args is None:
-            self.send(replies.incomplete(wire.SUBMIT_JOB_SCHED))
+            self.send(replies.missing_arguments(wire.SUBMIT_JOB_SCHED))
             return
         try:
             due_us = next_due_us(args[2:7], self._scheduler.now_us, self._context.zone)
@@ -218,10 +217,10 @@ class GearmanSession(Session):
         )
 
     def _submit_reduce(self, packet_type: int, body: bytes) -> None:
-        # map 00 some-unique 00 reduce 00 payload; libgearman sends an empty argument more before the payload
+        # map 00 some-unique 00 reduce 00 payload; libgearman sends one more empty argument before the payload
         args = wire.split(body, 4)
         if args is None:
-            self.send(replies.incomplete(packet_type))
+            self.send(replies.missing_arguments(packet_type))
             return
         args[3] = args[3].removeprefix(b"\0")
         extras = {"reducer": args[2]} if args[2] else None
@@ -239,14 +238,14 @@ class GearmanSession(Session):
         extras: dict[str, bytes] | None,
     ) -> None:
         key = data_key(payload) if unique == b"-" else unique
-        self._hand_in(JobSpec(queue, payload, key, terms, due_us, (), extras), watcher)
+        self._submit_spec(JobSpec(queue, payload, key, terms, due_us, (), extras), watcher)
 
-    def _tell_status(self, body: bytes) -> None:
+    def _send_status(self, body: bytes) -> None:
         handle = body.partition(b"\0")[0]
         job = self._scheduler.jobs.get(self._context.job_id(handle))
         self.send(wire.pack_response(wire.STATUS_RES, handle, *_status(job)))
 
-    def _tell_status_unique(self, body: bytes) -> None:
+    def _send_status_unique(self, body: bytes) -> None:
         unique = body.partition(b"\0")[0]
         job = self._scheduler.find_key_anywhere(unique)
         waiting = len(job.watchers) if job is not None and job.watchers is not None else 0
@@ -259,7 +258,7 @@ class GearmanSession(Session):
         else:
             self.send(replies.error(replies.UNKNOWN_OPTION, "the only option is: exceptions"))
 
-    # --- a worker's words
+    # --- from a worker
 
     def _as_worker(self) -> Worker:
         worker = self.worker
@@ -293,7 +292,7 @@ class GearmanSession(Session):
         if packet_type == wire.CAN_DO_TIMEOUT:
             args = wire.split(body, 2)
             if args is None:
-                self.send(replies.incomplete(packet_type))
+                self.send(replies.missing_arguments(packet_type))
                 return
             function = args[0]
             if not args[1].isdigit() or len(args[1]) > SECONDS_DIGITS_MAX:
@@ -320,8 +319,8 @@ class GearmanSession(Session):
             self.send(replies.NO_JOB)
             return
         job = lease.job
-        if job.id == self._excepted:
-            self._excepted = 0
+        if job.id == self._exception_job:
+            self._exception_job = 0
         handle = self._context.handle(job.id)
         self._leased = lease
         self._leased_handle = handle
@@ -336,7 +335,7 @@ class GearmanSession(Session):
             self._send_with(replies.ASSIGN_UNIQ_HEAD, before, job.work)
 
     def _report(self, packet_type: int, body: bytes) -> None:
-        # H:hall:68719476737 00 data; Perl's worker leaves the NUL out when there is no data
+        # H:hall:68719476737 00 data; without data, Perl's worker leaves out the NUL
         cut = body.find(b"\0")
         if cut < 0:
             cut = len(body)
@@ -346,7 +345,7 @@ class GearmanSession(Session):
             if packet_type == wire.WORK_COMPLETE:
                 self._scheduler.finish(lease, data)
             elif packet_type == wire.WORK_EXCEPTION:
-                self._excepted = lease.job.id
+                self._exception_job = lease.job.id
                 self._scheduler.fail(lease, FAILURE, data)
             else:
                 self._scheduler.chunk(lease, data, packet_type == wire.WORK_WARNING)
@@ -355,8 +354,8 @@ class GearmanSession(Session):
 
     def _report_failure(self, body: bytes) -> None:
         handle = body.partition(b"\0")[0]
-        if self._excepted and self._context.job_id(handle) == self._excepted:
-            self._excepted = 0
+        if self._exception_job and self._context.job_id(handle) == self._exception_job:
+            self._exception_job = 0
             return
         try:
             self._scheduler.fail(self._find_lease(handle))
@@ -367,7 +366,7 @@ class GearmanSession(Session):
         # H:hall:68719476737 00 3 00 10
         args = wire.split(body, 3)
         if args is None:
-            self.send(replies.incomplete(wire.WORK_STATUS))
+            self.send(replies.missing_arguments(wire.WORK_STATUS))
             return
         try:
             lease = self._find_lease(args[0])
@@ -376,10 +375,8 @@ class GearmanSession(Session):
             self._refuse_report(args[0], refusal)
 
     def _refuse_report(self, handle: bytes, refusal: Refusal) -> None:
-        """Nothing is said of a report that comes after the job's time was up: an ERROR makes Perl's worker
-        die.
-        """
-        if self._context.job_id(handle) not in self._overrun:
+        """Ignore a late report on a job that overran its timeout: an ERROR would end Perl's worker."""
+        if self._context.job_id(handle) not in self._overruns:
             self.send(replies.refused(refusal))
 
     def _find_lease(self, handle: bytes) -> Lease:
@@ -392,9 +389,9 @@ class GearmanSession(Session):
 
     def revoked(self, lease: Lease) -> None:
         if NEVER < lease.run_until_us <= self._scheduler.now_us:
-            self._overrun[lease.job.id] = None
-            if len(self._overrun) > OVERRUNS_MAX:
-                del self._overrun[next(iter(self._overrun))]
+            self._overruns[lease.job.id] = None
+            if len(self._overruns) > OVERRUNS_MAX:
+                del self._overruns[next(iter(self._overruns))]
 
     def woken(self) -> None:
         self.send(replies.NOOP)
@@ -430,12 +427,12 @@ class GearmanSession(Session):
 
 
 def data_key(payload: bytes) -> bytes:
-    """The key of a job submitted with the unique "-": its data. No data, no key."""
+    """The key of a job with the unique "-": a digest of its data; without data it has no key."""
     return DATA_KEY_PREFIX + blake2b(payload, digest_size=16).digest() if payload else b""
 
 
 def shown_unique(key: bytes) -> bytes:
-    """A key as this protocol can say it."""
+    """A key as a unique of this protocol: "-" if it contains a NUL."""
     return b"-" if b"\0" in key else key
 
 
@@ -448,7 +445,7 @@ def _status(job: Job | None) -> tuple[bytes, bytes, bytes, bytes]:
 
 
 def _leading_number(text: bytes) -> int:
-    """As the C library reads it: the digits up to the first other character, at most 32 bits of it; else 0."""
+    """As the C library reads a number: the digits at the start, limited to 32 bits; 0 without digits."""
     digits = 0
     for character in text[:10]:
         if not 48 <= character <= 57:

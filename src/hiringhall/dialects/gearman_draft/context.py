@@ -1,4 +1,4 @@
-"""What all draft sessions of one Gearman door share: options, handles, the terms of each kind of job."""
+"""What all draft sessions of one Gearman door share: its options, its handles, the terms of its jobs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _PRIORITIES: Final = {wire.FLAG_NORMAL: NORMAL, wire.FLAG_HIGH: HIGH, wire.FLAG_
 
 @dataclass(frozen=True)
 class DraftOptions(JobOptions):
-    """How one door treats what comes in by it."""
+    """The settings of one door."""
 
     packet_bytes_max: int = wire.PACKET_BYTES_MAX
 
 
 class DraftContext(Handles):
-    """One door."""
+    """One for each door."""
 
     def __init__(
         self, scheduler: Scheduler, options: DraftOptions, look_up: Callable[[Session, int], None]
@@ -37,9 +37,9 @@ class DraftContext(Handles):
         self.scheduler = scheduler
         self.options = options
         self.look_up = look_up
-        """Asks the history for one job: the session's `looked_up` is called in a later turn."""
+        """Looks up one job in the history: the session's `looked_up` is called in a later turn."""
         self.reported = Terms(durable=True, detached=True)
-        """What holds for tasks that run outside the hall: they cannot be lost or repeated here."""
+        """The terms of tasks that run outside the hall: they are never lost or retried here."""
         self._terms: dict[tuple[int, int], Terms] = {}
         for job_type in range(wire.JOB_TYPES):
             for flags, priority in _PRIORITIES.items():
@@ -47,5 +47,5 @@ class DraftContext(Handles):
                 self._terms[job_type, flags] = terms
 
     def terms(self, job_type: int, flags: int) -> Terms:
-        """What holds for the jobs of a type and a priority; both are checked by now."""
+        """The terms of jobs with a type and a priority, which must be valid."""
         return self._terms[job_type, flags]

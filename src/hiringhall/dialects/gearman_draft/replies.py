@@ -1,4 +1,4 @@
-"""The server's side of the packets: how a job stands, how it ended, and the one error, as bytes."""
+"""The packets that a server sends: the progress of a job, its end, and errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _REFUSAL_CODES: Final = {
     WRONG_STATE: wire.BUSY,
     CLOSING: wire.CLOSING,
 }
-"""The core's words as the error codes of this dialect."""
+"""The error codes of this dialect, by the reasons of the core."""
 
 _BODIES: Final = {
     wire.JOB_CREATE_REQ: "name NUL key NUL, a byte of flags, a byte for the type, args",
@@ -52,18 +52,18 @@ _BODIES: Final = {
 
 
 def refused(refusal: Refusal) -> bytes:
-    """The core's "no"."""
+    """The answer for a refusal of the core."""
     return wire.pack_error(_REFUSAL_CODES.get(refusal.reason, wire.BAD_REQUEST), refusal.text)
 
 
-def misshapen(packet_type: int) -> bytes:
-    """The body is not what the packet's type asks for."""
+def bad_body(packet_type: int) -> bytes:
+    """The body does not have the format of its packet type."""
     body = _BODIES.get(packet_type, "nothing")
     return wire.pack_error(wire.BAD_BODY, f"the body of {wire.NAMES[packet_type]} is: {body}")
 
 
 def unexpected(packet_type: int) -> bytes:
-    """A type that is none, or that only a server sends."""
+    """The packet type is unknown, or only a server sends it."""
     name = wire.NAMES.get(packet_type)
     if name is None:
         return wire.pack_error(wire.UNKNOWN_TYPE, f"there is no packet of type 0x{packet_type:02X}")
@@ -71,7 +71,7 @@ def unexpected(packet_type: int) -> bytes:
 
 
 def status(job: Job, now_us: int) -> bytes:
-    """How far a job is, or was; one that is done is complete, whatever its worker said last."""
+    """The progress of a job. One that is done is complete, whatever its worker reported last."""
     numerator = _word(job.numerator)
     denominator = _word(job.denominator)
     if job.state == DONE:
@@ -80,7 +80,7 @@ def status(job: Job, now_us: int) -> bytes:
 
 
 def _remaining_s(job: Job, now_us: int) -> int:
-    """What its worker expects, in whole seconds begun; 0: nobody knows (any more)."""
+    """The seconds left, as its worker estimates, rounded up; 0: unknown."""
     lease = job.lease
     if lease is None or lease.expected_us == NEVER:
         return 0
@@ -88,12 +88,12 @@ def _remaining_s(job: Job, now_us: int) -> int:
 
 
 def logged_status(state: int) -> bytes:
-    """How far a job of the history got: that it is done is all that is known."""
+    """The progress of a job in the history, which only knows whether it is done."""
     return wire.pack_job_status_res(1, 1) if state == DONE else wire.pack_job_status_res(0, 0)
 
 
 def end(state: int, code: int, created_us: int, ended_us: int) -> bytes:
-    """How a job ended, without its result: the seconds that it took, at least one, and its code."""
+    """The end of a job, without its result: the seconds that it took, at least one, and its code."""
     elapsed_s = min(max((ended_us - created_us) // SECOND_US, 1), wire.WORD_MAX - 1)
     if state == DONE:
         code = SUCCESS

@@ -1,8 +1,8 @@
 """One connection of the draft's protocol: an application, a worker, or both at once.
 
-The law: whatever arrives, however it is cut up, `receive` never raises; each request has one answer, in the
-order of the requests, even if an answer has to be looked up; after a mistake the stream goes on unless its
-packets can no longer be told apart.
+The laws: `receive` never raises, whatever arrives; each request has one answer, in the order of the requests,
+even if an answer has to be looked up; after a mistake reading continues, unless the start of the next packet is
+unknown.
 """
 
 from __future__ import annotations
@@ -30,38 +30,38 @@ if TYPE_CHECKING:
 __all__ = ["DraftContext", "DraftOptions", "DraftSession"]
 
 HELD_BYTES_MORE: Final = 1 << 20
-"""What may wait behind a look-up, beyond the largest packet; the transport is asked to read no more long
+"""How much input may wait for a look-up, beyond the largest packet. The transport is asked to stop reading long
 before."""
 
 
 class DraftSession(Session):
-    """One peer's conversation."""
+    """One peer."""
 
     def __init__(self, caller: Caller, context: DraftContext) -> None:
         super().__init__(caller)
         self._context = context
         self._scheduler = context.scheduler
         self._reader = wire.Reader(context.options.packet_bytes_max)
-        self._who = caller.name.encode() or b"draft"
-        """What the history calls this peer as a worker: the draft has no names for them."""
+        self._worker_name = caller.name.encode() or b"draft"
+        """The name of this peer as a worker, for the history: the protocol has no names for workers."""
         self._task = 0
-        """The job handed out last."""
-        self._awaited: Job | None = None
-        """The sync job that the peer waits for: there are no handles to tell two of them apart."""
+        """The latest job that was assigned to it."""
+        self._sync_job: Job | None = None
+        """The sync job that the peer waits for. There is only one, since sync jobs have no handles."""
         self._held: deque[tuple[int, bytes]] = deque()
-        """Packets that have come and were not taken in: they wait behind a look-up."""
+        """Packets that wait for a look-up."""
         self._held_bytes = 0
-        """The length of all that was received and not taken in."""
-        self._asked = 0
-        """The job that is being looked up; 0: none."""
-        self._asked_by = 0
-        """The type of the packet that asks for it."""
+        """The bytes that were received and not processed."""
+        self._lookup_id = 0
+        """The job that is looked up; 0: none."""
+        self._lookup_type = 0
+        """The type of the packet that asked for it."""
         self._paused = False
-        """The transport was asked to read no more."""
-        self._ending = False
-        """The peer says no more; close when everything is answered."""
+        """The transport was asked to stop reading."""
+        self._finishing = False
+        """Close once everything is answered: the peer sends nothing more."""
 
-    # --- what arrives
+    # --- receiving
 
     def receive(self, data: bytes) -> None:
         worker = self.worker
@@ -69,20 +69,20 @@ class DraftSession(Session):
             self._scheduler.beat(worker)
         self._held_bytes += len(data)
         self._held.extend(self._reader.feed(data))
-        if not self._asked:
-            self._go_on()
+        if not self._lookup_id:
+            self._process_held()
         elif self._held_bytes > self._context.options.packet_bytes_max + HELD_BYTES_MORE:
             self._held.clear()
-            self._break_off(wire.FULL, "too much was sent behind a request that is not answered yet")
+            self._close_with_error(wire.FULL, "too much was sent behind a request that is not answered yet")
             return
         self.input_bytes = self._held_bytes
-        if self._asked and self._held and self.link is not None:
-            # Again each time: the engine has it read on whenever a commit has returned.
+        if self._lookup_id and self._held and self.link is not None:
+            # Each time again: the engine resumes reading whenever a commit has returned.
             self._paused = True
             self.link.pause()
 
-    def _go_on(self) -> None:
-        """Take in what has come, up to a request whose answer has to be looked up."""
+    def _process_held(self) -> None:
+        """Process packets, up to a request whose answer has to be looked up."""
         held = self._held
         while held:
             if self.closing:
@@ -90,33 +90,33 @@ class DraftSession(Session):
                 return
             packet_type, body = held.popleft()
             self._held_bytes -= wire.HEADER_BYTES + len(body)
-            self._take_in(packet_type, body)
-            if self._asked:
+            self._process(packet_type, body)
+            if self._lookup_id:
                 return
         error = self._reader.error
         if error is not None:
             code = wire.BAD_MAGIC if error.code == BAD_MAGIC else wire.PACKET_TOO_LARGE
-            self._break_off(code, error.text)
-        elif self._ending:
+            self._close_with_error(code, error.text)
+        elif self._finishing:
             super().finish()
         elif self._paused and self.link is not None:
             self._paused = False
             self.link.resume()
 
-    def _break_off(self, code: int, text: str) -> None:
+    def _close_with_error(self, code: int, text: str) -> None:
         self.report(BAD_INPUT, text)
         self.send(wire.pack_error(code, text))
         super().finish()
 
     def finish(self) -> None:
-        """Close once everything that was asked for is answered and sent."""
-        if self._asked and not self.closing:
-            self._ending = True
+        """Close once every request is answered and the answers are sent."""
+        if self._lookup_id and not self.closing:
+            self._finishing = True
         else:
             super().finish()
 
-    def _take_in(self, packet_type: int, body: bytes) -> None:
-        """The most frequent packets stand first."""
+    def _process(self, packet_type: int, body: bytes) -> None:
+        """The most frequent types come first."""
         if packet_type == wire.JOB_CREATE_REQ:
             self._create(body)
         elif packet_type == wire.JOB_ASSIGN_REQ:
@@ -124,7 +124,7 @@ class DraftSession(Session):
         elif packet_type == wire.JOB_COMPLETE_ANNOUNCE:
             self._report_end(body)
         elif packet_type in (wire.JOB_COMPLETE_REQ, wire.JOB_STATUS_REQ):
-            self._tell(packet_type, body)
+            self._send_state(packet_type, body)
         elif packet_type == wire.WORKER_SLEEP:
             self._sleep(body)
         elif packet_type == wire.JOB_STATUS_ANNOUNCE:
@@ -140,15 +140,15 @@ class DraftSession(Session):
         elif packet_type != wire.NOOP:
             self.send(replies.unexpected(packet_type))
         elif body:
-            self.send(replies.misshapen(packet_type))
+            self.send(replies.bad_body(packet_type))
 
-    # --- an application's words
+    # --- from an application
 
     def _create(self, body: bytes) -> None:
         # resize 00 u7 00 | flags 00 | type 01 | args
         parsed = wire.parse_job_create_req(body)
         if parsed is None:
-            self.send(replies.misshapen(wire.JOB_CREATE_REQ))
+            self.send(replies.bad_body(wire.JOB_CREATE_REQ))
             return
         name, key, flags, job_type, args = parsed
         if flags >= wire.PRIORITY_FLAGS:
@@ -159,7 +159,7 @@ class DraftSession(Session):
             text = "the type is 0 (sync+wait), 1 (async+handle) or 2 (async+throw-away)"
             self.send(wire.pack_error(wire.BAD_REQUEST, text))
             return
-        if job_type == wire.SYNC_WAIT and self._awaited is not None:
+        if job_type == wire.SYNC_WAIT and self._sync_job is not None:
             text = "a connection waits for one sync job at a time, and this one does already"
             self.send(wire.pack_error(wire.BUSY, text))
             return
@@ -171,18 +171,18 @@ class DraftSession(Session):
             self.send(replies.refused(refusal))
             return
         if job_type == wire.SYNC_WAIT:
-            self._awaited = job
+            self._sync_job = job
             self.send(wire.pack_job_create_res())
         elif job_type == wire.ASYNC_HANDLE:
             self.acknowledge(job, wire.pack_job_create_res(self._context.handle(job.id)))
         else:
             self.acknowledge(job, wire.pack_job_create_res())
 
-    def _tell(self, packet_type: int, handle: bytes) -> None:
-        """How a job stands, or how it ended: from memory, or from the history."""
+    def _send_state(self, packet_type: int, handle: bytes) -> None:
+        """Send the progress or the end of a job, from memory or from the history."""
         job_id = self._context.job_id(handle)
         if not job_id or ids.epoch_of(job_id) > self._scheduler.epoch:
-            self._deny_handle()
+            self._send_unknown_handle()
             return
         unwritten = self._scheduler.unwritten(job_id)
         job = unwritten if unwritten is not None else self._scheduler.find(job_id)
@@ -201,14 +201,14 @@ class DraftSession(Session):
             self.send(wire.pack_error(wire.NOT_KEPT, text))
 
     def _look_up(self, packet_type: int, job_id: int) -> None:
-        self._asked = job_id
-        self._asked_by = packet_type
+        self._lookup_id = job_id
+        self._lookup_type = packet_type
         self._context.look_up(self, job_id)
 
     def looked_up(self, job_id: int, line: EndRow | None, trouble: str) -> None:
-        if job_id != self._asked:
+        if job_id != self._lookup_id:
             return
-        self._asked = 0
+        self._lookup_id = 0
         if trouble:
             self.send(wire.pack_error(wire.STORE_DOWN, trouble))
         elif line is None:
@@ -219,30 +219,30 @@ class DraftSession(Session):
                 )
                 self.send(wire.pack_error(wire.NOT_KEPT, text))
             elif job is None:
-                self._deny_handle()
-            elif self._asked_by == wire.JOB_STATUS_REQ:
+                self._send_unknown_handle()
+            elif self._lookup_type == wire.JOB_STATUS_REQ:
                 self.send(replies.status(job, self._scheduler.now_us))
             else:
-                # A dead letter that was there when it was asked for, and runs again.
+                # It was a dead letter when it was asked for, and was retried since.
                 self.send(replies.INCOMPLETE)
-        elif self._asked_by == wire.JOB_STATUS_REQ:
+        elif self._lookup_type == wire.JOB_STATUS_REQ:
             self.send(replies.logged_status(line.state))
         else:
             before = replies.end(line.state, line.code, line.created_us, line.ended_us)
             self._send_with(wire.JOB_COMPLETE_RES, before, line.result)
-        self._go_on()
+        self._process_held()
 
-    def _deny_handle(self) -> None:
+    def _send_unknown_handle(self) -> None:
         text = "no job has this handle: it was never given, or a hall that was restarted since kept no trace"
         self.send(wire.pack_error(wire.UNKNOWN_HANDLE, text))
 
-    # --- a worker's words
+    # --- from a worker
 
     def _as_worker(self) -> Worker:
         worker = self.worker
         if worker is None:
             worker = self._scheduler.worker(self)
-            self._scheduler.introduce(worker, self._who)
+            self._scheduler.introduce(worker, self._worker_name)
         return worker
 
     def _connect(self, body: bytes) -> None:
@@ -259,21 +259,21 @@ class DraftSession(Session):
             for name in names:
                 self._scheduler.can_do(worker, name)
         except Refusal as refusal:
-            # All of it or nothing: a worker that can do a part would never hear that the rest is not done.
+            # All or nothing: a worker with only some of its names would not know that the others are missing.
             self._scheduler.cant_do_any(worker)
             self.send(replies.refused(refusal))
 
     def _disconnect(self, body: bytes) -> None:
         worker = self.worker
         if body:
-            self.send(replies.misshapen(wire.WORKER_DISCONNECT))
+            self.send(replies.bad_body(wire.WORKER_DISCONNECT))
         elif worker is not None:
             self._scheduler.residents.retire(worker)
 
     def _sleep(self, body: bytes) -> None:
         worker = self._as_worker()
         if body:
-            self.send(replies.misshapen(wire.WORKER_SLEEP))
+            self.send(replies.bad_body(wire.WORKER_SLEEP))
         elif worker.leases:
             self.send(wire.pack_error(wire.BUSY, "a worker that has a task does not sleep"))
         else:
@@ -282,7 +282,7 @@ class DraftSession(Session):
     def _assign(self, body: bytes) -> None:
         worker = self._as_worker()
         if body:
-            self.send(replies.misshapen(wire.JOB_ASSIGN_REQ))
+            self.send(replies.bad_body(wire.JOB_ASSIGN_REQ))
             return
         if worker.leases:
             self.send(wire.pack_error(wire.BUSY, "a worker has one task at a time, and has it already"))
@@ -302,10 +302,10 @@ class DraftSession(Session):
         return self._scheduler.find_lease(worker, self._task)
 
     def _report_progress(self, body: bytes) -> None:
-        # 00 00 00 01 | 00 00 00 64 | 00 00 00 3C: 1/100, a minute to go
+        # 00 00 00 01 | 00 00 00 64 | 00 00 00 3C: 1/100, a minute left
         parsed = wire.parse_job_status(body)
         if parsed is None:
-            self.send(replies.misshapen(wire.JOB_STATUS_ANNOUNCE))
+            self.send(replies.bad_body(wire.JOB_STATUS_ANNOUNCE))
             return
         numerator, denominator, remaining_s = parsed
         try:
@@ -317,7 +317,7 @@ class DraftSession(Session):
         # 00 | result
         parsed = wire.parse_job_complete_announce(body)
         if parsed is None:
-            self.send(replies.misshapen(wire.JOB_COMPLETE_ANNOUNCE))
+            self.send(replies.bad_body(wire.JOB_COMPLETE_ANNOUNCE))
             return
         code, data = parsed
         try:
@@ -335,7 +335,7 @@ class DraftSession(Session):
         # nightly 00 2026-01-01 00 | 8 bytes: microseconds since 1970
         parsed = wire.parse_task_start(body)
         if parsed is None:
-            self.send(replies.misshapen(wire.TASK_START))
+            self.send(replies.bad_body(wire.TASK_START))
             return
         name, key, time_us = parsed
         try:
@@ -346,15 +346,14 @@ class DraftSession(Session):
         self.acknowledge(job, wire.pack_job_create_res(self._context.handle(job.id)))
 
     def _start_task(self, name: bytes, key: bytes, time_us: int) -> Job:
-        return self._scheduler.reports.start(
-            JobSpec(name, b"", key, self._context.reported), self._who, time_us
-        )
+        spec = JobSpec(name, b"", key, self._context.reported)
+        return self._scheduler.reports.start(spec, self._worker_name, time_us)
 
     def _task_ended(self, body: bytes) -> None:
         # nightly 00 2026-01-01 00 | 8 bytes: microseconds since 1970 | code 00 | result
         parsed = wire.parse_task_result(body)
         if parsed is None:
-            self.send(replies.misshapen(wire.TASK_RESULT))
+            self.send(replies.bad_body(wire.TASK_RESULT))
             return
         name, key, time_us, code, data = parsed
         try:
@@ -378,7 +377,7 @@ class DraftSession(Session):
         self.send(replies.status(job, self._scheduler.now_us))
 
     def ended(self, job: Job) -> None:
-        self._awaited = None
+        self._sync_job = None
         self._conclude(job)
 
     def job_handle(self, job: Job) -> bytes:
