@@ -239,7 +239,7 @@ def test_nonsense_in_place_of_packets() -> None:
         asked = asyncio.create_task(client.status(job))
         await line.hear()
         line.say(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        with pytest.raises(ConnectionLost, match="a packet starts with"):
+        with pytest.raises(ConnectionLost, match="packets must start with"):
             await asked
 
     play(story)

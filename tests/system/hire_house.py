@@ -68,7 +68,7 @@ class LineLink:
     def check_silence(self) -> None:
         """Nothing was said that has not been heard: the next line is the answer to this."""
         self.say(b"anybody?")
-        assert self.hear() == b"# a line is UUID VERB field:field, with single blanks\n"
+        assert self.hear() == b"# a line must be UUID VERB field:field, with single spaces\n"
 
     def close(self) -> None:
         self._file.close()

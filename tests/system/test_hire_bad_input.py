@@ -105,16 +105,16 @@ def test_nobody_speaks_with_the_id_of_another_connection(hall: HireHouse) -> Non
         assert hear(thief) == f"{HALL} ANNOUNCE {JOB}:bake"
         for text in (f"QUIT {JOB}", f"START {JOB}", f"AVAIL {JOB}:0:9"):
             say(thief, SMITH, text)
-            assert hear(thief) == "# another connection speaks with this UUID"
+            assert hear(thief) == "# another connection uses this UUID"
         say(thief, HALL, f"DISMISS {SMITH}:{JOB}")
-        assert hear(thief) == "# UUIDs that begin as this one does are the hall's"
+        assert hear(thief) == "# UUIDs that start like this one are reserved for the hall"
         say(thief, THIEF, f"QUIT {JOB}")
         say(thief, THIEF, f"HIRE {SMITH}:{JOB}")
-        assert hear(thief) == "# this job is the hall's, and so is this word about it"
+        assert hear(thief) == "# this job is the hall's: only the hall may send this verb about it"
         say(thief, THIEF, f"START {JOB}")
         assert hear(thief) == f"{HALL} DISMISS {THIEF}:{JOB}"
         say(thief, SMITH, f"QUIT {JOB}")
-        assert hear(thief) == "# a connection speaks with the UUID of its first line"
+        assert hear(thief) == "# a connection must use the UUID of its first line"
         smith.check_silence()
         assert hall.counts("bake")[1] == 1
 

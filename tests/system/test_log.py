@@ -97,7 +97,7 @@ def test_a_refused_submit_is_told_with_its_queue_and_key(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("nonsense", "quoted"),
     [
-        (b"\0NONSENSE and more of it", "a packet starts with"),
+        (b"\0NONSENSE and more of it", "packets must start with"),
         (b"GET / HTTP/1.1\x1b[31m\r\n", "an unknown text command: GET / HTTP/1.1\\\\x1b[31m"),
         (wire.pack_request(200), "packet type 200"),
     ],

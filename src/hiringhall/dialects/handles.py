@@ -20,7 +20,8 @@ class Handles:
 
     def __init__(self, prefix: bytes) -> None:
         if not 0 < len(prefix) <= PREFIX_BYTES_MAX or b"\0" in prefix or b"\n" in prefix or b" " in prefix:
-            raise ValueError(f"a handle's prefix has 1 to {PREFIX_BYTES_MAX} bytes, no NUL, space or line end")
+            text = f"the prefix of handles must have 1 to {PREFIX_BYTES_MAX} bytes and no NUL, space or newline"
+            raise ValueError(text)
         self.prefix = prefix + b":"
 
     def handle(self, job_id: int) -> bytes:

@@ -190,7 +190,8 @@ class PacketReader:
         self._head = b""
         self.error_at = at
         if head[:MAGIC_BYTES] != self._magic[: len(head)]:
-            self.error = WireError(BAD_MAGIC, f"a packet starts with {self._magic!r} here; this one does not")
+            text = f"packets must start with {self._magic!r} here; this one does not"
+            self.error = WireError(BAD_MAGIC, text)
         else:
             size = int.from_bytes(head[-SIZE_BYTES:], "big")
             text = f"a packet of {size} bytes is over the limit of {self.limit}"

@@ -47,7 +47,7 @@ REFUSED: dict[str, tuple[str, str, tuple[SaidTask | bytes, ...]]] = {
     # The task that is named, a word of the reason, and the tasks.
     "no name": ("''", "name", (b"a", b"", b"c")),
     "long name": ("'nnn", "key_bytes_max", (b"a", b"n" * 4097)),
-    "long name of a predecessor": ("'b'", "no task can be called", (b"a", task(b"b", b"n" * 4097))),
+    "long name of a predecessor": ("'b'", "is not a valid name of a task", (b"a", task(b"b", b"n" * 4097))),
     "long origin": ("'b'", "payload_bytes_max", (b"a", SaidTask(b"b", bytes(5001)))),
     "many predecessors": ("'b'", "parents_max", (b"a", task(b"b", b"1", b"2", b"3", b"4"))),
     "more predecessors": ("'child'", "parents_max", (b"a", task(b"child", b"1", b"2", b"3"))),

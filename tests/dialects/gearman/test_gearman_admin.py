@@ -235,7 +235,7 @@ def test_others_may_not_stop_the_hall_nor_cancel_what_they_do_not_wait_for(room:
     handle = room.guest().submits(wire.SUBMIT_JOB_BG, b"f", b"", b"")
     guest = room.guest(address)
     own = guest.submits(wire.SUBMIT_JOB, b"f", b"", b"")
-    refused = b"ERR NOT_ALLOWED %s+is+for+peers+on+loopback+at+this+door+(admin_from)\r\n"
+    refused = b"ERR NOT_ALLOWED %s+is+allowed+only+from+loopback+at+this+door+(admin_from)\r\n"
     assert guest.say_bytes(b"cancel job " + handle + b"\n").reads() == refused % b"cancel+job"
     assert guest.say_bytes(b"shutdown graceful\n").reads() == refused % b"shutdown"
     assert (room.stops, len(room.hall.jobs)) == ([], 2)
@@ -293,7 +293,7 @@ def test_shutdown_where_it_is_allowed() -> None:
     assert room.ask(b"shutdown") == room.ask(b"shutdown graceful") == b"OK\r\n"
     assert room.stops == [False, True]
     room = Room(GearmanOptions(shutdown_allowed=False))
-    assert room.ask(b"shutdown") == b"ERR NOT_ALLOWED shutdown+is+switched+off+at+this+door\r\n"
+    assert room.ask(b"shutdown") == b"ERR NOT_ALLOWED shutdown+is+disabled+at+this+door\r\n"
     assert room.stops == []
 
 

@@ -262,7 +262,7 @@ def test_a_schedule_that_cannot_be_read_is_an_error(room: Room) -> None:
     client.say(wire.SUBMIT_JOB_SCHED, b"f", b"", b"*/5", b"", b"", b"", b"", b"")
     assert "minute" in client.is_refused(b"INVALID_ARGUMENT")
     client.say(wire.SUBMIT_JOB_SCHED, b"f", b"", b"", b"", b"30", b"2", b"", b"")
-    assert "no day" in client.is_refused(b"INVALID_ARGUMENT")
+    assert "no date" in client.is_refused(b"INVALID_ARGUMENT")
 
 
 def test_large_results_are_sent_beside_their_header(room: Room) -> None:

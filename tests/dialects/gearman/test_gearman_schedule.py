@@ -52,7 +52,7 @@ def test_hours_are_those_of_the_doors_time_zone() -> None:
 
 @pytest.mark.parametrize("fields", ["*/*/30/2/*", "*/*/31/4/*"])
 def test_a_day_that_never_comes(fields: str) -> None:
-    with pytest.raises(Refusal, match="no day"):
+    with pytest.raises(Refusal, match="no date"):
         due(fields)
 
 

@@ -132,7 +132,7 @@ def test_a_connection_waits_for_one_sync_job_at_a_time(room: Room) -> None:
     application, worker = room.guest(), room.worker(b"resize")
     application.say(sync(b"resize", args=b"1")).reads()
     application.say(sync(b"resize", args=b"2"))
-    assert "one sync job" in application.is_refused(wire.BUSY)
+    assert "one at a time" in application.is_refused(wire.BUSY)
     application.creates(b"resize", args=b"3")
     assert worker.takes() == (b"resize", b"1")
     worker.completes()

@@ -291,7 +291,7 @@ def test_a_job_in_memory_leaves_no_result() -> None:
         worker.completes(0, b"small")
     # That it ended is still known; how it ended is known if it can be named.
     application.say(wire.pack_job_complete_req(with_key))
-    assert "it is done" in application.is_refused(wire.NOT_KEPT)
+    assert "the job is done" in application.is_refused(wire.NOT_KEPT)
     assert application.asks_status(with_key) == (1, 1, 0)
     for packet in (wire.pack_job_complete_req(without), wire.pack_job_status_req(without)):
         assert "the job has ended" in application.say(packet).is_refused(wire.NOT_KEPT)

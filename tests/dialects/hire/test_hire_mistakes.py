@@ -77,9 +77,9 @@ def test_nobody_speaks_with_the_uuid_of_another_connection(room: Room) -> None:
     hire(room, smith)
     thief.reads()
     thief.says(line("smith", "QUIT", "job1"), line("smith", "START", "job1"))
-    assert thief.hears() == ["# another connection speaks with this UUID"] * 2
+    assert thief.hears() == ["# another connection uses this UUID"] * 2
     thief.says(line("baker", "QUIT", "job1"), line("smith", "QUIT", "job1"))
-    assert thief.hears() == ["# a connection speaks with the UUID of its first line"]
+    assert thief.hears() == ["# a connection must use the UUID of its first line"]
     job = room.job(1)
     assert job is not None
     assert job.state == LEASED
@@ -104,7 +104,7 @@ def test_nobody_speaks_as_the_hall_or_calls_a_job_as_the_hall_does(room: Room) -
     thief, tower = room.guest(door), room.guest(door)
     for name in ("hall", "miller"):
         assert thief.says(line(name, "QUIT", "task")).hears() == [
-            "# UUIDs that begin as this one does are the hall's"
+            "# UUIDs that start like this one are reserved for the hall"
         ]
     tower.says(
         line("tower", "ANNOUNCE", "job1", "bake"),
@@ -112,7 +112,7 @@ def test_nobody_speaks_as_the_hall_or_calls_a_job_as_the_hall_does(room: Room) -
         line("tower", "PERFORM", "job1", "bake", "1"),
         line("tower", "DISMISS", "smith", "job1"),
     )
-    assert tower.hears() == ["# this job is the hall's, and so is this word about it"] * 4
+    assert tower.hears() == ["# this job is the hall's: only the hall may send this verb about it"] * 4
     assert thief.reads() == b""
 
 
@@ -163,16 +163,16 @@ def test_only_its_provider_speaks_for_a_posting(room: Room) -> None:
     assert (
         castle.hears()
         == ["# another provider has announced a job with this id"]
-        + ["# this job is another provider's, and so is this word about it"] * 3
+        + ["# this job is another provider's: only that provider may send this verb about it"] * 3
     )
     tower.says(
         line("tower", "AVAIL", "task", "0", "1"),
         line("tower", "ANNOUNCE", "task", "cook"),
         line("tower", "PERFORM", "task", "cook", "1"),
     )
-    assert [text[:14] for text in tower.hears()] == ["# a provider d", "# this job was", "# this job was"]
+    assert [text[:14] for text in tower.hears()] == ["# a provider c", "# this job was", "# this job was"]
     tower.says(line("tower", "HIRE", "smith", "task"), line("tower", "HIRE", "baker", "task"))
-    assert tower.hears() == ["# somebody is hired for this job already: dismiss them first"]
+    assert tower.hears() == ["# a worker is hired for this job already: dismiss it first"]
     assert smith.hears() == [line("tower", "HIRE", "smith", "task")]
     tower.says(line("tower", "DISMISS", "baker", "task"))
     assert tower.hears() == ["# another worker is hired for this job"]
@@ -278,7 +278,7 @@ def test_a_connection_takes_the_uuid_of_a_bus_only_if_it_holds_nothing_there(roo
     room.wait(0.1)
     assert bus.hears()[-1] == line("hall", "HIRE", "smith", "job1")
     smith, baker = room.guest(door), room.guest(door)
-    assert smith.says(line("smith", "QUIT", "job1")).hears() == ["# another connection speaks with this UUID"]
+    assert smith.says(line("smith", "QUIT", "job1")).hears() == ["# another connection uses this UUID"]
     assert baker.says(line("baker", "QUIT", "job1")).hears() == []
     bus.says(line("baker", "QUIT", "task"))
     assert bus.hears() == []

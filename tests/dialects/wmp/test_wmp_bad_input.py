@@ -108,7 +108,7 @@ def test_a_hall_full_of_queues_knows_the_roles_it_knew() -> None:
     ],
 )
 def test_a_door_that_cannot_be(options: WmpOptions) -> None:
-    with pytest.raises(ValueError, match=r"manager's name|above 0"):
+    with pytest.raises(ValueError, match=r"name of a manager|above 0"):
         WmpContext(Room().hall, options, SECRET)
 
 

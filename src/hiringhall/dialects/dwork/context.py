@@ -161,7 +161,7 @@ class DworkContext:
         """Submit a task that is not alive."""
         limits = self.scheduler.limits
         if not task.name:
-            raise Refusal(BAD_REQUEST, "a task has a name")
+            raise Refusal(BAD_REQUEST, "the name of the task is empty")
         if len(task.origin) > limits.payload_bytes_max:
             raise Refusal(TOO_LARGE, f"an origin may have {limits.payload_bytes_max} bytes (payload_bytes_max)")
         extras = {LOG: _encode_log(task.log)} if task.log is not None else None
@@ -182,7 +182,7 @@ class DworkContext:
         for name in task.succs or ():
             job = self.find(name)
             if job is None:
-                text = f"successor {show(name)} is not known: create it first, or let it name its predecessor"
+                text = f"successor {show(name)} is not known: create it first, or name this task as its pred"
                 raise Refusal(BAD_REQUEST, text)
             self._plan(plan, job, (self._ref(task.name),), returned)
 
@@ -194,7 +194,7 @@ class DworkContext:
     def _ref(self, name: bytes) -> ParentRef:
         """The core's reference to a task by its name; the task need not exist yet."""
         if not 0 < len(name) <= self.scheduler.limits.key_bytes_max:
-            raise Refusal(BAD_REQUEST, f"no task can be called {show(name)}")
+            raise Refusal(BAD_REQUEST, f"{show(name)} is not a valid name of a task")
         if name.startswith(NUMBER_MARK):
             job = self.find(name)
             if job is not None and not job.named:

@@ -252,12 +252,12 @@ class DworkSession(Session):
 def _check(query: Query) -> None:
     rule = _REQUESTS.get(query.type)
     if rule is None:
-        raise wire.BadMessage("this type is an answer, and nothing that can be asked")
+        raise wire.BadMessage("this type is an answer, not a request")
     present = (bool(query.tasks), query.name is not None, query.n is not None, query.location is not None)
     for field, there, wanted in zip(_FIELDS, present, rule, strict=True):
         if there and wanted == "-":
-            raise wire.BadMessage(f"{field} is not for this type of request")
+            raise wire.BadMessage(f"{field} is not allowed in this type of request")
         if not there and wanted == "+":
             raise wire.BadMessage(f"{field} is missing from this type of request")
     if query.n is not None and query.n < 1:
-        raise wire.BadMessage("n is the number of tasks wanted, at least 1")
+        raise wire.BadMessage("n, the number of tasks, must be at least 1")

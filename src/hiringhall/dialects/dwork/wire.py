@@ -224,13 +224,13 @@ def _tag(body: bytes, at: i64, end: i64) -> tuple[i64, i64]:
 def _span(body: bytes, at: i64, end: i64) -> tuple[i64, i64]:
     """Start and end of the text or message whose length is at `at`."""
     if at == end:
-        raise BadMessage("the message ends where a length should stand")
+        raise BadMessage("the message ends before a length")
     size: i64 = body[at]
     at += 1
     if size >= 0x80:
         size, at = _number(body, at - 1, end, _HEAD_BYTES_MAX)
     if size > end - at:
-        raise BadMessage(f"a field of {size} bytes where {end - at} are left")
+        raise BadMessage(f"a field has {size} bytes, but only {end - at} are left")
     return at, at + size
 
 
@@ -296,7 +296,7 @@ def _skip_group(body: bytes, field: i64, at: i64, end: i64) -> i64:
             raise BadMessage(f"a field with the number 0 in group {open_groups[-1]}")
         if wire_type == _GROUP_START:
             if len(open_groups) == GROUP_DEPTH_MAX:
-                raise BadMessage(f"more than {GROUP_DEPTH_MAX} groups within each other")
+                raise BadMessage(f"more than {GROUP_DEPTH_MAX} nested groups")
             open_groups.append(field)
         elif wire_type == _GROUP_END:
             opened = open_groups.pop()

@@ -36,9 +36,9 @@ UNKNOWN_ERROR: Final = b"ERR UNKNOWN_ERROR\r\n"
 UNKNOWN_SHOW: Final = b"ERR UNKNOWN_SHOW_ARGUMENTS\r\n"
 IN_USE: Final = b"ERR there are still connected workers or executing clients\r\n"
 NO_FUNCTION: Final = b"ERR function not found\r\n"
-NO_SHUTDOWN: Final = b"ERR NOT_ALLOWED shutdown+is+switched+off+at+this+door\r\n"
+NO_SHUTDOWN: Final = b"ERR NOT_ALLOWED shutdown+is+disabled+at+this+door\r\n"
 
-NOT_FROM_HERE: Final = b"ERR NOT_ALLOWED %s+is+for+peers+on+loopback+at+this+door+(admin_from)\r\n"
+NOT_FROM_HERE: Final = b"ERR NOT_ALLOWED %s+is+allowed+only+from+loopback+at+this+door+(admin_from)\r\n"
 
 _PRINTABLE: Final = bytes(byte if byte >= 32 and byte != 127 else ord("?") for byte in range(256))
 _WORD_BYTES_MAX: Final = 64

@@ -96,12 +96,12 @@ def missing_arguments(packet_type: int) -> bytes:
     """An argument is missing."""
     arguments = _ARGUMENTS.get(packet_type, "function, unique, data")
     name = wire.NAMES[packet_type]
-    return error(INVALID_ARGUMENT, f"{name} takes these arguments, with a NUL between them: {arguments}")
+    return error(INVALID_ARGUMENT, f"{name} takes these arguments, separated by NUL: {arguments}")
 
 
 def unexpected(packet_type: int) -> bytes:
     """The packet type is unknown, or only a server sends it."""
     name = wire.NAMES.get(packet_type)
     if name is None:
-        return error(INVALID_COMMAND, f"there is no packet of type {packet_type}")
-    return error(INVALID_COMMAND, f"a server sends {name}, it does not take it")
+        return error(INVALID_COMMAND, f"packet type {packet_type} is unknown")
+    return error(INVALID_COMMAND, f"only a server sends {name}")

@@ -35,7 +35,7 @@ def next_due_us(fields: list[bytes], now_us: int, zone: tzinfo) -> int:
     try:
         due = next(CronSim(" ".join(parts), now))
     except (CronSimError, StopIteration):
-        raise Refusal(BAD_REQUEST, "no day matches this schedule") from None
+        raise Refusal(BAD_REQUEST, "no date matches this schedule") from None
     return int(due.timestamp()) * 1_000_000
 
 
@@ -44,7 +44,8 @@ def _read_field(text: bytes, name: str, low: int, high: int) -> str:
         return "*"
     digits = text.removeprefix(b"-")
     if not digits.isdigit():
-        raise Refusal(BAD_REQUEST, f"the {name} of a schedule is a number from {low} to {high}, or * for any")
+        wrong = f"the {name} of a schedule must be a number from {low} to {high}, or * for any"
+        raise Refusal(BAD_REQUEST, wrong)
     if digits is not text or len(digits) > 2 or not low <= int(digits) <= high:
         return "*"
     return str(int(digits))

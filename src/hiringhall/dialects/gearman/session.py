@@ -101,7 +101,7 @@ class GearmanSession(Session):
             if line is not None:
                 admin.answer(self, self._context, line)
             elif lines.overlong:
-                self.report(BAD_INPUT, "a text command without an end")
+                self.report(BAD_INPUT, f"a text command is longer than {admin.LINE_BYTES_MAX} bytes")
                 self.send(admin.OVERLONG)
                 self.finish()
         self._lines = lines if lines.partial else None
@@ -150,7 +150,7 @@ class GearmanSession(Session):
         elif packet_type == wire.SET_CLIENT_ID:
             self._set_client_id(body)
         elif packet_type != wire.ALL_YOURS:
-            self.report(BAD_INPUT, f"packet type {packet_type} is none that a peer sends")
+            self.report(BAD_INPUT, f"a peer cannot send packet type {packet_type}")
             self.send(replies.unexpected(packet_type))
 
     # --- from a client
@@ -192,9 +192,7 @@ class GearmanSession(Session):
             return
         seconds = args[2]
         if not seconds.isdigit() or len(seconds) > SECONDS_DIGITS_MAX:
-            text = (
-                f"the epoch of a job is a number of seconds since 1970, of at most {SECONDS_DIGITS_MAX} digits"
-            )
+            text = f"the epoch must be a number of seconds since 1970, with at most {SECONDS_DIGITS_MAX} digits"
             self.send(replies.error(replies.INVALID_ARGUMENT, text))
             return
         terms = self._context.terms[wire.SUBMIT_JOB_EPOCH]
@@ -296,7 +294,7 @@ class GearmanSession(Session):
                 return
             function = args[0]
             if not args[1].isdigit() or len(args[1]) > SECONDS_DIGITS_MAX:
-                text = "the timeout of a function is a whole number, 0 for none"
+                text = "the timeout of a function must be a whole number; 0 is no timeout"
                 self.send(replies.error(replies.INVALID_ARGUMENT, text))
                 return
             options = self._context.options
@@ -304,7 +302,7 @@ class GearmanSession(Session):
             if run_us:
                 run_us = max(run_us, options.timeout_min_us)
         if b"\0" in function:
-            self.send(replies.error(replies.INVALID_ARGUMENT, "the name of a function holds no NUL"))
+            self.send(replies.error(replies.INVALID_ARGUMENT, "the name of a function must not contain a NUL"))
         elif packet_type == wire.CANT_DO:
             self._scheduler.cant_do(worker, function)
         else:

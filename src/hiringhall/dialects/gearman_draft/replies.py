@@ -59,15 +59,15 @@ def refused(refusal: Refusal) -> bytes:
 def bad_body(packet_type: int) -> bytes:
     """The body does not have the format of its packet type."""
     body = _BODIES.get(packet_type, "nothing")
-    return wire.pack_error(wire.BAD_BODY, f"the body of {wire.NAMES[packet_type]} is: {body}")
+    return wire.pack_error(wire.BAD_BODY, f"the body of {wire.NAMES[packet_type]} must be: {body}")
 
 
 def unexpected(packet_type: int) -> bytes:
     """The packet type is unknown, or only a server sends it."""
     name = wire.NAMES.get(packet_type)
     if name is None:
-        return wire.pack_error(wire.UNKNOWN_TYPE, f"there is no packet of type 0x{packet_type:02X}")
-    return wire.pack_error(wire.SERVER_ONLY, f"a server sends {name}, it does not take it")
+        return wire.pack_error(wire.UNKNOWN_TYPE, f"packet type 0x{packet_type:02X} is unknown")
+    return wire.pack_error(wire.SERVER_ONLY, f"only a server sends {name}")
 
 
 def status(job: Job, now_us: int) -> bytes:

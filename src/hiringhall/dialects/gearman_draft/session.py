@@ -73,7 +73,7 @@ class DraftSession(Session):
             self._process_held()
         elif self._held_bytes > self._context.options.packet_bytes_max + HELD_BYTES_MORE:
             self._held.clear()
-            self._close_with_error(wire.FULL, "too much was sent behind a request that is not answered yet")
+            self._close_with_error(wire.FULL, "too much was sent before a request was answered")
             return
         self.input_bytes = self._held_bytes
         if self._lookup_id and self._held and self.link is not None:
@@ -152,15 +152,15 @@ class DraftSession(Session):
             return
         name, key, flags, job_type, args = parsed
         if flags >= wire.PRIORITY_FLAGS:
-            text = "the flags are the priority, 0 (normal), 1 (high) or 2 (low), and nothing else"
+            text = "flags must be the priority: 0 (normal), 1 (high) or 2 (low)"
             self.send(wire.pack_error(wire.BAD_REQUEST, text))
             return
         if job_type >= wire.JOB_TYPES:
-            text = "the type is 0 (sync+wait), 1 (async+handle) or 2 (async+throw-away)"
+            text = "the type must be 0 (sync+wait), 1 (async+handle) or 2 (async+throw-away)"
             self.send(wire.pack_error(wire.BAD_REQUEST, text))
             return
         if job_type == wire.SYNC_WAIT and self._sync_job is not None:
-            text = "a connection waits for one sync job at a time, and this one does already"
+            text = "this connection already waits for a sync job; it can wait for one at a time"
             self.send(wire.pack_error(wire.BUSY, text))
             return
         spec = JobSpec(name, args, key, self._context.terms(job_type, flags))
@@ -197,7 +197,7 @@ class DraftSession(Session):
         elif job.logged:
             self._look_up(packet_type, job_id)
         else:
-            text = f"it is {STATE_NAMES[job.state]}; the result of a job that was only in memory is not kept"
+            text = f"the job is {STATE_NAMES[job.state]}; the result of a job that is not durable is not kept"
             self.send(wire.pack_error(wire.NOT_KEPT, text))
 
     def _look_up(self, packet_type: int, job_id: int) -> None:
@@ -214,9 +214,7 @@ class DraftSession(Session):
         elif line is None:
             job = self._scheduler.jobs.get(job_id)
             if job is None and self._scheduler.issued(job_id):
-                text = (
-                    "the job has ended, only in memory or too long ago for the history: its result is not kept"
-                )
+                text = "the job has ended; its result is not kept: it was not durable, or it left the history"
                 self.send(wire.pack_error(wire.NOT_KEPT, text))
             elif job is None:
                 self._send_unknown_handle()
@@ -233,7 +231,7 @@ class DraftSession(Session):
         self._process_held()
 
     def _send_unknown_handle(self) -> None:
-        text = "no job has this handle: it was never given, or a hall that was restarted since kept no trace"
+        text = "this handle is not valid: no job had it, or the job was not durable and the hall was restarted"
         self.send(wire.pack_error(wire.UNKNOWN_HANDLE, text))
 
     # --- from a worker
@@ -250,7 +248,7 @@ class DraftSession(Session):
         names_max = self._scheduler.limits.abilities_max
         names = wire.parse_worker_connect(body, names_max)
         if names is None:
-            text = f"worker_connect has up to {names_max} names (abilities_max), a NUL between them, none empty"
+            text = f"worker_connect takes up to {names_max} names (abilities_max), separated by NUL, none empty"
             self.send(wire.pack_error(wire.BAD_BODY, text))
             return
         worker = self._as_worker()
@@ -275,7 +273,7 @@ class DraftSession(Session):
         if body:
             self.send(replies.bad_body(wire.WORKER_SLEEP))
         elif worker.leases:
-            self.send(wire.pack_error(wire.BUSY, "a worker that has a task does not sleep"))
+            self.send(wire.pack_error(wire.BUSY, "a worker with a task cannot sleep: report its end first"))
         else:
             self._scheduler.sleep(worker)
 
@@ -285,7 +283,7 @@ class DraftSession(Session):
             self.send(replies.bad_body(wire.JOB_ASSIGN_REQ))
             return
         if worker.leases:
-            self.send(wire.pack_error(wire.BUSY, "a worker has one task at a time, and has it already"))
+            self.send(wire.pack_error(wire.BUSY, "this worker already has a task: report its end first"))
             return
         lease = self._scheduler.take(worker)
         if lease is None:
@@ -298,7 +296,7 @@ class DraftSession(Session):
     def _find_lease(self) -> Lease:
         worker = self.worker
         if worker is None:
-            raise Refusal(STALE_LEASE, "this connection is no worker's")
+            raise Refusal(STALE_LEASE, "this connection is not a worker")
         return self._scheduler.find_lease(worker, self._task)
 
     def _report_progress(self, body: bytes) -> None:

@@ -115,10 +115,10 @@ class HireBus:
                 return holder
             # On a bus nobody can prove who they are: a connection may take over a UUID that is idle there.
             if context.options.bus or not holder.context.options.bus or not holder.idle:
-                raise BadLine("another connection speaks with this UUID")
+                raise BadLine("another connection uses this UUID")
             self.leave(holder)
         if self.names.owns(uuid):
-            raise BadLine("UUIDs that begin as this one does are the hall's")
+            raise BadLine("UUIDs that start like this one are reserved for the hall")
         if context.options.bus:
             self._sweep(context)
         participant = Participant(self, uuid, context, session)
@@ -143,7 +143,7 @@ class HireBus:
                 if participant.context.options.bus and participant.heard_us < silent_us and participant.idle:
                     self.leave(participant)
         if len(self.participants) >= context.options.participants_max:
-            raise BadLine("so many are here that there is no room for another")
+            raise BadLine(f"there are {context.options.participants_max} participants already")
 
     # --- sending
 
@@ -191,7 +191,7 @@ class HireBus:
             elif line.verb == QUIT:
                 self._on_quit(who, line, number)
             else:
-                raise BadLine("this job is the hall's, and so is this word about it")
+                raise BadLine("this job is the hall's: only the hall may send this verb about it")
         except Refusal as refusal:
             if refusal.reason not in (STALE_LEASE, WRONG_STATE):
                 raise BadLine(refusal.text) from refusal

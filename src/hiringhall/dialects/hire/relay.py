@@ -64,7 +64,7 @@ class ProviderRelay:
             self._hire_bus.send_copies(line)
         elif verb in (wire.HIRE, wire.PERFORM, wire.DISMISS):
             if posting.provider is not who:
-                raise BadLine("this job is another provider's, and so is this word about it")
+                raise BadLine("this job is another provider's: only that provider may send this verb about it")
             if verb == wire.HIRE:
                 self._on_hire(posting, line)
             elif verb == wire.PERFORM:
@@ -107,7 +107,7 @@ class ProviderRelay:
             posting = self.postings.add(who, line.job, line.type)
             if posting is None:
                 count = self.postings.postings_max
-                raise BadLine(f"{count} jobs are announced, which is as many as the hall passes on")
+                raise BadLine(f"{count} jobs are announced already, which is the limit")
         elif posting.provider is not who:
             raise BadLine("another provider has announced a job with this id")
         elif posting.type != line.type:
@@ -173,7 +173,7 @@ class ProviderRelay:
         engagement = posting.engagement
         if engagement is not None or posting.finished:
             if engagement is None or self._uuid(engagement.worker) != line.worker:
-                raise BadLine("somebody is hired for this job already: dismiss them first")
+                raise BadLine("a worker is hired for this job already: dismiss it first")
             if engagement.stage == HIRED and engagement.worker.bids:
                 self._send_to_worker(engagement, line)
             return
@@ -261,7 +261,7 @@ class ProviderRelay:
     def _on_avail(self, who: Participant, posting: Posting, line: Line) -> None:
         # ... AVAIL 16fd2706-8baf-433b-82eb-8c7fada847da:2.5:40
         if posting.provider is who:
-            raise BadLine("a provider does not bid for its own job")
+            raise BadLine("a provider cannot bid for its own job")
         worker = self._hire_bus.worker(who)
         skill, takes_us = self._scheduler.needs.by_queue.get(posting.type, NO_REQUIREMENT)
         late = worker.until_us > 0 and self._scheduler.now_us + line.time_us + takes_us > worker.until_us
@@ -270,7 +270,7 @@ class ProviderRelay:
             self._hire_bus.stale += 1
             return
         if len(posting.bids) >= BIDS_MAX and who.uuid not in posting.bids:
-            raise BadLine(f"{BIDS_MAX} others have bid for this job already")
+            raise BadLine(f"the job has {BIDS_MAX} bids already")
         posting.bids[who.uuid] = Bid(worker, self._scheduler.now_us + line.time_us, worker.hirings)
         self._hire_bus.send(line, posting.provider)
 

@@ -63,14 +63,14 @@ class LineSession(Session):
                 self.participant = participant
                 self._opening = wire.write_uuid(line.speaker) + b" "
             elif line.speaker != participant.uuid:
-                raise wire.BadLine("a connection speaks with the UUID of its first line")
+                raise wire.BadLine("a connection must use the UUID of its first line")
             self._context.hire_bus.receive(participant, line)
         except wire.BadLine as error:
             self._answer_error(str(error))
 
     def _close_overlong(self) -> None:
         self._rest = b""
-        text = f"a line may have {wire.LINE_BYTES_MAX} bytes; this was longer, and its end is unknown"
+        text = f"a line may have {wire.LINE_BYTES_MAX} bytes; this one is longer"
         self._answer_error(text)
         self.finish()
 

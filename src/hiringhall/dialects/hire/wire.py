@@ -102,10 +102,10 @@ def read_line(text: bytes) -> Line:
     # 6fa459ea-ee8a-3ca4-894e-db77e160355e QUIT 16fd2706-8baf-433b-82eb-8c7fada847da
     words = text.split(b" ")
     if len(words) != 3:
-        raise BadLine("a line is UUID VERB field:field, with single blanks")
+        raise BadLine("a line must be UUID VERB field:field, with single spaces")
     speaker = read_uuid(words[0])
     if speaker is None:
-        raise BadLine("a line begins with the UUID of its speaker")
+        raise BadLine("a line must start with the UUID of its sender")
     return _read_words(speaker, words[1], words[2])
 
 
@@ -113,7 +113,7 @@ def read_rest(speaker: bytes, text: bytes) -> Line:
     """The rest of a line, after the known UUID of its speaker and a space. Raises BadLine."""
     words = text.split(b" ")
     if len(words) != 2:
-        raise BadLine("a line is UUID VERB field:field, with single blanks")
+        raise BadLine("a line must be UUID VERB field:field, with single spaces")
     return _read_words(speaker, words[0], words[1])
 
 
@@ -150,12 +150,12 @@ def read_time(text: bytes) -> int:
     """Microseconds, from seconds with any number of decimal places; they are rounded."""
     whole, dot, places = text.partition(b".")
     if not whole.isdigit() or len(whole) > 8 or (dot and not places.isdigit()):
-        raise BadLine("a time is a number of seconds, such as 2.5")
+        raise BadLine("a time must be a number of seconds, such as 2.5")
     time_us = int(whole) * 1_000_000 + (int(places[:_PLACES].ljust(_PLACES, b"0")) if dot else 0)
     if places[_PLACES : _PLACES + 1] >= b"5":
         time_us += 1
     if time_us > TIME_US_MAX:
-        raise BadLine("a time is at most a year")
+        raise BadLine("a time must be at most a year")
     return time_us
 
 
@@ -180,11 +180,11 @@ def read_type(word: bytes) -> bytes:
     name = [parts[0]]
     for part in parts[1:]:
         if len(part) < 2:
-            raise BadLine("a % in a type is followed by two hexadecimal digits")
+            raise BadLine("a % in a type must be followed by two hexadecimal digits")
         try:
             name.append(unhexlify(part[:2]) + part[2:])
         except ValueError as error:
-            raise BadLine("a % in a type is followed by two hexadecimal digits") from error
+            raise BadLine("a % in a type must be followed by two hexadecimal digits") from error
     return b"".join(name)
 
 
@@ -196,7 +196,7 @@ def _read_words(speaker: bytes, verb: bytes, fields: bytes) -> Line:
             time_us = int(whole) * 1_000_000 + (int(places.ljust(_PLACES, b"0")) if places else 0)
             return Line(speaker, AVAIL, _read_id(job, compact=False), b"", b"", time_us, int(skill))
     elif verb not in FIELDS:
-        raise BadLine("the verb is none of " + ", ".join([verb.decode() for verb in FIELDS]))
+        raise BadLine("the verb must be one of " + ", ".join([verb.decode() for verb in FIELDS]))
     return _read_fields(speaker, verb, fields, compact=False)
 
 
@@ -204,9 +204,9 @@ def _read_compact(text: bytes) -> Line:
     speaker = _long(text[1 : 1 + _UUID_SHORT])
     verb = _VERBS.get(text[1 + _UUID_SHORT : 2 + _UUID_SHORT])
     if speaker is None:
-        raise BadLine("a compact line begins with ! and 22 characters of base64url")
+        raise BadLine("a compact line must start with ! and 22 characters of base64url")
     if verb is None:
-        raise BadLine("the letter after the speaker is none of " + ", ".join(_letters()))
+        raise BadLine("the letter after the UUID must be one of " + ", ".join(_letters()))
     return _read_fields(speaker, verb, text[2 + _UUID_SHORT :], compact=True)
 
 
@@ -214,7 +214,7 @@ def _read_fields(speaker: bytes, verb: bytes, text: bytes, *, compact: bool) -> 
     kinds = FIELDS[verb]
     fields = text.split(b":")
     if len(fields) != len(kinds):
-        raise BadLine(f"{verb.decode()} has {len(kinds)} fields, with colons between them")
+        raise BadLine(f"{verb.decode()} takes {len(kinds)} fields, separated by colons")
     job = worker = name = b""
     time_us = skill = 0
     for kind, field in zip(kinds, fields, strict=True):
@@ -222,17 +222,15 @@ def _read_fields(speaker: bytes, verb: bytes, text: bytes, *, compact: bool) -> 
             time_us = read_time(field)
         elif kind == _SKILL:
             if not field.isdigit() or len(field) > 7 or int(field) > SKILL_MAX:
-                raise BadLine(f"a skill is a whole number up to {SKILL_MAX}")
+                raise BadLine(f"a skill must be a whole number up to {SKILL_MAX}")
             skill = int(field)
         elif kind == _WORKER:
             found = _long(field) if compact else read_uuid(field)
             if found is None:
-                raise BadLine("a worker is named by its UUID")
+                raise BadLine("a worker must be named by its UUID")
             worker = found
         elif not field or len(field) > _bytes_max(kind, field, compact=compact) or _has_separator(field):
-            raise BadLine(
-                "an id has 1 to 255 bytes, a type 1 to 1536, none of them a blank or a control character"
-            )
+            raise BadLine("an id must have 1 to 255 bytes, a type 1 to 1536; no spaces or control characters")
         elif kind == _TYPE:
             name = read_type(field)
         else:
@@ -253,11 +251,11 @@ def _read_id(field: bytes, *, compact: bool) -> bytes:
         return field if _UUID.fullmatch(field) is None else field.lower()
     if field[:1] == b".":
         if len(field) == 1 or read_uuid(field[1:]) is not None:
-            raise BadLine("an id that is a UUID is written in 22 characters, any other after a dot")
+            raise BadLine("an id that is a UUID must be written as 22 characters, any other id after a dot")
         return field[1:]
     uuid = _long(field)
     if uuid is None:
-        raise BadLine("an id is 22 characters of base64url, or a dot and the id")
+        raise BadLine("an id must be 22 characters of base64url, or a dot and the id")
     return write_uuid(uuid)
 
 

@@ -43,9 +43,9 @@ class PingPongContext:
 
     def __init__(self, scheduler: Scheduler, options: PingPongOptions) -> None:
         if not options.queue:
-            raise ValueError("a door's queue has a name")
+            raise ValueError("the name of the queue must not be empty")
         if options.expire_us <= 0 or options.job_timeout_us <= 0:
-            raise ValueError("a worker's and a job's timeout are longer than nothing")
+            raise ValueError("expire_us and job_timeout_us must be above 0")
         self.scheduler = scheduler
         self.options = options
         self._opened_us = scheduler.awake_us

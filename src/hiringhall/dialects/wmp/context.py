@@ -76,12 +76,12 @@ class WmpContext:
     def __init__(self, scheduler: Scheduler, options: WmpOptions, secret: bytes) -> None:
         manager = options.manager
         if not 0 < len(manager) <= wire.HOP_BYTES_MAX or b"\n" in manager:
-            raise ValueError(f"a manager's name has 1 to {wire.HOP_BYTES_MAX} bytes and no line end")
+            raise ValueError(f"the name of a manager must have 1 to {wire.HOP_BYTES_MAX} bytes and no newline")
         if options.lease_us <= 0 or options.expire_us <= 0:
             # ZeroMQ does not report a disconnect: without these a job or a path could stay for ever.
-            raise ValueError("the lease of a door, and the time it remembers a READY, are above 0")
+            raise ValueError("lease_us and expire_us must be above 0")
         if len(secret) != SECRET_BYTES:
-            raise ValueError(f"the secret of a door has {SECRET_BYTES} bytes")
+            raise ValueError(f"the secret must have {SECRET_BYTES} bytes")
         self.scheduler = scheduler
         self.options = options
         self._secret = secret

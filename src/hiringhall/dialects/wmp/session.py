@@ -62,7 +62,7 @@ class WmpSession(Session):
             elif command == wire.STATUS:
                 self._on_status(message)
             else:
-                raise wire.BadMessage("only a manager says this")
+                raise wire.BadMessage("only a manager sends this command")
         except wire.BadMessage as error:
             self._context.dropped += 1
             self.report(BAD_INPUT, str(error))
@@ -76,7 +76,7 @@ class WmpSession(Session):
         roles = dict.fromkeys(message.every(b"role"))
         name = message.first(b"worker")
         if not 0 < len(roles) <= self._context.options.roles_max or len(name) > wire.NAME_BYTES_MAX:
-            raise wire.BadMessage("READY names too many roles, or none, or a name too long")
+            raise wire.BadMessage("READY names no role, too many roles, or a worker whose name is too long")
         for role in roles:
             self._check_role(role)
         skills = self._parse_skills(message)
@@ -110,7 +110,7 @@ class WmpSession(Session):
             skill = wire.parse_number(number)
             self._check_role(role)
             if skill > wire.SKILL_MAX or len(skills) >= self._context.options.roles_max:
-                raise wire.BadMessage("READY names too many skills, or one that is too high")
+                raise wire.BadMessage(f"READY names too many skills, or a skill over {wire.SKILL_MAX}")
             skills[role] = skill
         return skills
 
@@ -170,11 +170,11 @@ class WmpSession(Session):
         name = self._named_job(message)
         status = message.first(b"status") or b"ok"
         if status not in STATUSES:
-            raise wire.BadMessage("a job is ok, failed or declined")
+            raise wire.BadMessage("the status of a job must be ok, failed or declined")
         code_text = message.first(b"code")
         code = wire.parse_number(code_text) if code_text else FAILURE
         if not 0 < code <= CODE_MAX:
-            raise wire.BadMessage(f"the code of a failure is 1 to {CODE_MAX}")
+            raise wire.BadMessage(f"the code of a failure must be 1 to {CODE_MAX}")
         lease = self._context.find_lease(name)
         if lease is None:
             return
@@ -221,14 +221,14 @@ class WmpSession(Session):
 
     def _check_role(self, role: bytes) -> None:
         if not 0 < len(role) <= min(wire.NAME_BYTES_MAX, self._scheduler.limits.queue_name_bytes_max):
-            raise wire.BadMessage("a role has no name, or one that is too long")
+            raise wire.BadMessage("the name of a role is empty or too long")
 
     def _named_job(self, message: wire.Message) -> bytes:
         """The name of the job that a report is about. Raises BadMessage if it is for another manager."""
         name = message.first(b"job")
         manager = message.first(b"manager")
         if manager != self._context.options.manager or not 0 < len(name) <= wire.JOB_BYTES_MAX:
-            raise wire.BadMessage("a report names the manager it is for, and the job")
+            raise wire.BadMessage("a report must name this manager and the job")
         return name
 
     def send(self, data: bytes) -> bool:

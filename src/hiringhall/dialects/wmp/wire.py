@@ -74,18 +74,18 @@ def parse_body(body: bytes) -> Message:
     """The message in one frame. Raises BadMessage."""
     end = body.find(b"\n\n", 0, HEAD_BYTES_MAX + 1)
     if end < 0:
-        raise BadMessage(f"no empty line ends the head within {HEAD_BYTES_MAX} bytes")
+        raise BadMessage(f"the head has no empty line at its end within {HEAD_BYTES_MAX} bytes")
     lines = body[:end].split(b"\n")
     start = lines[0]
     command = start[len(_START) :]
     if not start.startswith(_START) or command not in COMMANDS:
-        raise BadMessage("the start line is not WMP1 and a known command")
+        raise BadMessage("the start line must be WMP1 and a known command")
     headers: list[tuple[bytes, bytes]] = []
     for line in lines[1:]:
         name, separator, value = line.partition(b": ")
         if not separator or not _is_name(name):
             raise BadMessage(
-                "a header is a name of lower-case letters and hyphens, a colon, a space and a value"
+                "a header must be a name of lower-case letters and hyphens, a colon, a space and a value"
             )
         headers.append((name, value))
     return Message(command, headers, body[end + 2 :])
@@ -94,7 +94,7 @@ def parse_body(body: bytes) -> Message:
 def encode_body(command: bytes, headers: list[tuple[bytes, bytes]], payload: bytes = b"") -> bytes:
     """The frame of a message. Raises ValueError for a header that cannot be written: that is a bug of ours."""
     if command not in COMMANDS:
-        raise ValueError(f"no command is called {command!r}")
+        raise ValueError(f"{command!r} is not a command")
     parts = [_START, command, b"\n"]
     head_bytes = len(_START) + len(command) + 1
     for name, value in headers:
@@ -149,7 +149,7 @@ def parse_progress(text: bytes) -> tuple[int, int]:
 def parse_number(text: bytes) -> int:
     """A number of decimal digits, without a sign."""
     if not text.isdigit() or len(text) > NUMBER_DIGITS_MAX:
-        raise BadMessage(f"a number has 1 to {NUMBER_DIGITS_MAX} decimal digits")
+        raise BadMessage(f"a number must have 1 to {NUMBER_DIGITS_MAX} decimal digits")
     return int(text)
 
 
@@ -157,7 +157,7 @@ def parse_seconds(text: bytes) -> int:
     """Microseconds, from seconds with at most six decimal places: 60, 0.5."""
     whole, dot, places = text.partition(b".")
     if dot and not (0 < len(places) <= 6 and places.isdigit()):
-        raise BadMessage("a time is in seconds, with a dot and 1 to 6 digits after it or none")
+        raise BadMessage("a time must be in seconds, with at most 6 decimal places")
     return parse_number(whole) * 1_000_000 + int(places.ljust(6, b"0"))
 
 
