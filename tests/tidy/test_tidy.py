@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from session_rules import SESSION_RULES
 from tidy_rules import PYTHON_RULES, Complaint, Source, sleeping, words
 
 from hiringhall.core.states import STATE_NAMES
@@ -58,7 +59,7 @@ def test_there_is_something_to_look_at() -> None:
     assert len(sources()) > 50
 
 
-@pytest.mark.parametrize("rule", PYTHON_RULES)
+@pytest.mark.parametrize("rule", PYTHON_RULES + SESSION_RULES)
 def test_rule(rule: Callable[[Source], Iterator[Complaint]]) -> None:
     nobody_complains([complaint for source in sources() for complaint in rule(source)])
 

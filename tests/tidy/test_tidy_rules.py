@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from session_rules import foreign_notices, session_writes
 from tidy_rules import (
     Complaint,
     Source,
@@ -15,7 +16,6 @@ from tidy_rules import (
     length,
     module_name,
     purity,
-    session_writes,
     set_order,
     sleeping,
     who_imports_what,
@@ -67,6 +67,10 @@ BAD: list[tuple[Callable[[Source], Iterator[Complaint]], str, str]] = [
     (session_writes, GEARMAN, "lease.worker.bids = True"),
     (session_writes, GEARMAN, "self._worker.credit += 1"),
     (session_writes, GEARMAN, "worker.name, other = b'', 1"),
+    (session_writes, GEARMAN, "scheduler.counters.stale += 1"),
+    (foreign_notices, GEARMAN, "engagement.worker.peer.revoked(engagement)"),
+    (foreign_notices, GEARMAN, "for peer in peers:\n    peer.woken()"),
+    (foreign_notices, GEARMAN, "self._provider.ended(job)"),
     (purity, CORE, "import time"),
     (purity, CORE, "from os import path"),
     (purity, CORE, "import asyncio.events"),
@@ -117,6 +121,8 @@ GOOD: list[tuple[Callable[[Source], Iterator[Complaint]], str, str]] = [
     ),
     (session_writes, GEARMAN, "self.worker = None\njob = worker.bids"),
     (session_writes, "src/hiringhall/core/leasing.py", "job.code = 1"),
+    (foreign_notices, "src/hiringhall/core/leasing.py", "lease.worker.peer.revoked(lease)"),
+    (foreign_notices, GEARMAN, "self.relay.ended(job)\nsuper().lost()"),
     (
         who_imports_what,
         GEARMAN,

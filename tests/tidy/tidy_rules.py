@@ -140,19 +140,6 @@ CORE_ORDER: Final = (
     "audit",
     "scheduler",
 )
-CORE_OBJECTS: Final = (
-    "auction",
-    "engagement",
-    "hall",
-    "job",
-    "lease",
-    "market",
-    "queue",
-    "scheduler",
-    "worker",
-)
-"""What variables and attributes are called that hold an object of the core."""
-
 IMPURE: Final = (
     "asyncio",
     "concurrent",
@@ -294,28 +281,8 @@ def core_order(source: Source) -> Iterator[Complaint]:
 
 def _type_blocks(tree: ast.AST) -> Iterator[ast.If]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.If) and _name(node.test) == "TYPE_CHECKING":
+        if isinstance(node, ast.If) and dotted_name(node.test) == "TYPE_CHECKING":
             yield node
-
-
-def session_writes(source: Source) -> Iterator[Complaint]:
-    """Dialects call verbs and read; they write no field of an object of the core."""
-    if not source.part("dialects", "doors"):
-        return
-    for node in ast.walk(source.tree):
-        targets: list[ast.expr] = []
-        if isinstance(node, ast.Assign):
-            targets = node.targets
-        elif isinstance(node, ast.AugAssign | ast.AnnAssign):
-            targets = [node.target]
-        for target in targets:
-            for one in target.elts if isinstance(target, ast.Tuple) else [target]:
-                if (
-                    isinstance(one, ast.Attribute)
-                    and _name(one.value).split(".")[-1].lstrip("_") in CORE_OBJECTS
-                ):
-                    text = f"{ast.unparse(one)} belongs to the core: call a verb, or add one"
-                    yield source.complain(node, text)
 
 
 def purity(source: Source) -> Iterator[Complaint]:
@@ -329,7 +296,7 @@ def purity(source: Source) -> Iterator[Complaint]:
             )
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Call):
-            called = _name(node.func)
+            called = dotted_name(node.func)
             if called.rsplit(".", 1)[-1] in ("now", "utcnow", "today") and "date" in called:
                 yield source.complain(node, "that reads a clock: use the scheduler's now_us")
             elif called in ("open", "print", "input", "hash", "id"):
@@ -338,11 +305,12 @@ def purity(source: Source) -> Iterator[Complaint]:
                 )
 
 
-def _name(node: ast.expr) -> str:
+def dotted_name(node: ast.expr) -> str:
+    """`a.b` for the expression a.b; "" for what is not a name."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
-        return f"{_name(node.value)}.{node.attr}"
+        return f"{dotted_name(node.value)}.{node.attr}"
     return ""
 
 
@@ -350,7 +318,7 @@ def _is_set(node: ast.expr | None, known: set[str]) -> bool:
     if isinstance(node, ast.Set | ast.SetComp):
         return True
     if isinstance(node, ast.Call):
-        called = _name(node.func)
+        called = dotted_name(node.func)
         return called in ("set", "frozenset") or (
             called.rsplit(".", 1)[-1] in ("union", "intersection", "difference", "symmetric_difference")
             and isinstance(node.func, ast.Attribute)
@@ -358,7 +326,7 @@ def _is_set(node: ast.expr | None, known: set[str]) -> bool:
         )
     if isinstance(node, ast.BinOp):
         return _is_set(node.left, known) or _is_set(node.right, known)
-    return isinstance(node, ast.Name | ast.Attribute) and _name(node) in known
+    return isinstance(node, ast.Name | ast.Attribute) and dotted_name(node) in known
 
 
 def _known_sets(tree: ast.AST) -> set[str]:
@@ -367,12 +335,12 @@ def _known_sets(tree: ast.AST) -> set[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.AnnAssign):
             if re.match(r"(frozen)?set\b|(Abstract|Mutable)?Set\b", ast.unparse(node.annotation)):
-                known.add(_name(node.target))
+                known.add(dotted_name(node.target))
         elif isinstance(node, ast.arg):
             if node.annotation is not None and re.match(r"(frozen)?set\b", ast.unparse(node.annotation)):
                 known.add(node.arg)
         elif isinstance(node, ast.Assign) and _is_set(node.value, set()):
-            known.update(_name(target) for target in node.targets)
+            known.update(dotted_name(target) for target in node.targets)
     return known - {""}
 
 
@@ -392,7 +360,7 @@ def set_order(source: Source) -> Iterator[Complaint]:
 
 def _orders(call: ast.Call, known: set[str]) -> bool:
     """The call makes an order out of a set."""
-    called = _name(call.func)
+    called = dotted_name(call.func)
     of_a_set = bool(call.args) and _is_set(call.args[0], known)
     if called in ("list", "tuple", "iter", "enumerate", "deque", "dict.fromkeys"):
         return of_a_set
@@ -416,7 +384,7 @@ def danger(source: Source) -> Iterator[Complaint]:
     for node in ast.walk(source.tree):
         if not isinstance(node, ast.Call):
             continue
-        called = _name(node.func)
+        called = dotted_name(node.func)
         if called in DANGEROUS_CALLS:
             yield source.complain(node, f"{called}() turns text into code: there is always another way")
         if called in ("os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput"):
@@ -435,7 +403,7 @@ def compiled_ways(source: Source) -> Iterator[Complaint]:
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Attribute) and node.attr == "_thread":
             yield source.complain(node, "the C compiler has the word _thread: call it something else")
-        if isinstance(node, ast.Call) and _name(node.func) in ("dataclass", "dataclasses.dataclass"):
+        if isinstance(node, ast.Call) and dotted_name(node.func) in ("dataclass", "dataclasses.dataclass"):
             for _ in [keyword for keyword in node.keywords if keyword.arg == "slots"]:
                 yield source.complain(node, "mypyc does not take dataclass(slots=True): write the class out")
 
@@ -451,7 +419,7 @@ def sleeping(source: Source) -> Iterator[Complaint]:
                 f"{alias.asname}.sleep" for alias in node.names if alias.name == "time" and alias.asname
             )
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.Call) and _name(node.func) in names:
+        if isinstance(node, ast.Call) and dotted_name(node.func) in names:
             yield source.complain(node, "wait for what must happen, with a time limit, in place of sleeping")
 
 
@@ -497,7 +465,6 @@ def words(path: str, text: str) -> Iterator[Complaint]:
 PYTHON_RULES: Final = (
     who_imports_what,
     core_order,
-    session_writes,
     purity,
     set_order,
     danger,
