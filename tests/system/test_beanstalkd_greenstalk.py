@@ -298,6 +298,39 @@ def test_a_job_that_was_put_is_done_by_a_gearman_worker(hall: BeanstalkdHall) ->
     assert {end.id: end.state for end in hall.history()} == {kept: DONE, broken: CANCELLED}
 
 
+def test_a_dead_letter_of_a_gearman_client_is_kicked(hall: BeanstalkdHall) -> None:
+    tries: list[bytes] = []
+
+    def resize(job: gearman.WorkerJob) -> bytes:
+        tries.append(job.data)
+        if len(tries) == 1:
+            raise gearman.JobFailed(b"no disk space")
+        return b"smaller"
+
+    worker = gearman.Worker(hall.address)
+    worker.register("resize", resize)
+    with worker, hall.client() as client, connect(hall, use="resize") as beanstalkd:
+        client.submit_background("resize", b"photo.jpg", unique="photo-7")
+        wait_until(lambda: [end.state for end in hall.history()] == [FAILED], "the job has failed")
+        assert beanstalkd.peek_buried().body == "photo.jpg"
+        assert beanstalkd.kick(10) == 1
+        wait_until(lambda: [end.state for end in hall.history()] == [DONE], "the job is done")
+    (end,) = hall.history()
+    assert (end.key, end.result, tries) == (b"photo-7", b"smaller", [b"photo.jpg"] * 2)
+
+
+def test_a_gearman_worker_that_takes_longer_than_the_time_to_run_buries_the_job(hall: BeanstalkdHall) -> None:
+    may_end = threading.Event()
+    worker = gearman.Worker(hall.address)
+    worker.register("resize", lambda _: b"late" if may_end.wait(30) else b"")
+    with connect(hall, use="resize") as client:
+        job_id = client.put("large.jpg", ttr=1)
+        with worker:
+            wait_until(lambda: client.stats_tube("resize")["current-jobs-buried"] == 1, "the job is buried")
+            may_end.set()
+        assert client.peek_buried().id == job_id
+
+
 def test_the_example_of_the_page_prints_what_it_says(hall: BeanstalkdHall) -> None:
     ((example, promised),) = re.findall(
         r"```python\n(.*?)```\n\nprints\n\n((?:    [^\n]*\n)+)", PAGE, re.DOTALL

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from beanstalkd_room import SECOND_US, BeanstalkdGuest, BeanstalkdHall
 
+from hiringhall.core.jobs import JobSpec
 from hiringhall.core.states import CANCELLED, DONE
+from hiringhall.core.terms import Terms
 from hiringhall.dialects.beanstalkd.context import BeanstalkdOptions
 from hiringhall.storage.contract import HistoryQuery
 
@@ -176,3 +178,17 @@ def test_a_hall_that_closes_hands_nothing_out(hall: BeanstalkdHall, guest: Beans
 def test_quit_closes_the_connection_after_what_was_asked(guest: BeanstalkdGuest) -> None:
     assert guest.says("use mail", "quit", "use other") == "USING mail"
     assert guest.closed
+
+
+def test_burying_a_job_that_has_retries_left_is_one_failure(
+    hall: BeanstalkdHall, guest: BeanstalkdGuest
+) -> None:
+    hall.begin()
+    terms = Terms(durable=True, detached=True, failures_max=1, backoff_us=2 * SECOND_US)
+    job = hall.scheduler.submit(JobSpec(b"default", b"x", b"", terms), None)
+    assert guest.reserves() == job.id
+    assert guest.says(f"bury {job.id} 1024") == "BURIED"
+    assert guest.stats("stats-job", job.id)["state"] == "delayed"
+    hall.wait(2 * SECOND_US)
+    assert guest.reserves() == job.id
+    assert guest.says(f"bury {job.id} 1024", "peek-buried") == f"BURIED\nFOUND {job.id} 1\nx"
