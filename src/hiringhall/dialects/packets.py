@@ -11,6 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from mypy_extensions import i64
+
     from hiringhall.core.jobs import Job
     from hiringhall.dialects.session import Session
 
@@ -89,22 +91,25 @@ class PacketReader:
         packets: list[tuple[int, bytes]] = []
         if self.error is not None:
             return packets
-        at = start
-        end = len(data)
+        # Compiled, machine integers spare the checks for large ones.
+        at: i64 = start
+        end: i64 = len(data)
         if self._missing:
             at = self._continue_body(data, at, packets)
         elif self._head:
             at = self._continue_head(data, at, packets)
         opening = self._opening
-        opening_bytes = len(opening)
-        header_bytes = self._header_bytes
-        limit = self.limit
+        opening_bytes: i64 = len(opening)
+        header_bytes: i64 = self._header_bytes
+        limit: i64 = self.limit
         while end - at >= header_bytes:
             # Compiled, indexing costs a quarter of Struct.unpack_from.
             type_at = at + opening_bytes
             packet_type = data[type_at]
             size_at = type_at + 1
-            size = data[size_at] << 24 | data[size_at + 1] << 16 | data[size_at + 2] << 8 | data[size_at + 3]
+            size: i64 = (
+                data[size_at] << 24 | data[size_at + 1] << 16 | data[size_at + 2] << 8 | data[size_at + 3]
+            )
             if data[at:type_at] != opening:
                 packet_type = int.from_bytes(data[at + MAGIC_BYTES : type_at + 1], "big")
                 if data[at : at + MAGIC_BYTES] != self._magic:

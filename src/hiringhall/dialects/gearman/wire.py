@@ -54,6 +54,15 @@ JOB_ASSIGN_ALL: Final = 40
 GET_STATUS_UNIQUE: Final = 41
 STATUS_RES_UNIQUE: Final = 42
 
+REQUEST: Final = b"\0REQ"
+"""The magic of packets to a server."""
+RESPONSE: Final = b"\0RES"
+"""The magic of packets from a server."""
+TYPE_BYTES: Final = 4
+HEADER_BYTES: Final = 12
+PACKET_BYTES_MAX: Final = 65 << 20
+"""The default limit for the body of a packet: the largest payload, and room for its handle."""
+
 NAMES: Final[dict[int, str]] = {
     CAN_DO: "CAN_DO",
     CANT_DO: "CANT_DO",
@@ -97,15 +106,6 @@ NAMES: Final[dict[int, str]] = {
     GET_STATUS_UNIQUE: "GET_STATUS_UNIQUE",
     STATUS_RES_UNIQUE: "STATUS_RES_UNIQUE",
 }
-
-REQUEST: Final = b"\0REQ"
-"""The magic of packets to a server."""
-RESPONSE: Final = b"\0RES"
-"""The magic of packets from a server."""
-TYPE_BYTES: Final = 4
-HEADER_BYTES: Final = 12
-PACKET_BYTES_MAX: Final = 65 << 20
-"""The default limit for the body of a packet: the largest payload, and room for its handle."""
 
 _WORD: Final = Struct(">I")
 _SIZES: Final = [_WORD.pack(number) for number in range(1024)]
