@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hiringhall.transports.budget import NOTED_BYTES_MIN, Budget, Holder
+from hiringhall.transports.budget import NOTED_BYTES_MIN, Budget, BufferedLink
 
 MIB = 1 << 20
 
 
-class Keeper(Holder):
+class Keeper(BufferedLink):
     """A link that keeps what the story says."""
 
     def __init__(self, kept: int) -> None:
@@ -32,7 +32,8 @@ def crowd(budget: Budget, *sizes: int) -> list[Keeper]:
 def test_the_greediest_goes_first_and_only_until_there_is_room() -> None:
     budget = Budget(16 * MIB)
     small, great, middle, last = crowd(budget, MIB, 8 * MIB, 5 * MIB, 3 * MIB)
-    assert great.dropped == f"{8 * MIB} bytes were kept for it, over {16 * MIB} for all (buffer_bytes_max)"
+    text = f"{8 * MIB} bytes were buffered for it, more than {16 * MIB} for all peers (buffer_bytes_max)"
+    assert great.dropped == text
     assert not small.dropped
     assert not middle.dropped
     assert not last.dropped

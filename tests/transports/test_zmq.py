@@ -225,7 +225,7 @@ def test_while_the_engine_holds_one_back_nobody_is_read_from() -> None:
         for each in (link, link, other):
             each.pause()
         # Otherwise the look that follows every send may see it, and the descriptor has nothing to tell.
-        await until(lambda: not house.door._looking)
+        await until(lambda: not house.door._poll_scheduled)
         bob.says(b"later")
         before_s = time.process_time()
         await asyncio.sleep(0.5)

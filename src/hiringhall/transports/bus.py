@@ -1,10 +1,10 @@
-"""A ZeroMQ bus: peers publish at one address and subscribe at another, and one session hears and says it all.
+"""A ZeroMQ bus: peers publish at one address and subscribe at another. One session receives and sends it all.
 
-ZeroMQ tells nobody who publishes. It does tell that somebody subscribes, or no longer does, so the session
-knows whether it is heard, and when somebody comes.
+ZeroMQ does not tell who publishes. It does tell when a peer subscribes or unsubscribes, so the session knows
+whether anybody listens.
 
-The law: whoever listens too slowly misses messages, which is a bus's way; nobody waits for them, and nobody
-else notices.
+Invariant: a subscriber that is too slow misses messages, as usual on a bus; nobody waits for it, and no other
+peer is affected.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import zmq
 
 from hiringhall.dialects.session import Caller, Link
-from hiringhall.transports.sockets import SocketRoom, ZmqOptions, listen
+from hiringhall.transports.sockets import SocketSet, ZmqOptions, listen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from hiringhall.engine.driver import Driver
 
 MESSAGES_MAX: Final = 1000
-"""Messages taken in by one turn; the rest waits for the next one, so that other doors have their turn."""
+"""Messages received in one turn. The rest waits for the next turn, so that other doors are served."""
 
-SAID_BYTES_MAX: Final = 1 << 62
-"""What is said in one turn has the bounds of what was heard in it: a bus is not closed for it."""
+OUT_BYTES_MAX: Final = 1 << 62
+"""No limit: the output of one turn is bounded by its input, and a bus is never closed for its output."""
 
 _NOW: Final = int(zmq.DONTWAIT)
 _SUBSCRIBED: Final = 1
@@ -42,94 +42,94 @@ class BusDoor:
         self.make_session = make_session
         self.options = options
         self.name = ""
-        """What the log calls it."""
+        """Its name in the log."""
         self.session: Session | None = None
         self.dropped = 0
-        """Messages of several frames: a bus's have one."""
+        """Number of messages dropped because they had several frames; one is allowed."""
         self.listeners = 0
-        """Who listens, once for each beginning of messages that it has subscribed to."""
-        self._room: SocketRoom | None = None
+        """Number of subscriptions. A peer counts once for each prefix that it has subscribed to."""
+        self._sockets: SocketSet | None = None
         self._inward: zmq.Socket[bytes] | None = None
         self._outward: zmq.Socket[bytes] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._receive: Callable[..., Any] | None = None
         self._send: Callable[..., Any] | None = None
-        self._looking = False
-        """A look for messages is due: a sign that some have come is given once, and may have been swallowed."""
+        self._poll_scheduled = False
+        """A poll is scheduled: the descriptor signals messages only once, and a send may consume the signal."""
 
     async def open_inward(self, host: str, port: int) -> tuple[str, int]:
-        """Listen for those who publish; the address that was bound."""
+        """Listen for publishers. Return the bound address."""
         self._loop = asyncio.get_running_loop()
-        self._room = SocketRoom(self.options)
-        self._inward = self._room.socket(zmq.SUB)
+        self._sockets = SocketSet(self.options)
+        self._inward = self._sockets.socket(zmq.SUB)
         self._inward.setsockopt(zmq.SUBSCRIBE, b"")
         return await listen(self._inward, host, port)
 
     async def open_outward(self, host: str, port: int) -> tuple[str, int]:
-        """Listen for those who subscribe, and begin to hear those who publish; the address that was bound."""
-        assert self._room is not None
+        """Listen for subscribers, and start to receive from publishers. Return the bound address."""
+        assert self._sockets is not None
         assert self._inward is not None
-        self._outward = self._room.socket(zmq.XPUB)
-        # All who come and go, not only the first and the last. Who is disconnected goes as well.
+        self._outward = self._sockets.socket(zmq.XPUB)
+        # Report every subscription and its end, not only the first and the last. A disconnect ends it too.
         self._outward.setsockopt(zmq.XPUB_VERBOSER, 1)
         bound = await listen(self._outward, host, port)
         self.driver.turn()
         self.session = self.make_session(Caller("", -1, (), 0, self.name))
         self.session.prompt = True
-        self.session.out_bytes_max = SAID_BYTES_MAX
+        self.session.out_bytes_max = OUT_BYTES_MAX
         self.driver.join(self.session, BusLink(self))
-        # Past the conveniences of pyzmq's own class, which cost as much again as sending does.
+        # The methods of pyzmq's base class: its Python wrappers cost as much again as sending does.
         self._receive = cast("Any", super(zmq.Socket, self._inward)).recv
         self._send = cast("Any", super(zmq.Socket, self._outward)).send
         for socket in (self._inward, self._outward):
             assert self._loop is not None
-            self._loop.add_reader(cast("int", socket.getsockopt(zmq.FD)), self._look)
-        self._look_soon()
+            self._loop.add_reader(cast("int", socket.getsockopt(zmq.FD)), self._receive_pending)
+        self._poll_soon()
         return bound
 
     def close_listener(self) -> None:
-        """Nothing to do before `close`: whoever works may still speak."""
+        """Nothing to do before `close`: workers may still report."""
 
     async def close(self) -> None:
-        """Say what is still to be said, if it goes soon."""
-        room = self._room
-        if room is None:
+        """Send what is unsent, within `close_wait_s`, and close."""
+        sockets = self._sockets
+        if sockets is None:
             return
-        self._room = None
+        self._sockets = None
         session = self.session
         if session is not None:
             self.session = None
             for socket in (self._inward, self._outward):
                 assert socket is not None
-                # uvloop answers None where asyncio says bool: compiled, only what both are will do.
+                # uvloop returns None where asyncio returns bool; compiled code must accept both.
                 cast("Any", self._loop).remove_reader(cast("int", socket.getsockopt(zmq.FD)))
             self.driver.leave(session)
         self._inward = self._outward = None
-        await room.close()
+        await sockets.close()
 
-    # --- coming in
+    # --- input
 
-    def _look_soon(self) -> None:
-        if not self._looking:
-            self._looking = True
+    def _poll_soon(self) -> None:
+        if not self._poll_scheduled:
+            self._poll_scheduled = True
             assert self._loop is not None
-            self._loop.call_soon(self._look_again)
+            self._loop.call_soon(self._poll)
 
-    def _look_again(self) -> None:
-        self._looking = False
+    def _poll(self) -> None:
+        self._poll_scheduled = False
         for socket in (self._inward, self._outward):
             if socket is not None and cast("int", socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
-                self._look()
+                self._receive_pending()
                 return
 
-    def _look(self) -> None:
-        """Take in what has come, up to a bound; first, who listens."""
+    def _receive_pending(self) -> None:
+        """Receive up to `MESSAGES_MAX` messages; first, the changes of subscriptions."""
         session = self.session
         receive = self._receive
         if session is None or receive is None:
             return
         self.driver.turn()
-        self._look_for_listeners(session)
+        self._receive_subscriptions(session)
         for _ in range(MESSAGES_MAX):
             try:
                 frame = receive(_NOW, False)
@@ -141,27 +141,27 @@ class BusDoor:
                     frame = receive(_NOW, False)
             else:
                 self.driver.receive(session, frame.bytes)
-        self._look_soon()
+        self._poll_soon()
 
-    def _look_for_listeners(self, session: Session) -> None:
+    def _receive_subscriptions(self, session: Session) -> None:
         assert self._outward is not None
         for _ in range(MESSAGES_MAX):
             try:
-                # A message here says that a peer subscribes, or no longer does.
-                word = self._outward.recv(_NOW)
+                # A message here means that a peer subscribes or unsubscribes.
+                change = self._outward.recv(_NOW)
             except zmq.Again:
                 return
-            if word[:1] == bytes((_SUBSCRIBED,)):
+            if change[:1] == bytes((_SUBSCRIBED,)):
                 self.listeners += 1
-            elif word[:1] == bytes((_UNSUBSCRIBED,)) and self.listeners:
+            elif change[:1] == bytes((_UNSUBSCRIBED,)) and self.listeners:
                 self.listeners -= 1
             else:
                 continue
-            # Of each, not of their sum: one who comes while another goes is somebody who comes.
+            # For each change, not for their sum: if one peer leaves and another comes, there is a new listener.
             session.listeners_changed(self.listeners)
-        self._look_soon()
+        self._poll_soon()
 
-    # --- going out
+    # --- output
 
     def publish(self, messages: list[bytes]) -> None:
         send = self._send
@@ -169,11 +169,11 @@ class BusDoor:
             return
         for message in messages:
             send(message, _NOW)
-        self._look_soon()
+        self._poll_soon()
 
 
 class BusLink(Link):
-    """The way to all who listen."""
+    """The link to all subscribers."""
 
     __slots__ = ("_door",)
 
@@ -185,4 +185,4 @@ class BusLink(Link):
         self._door.publish(messages)
 
     def close(self) -> None:
-        """The bus is closed with the hall, and not before."""
+        """Does nothing: the bus closes with the hall."""

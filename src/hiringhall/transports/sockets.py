@@ -1,6 +1,6 @@
-"""ZeroMQ's sockets, as every door over ZeroMQ opens them: their options, their encryption, where they listen.
+"""The ZeroMQ sockets of a door: their options, encryption and addresses.
 
-The law: what a socket holds for a peer is bounded, and with CURVE nobody comes in whose key is not named.
+Invariant: what a socket holds for a peer is bounded; with CURVE, only peers with a listed key can connect.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from zmq.auth.asyncio import AsyncioAuthenticator
 
 @dataclass(frozen=True)
 class Curve:
-    """Encryption, and whose public keys are let in; keys in ZeroMQ's Z85 form."""
+    """The secret key of the hall and the public keys of the clients that may connect, in ZeroMQ's Z85 form."""
 
     secret_key: bytes
     clients: frozenset[bytes]
@@ -28,32 +28,32 @@ class ZmqOptions:
     """How an endpoint treats its peers."""
 
     peers_max: int = 100_000
-    """Sessions at once; while none of them can be forgotten, messages that come by new ways are dropped."""
+    """Maximum number of sessions. While none of them can be forgotten, messages of new peers are dropped."""
     idle_s: float = 600.0
-    """Silence after which a session that nothing refers to is forgotten."""
+    """An idle session is forgotten after this time without a message."""
     message_bytes_max: int = 65 << 20
-    """One frame; whoever sends a longer one is disconnected before it is read."""
+    """Size of one frame. A peer that sends a longer one is disconnected before it is read."""
     receive_messages_max: int = 200
-    """Messages of one peer that ZeroMQ holds until they are taken."""
+    """Messages from one peer that ZeroMQ holds until they are received."""
     send_messages_max: int = 200
     """Messages to one peer that ZeroMQ holds until they are sent; more of them wait here."""
     unsent_bytes_max: int = 64 << 20
-    """With more than this waiting here, the peer is dropped."""
+    """If more than this waits here, the peer is dropped."""
     stall_s: float = 10.0
-    """So is one that has taken nothing of it for so long."""
+    """A peer that has accepted none of it for this long is dropped too."""
     backlog: int = 4096
     handshake_s: float = 10.0
     heartbeat_s: float = 10.0
-    """How often an idle connection is probed; one that is silent for three times as long is closed."""
+    """How often an idle connection is probed. One that is silent three times as long is closed."""
     takeover: bool = False
-    """A peer may take over an identity that another connection still has."""
+    """A peer may take over an identity that another connection still uses."""
     curve: Curve | None = None
     close_wait_s: float = 2.0
-    """How long the last messages may take when the hall closes."""
+    """How long sending the last messages may take when the hall closes."""
 
 
-class SocketRoom:
-    """The sockets of one door, and who guards them."""
+class SocketSet:
+    """The sockets of one door, and their CURVE authenticator."""
 
     def __init__(self, options: ZmqOptions) -> None:
         self.options = options
@@ -62,14 +62,14 @@ class SocketRoom:
         self._sockets: list[zmq.Socket[bytes]] = []
         self._authenticator: AsyncioAuthenticator | None = None
         if options.curve is not None:
-            # ZeroMQ asks this one, inside the process, about every peer that wants to come in.
+            # ZeroMQ asks this authenticator, in this process, about every peer that connects.
             shadow: zmq.asyncio.Context = zmq.asyncio.Context(self._context)
             self._authenticator = AsyncioAuthenticator(shadow)
             self._authenticator.start()
             self._authenticator.configure_curve_callback("*", _AllowList(options.curve.clients))
 
     def socket(self, kind: int) -> zmq.Socket[bytes]:
-        """A socket of that kind, with the door's options."""
+        """A socket of this type, with the door's options."""
         options = self.options
         socket = self._context.socket(kind)
         self._sockets.append(socket)
@@ -87,7 +87,7 @@ class SocketRoom:
         return socket
 
     async def close(self) -> None:
-        """Close all sockets; what they still hold may take as long as the options say."""
+        """Close all sockets. Unsent messages get `close_wait_s`."""
         if self._authenticator is not None:
             self._authenticator.stop()
         for socket in self._sockets:
@@ -96,9 +96,9 @@ class SocketRoom:
 
 
 async def listen(socket: zmq.Socket[bytes], host: str, port: int) -> tuple[str, int]:
-    """Bind a socket; the address that was bound. Raises OSError."""
+    """Bind a socket. Return the bound address. Raises OSError."""
     try:
-        # ZeroMQ listens on addresses, not on names.
+        # ZeroMQ binds to addresses, not to host names.
         found = await asyncio.get_running_loop().getaddrinfo(host, None, type=stream.SOCK_STREAM)
         address = str(found[0][4][0])
         if ":" in address:
@@ -113,7 +113,7 @@ async def listen(socket: zmq.Socket[bytes], host: str, port: int) -> tuple[str, 
 
 
 class _AllowList:
-    """Whom CURVE lets in, in the form that pyzmq asks for it."""
+    """The clients that may connect, as pyzmq's credentials provider."""
 
     def __init__(self, clients: frozenset[bytes]) -> None:
         self._clients = clients

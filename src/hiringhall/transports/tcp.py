@@ -1,6 +1,7 @@
 """Connections over TCP, with or without TLS.
 
-The law: a peer that does not read is not read from, and is closed at the hard limit; nobody else notices.
+Invariant: the hall does not read from a peer that does not read, and closes it at the hard limit. No other
+peer is affected.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from hiringhall.dialects.session import DOOR_FULL, OVER_BUDGET, SLOW_PEER, TLS_FAILURE, Caller
-from hiringhall.transports.budget import NOTED_BYTES_MIN, Budget, Holder, output_bytes
+from hiringhall.transports.budget import NOTED_BYTES_MIN, Budget, BufferedLink, output_bytes
 from hiringhall.transports.tls import TlsListener
 
 if TYPE_CHECKING:
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 
 HANDSHAKE_S: Final = 10.0
 BACKLOG_BYTES: Final = 65_536
-"""With more than this unsent, what waits for a peer counts against the budget of all."""
+"""With more than this unsent, the output of a peer counts against the common budget."""
 APART_BYTES_MIN: Final = 16_384
-"""Messages at least this long are sent from where they are: many peers may be sent the same one."""
+"""Messages of at least this length are not copied into one buffer: many peers may get the same one."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,9 @@ class TcpOptions:
     connections_max: int = 100_000
     backlog: int = 4096
     output_soft_bytes: int = 1 << 20
-    """With more than this unsent, the peer is not read from."""
+    """With more than this unsent, the hall stops reading from the peer."""
     output_hard_bytes: int = 256 << 20
-    """With more than this unsent, the peer is closed. More than one largest packet."""
+    """With more than this unsent, the peer is closed. Must be more than the largest packet."""
     keepalive: bool = True
     keepalive_idle_s: int = 60
     keepalive_interval_s: int = 10
@@ -48,11 +49,11 @@ class TcpOptions:
     handshake_s: float = HANDSHAKE_S
     """How long a TLS handshake may take."""
     close_wait_s: float = 2.0
-    """How long the last bytes may take when the hall closes."""
+    """How long sending the last bytes may take when the hall closes."""
 
 
 class TcpDoor:
-    """One listening address, and the connections that came in by it."""
+    """One listening address, and its connections."""
 
     def __init__(
         self,
@@ -66,18 +67,18 @@ class TcpDoor:
         self.budget = budget if budget is not None else Budget()
         self.make_session = make_session
         self.guests = dict(guests) if guests is not None else {}
-        """Other dialects, by the bytes that their connections begin with."""
+        """Other dialects, by the first bytes of their connections."""
         self.options = options
         self.name = ""
-        """What the log calls it."""
+        """Its name in the log."""
         self.connections: dict[Connection, None] = {}
         self.refused = 0
-        """Connections turned away because the door was full."""
+        """Number of connections refused because the door was full."""
         self._server: asyncio.Server | TlsListener | None = None
         self._emptied: asyncio.Event | None = None
 
     async def open(self, host: str, port: int) -> tuple[str, int]:
-        """Listen; the address that was bound."""
+        """Listen. Return the bound address."""
         options = self.options
         if options.tls is not None:
             listener = TlsListener(
@@ -90,7 +91,7 @@ class TcpDoor:
             self._make_connection, host, port, backlog=options.backlog, reuse_address=True
         )
         self._server = server
-        # A list with uvloop, a tuple with asyncio: compiled, only what both are will do.
+        # A list with uvloop, a tuple with asyncio; compiled code must accept both.
         sockets: Sequence[socket.socket] = cast("Any", server).sockets
         bound = sockets[0].getsockname()
         return str(bound[0]), int(bound[1])
@@ -101,11 +102,11 @@ class TcpDoor:
     def _has_room(self, handshakes: int, address: str, port: int) -> bool:
         if len(self.connections) + handshakes < self.options.connections_max:
             return True
-        self.turn_away(Caller(address, -1, (), port, self.name))
+        self.refuse(Caller(address, -1, (), port, self.name))
         return False
 
-    def turn_away(self, caller: Caller) -> None:
-        """There is no room for another connection."""
+    def refuse(self, caller: Caller) -> None:
+        """Report a connection that is refused because the door is full."""
         self.refused += 1
         text = f"it has {self.options.connections_max} connections (connections_max)"
         self.driver.reporter.report(DOOR_FULL, text, caller)
@@ -114,13 +115,13 @@ class TcpDoor:
         self.driver.reporter.report(TLS_FAILURE, text, Caller(address, -1, (), port, self.name))
 
     def close_listener(self) -> None:
-        """Let nobody else in."""
+        """Accept no more connections."""
         if self._server is not None:
             self._server.close()
             self._server = None
 
     async def close(self) -> None:
-        """Close every connection, after its last bytes if it takes them soon."""
+        """Close every connection. Unsent bytes get `close_wait_s`."""
         self.close_listener()
         for connection in list(self.connections):
             connection.close()
@@ -132,7 +133,7 @@ class TcpDoor:
             connection.abort()
 
     def caller(self, transport: asyncio.BaseTransport) -> Caller:
-        """Who is at the other end."""
+        """The peer of a connection."""
         peer = transport.get_extra_info("peername")
         address, port = (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) and peer else ("", 0)
         sock = transport.get_extra_info("socket")
@@ -144,8 +145,8 @@ class TcpDoor:
             self._emptied.set()
 
 
-class Connection(Holder):
-    """One peer's connection: asyncio's protocol on one side, the `Link` of its session on the other."""
+class Connection(BufferedLink):
+    """One connection: the protocol of its asyncio transport, and the `Link` of its session."""
 
     __slots__ = (
         "_backlogged",
@@ -167,23 +168,23 @@ class Connection(Holder):
         self._session: Session | None = None
         self._transport: asyncio.Transport | None = None
         self._opening: bytes | None = b"" if door.guests else None
-        """The first bytes, while they could be those of another dialect; None: that is decided."""
+        """The first bytes, while they may still belong to another dialect; None: the dialect is known."""
         self._backlogged = False
-        """The peer has not taken all that it was sent, and what waits for it is noted."""
+        """The peer has not read all output, and the unsent bytes are noted."""
         self._overfull = False
         """The peer does not read fast enough."""
         self._held = False
-        """The engine asked not to read."""
+        """The engine has paused reading."""
 
-    # --- asyncio's side
+    # --- called by asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports do what asyncio.Transport says without being one.
+        # uvloop's transports have the interface of asyncio.Transport, but do not inherit from it.
         transport = cast("asyncio.Transport", transport)
         door = self._door
         options = door.options
         if len(door.connections) >= options.connections_max:
-            door.turn_away(door.caller(transport))
+            door.refuse(door.caller(transport))
             transport.abort()
             return
         self._transport = transport
@@ -197,12 +198,12 @@ class Connection(Holder):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, options.keepalive_idle_s)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, options.keepalive_interval_s)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, options.keepalive_count)
-        self._driver.turn()  # that somebody listens may be all that somebody else waits for
+        self._driver.turn()  # others may be waiting for this connection
         self._join(door.make_session(door.caller(transport)))
 
     def data_received(self, data: bytes) -> None:
         if self._opening is not None and self._session is not None:
-            data = self._tell_dialect(self._opening + data)
+            data = self._detect_dialect(self._opening + data)
         session = self._session
         if session is not None and not session.closing and data:
             before = session.input_bytes
@@ -210,9 +211,9 @@ class Connection(Holder):
             if session.input_bytes >= NOTED_BYTES_MIN or before >= NOTED_BYTES_MIN:
                 self._budget.note(self)
 
-    def _tell_dialect(self, opening: bytes) -> bytes:
-        """Find out by its first bytes which dialect a connection speaks; gives the bytes that can be read now.
-        The door's own has a session from the start: its silent connections are connections too.
+    def _detect_dialect(self, opening: bytes) -> bytes:
+        """Detect the dialect of a connection by its first bytes. Return the bytes that can be read now. The
+        door's own dialect has a session from the start, because a silent connection counts too.
         """
         for magic, make_session in self._door.guests.items():
             if opening.startswith(magic):
@@ -234,10 +235,10 @@ class Connection(Holder):
         self._driver.join(session, self)
 
     def eof_received(self) -> bool:
-        """Keep the way out open: an acknowledgement may still wait for its commit."""
+        """Keep the sending side open: an acknowledgement may still wait for its commit."""
         if self._session is not None:
             self._driver.end_input(self._session)
-        return self._door.options.tls is None  # TLS knows no connection that is closed by half
+        return self._door.options.tls is None  # TLS has no half-closed connections
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
@@ -261,7 +262,7 @@ class Connection(Holder):
             self._overfull = False
             self._read_or_not()
 
-    # --- the engine's side
+    # --- called by the engine
 
     def write(self, messages: list[bytes]) -> None:
         transport = self._transport
@@ -277,11 +278,11 @@ class Connection(Holder):
             self._check_unsent(transport)
 
     def _check_unsent(self, transport: asyncio.Transport) -> None:
-        """The peer has not taken all of it: how much waits for it here?"""
+        """The peer has not read all output: apply the limits to what is unsent."""
         options = self._door.options
         unsent_bytes = transport.get_write_buffer_size()
         if unsent_bytes > options.output_hard_bytes and self._session is not None:
-            text = f"it has not read {unsent_bytes} bytes that it was sent (output_hard_bytes)"
+            text = f"it has not read {unsent_bytes} bytes of output (output_hard_bytes)"
             self._session.report(SLOW_PEER, text)
             transport.abort()
             return

@@ -1,9 +1,9 @@
-"""Connections over TLS: they are accepted here, and come in once their handshake is done.
+"""Accepts TLS connections, and hands them to the door when their handshake is done.
 
-The event loop's own server tells nobody of a handshake that fails. So this listener accepts connections itself.
+The event loop's own server does not report failed handshakes. So this listener accepts connections itself.
 
-The law: a handshake ends within its time, one way or the other; one that fails is reported with its peer; those
-under way are bounded together with the connections that have come in.
+Invariant: a handshake succeeds or fails within its time. A failed one is reported with its peer. Handshakes
+count against the limit of connections.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ACCEPTS_MAX: Final = 100
-"""Connections accepted by one pass of the event loop."""
+"""Connections accepted in one pass of the event loop."""
 EXHAUSTED_PAUSE_S: Final = 1.0
-"""How long nobody is accepted after the system had no room for another connection."""
+"""How long no connection is accepted after the system had no resources for one."""
 
 
 class TlsListener:
-    """A listening address, and the handshakes under way."""
+    """A listening address, and the handshakes in progress."""
 
     def __init__(
         self,
@@ -33,8 +33,8 @@ class TlsListener:
         has_room: Callable[[int, str, int], bool],
         on_failure: Callable[[str, int, str], None],
     ) -> None:
-        """`has_room` says whether a peer may begin beside so many handshakes; `on_failure` is told what went
-        wrong with one. Both are told its address and port.
+        """`has_room` gets the number of handshakes in progress and decides whether a peer may start another.
+        `on_failure` gets the reason of a failed one. Both get the address and port of the peer.
         """
         self._context = context
         self._handshake_s = handshake_s
@@ -46,7 +46,7 @@ class TlsListener:
         self._handshakes: dict[asyncio.Task[None], None] = {}
 
     async def open(self, host: str, port: int, backlog: int) -> tuple[str, int]:
-        """Listen on all addresses of a host; the first that was bound. Raises OSError."""
+        """Listen on all addresses of a host. Return the first bound one. Raises OSError."""
         loop = asyncio.get_running_loop()
         self._loop = loop
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -69,10 +69,10 @@ class TlsListener:
         return str(bound[0]), int(bound[1])
 
     def close(self) -> None:
-        """Let nobody else in, nor those whose handshake is under way."""
+        """Accept no more connections, and cancel the handshakes in progress."""
         for listener in self._listeners:
             if self._loop is not None:
-                # uvloop answers None where asyncio says bool: compiled, only what both are will do.
+                # uvloop returns None where asyncio returns bool; compiled code must accept both.
                 cast("Any", self._loop).remove_reader(listener)
             listener.close()
         self._listeners = []
@@ -100,14 +100,14 @@ class TlsListener:
             if not self._has_room(len(self._handshakes), str(address[0]), int(address[1])):
                 connection.close()
                 continue
-            handshake = loop.create_task(self._shake_hands(connection, str(address[0]), int(address[1])))
+            handshake = loop.create_task(self._handshake(connection, str(address[0]), int(address[1])))
             self._handshakes[handshake] = None
             handshake.add_done_callback(self._forget)
 
     def _forget(self, handshake: asyncio.Task[None]) -> None:
         self._handshakes.pop(handshake, None)
 
-    async def _shake_hands(self, connection: socket.socket, address: str, port: int) -> None:
+    async def _handshake(self, connection: socket.socket, address: str, port: int) -> None:
         assert self._loop is not None
         try:
             await self._loop.connect_accepted_socket(
@@ -125,9 +125,9 @@ class TlsListener:
 
     def _explain(self, error: OSError) -> str:
         if isinstance(error, ssl.SSLCertVerificationError):
-            return f"its certificate is not accepted: {error.verify_message}"
+            return f"its certificate was rejected: {error.verify_message}"
         if isinstance(error, ssl.SSLError):
             return (error.reason or "the handshake failed").replace("_", " ").lower()
         if isinstance(error, ConnectionAbortedError):
-            return f"its handshake was not finished within {self._handshake_s:g} s (handshake_s)"
+            return f"its handshake did not finish within {self._handshake_s:g} s (handshake_s)"
         return "the connection was closed during the handshake"

@@ -1,11 +1,11 @@
-"""ZeroMQ: one ROUTER for each endpoint, and a session for each way back to a peer.
+"""ZeroMQ: one ROUTER for each endpoint, and a session for each route to a peer.
 
-ZeroMQ tells nobody who has come or gone. So a session is made by a message that comes by a new way, is kept
-while it works, waits or has something to be told, and may be forgotten otherwise; that a peer is gone shows
-when a message to it cannot be sent.
+ZeroMQ does not report who connects and disconnects. So the first message by a new route creates a session. It
+is kept while it has a job, waits or has unsent output, and may be forgotten otherwise. A peer is known to be
+gone when a message to it cannot be sent.
 
-The law: the table of sessions is bounded, no message is taken apart before it is complete and within its
-limits, and a peer that takes nothing is dropped; nobody else notices.
+Invariant: the table of sessions is bounded; a message is parsed only when it is complete and within its
+limits; a peer that does not read is dropped, and no other peer is affected.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import zmq
 
 from hiringhall.core.limits import SECOND_US
 from hiringhall.dialects.session import BAD_INPUT, DOOR_FULL, OVER_BUDGET, SLOW_PEER, Caller
-from hiringhall.transports.budget import Budget, Holder, output_bytes
-from hiringhall.transports.sockets import Curve, SocketRoom, ZmqOptions, listen
+from hiringhall.transports.budget import Budget, BufferedLink, output_bytes
+from hiringhall.transports.sockets import Curve, SocketSet, ZmqOptions, listen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,27 +29,27 @@ if TYPE_CHECKING:
     from hiringhall.engine.driver import Driver
 
     AnswerRoute = Callable[[list[bytes]], list[bytes] | None]
-    """The frames before each message back to a peer, from those before a message of it; None: ill-formed."""
+    """Makes the frames before each answer from the frames before a peer's message; None: malformed."""
 
 __all__ = ["Curve", "ZmqDoor", "ZmqLink", "ZmqOptions"]
 
 MESSAGES_MAX: Final = 1000
-"""Messages taken in by one turn; the rest waits for the next one, so that other doors have their turn."""
+"""Messages received in one turn. The rest waits for the next turn, so that other doors are served."""
 FRAMES_MAX: Final = 64
-"""A message of more frames is no dialect's."""
+"""No dialect has messages with more frames."""
 UNSENT_PAUSE_S: Final = 0.001
 UNSENT_PAUSE_MAX_S: Final = 0.1
-"""The pause between tries to send what waits; it doubles while nothing goes."""
+"""The pause between attempts to send what waits. It doubles while nothing can be sent."""
 SWEEP_PAUSE_US: Final = 60 * SECOND_US
 FULL_PAUSE_US: Final = SECOND_US
-"""How often a full table is looked through for sessions that can be forgotten."""
+"""How often a full table is searched for sessions that can be forgotten."""
 
 _NOW: Final = int(zmq.DONTWAIT)
 _MORE: Final = int(zmq.DONTWAIT) | int(zmq.SNDMORE)
 
 
 class ZmqDoor:
-    """One ROUTER, and the sessions of those who spoke to it."""
+    """One ROUTER, and the sessions of its peers."""
 
     def __init__(
         self,
@@ -65,34 +65,34 @@ class ZmqDoor:
         self.answer_route = answer_route
         self.options = options
         self.name = ""
-        """What the log calls it."""
+        """Its name in the log."""
         self.links: dict[tuple[bytes, ...], ZmqLink] = {}
         self.dropped = 0
-        """Messages dropped: ill-formed, or by a new way while the table was full."""
-        self.heard = 0
-        """Messages taken in."""
-        self._room: SocketRoom | None = None
+        """Number of messages dropped: malformed, or by a new route while the table was full."""
+        self.received = 0
+        """Number of messages received."""
+        self._sockets: SocketSet | None = None
         self._socket: zmq.Socket[bytes] | None = None
         self._receive: Callable[..., Any] | None = None
         self._send: Callable[..., Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._descriptor = -1
         self._held = 0
-        """Links that the engine asked not to read from: one socket serves all, so then nobody is read from."""
-        self._looking = False
-        """A look for messages is due: a send may have swallowed the sign that some have come."""
-        self._stuck: dict[ZmqLink, None] = {}
-        """Peers for whom messages wait here, because ZeroMQ holds as many as it may."""
-        self._unstuck: asyncio.Event | None = None
-        """Somebody waits until there are none."""
+        """Number of links that the engine has paused. All share one socket, so then nothing is read."""
+        self._poll_scheduled = False
+        """A poll is scheduled: a send may have consumed the signal that messages have come."""
+        self._blocked: dict[ZmqLink, None] = {}
+        """Peers whose messages wait here, because ZeroMQ's queue for them is full."""
+        self._all_sent: asyncio.Event | None = None
+        """Set when nothing waits any more."""
         self._swept_us = 0
 
     async def open(self, host: str, port: int) -> tuple[str, int]:
-        """Listen; the address that was bound."""
+        """Listen. Return the bound address."""
         loop = asyncio.get_running_loop()
         self._loop = loop
-        self._room = SocketRoom(self.options)
-        socket = self._room.socket(zmq.ROUTER)
+        self._sockets = SocketSet(self.options)
+        socket = self._sockets.socket(zmq.ROUTER)
         self._socket = socket
         socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         socket.setsockopt(zmq.ROUTER_HANDOVER, int(self.options.takeover))
@@ -101,70 +101,70 @@ class ZmqDoor:
         except OSError:
             await self.close()
             raise
-        # Past the conveniences of pyzmq's own class, which cost as much again as sending does.
+        # The methods of pyzmq's base class: its Python wrappers cost as much again as sending does.
         self._receive = cast("Any", super(zmq.Socket, socket)).recv
         self._send = cast("Any", super(zmq.Socket, socket)).send
         self._descriptor = cast("int", socket.getsockopt(zmq.FD))
-        loop.add_reader(self._descriptor, self._look)
-        self._look_soon()
+        loop.add_reader(self._descriptor, self._receive_pending)
+        self._poll_soon()
         return bound
 
     def close_listener(self) -> None:
-        """Nothing to do before `close`: ZeroMQ would end with the listener every connection that came in by it,
-        and whoever works may still report.
+        """Nothing to do before `close`: ZeroMQ would close every connection together with the listener, and
+        workers may still report.
         """
 
     @property
     def busy(self) -> bool:
-        """There are messages to take in, or some that ZeroMQ would not take yet."""
-        return len(self._stuck) > 0 or self._has_mail()
+        """There are messages to receive, or messages that ZeroMQ has not accepted yet."""
+        return len(self._blocked) > 0 or self._has_input()
 
-    def shut(self) -> None:
-        """Receive nothing more from now on. What ZeroMQ has taken is still sent; no peer is disconnected."""
+    def close_socket(self) -> None:
+        """Receive nothing more. Messages that ZeroMQ has accepted are still sent; the sessions stay."""
         if self._socket is None:
             return
         if self._descriptor >= 0:
-            # uvloop answers None where asyncio says bool: compiled, only what both are will do.
+            # uvloop returns None where asyncio returns bool; compiled code must accept both.
             cast("Any", self._loop).remove_reader(self._descriptor)
             self._descriptor = -1
         self._socket.close(round(self.options.close_wait_s * 1000))
         self._socket = None
 
     async def close(self) -> None:
-        """Send what is still to be sent, if it goes soon, and forget everybody."""
-        room = self._room
-        if room is None:
+        """Send what is unsent, within `close_wait_s`, and end all sessions."""
+        sockets = self._sockets
+        if sockets is None:
             return
-        self._room = None
-        if self._stuck and self._socket is not None:
-            self._unstuck = asyncio.Event()
+        self._sockets = None
+        if self._blocked and self._socket is not None:
+            self._all_sent = asyncio.Event()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._unstuck.wait(), self.options.close_wait_s)
-        self.shut()
+                await asyncio.wait_for(self._all_sent.wait(), self.options.close_wait_s)
+        self.close_socket()
         for link in list(self.links.values()):
             self._forget(link)
-        await room.close()
+        await sockets.close()
 
-    # --- coming in
+    # --- input
 
-    def _look_soon(self) -> None:
-        if not self._looking:
-            self._looking = True
+    def _poll_soon(self) -> None:
+        if not self._poll_scheduled:
+            self._poll_scheduled = True
             assert self._loop is not None
-            self._loop.call_soon(self._look_again)
+            self._loop.call_soon(self._poll)
 
-    def _look_again(self) -> None:
-        self._looking = False
-        if self._has_mail():
-            self._look()
+    def _poll(self) -> None:
+        self._poll_scheduled = False
+        if self._has_input():
+            self._receive_pending()
 
-    def _has_mail(self) -> bool:
+    def _has_input(self) -> bool:
         if self._socket is None:
             return False
         return cast("int", self._socket.getsockopt(zmq.EVENTS)) & int(zmq.POLLIN) != 0
 
-    def _look(self) -> None:
-        """Take in what has come, up to a bound."""
+    def _receive_pending(self) -> None:
+        """Receive up to `MESSAGES_MAX` messages."""
         receive = self._receive
         if self._held > 0 or self._socket is None or receive is None:
             return
@@ -182,31 +182,29 @@ class ZmqDoor:
             self._take_in(frames, frame)
             if self._held > 0:
                 return
-        self._look_soon()
+        self._poll_soon()
 
     def _take_in(self, envelope: list[bytes], frame: zmq.Frame) -> None:
         key = tuple(envelope)
         link = self.links.get(key)
         if link is None:
-            link = self._welcome(key, envelope, frame)
+            link = self._add_peer(key, envelope, frame)
             if link is None:
                 self.dropped += 1
                 return
-        self.heard += 1
-        link.heard_us = self.driver.scheduler.awake_us
+        self.received += 1
+        link.received_us = self.driver.scheduler.awake_us
         self.driver.receive(link.session, frame.bytes)
 
-    def _welcome(self, key: tuple[bytes, ...], envelope: list[bytes], frame: zmq.Frame) -> ZmqLink | None:
+    def _add_peer(self, key: tuple[bytes, ...], envelope: list[bytes], frame: zmq.Frame) -> ZmqLink | None:
         caller = Caller(_address(frame), -1, key, 0, self.name)
         route = self.answer_route(envelope) if len(envelope) < FRAMES_MAX else None
         if route is None:
-            self.driver.reporter.report(
-                BAD_INPUT, f"a message of {len(envelope) + 1} ill-formed frames", caller
-            )
+            self.driver.reporter.report(BAD_INPUT, f"a malformed message of {len(envelope) + 1} frames", caller)
             return None
         self._sweep()
         if len(self.links) >= self.options.peers_max:
-            text = f"it knows {self.options.peers_max} peers (peers_max)"
+            text = f"it has {self.options.peers_max} peers (peers_max)"
             self.driver.reporter.report(DOOR_FULL, text, caller)
             return None
         session = self.make_session(caller)
@@ -217,7 +215,7 @@ class ZmqDoor:
         return link
 
     def _sweep(self) -> None:
-        """Forget idle sessions: now and then the silent ones, and all of them when the table is full."""
+        """Forget idle sessions: regularly those silent for `idle_s`, and all of them when the table is full."""
         now_us = self.driver.scheduler.awake_us
         full = len(self.links) >= self.options.peers_max
         if now_us - self._swept_us < (FULL_PAUSE_US if full else SWEEP_PAUSE_US):
@@ -225,30 +223,30 @@ class ZmqDoor:
         self._swept_us = now_us
         silent_us = now_us if full else now_us - round(self.options.idle_s * SECOND_US)
         for link in list(self.links.values()):
-            if link.heard_us < silent_us and link.session.idle and not link.unsent:
+            if link.received_us < silent_us and link.session.idle and not link.unsent:
                 self._forget(link)
 
     def _forget(self, link: ZmqLink) -> None:
-        self._stuck.pop(link, None)
+        self._blocked.pop(link, None)
         self.budget.forget(link)
         if self.links.pop(link.key, None) is not None:
             self.unhold(link)
             self.driver.leave(link.session)
 
-    # --- going out
+    # --- output
 
     def send(self, link: ZmqLink, messages: list[bytes]) -> None:
         if link.unsent:
-            self._keep(link, messages)
+            self._queue_unsent(link, messages)
             return
         sent = self._send_some(link, messages)
         if sent < len(messages):
-            self._keep(link, messages[sent:])
-        if not self._looking:
-            self._look_soon()
+            self._queue_unsent(link, messages[sent:])
+        if not self._poll_scheduled:
+            self._poll_soon()
 
     def _send_some(self, link: ZmqLink, messages: list[bytes]) -> int:
-        """How many of the messages ZeroMQ has taken; all of them when nobody will ever have the rest."""
+        """Return how many messages ZeroMQ has accepted; all of them if the peer is gone."""
         send = self._send
         if self._socket is None or send is None:
             return len(messages)
@@ -269,19 +267,20 @@ class ZmqDoor:
             link.session.delivered += sent
         return len(messages)
 
-    def _keep(self, link: ZmqLink, messages: list[bytes]) -> None:
-        """ZeroMQ holds as many messages for this peer as it may: the rest goes when some of them have gone."""
+    def _queue_unsent(self, link: ZmqLink, messages: list[bytes]) -> None:
+        """ZeroMQ's queue for this peer is full: keep the rest until some messages are sent."""
         if self.links.get(link.key) is not link:
             return
         if not link.unsent:
-            link.stuck_s = 0.0
-            if not self._stuck:
+            link.blocked_s = 0.0
+            if not self._blocked:
                 self._send_later(UNSENT_PAUSE_S)
-            self._stuck[link] = None
+            self._blocked[link] = None
         link.unsent += messages
         link.unsent_bytes += sum([len(message) for message in messages])
         if link.unsent_bytes > self.options.unsent_bytes_max:
-            link.session.report(SLOW_PEER, f"{link.unsent_bytes} bytes wait for it (unsent_bytes_max)")
+            text = f"it has {link.unsent_bytes} bytes of unsent output (unsent_bytes_max)"
+            link.session.report(SLOW_PEER, text)
             self._unreachable(link)
         else:
             self.budget.note(link)
@@ -293,33 +292,33 @@ class ZmqDoor:
     def _send_unsent(self, pause_s: float) -> None:
         waited_s = pause_s
         pause_s = min(pause_s * 2, UNSENT_PAUSE_MAX_S)
-        for link in list(self._stuck):
+        for link in list(self._blocked):
             messages = link.unsent
             sent = self._send_some(link, messages)
             link.unsent = messages[sent:]
             if sent:
                 link.unsent_bytes -= sum([len(message) for message in messages[:sent]])
-                link.stuck_s = 0.0
+                link.blocked_s = 0.0
                 pause_s = UNSENT_PAUSE_S
             else:
-                link.stuck_s += waited_s
-                if link.stuck_s > self.options.stall_s:
-                    text = f"it has taken nothing for {self.options.stall_s:g} s (stall_s)"
+                link.blocked_s += waited_s
+                if link.blocked_s > self.options.stall_s:
+                    text = f"it has read nothing for {self.options.stall_s:g} s (stall_s)"
                     link.session.report(SLOW_PEER, text)
                     self._unreachable(link)
             if not link.unsent:
-                self._stuck.pop(link, None)
+                self._blocked.pop(link, None)
             if sent:
                 self.budget.note(link)
-        if self._stuck and self._socket is not None:
+        if self._blocked and self._socket is not None:
             self._send_later(pause_s)
-        elif self._unstuck is not None:
-            self._unstuck.set()
-        self._look_soon()
+        elif self._all_sent is not None:
+            self._all_sent.set()
+        self._poll_soon()
 
     def _unreachable(self, link: ZmqLink) -> None:
-        """The peer is gone, or takes nothing: what it was given just now it has never seen."""
-        self._stuck.pop(link, None)
+        """The peer is gone or does not read: it has not seen the jobs that it was given in this turn."""
+        self._blocked.pop(link, None)
         self.budget.forget(link)
         if self.links.pop(link.key, None) is not None:
             assert self._loop is not None
@@ -342,7 +341,7 @@ class ZmqDoor:
             link.held = True
             self._held += 1
             if self._held == 1 and self._descriptor >= 0:
-                # The sign that messages have come would stay, and the loop would look for them over and over.
+                # The descriptor would stay readable, and the loop would call back again and again.
                 cast("Any", self._loop).remove_reader(self._descriptor)
 
     def unhold(self, link: ZmqLink) -> None:
@@ -351,14 +350,24 @@ class ZmqDoor:
             self._held -= 1
             if not self._held and self._descriptor >= 0:
                 assert self._loop is not None
-                self._loop.add_reader(self._descriptor, self._look)
-                self._look_soon()
+                self._loop.add_reader(self._descriptor, self._receive_pending)
+                self._poll_soon()
 
 
-class ZmqLink(Holder):
-    """The way back to one peer."""
+class ZmqLink(BufferedLink):
+    """The link to one peer."""
 
-    __slots__ = ("_door", "heard_us", "held", "key", "route", "session", "stuck_s", "unsent", "unsent_bytes")
+    __slots__ = (
+        "_door",
+        "blocked_s",
+        "held",
+        "key",
+        "received_us",
+        "route",
+        "session",
+        "unsent",
+        "unsent_bytes",
+    )
 
     def __init__(self, door: ZmqDoor, key: tuple[bytes, ...], route: list[bytes], session: Session) -> None:
         super().__init__()
@@ -366,20 +375,20 @@ class ZmqLink(Holder):
         self.key = key
         self.route = route
         self.session = session
-        self.heard_us = 0
+        self.received_us = 0
         self.held = False
         self.unsent: list[bytes] = []
-        """What ZeroMQ would not take yet."""
+        """Messages that ZeroMQ has not accepted yet."""
         self.unsent_bytes = 0
-        self.stuck_s = 0.0
-        """For how long it has taken nothing of that: the sum of the waits between tries, so that a pause of
-        the hall does not count."""
+        self.blocked_s = 0.0
+        """How long none of them was accepted: the sum of the pauses between attempts, so that a pause of the
+        hall does not count."""
 
     def write(self, messages: list[bytes]) -> None:
         self._door.send(self, messages)
 
     def close(self) -> None:
-        """There is no connection of its own to close: the door forgets it."""
+        """It has no connection of its own to close: the door ends its session."""
         self._door._unreachable(self)  # noqa: SLF001 (its other half)
 
     def pause(self) -> None:
