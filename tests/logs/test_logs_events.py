@@ -87,7 +87,7 @@ def test_a_lost_worker_is_told_with_the_job_it_held(stage: Stage) -> None:
     ((event, text, fields),) = stage.told()
     assert (event, text) == (
         "lost_worker",
-        "lost worker: it is gone or silent with a job, which has now lost 1 worker",
+        "lost worker: it disconnected or was silent while it held a job; the job has lost 1 worker so far",
     )
     assert (fields["peer"], fields["queue"], fields["worker"]) == ("127.0.0.1:50001", b"rev", b"ada")
 
@@ -146,4 +146,4 @@ def test_a_pause_of_the_hall_is_told_with_its_length(stage: Stage) -> None:
     stage.events.paused(61_234_000)
     ((event, message, fields),) = stage.told()
     assert (event, fields) == ("pause", {"seconds": "61.234"})
-    assert message == "pause: the hall was stopped, or its machine was, for 61.2 s; peers have so much longer"
+    assert message == "pause: the hall or its machine was stopped for 61.2 s; all deadlines move by that time"

@@ -60,7 +60,7 @@ def test_whoever_logs_does_not_wait_and_what_finds_no_room_is_counted() -> None:
     writer.finish()
     assert gate.lines[0] == "taken"
     assert [line for line in gate.lines if line.startswith("line")] == ["line 0", "line 1", "line 2"]
-    assert "7 lines of the log were dropped: they came faster than they could be written" in gate.lines
+    assert "7 log lines were dropped: they came faster than they could be written" in gate.lines
 
 
 def test_the_same_message_is_written_once_and_summarised_at_the_end() -> None:

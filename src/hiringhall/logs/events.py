@@ -1,6 +1,6 @@
-"""What the core, the sessions and the transports report, as records of the log.
+"""Turns the reports of the core, the sessions and the transports into log records.
 
-The law: an event that is only counted costs no record, and one below the log's level costs next to nothing.
+Invariant: an event that is only counted creates no record, and one below the log level costs almost nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hiringhall.core.workers import Worker
 
 EVENT_LINES_MAX: Final = 5
-"""Events of one kind at one door that have a line of their own within a window; the rest is counted."""
+"""Events of one kind at one door that get their own line within a window; the rest is counted."""
 
 DEAD_LETTER: Final = "dead_letter"
 LOST_WORKER: Final = "lost_worker"
@@ -29,7 +29,7 @@ _log = logging.getLogger("hiringhall")
 
 
 class Events(Reporter):
-    """Writes a record for each event, unless there are too many of its kind."""
+    """Writes a record for each event, up to a limit for each kind."""
 
     def __init__(self, repeats: Repeats) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Events(Reporter):
         self._muted = False
 
     def mute(self) -> None:
-        """The hall closes: workers whose connections it closes itself are not lost."""
+        """The hall closes: workers that it disconnects itself are not reported as lost."""
         self._muted = True
 
     def dead_letter(self, job: Job, worker: Worker | None) -> None:
@@ -59,11 +59,12 @@ class Events(Reporter):
         if not self._admits(topic):
             return
         if job is None:
-            self._write(topic, "it was silent for too long, and held no job", caller, _worker_fields(worker))
+            self._write(topic, "it was silent for too long; it held no job", caller, _worker_fields(worker))
         else:
             losses = _counted(job.losses, "worker")
             fields = _job_fields(job, session) | _worker_fields(worker)
-            self._write(topic, f"it is gone or silent with a job, which has now lost {losses}", caller, fields)
+            text = f"it disconnected or was silent while it held a job; the job has lost {losses} so far"
+            self._write(topic, text, caller, fields)
 
     def report(self, kind: str, text: str, caller: Caller, queue: bytes = b"", key: bytes = b"") -> None:
         topic = Topic(logging.WARNING, kind, kind.replace("_", " "), caller.door)
@@ -85,7 +86,7 @@ class Events(Reporter):
         topic = Topic(logging.WARNING, PAUSE, "pause")
         if self._admits(topic):
             seconds = paused_us / 1_000_000
-            text = f"the hall was stopped, or its machine was, for {seconds:.1f} s; peers have so much longer"
+            text = f"the hall or its machine was stopped for {seconds:.1f} s; all deadlines move by that time"
             self._write(topic, text, _NOBODY, {"seconds": f"{seconds:.3f}"})
 
     def _admits(self, topic: Topic) -> bool:
@@ -104,7 +105,7 @@ class Events(Reporter):
 
 
 def peer_name(caller: Caller) -> str:
-    """The address and port of a peer, and its identity where it has one."""
+    """The address and port of a peer, and its ZeroMQ identity if it has one."""
     name = caller.name
     if caller.route:
         identity = caller.route[0]
@@ -135,5 +136,5 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _first_line(data: bytes) -> str:
-    """What went wrong, without the traceback that may follow: the history has all of it."""
+    """The error without the traceback that may follow. The history has all of it."""
     return data[:400].partition(b"\n")[0].decode("utf-8", "backslashreplace")

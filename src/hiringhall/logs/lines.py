@@ -1,7 +1,7 @@
-"""How a record becomes a line, as text or as JSON.
+"""Formats a log record as a line of text or JSON.
 
-The law: one record is one line (a traceback follows it, indented) of printable characters, and no value is
-longer than its bound, whatever a peer sent.
+Invariant: one record is one line of printable characters (a traceback follows it, indented), and no value is
+longer than its limit, whatever a peer sent.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ MESSAGE_CHARACTERS_MAX: Final = 1000
 VALUE_CHARACTERS_MAX: Final = 200
 
 EVENT_ATTRIBUTE: Final = "hall_event"
-"""Where a record keeps the kind of its event, such as "dead_letter"."""
+"""The attribute of a record with the kind of its event, such as "dead_letter"."""
 FIELDS_ATTRIBUTE: Final = "hall_fields"
-"""Where a record keeps its named values, such as the door and the peer."""
+"""The attribute of a record with its named values, such as the door and the peer."""
 
 
 def shown(value: str | bytes, characters_max: int = VALUE_CHARACTERS_MAX) -> str:
-    """A value in printable characters: all others are escaped, and a long one is cut."""
-    # One character may need four bytes; cut first, so that a long value costs no more than a short one.
+    """A value in printable characters. All others are escaped, and a long value is truncated."""
+    # A character has at most four bytes. Truncate first, so that a long value costs no more than a short one.
     text = (
         value[: characters_max * 4].decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
     )
@@ -42,7 +42,7 @@ def stamp(created_s: float) -> str:
 
 
 class TextFormatter(logging.Formatter):
-    """2026-11-16T21:06:32.123Z WARNING the job failed for good door=gearman:4730 queue=rev handle=H:hall:7"""
+    """2026-11-16T21:06:32.123Z WARNING dead letter: failed ... door=gearman:4730 queue=rev handle=H:hall:7"""
 
     def format(self, record: logging.LogRecord) -> str:
         message = shown(record.getMessage(), MESSAGE_CHARACTERS_MAX)
@@ -53,7 +53,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object for each line, with the same values."""
+    """One JSON object per line, with the same values."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -75,7 +75,7 @@ def fields_of(record: logging.LogRecord) -> dict[str, str | bytes]:
 
 
 def _quoted(text: str) -> str:
-    """A value that ends at the next blank."""
+    """A value without spaces, or in quotes."""
     return json.dumps(text, ensure_ascii=False) if not text or " " in text or '"' in text else text
 
 

@@ -1,7 +1,7 @@
-"""Counts what repeats, so that a flood of events is a few lines.
+"""Counts repeated messages, so that a flood of events becomes a few lines.
 
-The law: of each topic at most `lines_max` lines are admitted within a window, and the rest is summarised when
-the window is over. The number of topics is bounded.
+Invariant: each topic gets at most `lines_max` lines within a window; the rest is summarised when the window
+ends. The number of topics is bounded.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 
 WINDOW_S: Final = 10.0
 TOPICS_MAX: Final = 1000
-"""With more topics at once, the window of the oldest ends early."""
+"""If there are more topics, the window of the oldest ends early."""
 
 
 class Topic(NamedTuple):
-    """What is counted together: who caused it is no part of it."""
+    """Messages that are counted together, whichever peer caused them."""
 
     level: int
     event: str
-    """The kind of event; empty for a message that is none."""
+    """The kind of event; empty for other messages."""
     text: str
-    """What the summary begins with."""
+    """The start of the summary."""
     door: str = ""
     queue: bytes = b""
 
 
 class Summary(NamedTuple):
-    """What was not written of one topic."""
+    """The messages of one topic that were not written."""
 
     topic: Topic
     unwritten: int
@@ -48,18 +48,18 @@ class _Window:
 
 
 class Repeats:
-    """Shared by those who log and the thread that writes."""
+    """Shared by the threads that log and the thread that writes."""
 
     def __init__(self, window_s: float = WINDOW_S, clock: Callable[[], float] = time.monotonic) -> None:
         self._window_s = window_s
         self._clock = clock
         self._windows: dict[Topic, _Window] = {}
-        """In the order in which they began."""
+        """In the order of their start."""
         self._ended: list[Summary] = []
         self._lock = threading.Lock()
 
     def admit(self, topic: Topic, lines_max: int) -> bool:
-        """Whether a line of this topic is to be written; if not, it is counted."""
+        """Whether to write a line of this topic; if not, it is counted."""
         with self._lock:
             window = self._windows.get(topic)
             now_s = self._clock()
@@ -74,7 +74,7 @@ class Repeats:
             return True
 
     def summaries(self, *, all_of_them: bool = False) -> list[Summary]:
-        """Of the windows that are over, or of all, what was counted and not written."""
+        """Summaries of the windows that are over, or of all windows, with unwritten messages."""
         with self._lock:
             now_s = self._clock()
             while self._windows:

@@ -1,7 +1,7 @@
 """The handler of every record, and the thread that writes the lines.
 
-The law: whoever logs never waits. Records go through a bounded queue; while nobody takes the lines, as with a
-full pipe at stderr, further records are dropped and counted.
+Invariant: a caller that logs never waits. Records go through a bounded queue. While nobody reads the lines,
+as with a full pipe at stderr, further records are dropped and counted.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ LogFormat = Literal["text", "json"]
 
 LINES_WAITING_MAX: Final = 10_000
 SUMMARY_PAUSE_S: Final = 1.0
-"""How often the thread looks for windows of repeats that are over."""
+"""How often the thread checks for windows of repeats that are over."""
 CLOSE_WAIT_S: Final = 2.0
-"""How long lines may take when somebody waits for them, as at the end."""
+"""How long to wait until lines are written, for example at the end."""
 SAME_LINES_MAX: Final = 1
-"""Lines of one wording within a window, where the record is no event."""
+"""Lines with the same text within a window, for records that are not events."""
 
 
 class DescriptorHandler(logging.Handler):
-    """Writes lines to a file descriptor, past Python's own buffers: no lock is held while it blocks, so a
-    process whose stderr nobody reads can still end.
+    """Writes lines to a file descriptor, without Python's own buffers. It holds no lock while it blocks, so
+    that a process whose stderr nobody reads can still end.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -49,11 +49,11 @@ class DescriptorHandler(logging.Handler):
             except BlockingIOError:
                 select.select([], [self._descriptor], [])
             except OSError:
-                return  # nobody reads it any more
+                return  # nobody reads it any longer
 
 
 class LogWriter(logging.Handler):
-    """Takes records from all threads and hands them to `target` on a thread of its own."""
+    """Takes records from all threads and passes them to `target` on its own thread."""
 
     def __init__(
         self, target: logging.Handler, repeats: Repeats, lines_waiting_max: int = LINES_WAITING_MAX
@@ -63,12 +63,12 @@ class LogWriter(logging.Handler):
         self.repeats: Final = repeats
         self._records: queue.Queue[logging.LogRecord | threading.Event | None] = queue.Queue(lines_waiting_max)
         self._dropped = 0
-        """Records for which there was no room, since the last line about it."""
+        """Records dropped since the last line about it, because the queue was full."""
         self._runner = threading.Thread(target=self._run, name="hall-log", daemon=True)
         self._runner.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        # What the hall says of its own course, such as the answer to a signal, has a line each time.
+        # Messages below WARNING, such as the answer to a signal, are never suppressed.
         if record.levelno >= logging.WARNING and not getattr(record, EVENT_ATTRIBUTE, ""):
             topic = Topic(record.levelno, "", record.getMessage())
             if not self.repeats.admit(topic, SAME_LINES_MAX):
@@ -79,14 +79,14 @@ class LogWriter(logging.Handler):
             self._dropped += 1
 
     def wait_until_written(self) -> None:
-        """Wait for the lines of all earlier records, for a moment at most."""
+        """Wait until all earlier records are written, at most `CLOSE_WAIT_S`."""
         written = threading.Event()
         with contextlib.suppress(queue.Full):
             self._records.put(written, timeout=CLOSE_WAIT_S)
             written.wait(CLOSE_WAIT_S)
 
     def finish(self) -> None:
-        """Write what waits, for a moment at most."""
+        """Write all waiting records, within `CLOSE_WAIT_S`."""
         with contextlib.suppress(queue.Full):
             self._records.put(None, timeout=CLOSE_WAIT_S)
             self._runner.join(CLOSE_WAIT_S)
@@ -104,7 +104,7 @@ class LogWriter(logging.Handler):
             if isinstance(record, threading.Event):
                 record.set()
                 continue
-            # Not `handle`: it holds a lock while the write blocks, and the process waits for that at its end.
+            # Not `handle`: it holds a lock while the write blocks, and the process would wait for it at exit.
             self._target.emit(record)
             self._summarise(self.repeats.summaries())
 
@@ -120,7 +120,7 @@ class LogWriter(logging.Handler):
         if self._dropped:
             dropped = self._dropped
             self._dropped -= dropped
-            text = f"{dropped} lines of the log were dropped: they came faster than they could be written"
+            text = f"{dropped} log lines were dropped: they came faster than they could be written"
             self._target.emit(_record(logging.WARNING, "log_dropped", text, {"dropped": str(dropped)}))
 
 
@@ -133,7 +133,7 @@ def _record(level: int, event: str, text: str, fields: dict[str, str | bytes]) -
 
 @contextmanager
 def logging_to(target: logging.Handler, level: int, log_format: LogFormat) -> Iterator[LogWriter]:
-    """Inside, everything that is logged in this process goes to `target`, and nowhere else."""
+    """Inside the block, all log records of this process go to `target` and nowhere else."""
     target.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     writer = LogWriter(target, Repeats())
     logging.basicConfig(handlers=[writer], level=level, force=True)
