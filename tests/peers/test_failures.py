@@ -27,7 +27,7 @@ class Mute(Exception):
             "ValueError: Zo\N{LATIN SMALL LETTER E WITH DIAERESIS}",
         ),
         (ValueError("no such user: \ud800"), "ValueError: no such user: \\ud800"),
-        (Mute(), "Mute: (it cannot say what happened)"),
+        (Mute(), "Mute: (its message cannot be shown)"),
     ],
 )
 def test_every_exception_has_words_that_can_be_sent(error: Exception, words: str) -> None:

@@ -346,7 +346,7 @@ def test_admin_errors() -> None:
             await line.read_line()
             line.write(b"f\t1\t0\t2\n")
             await line.hang_up()
-            with pytest.raises(ConnectionLost, match="within an answer"):
+            with pytest.raises(ConnectionLost, match="in the middle of an answer"):
                 await call
             with pytest.raises(ValueError, match="one line"):
                 await client.admin("status\nshutdown")

@@ -91,7 +91,7 @@ def test_a_listener_may_remember_and_may_not_ask() -> None:
         with blocking.Client(address, timeout_s=10) as client:
             assert client.run("f", on_status=lambda _: client.remember(other)) == b"done"
             assert client.jobs == [other]
-            with pytest.raises(RuntimeError, match="from another thread"):
+            with pytest.raises(RuntimeError, match="use another thread"):
                 client.run("f", on_status=lambda _: client.forget(client.submit("g")))
 
     async def stage() -> None:

@@ -138,14 +138,14 @@ def test_what_a_status_listener_raises_is_what_the_run_raises() -> None:
 @pytest.mark.parametrize(
     ("packets", "reason"),
     [
-        ([wire.pack_job_status_res(1, 2)], "job_status_res has no place here"),
-        ([wire.pack_job_create_res(), wire.pack_job_create_res()], "job_create_res has no place here"),
-        ([wire.pack_job_create_res(), wire.pack_job_complete_res(0, 0)], "end and to go on"),
+        ([wire.pack_job_status_res(1, 2)], "job_status_res was not expected here"),
+        ([wire.pack_job_create_res(), wire.pack_job_create_res()], "job_create_res was not expected here"),
+        ([wire.pack_job_create_res(), wire.pack_job_complete_res(0, 0)], "has not ended"),
         (
             [wire.pack_job_create_res(), wire.pack(wire.JOB_COMPLETE_RES, b"1234")],
-            "outcome of a form not known",
+            "malformed outcome",
         ),
-        ([wire.pack_job_create_res(), wire.pack(wire.JOB_STATUS_RES, b"12")], "status of a form not known"),
+        ([wire.pack_job_create_res(), wire.pack(wire.JOB_STATUS_RES, b"12")], "malformed status"),
     ],
 )
 def test_a_server_that_makes_no_sense(packets: list[bytes], reason: str) -> None:
@@ -205,7 +205,7 @@ def test_an_answer_to_nothing_ends_the_connection(answer: bytes) -> None:
         asked = asyncio.create_task(client.status(job))
         await line.expect(("job_status_req", b"H:1"))
         line.say(wire.NOOP_PACKET, answer, wire.pack_job_status_res(1, 2))
-        with pytest.raises(ConnectionLost, match="does not answer what was asked"):
+        with pytest.raises(ConnectionLost, match="does not match the open request"):
             await asked
         again = asyncio.create_task(client.status(job))
         other = await puppets[0].line()

@@ -133,7 +133,7 @@ def test_a_job_whose_server_was_lost_before_it_answered_is_in_doubt(kind: str) -
             await submit
         (job,) = client.jobs
         assert (job.doubtful, job.handle, job.server) == (True, b"", one.address)
-        with pytest.raises(ValueError, match="without a handle"):
+        with pytest.raises(ValueError, match="has no handle"):
             await client.status(job)
         assert await client.lost() == [job]
         resubmit = asyncio.create_task(client.resubmit(job))

@@ -177,7 +177,7 @@ def test_what_is_no_result_is_a_failure_and_none_is_an_empty_one() -> None:
         await line.expect(("worker_connect", b"echo\0text\0none"), ASK)
         line.say(wire.pack_job_assign_res(b"text", b""))
         heard, body = await line.hear()
-        said = b"\x01TypeError: a function returns bytes or None, not str"
+        said = b"\x01TypeError: a handler must return bytes or None, not str"
         assert (heard, body.partition(b"\n")[0]) == ("job_complete_announce", said)
         await line.expect(ASK)
         line.say(wire.pack_job_assign_res(b"none", b""))
@@ -250,7 +250,7 @@ def test_the_pauses_before_a_new_connection_begin_anew_when_one_was_of_use(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each would be twice as long as the one before, so the last of them would take minutes."""
-    monkeypatch.setattr("hiringhall.peers.gearman_draft.station._RETRY_FIRST_S", 0.01)
+    monkeypatch.setattr("hiringhall.peers.gearman_draft.session._RETRY_FIRST_S", 0.01)
 
     async def stage() -> None:
         async with asyncio.timeout(20), DraftPuppet() as puppet, asyncio.TaskGroup() as group:

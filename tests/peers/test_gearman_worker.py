@@ -166,7 +166,7 @@ def test_failures_of_a_handler() -> None:
         for data, answer in (
             (b"silent", ("WORK_FAIL", b"H:1")),
             (b"eloquent", ("WORK_EXCEPTION", b"H:1\0out of luck")),
-            (b"wrong", ("WORK_EXCEPTION", b"H:1\0TypeError: a handler returns bytes or None, not str")),
+            (b"wrong", ("WORK_EXCEPTION", b"H:1\0TypeError: a handler must return bytes or None, not str")),
             (b"clumsy", ("WORK_EXCEPTION", b"H:1\0ValueError: no such luck")),
             (b"half", ("WORK_EXCEPTION", b"H:1\0ValueError: \\ud800")),
             (b"done", ("WORK_EXCEPTION", b"H:1\0RuntimeError: the function raised StopIteration")),

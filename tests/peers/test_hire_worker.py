@@ -410,7 +410,7 @@ def test_a_skill_that_cannot_be_said_is_refused(skill: int) -> None:
 
 def test_each_way_has_its_own_security() -> None:
     keys = Curve(*(b"k" * 40,) * 3)
-    with pytest.raises(AddressError, match="by a Curve"):
+    with pytest.raises(AddressError, match="use a Curve"):
         Worker("tcp://127.0.0.1:1", {}, security=keys)
-    with pytest.raises(AddressError, match="by an SSLContext"):
+    with pytest.raises(AddressError, match="an SSLContext"):
         Worker("bus://127.0.0.1:1,127.0.0.1:2", {}, security=ssl.create_default_context())

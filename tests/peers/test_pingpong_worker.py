@@ -217,9 +217,12 @@ def test_a_handler_that_raises_is_a_failure_with_its_text(broker: Broker) -> Non
         (None, b""),
         (bytearray(b"x"), b"x"),
         (memoryview(b"x"), b"x"),
-        ("text", b"ERROR 1 TypeError: a handler returns bytes or None, not str"),
-        (b"READY", b"ERROR 1 ValueError: the result READY would be taken for the worker's own word"),
-        (b"PING", b"ERROR 1 ValueError: the result PING would be taken for the worker's own word"),
+        ("text", b"ERROR 1 TypeError: a handler must return bytes or None, not str"),
+        (
+            b"READY",
+            b"ERROR 1 ValueError: the result READY is not allowed: the broker would read it as a command",
+        ),
+        (b"PING", b"ERROR 1 ValueError: the result PING is not allowed: the broker would read it as a command"),
         (b"PONG", b"PONG"),
     ],
 )
@@ -313,5 +316,5 @@ def test_curve(own_pair: bool) -> None:
     "settings", [{"ping_s": 0.0}, {"broker_timeout_s": -1.0}, {"n_timeouts": 0}], ids=["ping", "timeout", "n"]
 )
 def test_settings_that_cannot_work(settings: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="at least one timeout"):
+    with pytest.raises(ValueError, match="n_timeouts at least 1"):
         Worker("127.0.0.1:1", bytes, **settings)  # type: ignore[arg-type]

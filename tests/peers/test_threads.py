@@ -45,7 +45,7 @@ def test_a_blocking_call_from_its_own_thread_is_refused() -> None:
     assert not calling.is_alive()
     assert len(clerk.trouble) == 3
     assert set(clerk.trouble) == {
-        "a blocking call from the thread that would answer it: make it from another thread"
+        "a blocking call from the client's own thread would wait for itself: use another thread"
     }
     assert ask(clerk.face) == "yes", "from here it may be asked as before"
     clerk.face.close()

@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hiringhall.dialects.wmp import wire
-from hiringhall.peers.wmp.crew import ROUTES_MAX, SECOND_US, Crew, CrewTerms, Effect, Order, Send, Start, Stop
+from hiringhall.peers.wmp.worker_state import (
+    ROUTES_MAX,
+    SECOND_US,
+    Effect,
+    Order,
+    Send,
+    Start,
+    Stop,
+    WorkerState,
+    WorkerTerms,
+)
 
 LOCK_US = 5 * SECOND_US
 Header = tuple[bytes, bytes]
@@ -18,7 +28,9 @@ class Story:
 
     def __init__(self, capacity: int = 1, costs: dict[bytes, int] | None = None, links: int = 1) -> None:
         self.now_us = 0
-        self.crew = Crew(links, costs or {b"r": 1}, CrewTerms(capacity=capacity, name=b"joe", lock_us=LOCK_US))
+        self.crew = WorkerState(
+            links, costs or {b"r": 1}, WorkerTerms(capacity=capacity, name=b"joe", lock_us=LOCK_US)
+        )
         self.orders: list[Order] = []
         self.stopped: list[Order] = []
         self.said: list[str] = []
@@ -45,7 +57,7 @@ class Story:
     ) -> None:
         manager = [] if any(name == b"manager" for name, _ in headers) else [(b"manager", b"M")]
         body = wire.encode_body(command, [*manager, *headers], payload)
-        self.do(self.crew.heard(link, wire.join_frames([], list(come), body), self.now_us))
+        self.do(self.crew.received(link, wire.join_frames([], list(come), body), self.now_us))
 
     def wake(
         self, role: bytes = b"r", link: int = 0, come: tuple[bytes, ...] = (), manager: bytes = b"M"
@@ -394,8 +406,8 @@ BODY = wire.encode_body(wire.WAKE, [(b"manager", b"M"), (b"role", b"r")])
 def test_what_makes_no_sense_is_counted_and_changes_nothing(frames: list[bytes]) -> None:
     story = Story(1)
     story.hush()
-    story.do(story.crew.heard(0, frames, 0))
-    assert story.crew.ill_formed == 1
+    story.do(story.crew.received(0, frames, 0))
+    assert story.crew.malformed == 1
     assert (story.hush(), story.state) == ([], (0, 0))
 
 
@@ -408,9 +420,9 @@ def test_a_role_that_could_never_be_done_is_refused(cost: int) -> None:
 @given(st.lists(st.binary(max_size=60), max_size=6), st.binary(max_size=200))
 def test_any_frames_are_taken(frames: list[bytes], body: bytes) -> None:
     story = Story(1)
-    story.do(story.crew.heard(0, frames, 0))
-    story.do(story.crew.heard(0, [b"", b"", body], 0))
-    story.do(story.crew.heard(0, [b"", b"", b"WMP1 TAKE\n" + body + b"\n\n"], 0))
+    story.do(story.crew.received(0, frames, 0))
+    story.do(story.crew.received(0, [b"", b"", body], 0))
+    story.do(story.crew.received(0, [b"", b"", b"WMP1 TAKE\n" + body + b"\n\n"], 0))
     assert story.state == (0, 0)
 
 
@@ -429,8 +441,8 @@ class Room:
 
 def passing_on(room: Room) -> Story:
     story = Story(capacity=10)
-    terms = CrewTerms(capacity=10, lock_us=LOCK_US, via=b"south")
-    story.crew = Crew(1, {b"r": 1, b"s": 1}, terms, room)
+    terms = WorkerTerms(capacity=10, lock_us=LOCK_US, via=b"south")
+    story.crew = WorkerState(1, {b"r": 1, b"s": 1}, terms, room)
     story.said.clear()
     story.do(story.crew.start(0))
     return story

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hiringhall.dialects.wmp import wire
-from hiringhall.peers.wmp import Crew, CrewTerms, Worker
-from hiringhall.peers.wmp.crew import SECOND_US, Effect, Send
+from hiringhall.peers.wmp import Worker, WorkerState, WorkerTerms
+from hiringhall.peers.wmp.worker_state import SECOND_US, Effect, Send
 
 
 def said(effects: list[Effect]) -> list[list[tuple[bytes, bytes]]]:
@@ -21,7 +21,7 @@ def said(effects: list[Effect]) -> list[list[tuple[bytes, bytes]]]:
 
 
 def test_ready_counts_the_time_down() -> None:
-    crew = Crew(2, {b"resize": 1}, CrewTerms(name=b"blade-7", skills=((b"resize", 9), (b"crop", 0))))
+    crew = WorkerState(2, {b"resize": 1}, WorkerTerms(name=b"blade-7", skills=((b"resize", 9), (b"crop", 0))))
     crew.until_us = 30 * SECOND_US
     ready = [
         (b"role", b"resize"),
@@ -39,12 +39,12 @@ def test_ready_counts_the_time_down() -> None:
 
 
 def test_who_says_nothing_of_it_says_what_it_always_said() -> None:
-    (headers,) = said(Crew(1, {b"resize": 1}, CrewTerms()).start(0))
+    (headers,) = said(WorkerState(1, {b"resize": 1}, WorkerTerms()).start(0))
     assert headers == [(b"role", b"resize"), (b"slots", b"1")]
 
 
 def test_a_crew_that_has_not_begun_or_has_left_tells_nobody() -> None:
-    crew = Crew(1, {b"resize": 1}, CrewTerms())
+    crew = WorkerState(1, {b"resize": 1}, WorkerTerms())
     assert crew.stay(SECOND_US, 0) == []
     crew.start(0)
     crew.leave()
@@ -59,7 +59,7 @@ def test_a_skill_is_a_number_for_a_role_of_its_own(skills: dict[str, int]) -> No
     with pytest.raises(ValueError, match="a skill is from 0 to 1000000"):
         Worker(["127.0.0.1:1"], {"resize": resize}, skills=skills)
     worker = Worker(["127.0.0.1:1"], {"resize": resize}, skills={"resize": wire.SKILL_MAX})
-    with pytest.raises(ValueError, match="not less than 0"):
+    with pytest.raises(ValueError, match="must not be negative"):
         worker.stay(-1)
-    with pytest.raises(ValueError, match="not less than 0"):
+    with pytest.raises(ValueError, match="must not be negative"):
         Worker(["127.0.0.1:1"], {"resize": resize}, time_left_s=-0.5)

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from wmp_story import LEASE_US, STEP_US, TAKE_1, WAKE_US, Story
 
 from hiringhall.dialects.wmp import wire
-from hiringhall.peers.wmp.desk import (
-    PASSED_OVER_MAX,
+from hiringhall.peers.wmp.manager_state import (
+    LOST_HOLDERS_MAX,
     SECOND_US,
-    Desk,
-    DeskTerms,
+    ManagerState,
+    ManagerTerms,
     Outcome,
 )
 
@@ -290,18 +290,18 @@ def test_who_reconnects_has_another_path_and_the_same_job() -> None:
 
 
 def test_a_job_that_is_lost_for_ever_remembers_the_latest_of_those_who_lost_it() -> None:
-    story = Story(readys_max=PASSED_OVER_MAX + 10)
+    story = Story(readys_max=LOST_HOLDERS_MAX + 10)
     ticket = story.submit()
-    for number in range(PASSED_OVER_MAX + 3):
+    for number in range(LOST_HOLDERS_MAX + 3):
         story.ready(f"w{number}")
         story.give(f"w{number}")
         story.pass_to(story.now_us + LEASE_US)
-    assert list(ticket.passed_over) == [(b"w%d" % number,) for number in range(3, PASSED_OVER_MAX + 3)]
+    assert list(ticket.lost_holders) == [(b"w%d" % number,) for number in range(3, LOST_HOLDERS_MAX + 3)]
     story.ready("w")
     story.give("w")
     story.hush()
-    story.status(f"w{PASSED_OVER_MAX + 2}", b"L-1")
-    assert story.hush() == [f"w{PASSED_OVER_MAX + 2} CANCEL job=L-1"], "a late one does not have it any more"
+    story.status(f"w{LOST_HOLDERS_MAX + 2}", b"L-1")
+    assert story.hush() == [f"w{LOST_HOLDERS_MAX + 2} CANCEL job=L-1"], "a late one does not have it any more"
     story.done("w", b"L-1")
     assert len(story.ends) == 1
 
@@ -397,12 +397,12 @@ def test_what_cannot_be_written_is_refused_at_once(role: bytes, key: bytes) -> N
 @pytest.mark.parametrize("identity", [b"", b"a\nb", b"x" * 256])
 def test_an_identity_that_cannot_be_used(identity: bytes) -> None:
     with pytest.raises(ValueError, match="1 to 255 bytes"):
-        Desk(identity, b"L", DeskTerms())
+        ManagerState(identity, b"L", ManagerTerms())
 
 
 def test_without_a_lease_a_lost_message_would_hold_a_job_for_ever() -> None:
     with pytest.raises(ValueError, match="longer than 0"):
-        Desk(b"M", b"L", DeskTerms(lease_us=0))
+        ManagerState(b"M", b"L", ManagerTerms(lease_us=0))
 
 
 READY = wire.encode_body(wire.READY, [(b"role", b"r")])
@@ -450,8 +450,8 @@ def test_what_makes_no_sense_is_counted_and_changes_nothing(frames: list[bytes])
     story.give("w")
     story.hush()
     deadline_us = story.desk.next_deadline()
-    story.do(story.desk.heard(frames, SECOND_US))
-    assert story.desk.ill_formed == 1
+    story.do(story.desk.received(frames, SECOND_US))
+    assert story.desk.malformed == 1
     assert (story.hush(), story.ends, story.news) == ([], [], [])
     assert story.desk.next_deadline() == deadline_us
 
@@ -460,7 +460,7 @@ def test_what_makes_no_sense_is_counted_and_changes_nothing(frames: list[bytes])
 def test_any_frames_are_taken(frames: list[bytes], body: bytes, command: bytes) -> None:
     story = Story()
     story.submit()
-    story.do(story.desk.heard([b"w", *frames], 0))
-    story.do(story.desk.heard([b"w", b"", b"", body], 0))
-    story.do(story.desk.heard([b"w", b"", b"", b"WMP1 " + command + b"\n" + body + b"\n\n"], 0))
+    story.do(story.desk.received([b"w", *frames], 0))
+    story.do(story.desk.received([b"w", b"", b"", body], 0))
+    story.do(story.desk.received([b"w", b"", b"", b"WMP1 " + command + b"\n" + body + b"\n\n"], 0))
     assert story.ends == []

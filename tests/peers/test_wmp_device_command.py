@@ -116,16 +116,16 @@ def test_other_machines_are_let_in_only_when_that_is_said(address: str) -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ((), "--manager: name at least one"),
-        (("--manager", "nonsense"), "--manager: 'nonsense' is no address: write HOST:PORT"),
-        (("--manager", NOWHERE, "--listen", "x"), "--listen: 'x' is no address: write HOST:PORT"),
+        ((), "--manager: give at least one"),
+        (("--manager", "nonsense"), "--manager: 'nonsense' is not an address: write HOST:PORT"),
+        (("--manager", NOWHERE, "--listen", "x"), "--listen: 'x' is not an address: write HOST:PORT"),
         (("--manager", NOWHERE, "--client-key", "k"), "--client-key and --manager-key: need --curve"),
         (
             ("--manager", NOWHERE, "--message-bytes-max", "1023"),
             "--message-bytes-max: 1023 is not allowed; it takes a whole number from 1024",
         ),
         (("--manager", NOWHERE, "--queue-max", "0"), "--queue-max: 0 is not allowed"),
-        (("--manager", NOWHERE, "--curve", "f"), "name who may connect with --client-key"),
+        (("--manager", NOWHERE, "--curve", "f"), "give the keys that may connect with --client-key"),
         (
             ("--manager", NOWHERE, "--curve", "no/such/file", "--client-key", "k", "--manager-key", "k"),
             "--curve: no/such/file cannot be read",
@@ -149,8 +149,8 @@ def test_an_address_that_is_taken() -> None:
 @pytest.mark.parametrize(
     ("private", "client_key", "manager_keys", "complaint"),
     [
-        (False, "k" * 40, 1, "has no secret key; name the file that ends with .key_secret"),
-        (True, "short", 1, "a key of CURVE has 40 characters"),
+        (False, "k" * 40, 1, "has no secret key; give the file that ends with .key_secret"),
+        (True, "short", 1, "a CURVE key must have 40 characters"),
         (True, "k" * 40, 2, "give one for all managers, or one for each of the 3"),
     ],
 )
@@ -195,7 +195,7 @@ def test_a_message_with_nowhere_to_go_is_told_in_the_log() -> None:
         line = json.loads(device.process.stderr.readline())
         context.destroy(linger=0)
     assert line["level"] == "warning"
-    assert line["message"] == "a message from a worker had nowhere to go, and is dropped"
+    assert line["message"] == "a message from a worker had no route, and was dropped"
 
 
 def test_an_unknown_format_of_the_log_is_explained() -> None:

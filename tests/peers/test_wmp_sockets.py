@@ -49,7 +49,7 @@ def test_a_job_by_way_of_devices(devices: int) -> None:
         (b"known", b"out of luck", 7),
         (b"unknown", b"KeyError: 'surprise'", 1),
         (b"unspeakable", b"ValueError: \\ud800", 1),
-        (b"text", b"TypeError: a handler returns bytes or None, not str", 1),
+        (b"text", b"TypeError: a handler must return bytes or None, not str", 1),
     ],
 )
 def test_a_job_that_fails(payload: bytes, reason: bytes, code: int) -> None:
@@ -73,7 +73,7 @@ def test_cancel_stops_the_handler_and_frees_the_slot() -> None:
                 await job.result()
             await hands.cancelled.wait()
             assert await boss.do("reverse", b"abc") == b"cba"
-            assert worker.crew.locked == 0
+            assert worker.state.locked == 0
 
     act(story())
 
@@ -86,7 +86,7 @@ def test_who_no_longer_waits_for_a_job_cancels_it() -> None:
                 async with asyncio.timeout(0.5):
                     await boss.do("wait", b"")
             await hands.cancelled.wait()
-            assert boss.desk.jobs == {}
+            assert boss.state.jobs == {}
 
     act(story())
 
@@ -101,7 +101,7 @@ def test_several_jobs_at_once_and_no_more_than_there_are_slots() -> None:
         ):
             jobs = [boss.submit("wait", b"") for boss in (first, second) for _ in range(5)]
             await hands.three_at_gate.wait()
-            assert (worker.crew.used, worker.crew.free) == (3, 0)
+            assert (worker.state.used, worker.state.free) == (3, 0)
             hands.gate.set()
             assert [await job.result() for job in jobs] == [b"through"] * 10
             assert hands.most_at_gate == 3
@@ -115,7 +115,7 @@ def test_a_job_takes_the_part_of_the_resources_that_it_costs() -> None:
         async with manager() as boss, hands.worker(boss.address, slots=3, costs={"wait": 3}) as worker:
             jobs = [boss.submit("wait", b"") for _ in range(2)]
             await begun(jobs[0])
-            assert worker.crew.used == 3
+            assert worker.state.used == 3
             small = boss.submit("reverse", b"abc")
             hands.gate.set()
             assert await small.result() == b"cba"
@@ -131,11 +131,11 @@ def test_a_long_job_that_shows_life_is_not_given_to_another() -> None:
         async with manager(lease_s=0.6) as boss, hands.worker(boss.address) as worker:
             job = boss.submit("wait", b"")
             await begun(job)
-            (ticket,) = boss.desk.jobs.values()
+            (ticket,) = boss.state.jobs.values()
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(1.5):
                     await job.result()
-            assert (ticket.losses, worker.crew.used) == (0, 1)
+            assert (ticket.losses, worker.state.used) == (0, 1)
             hands.gate.set()
             assert await job.result() == b"through"
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wmp_town import LEASE_US, LOCK_US, READY_MAX_US, Town
 
-from hiringhall.peers.wmp.crew import SECOND_US
-from hiringhall.peers.wmp.desk import OK
+from hiringhall.peers.wmp.manager_state import OK
+from hiringhall.peers.wmp.worker_state import SECOND_US
 
 COSTS = {b"small": 1, b"large": 3}
 
@@ -51,7 +51,7 @@ def test_whatever_is_lost_every_job_ends_once_and_nothing_stays_locked(
         assert (crew.used, crew.locked, crew.orders, crew.locks) == (0, 0, {}, {})
     for desk in town.desks.values():
         assert not desk.jobs
-        assert desk.ill_formed == 0
+        assert desk.malformed == 0
 
 
 @settings(max_examples=100, deadline=None)

@@ -57,7 +57,7 @@ def test_a_worker_with_an_identity_is_known_by_it() -> None:
         async with manager() as boss, hands.worker(boss.address, identity=b"joe"):
             job = boss.submit("wait", b"")
             await begun(job)
-            (ticket,) = boss.desk.jobs.values()
+            (ticket,) = boss.state.jobs.values()
             assert ticket.holder == (b"joe",)
             hands.gate.set()
             await job.result()
@@ -144,8 +144,8 @@ KEYS = keys()
 @pytest.mark.parametrize(
     ("curve", "words"),
     [
-        (Curve(*KEYS, managers=(KEYS[0],)), "name the public keys of the callers"),
-        (Curve(*KEYS, callers=(KEYS[0],)), "name the public key of each manager"),
+        (Curve(*KEYS, managers=(KEYS[0],)), "give the public keys of the callers"),
+        (Curve(*KEYS, callers=(KEYS[0],)), "give the public key of each manager"),
         (Curve(*KEYS, managers=(KEYS[0], KEYS[0]), callers=(KEYS[0],)), "keys for 2 managers"),
         (Curve(*KEYS, managers=(b"short",), callers=(KEYS[0],)), "40 characters"),
         (Curve(KEYS[0], b"~" * 40, managers=(KEYS[0],), callers=(KEYS[0],)), "40 characters"),
@@ -173,7 +173,7 @@ def test_an_address_that_is_none(address: str) -> None:
         lambda: Device(address, [ANY]),
         lambda: Device(ANY, [address]),
     ):
-        with pytest.raises(AddressError, match="is no address: write HOST:PORT"):
+        with pytest.raises(AddressError, match="is not an address: write HOST:PORT"):
             make()
 
 
@@ -248,7 +248,7 @@ def test_a_broken_law_ends_the_worker() -> None:
     async def story() -> None:
         async with manager() as boss:
             worker = Hands().worker(boss.address)
-            worker.crew.used = 100
+            worker.state.used = 100
             boss.submit("reverse", b"")
             with pytest.raises(AssertionError, match="100 used of 4"):
                 await worker.run()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from hiringhall.dialects.wmp import wire
-from hiringhall.peers.wmp.desk import (
+from hiringhall.peers.wmp.manager_state import (
     SECOND_US,
     Chunked,
-    Desk,
-    DeskTerms,
     Effect,
     Ended,
+    ManagerState,
+    ManagerTerms,
     Outcome,
     Post,
     Progressed,
@@ -27,8 +27,8 @@ class Story:
 
     def __init__(self, losses_max: int = 0, jobs_max: int = 100, readys_max: int = 100) -> None:
         self.now_us = 0
-        terms = DeskTerms(losses_max=losses_max, jobs_max=jobs_max, readys_max=readys_max)
-        self.desk = Desk(b"M", b"L", terms)
+        terms = ManagerTerms(losses_max=losses_max, jobs_max=jobs_max, readys_max=readys_max)
+        self.desk = ManagerState(b"M", b"L", terms)
         self.posts: list[Post] = []
         self.ends: list[tuple[bytes, Outcome]] = []
         self.news: list[Progressed | Chunked] = []
@@ -46,7 +46,7 @@ class Story:
     def hear(self, path: str, command: bytes, *headers: Header, payload: bytes = b"") -> None:
         identity, *come = path.encode().split(b"/")
         body = wire.encode_body(command, list(headers), payload)
-        self.do(self.desk.heard([identity, *wire.join_frames([], come, body)], self.now_us))
+        self.do(self.desk.received([identity, *wire.join_frames([], come, body)], self.now_us))
 
     def ready(self, path: str, *roles: bytes) -> None:
         self.hear(path, wire.READY, *((b"role", role) for role in roles or (b"r",)))

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hiringhall.peers.wmp.crew import SECOND_US, Crew, CrewTerms, Send, Start
-from hiringhall.peers.wmp.desk import Chunked, Desk, DeskTerms, Ended, Post, Progressed
+from hiringhall.peers.wmp.manager_state import Chunked, Ended, ManagerState, ManagerTerms, Post, Progressed
 from hiringhall.peers.wmp.relay import BELOW, Relay
+from hiringhall.peers.wmp.worker_state import SECOND_US, Send, Start, WorkerState, WorkerTerms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from hiringhall.peers.wmp import crew as crews
-    from hiringhall.peers.wmp import desk as desks
-    from hiringhall.peers.wmp.crew import Order
-    from hiringhall.peers.wmp.desk import Outcome, Ticket
+    from hiringhall.peers.wmp import manager_state as desks
+    from hiringhall.peers.wmp import worker_state as crews
+    from hiringhall.peers.wmp.manager_state import Outcome, Ticket
     from hiringhall.peers.wmp.relay import Forward
+    from hiringhall.peers.wmp.worker_state import Order
 
 LEASE_US: Final = 3 * SECOND_US
 LOCK_US: Final = 2 * SECOND_US
@@ -46,13 +46,13 @@ class Town:
         self.mail: list[Parcel] = []
         """On its way."""
         self.desks = {
-            name: Desk(
-                name.encode(), b"life-" + name.encode(), DeskTerms(lease_us=LEASE_US, losses_max=losses_max)
+            name: ManagerState(
+                name.encode(), b"life-" + name.encode(), ManagerTerms(lease_us=LEASE_US, losses_max=losses_max)
             )
             for name in ("d0", "d1")
         }
         self.relays = {"r0": Relay([b"m0", b"m1"]), "r1": Relay([b"m0"])}
-        self.crews: dict[str, Crew] = {}
+        self.crews: dict[str, WorkerState] = {}
         self.above: dict[str, list[str]] = {"r0": ["d0", "d1"], "r1": ["r0"]}
         self.running: list[tuple[str, Order]] = []
         self.starts: list[bytes] = []
@@ -67,7 +67,9 @@ class Town:
         for number, capacity in enumerate(capacities):
             name = f"c{number}"
             fitting = {role: cost for role, cost in costs.items() if cost <= capacity}
-            self.crews[name] = Crew(2, fitting, CrewTerms(capacity=capacity, name=name.encode(), **terms))
+            self.crews[name] = WorkerState(
+                2, fitting, WorkerTerms(capacity=capacity, name=name.encode(), **terms)
+            )
             self.above[name] = ["d0", "r1"]
         for name, crew in self.crews.items():
             self._worker_does(name, crew.start(self.now_us))
@@ -90,9 +92,9 @@ class Town:
         parcel = self.mail[number] if again else self.mail.pop(number)
         node, link, frames = parcel
         if node in self.desks:
-            self._manager_does(node, self.desks[node].heard(list(frames), self.now_us))
+            self._manager_does(node, self.desks[node].received(list(frames), self.now_us))
         elif node in self.crews:
-            self._worker_does(node, self.crews[node].heard(link, list(frames), self.now_us))
+            self._worker_does(node, self.crews[node].received(link, list(frames), self.now_us))
         elif link == UP:
             self._forward(node, self.relays[node].from_below(frames))
         else:
@@ -166,7 +168,7 @@ class Town:
         return ticket.id.decode().removeprefix("life-").partition("-")[0]
 
     def _deadlines(self) -> list[int]:
-        machines: list[Desk | Crew] = [*self.desks.values(), *self.crews.values()]
+        machines: list[ManagerState | WorkerState] = [*self.desks.values(), *self.crews.values()]
         return [deadline_us for machine in machines if (deadline_us := machine.next_deadline()) is not None]
 
     def _worker_does(self, name: str, effects: Iterable[crews.Effect]) -> None:

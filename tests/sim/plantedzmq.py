@@ -18,7 +18,7 @@ from hiringhall.dialects.pingpong import wire as pingpong_wire
 from hiringhall.dialects.pingpong.session import WorkerSession
 from hiringhall.dialects.wmp.context import WmpContext
 from hiringhall.dialects.wmp.session import WmpSession
-from hiringhall.peers.wmp.crew import Crew
+from hiringhall.peers.wmp.worker_state import WorkerState
 
 if TYPE_CHECKING:
     from hiringhall.core.scheduler import Scheduler
@@ -133,7 +133,7 @@ def _give_for_ever(self: WmpContext, path: Any, ready: Any, queues: list[Any]) -
     return lease
 
 
-def _tick_locked(self: Crew, now_us: int) -> list[Any]:
+def _tick_locked(self: WorkerState, now_us: int) -> list[Any]:
     self._locks_due.due(now_us)
     return _TICK(self, now_us)
 
@@ -144,7 +144,7 @@ _OFFER_SLOT = WorkerSession._offer_slot
 _MATCH = Matching.match
 _ON_READY = WmpSession._on_ready
 _GIVE = WmpContext.give
-_TICK = Crew.tick
+_TICK = WorkerState.tick
 
 BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "assignment not stored": (ledger, "_holder", _nobody),
@@ -168,5 +168,5 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "READY remembered twice": (WmpSession, "_on_ready", _on_ready_again),
     "DONE of an earlier attempt": (WmpContext, "find_lease", _lease_of_any_attempt),
     "job given for ever": (WmpContext, "give", _give_for_ever),
-    "slot stays locked": (Crew, "tick", _tick_locked),
+    "slot stays locked": (WorkerState, "tick", _tick_locked),
 }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.peers.wmp.crew import Crew, CrewTerms, Order, Send, Start
 from hiringhall.peers.wmp.relay import BELOW, Relay
+from hiringhall.peers.wmp.worker_state import Order, Send, Start, WorkerState, WorkerTerms
 
 from .callers import Caller
 from .world import MS, SECOND, Violation
@@ -13,7 +13,7 @@ from .world import MS, SECOND, Violation
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from hiringhall.peers.wmp.crew import Effect
+    from hiringhall.peers.wmp.worker_state import Effect
 
     from .actors import Town
     from .post import Post
@@ -83,7 +83,7 @@ class WmpWorker(Caller):
         self.queues = queues
         self.capacity = self.world.random.choice((1, 2, 4))
         self.device = device
-        self.crew: Crew | None = None
+        self.crew: WorkerState | None = None
         self._timer_us: int | None = None
         self._orders: dict[Order, None] = {}
 
@@ -111,10 +111,10 @@ class WmpWorker(Caller):
 
     def _hear_other(self, frames: list[bytes]) -> None:
         if self.crew is not None:
-            self._do(self.crew.heard(OTHER, frames, self.world.now_us))
+            self._do(self.crew.received(OTHER, frames, self.world.now_us))
 
     def started(self) -> None:
-        terms = CrewTerms(
+        terms = WorkerTerms(
             capacity=self.capacity,
             name=self.name.encode(),
             lock_us=LOCK_US,
@@ -122,7 +122,7 @@ class WmpWorker(Caller):
             ready_max_us=800 * MS,
         )
         costs = {queue: self.world.random.randrange(1, self.capacity + 1) for queue in self.queues}
-        self.crew = Crew(1 if self.other is None else 2, costs, terms)
+        self.crew = WorkerState(1 if self.other is None else 2, costs, terms)
         self._orders = {}
         self._timer_us = None
         self._do(self.crew.start(self.world.now_us))
@@ -135,7 +135,7 @@ class WmpWorker(Caller):
 
     def listen(self, frames: list[bytes]) -> None:
         assert self.crew is not None
-        self._do(self.crew.heard(HALL, frames, self.world.now_us))
+        self._do(self.crew.received(HALL, frames, self.world.now_us))
 
     def _do(self, effects: Iterable[Effect]) -> None:
         crew = self.crew

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.peers.wmp.desk import Desk, DeskTerms, Ended, Post
+from hiringhall.peers.wmp.manager_state import Ended, ManagerState, ManagerTerms, Post
 
 from .sights import MADE_FOR, tag_of
 from .world import MS, Violation
@@ -15,7 +15,7 @@ from .world import MS, Violation
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from hiringhall.peers.wmp.desk import Effect
+    from hiringhall.peers.wmp.manager_state import Effect
 
     from .actors import Town
     from .post import Post as Network
@@ -32,8 +32,8 @@ class WmpManager:
         self.network = network
         self.below: dict[bytes, Callable[[list[bytes]], None]] = {}
         """Who is reached under an identity."""
-        terms = DeskTerms(wake_us=100 * MS, lease_us=self.world.random.choice((100 * MS, 400 * MS)))
-        self.desk = Desk(b"other", b"1", terms)
+        terms = ManagerTerms(wake_us=100 * MS, lease_us=self.world.random.choice((100 * MS, 400 * MS)))
+        self.desk = ManagerState(b"other", b"1", terms)
         self._acts = self.world.random.randrange(2, ACTS_MAX)
         self._ended: dict[bytes, None] = {}
         self._timer_us: int | None = None
@@ -55,7 +55,7 @@ class WmpManager:
     def raise_up(self, identity: bytes, frames: list[bytes]) -> None:
         """Somebody below sends something."""
         if not self._loses():
-            self._later(lambda: self._do(self.desk.heard([identity, *frames], self.world.now_us)))
+            self._later(lambda: self._do(self.desk.received([identity, *frames], self.world.now_us)))
 
     def _loses(self) -> bool:
         return self.network.lose > 0 and self.world.chance(self.network.lose)

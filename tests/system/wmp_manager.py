@@ -38,8 +38,8 @@ async def main(manager: Manager, record: int, to_do: list[str]) -> None:
         async with asyncio.TaskGroup() as group:
             for name in to_do:
                 group.create_task(have_done(name))
-        manager.desk.audit()
-        say({"all done": not manager.desk.jobs})
+        manager.state.audit()
+        say({"all done": not manager.state.jobs})
         await stop.wait()
 
 

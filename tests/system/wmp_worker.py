@@ -80,9 +80,9 @@ async def main(name: str, journal_path: str, managers: Sequence[str]) -> None:
     )
 
     def report() -> None:
-        crew = worker.crew
+        crew = worker.state
         crew.audit()
-        state = {"used": crew.used, "locked": crew.locked, "free": crew.free, "ill_formed": crew.ill_formed}
+        state = {"used": crew.used, "locked": crew.locked, "free": crew.free, "malformed": crew.malformed}
         sys.stdout.write(json.dumps(state) + "\n")
         sys.stdout.flush()
 

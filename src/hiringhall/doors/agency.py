@@ -118,9 +118,9 @@ class Agency:
 
     async def _look_for_room(self) -> None:
         """Tell the managers as soon as a worker of the hall waits for a role that was not announced to them."""
-        crew = self._worker.crew
+        state = self._worker.state
         while True:
-            await self._driver.when(lambda: crew.has_news)
+            await self._driver.when(lambda: state.has_news)
             self._worker.look_for_room()
 
     async def _do(self, taken: TakenJob) -> bytes:

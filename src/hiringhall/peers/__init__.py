@@ -1,4 +1,4 @@
-"""A client and a worker of each dialect, for people and for tests, built on its wire.
+"""A client and a worker for each dialect, for users and for tests, built on its wire module.
 
-`stream` and `threads` serve several of them; no dialect's peers know another's.
+The modules here are shared; the peers of one dialect do not use those of another.
 """

@@ -1,6 +1,6 @@
-"""What a worker's function raised, in words that any wire can carry.
+"""Describes what a worker's function raised, as text that every protocol can carry.
 
-The law: whatever it raised, telling of it raises nothing.
+Invariant: describing an exception never raises one.
 """
 
 from __future__ import annotations
@@ -14,37 +14,37 @@ if TYPE_CHECKING:
 
 
 TRACE_CHARS_MAX: Final = 16_384
-"""What is told of a traceback to somebody far away; the log has all of it."""
+"""How much of a traceback is sent to the client; the log has all of it."""
 
 
 def describe(error: BaseException) -> str:
-    r"""The kind of an exception and what it says. Every encoding takes it, whatever the exception is.
+    r"""The type and the message of an exception, as text that can always be encoded.
 
     >>> describe(ValueError("no such user: \ud800"))
     'ValueError: no such user: \\ud800'
     """
     try:
-        said = str(error)
-    except Exception:  # noqa: BLE001 - a text that cannot be made must not be the end of a worker
-        said = "(it cannot say what happened)"
-    return _encodable(f"{type(error).__name__}: {said}")
+        text = str(error)
+    except Exception:  # noqa: BLE001 - a broken __str__ must not end a worker
+        text = "(its message cannot be shown)"
+    return _encodable(f"{type(error).__name__}: {text}")
 
 
 def report(error: BaseException) -> str:
-    """What happened in the first line, as `describe` says it, and below it where: the traceback.
+    """The first line is that of `describe`, followed by the traceback.
 
-    Of a very long traceback the end is told, which is nearest to what was raised.
+    A very long traceback is cut at its start: its end is nearest to the error.
     """
     trace = _encodable("".join(format_exception(error)).rstrip())
     return f"{describe(error)}\n{trace[-TRACE_CHARS_MAX:]}"
 
 
 def log_failure(log: logging.Logger, what: str, error: Exception) -> None:
-    """Log that a function failed, and where. A log that cannot take it goes without it."""
+    """Log that a function failed, with the traceback. Errors of the logging itself are ignored."""
     with contextlib.suppress(Exception):
         log.warning("%s failed\n%s", _encodable(what), _encodable("".join(format_exception(error)).rstrip()))
 
 
 def _encodable(text: str) -> str:
-    """Half of a surrogate pair is fine in a str and in no encoding: json.loads, for one, lets it in."""
+    """Escape lone surrogates: a str may contain them (json.loads accepts them), but no encoding does."""
     return text.encode(errors="backslashreplace").decode()

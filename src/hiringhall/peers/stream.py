@@ -1,7 +1,7 @@
-"""A stream of packets to one server and back, for the peers that speak over TCP.
+"""A stream of packets to and from one server, for peers that use TCP.
 
-The law: what is sent within one turn of the loop leaves as one write, and the listener hears of the end once,
-after everything that came before it.
+Invariant: packets sent within one pass of the event loop become one write. The listener is told about the end
+of the connection once, after everything that was received before.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 CLOSE_S: Final = 2.0
-"""How long a server may take nothing of what was said last."""
+"""On close, how long the server may read nothing of the last output."""
 UNSENT_BYTES_MAX: Final = 65536
-"""What the system may hold without sending it: what lies there nobody can see being taken."""
+"""How much the system may hold unsent: we cannot see whether the server reads that part."""
 PORT_MAX: Final = 65535
 _NUMBERS: Final = re.compile(r"\[Errno (\d+)\]")
 
@@ -28,24 +28,24 @@ Loss_contra = TypeVar("Loss_contra", bound=Exception, contravariant=True)
 
 
 class Listener(Protocol[Loss_contra]):
-    """Whoever talks over a stream."""
+    """Receives what comes over a stream."""
 
     def received(self, packet_type: int, body: bytes) -> None:
-        """A packet came."""
+        """A packet was received."""
 
     def lost(self, reason: Loss_contra) -> None:
-        """The connection is gone; nothing more comes. Called exactly once."""
+        """The connection has ended. Called exactly once, as the last call."""
 
 
 class Fault(Protocol):
-    """Why the bytes cannot be read any further."""
+    """Why the input cannot be parsed any further."""
 
     @property
     def text(self) -> str: ...
 
 
 class Reader(Protocol):
-    """Cuts bytes into packets, as the dialect has them."""
+    """Splits bytes into packets of a dialect."""
 
     @property
     def error(self) -> Fault | None: ...
@@ -65,18 +65,18 @@ def split_address(address: str, default_port: int) -> tuple[str, int]:
     port = port or str(default_port)
     formed = host and colon in ("", ":") and port.isascii() and port.isdecimal()
     if not formed or not 0 < int(port) <= PORT_MAX:
-        raise ValueError(f"not an address of the form host:port, with a port of 1 to {PORT_MAX}: {address!r}")
+        raise ValueError(f"{address!r} is not an address: write host:port, with a port from 1 to {PORT_MAX}")
     return host, int(port)
 
 
-def plain_words(error: OSError) -> str:
-    """Why there is no connection, without the numbers; of several addresses each reason once."""
+def describe_os_error(error: OSError) -> str:
+    """Why there is no connection, without error numbers. With several addresses, each reason once."""
     reasons = dict.fromkeys(os.strerror(int(number)) for number in _NUMBERS.findall(str(error)))
     return ", ".join(reasons) or error.strerror or str(error)
 
 
 class Stream(asyncio.Protocol, Generic[Loss]):
-    """`loss` is the exception that tells of its end, and of an opening that failed."""
+    """`loss` is the exception for the end of the connection and for a failed attempt to connect."""
 
     def __init__(self, server: str, reader: Reader, listener: Listener[Loss], loss: type[Loss]) -> None:
         self.server = server
@@ -89,10 +89,10 @@ class Stream(asyncio.Protocol, Generic[Loss]):
         self._room.set()
         self._gone = asyncio.Event()
         self._reason = ""
-        """Why we gave the connection up, when it was us."""
+        """Why we closed the connection, if we did."""
 
     async def connect(self, host: str, port: int, timeout_s: float, tls: SSLContext | None = None) -> Self:
-        """Connect, once, or raise the loss."""
+        """Connect, once, or raise `loss`."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout_s):
@@ -100,9 +100,9 @@ class Stream(asyncio.Protocol, Generic[Loss]):
         except TimeoutError:
             raise self._loss(f"{self.server}: no connection within {timeout_s} s") from None
         except OSError as error:
-            raise self._loss(f"{self.server}: {plain_words(error)}") from error
+            raise self._loss(f"{self.server}: {describe_os_error(error)}") from error
         except ValueError as error:
-            raise self._loss(f"{self.server}: not the name of a host: {error}") from error
+            raise self._loss(f"{self.server}: not a valid host name: {error}") from error
         return self
 
     @property
@@ -110,7 +110,7 @@ class Stream(asyncio.Protocol, Generic[Loss]):
         return self._transport is not None and not self._transport.is_closing()
 
     def send(self, packet: bytes) -> None:
-        """Put a packet on its way; it is dropped in silence when the connection is gone, as `lost` tells."""
+        """Send a packet. It is silently dropped if the connection has ended: `lost` reports that."""
         if not self._out:
             asyncio.get_running_loop().call_soon(self._flush)
         self._out.append(packet)
@@ -119,40 +119,40 @@ class Stream(asyncio.Protocol, Generic[Loss]):
         """Wait until there is room for more."""
         await self._room.wait()
 
-    async def taken(self, patience_s: float) -> None:
-        """Wait until nearly all that was said has been taken; leave a server that takes nothing for so long.
+    async def wait_sent(self, stall_s: float) -> None:
+        """Wait until the server has read nearly all output; close if it reads nothing for `stall_s`.
 
-        A little is not waited for, and leaves with what is said next.
+        A small rest is not waited for; it is sent with the next packet.
         """
         if sum(map(len, self._out)) > UNSENT_BYTES_MAX:
             self._flush()
         if self._transport is not None:
-            await self._wait(self._transport, self._room, patience_s, f"it took nothing for {patience_s} s")
+            await self._wait(self._transport, self._room, stall_s, f"it read nothing for {stall_s} s")
 
     async def close(self) -> None:
-        """Send what was said, then close; a server that takes nothing more of it is not waited for."""
+        """Send all output, then close. Gives up if the server reads nothing for `CLOSE_S`."""
         self._flush()
         transport = self._transport
         if transport is None:
             return
         transport.close()
-        await self._wait(transport, self._gone, CLOSE_S, "it did not take the last words")
+        await self._wait(transport, self._gone, CLOSE_S, "it did not read the last packets")
 
     async def _wait(
-        self, transport: asyncio.Transport, event: asyncio.Event, patience_s: float, complaint: str
+        self, transport: asyncio.Transport, event: asyncio.Event, stall_s: float, reason: str
     ) -> None:
-        """Wait for what comes when the server has taken enough, as long as it takes anything at all."""
+        """Wait for the event as long as the server reads anything."""
         while not event.is_set():
             left = transport.get_write_buffer_size()
             try:
-                async with asyncio.timeout(patience_s):
+                async with asyncio.timeout(stall_s):
                     await event.wait()
             except TimeoutError:
                 if transport.get_write_buffer_size() >= left:
-                    self.abort(complaint)
+                    self.abort(reason)
 
     def abort(self, reason: str) -> None:
-        """Give the connection up: nothing sensible can come of it."""
+        """Close the connection at once, with this reason."""
         if self._transport is not None and not self._reason:
             self._reason = reason
             self._transport.abort()

@@ -1,6 +1,6 @@
-"""Where peers meet threads: asyncio for callers that block, and handlers that block beside asyncio.
+"""Threads for peers: blocking callers use asyncio through a thread, and blocking handlers run in threads.
 
-The law: nothing asynchronous is touched but from its own loop, and no thread is left behind.
+Invariant: asyncio objects are used only from their own event loop, and every thread is ended.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
-_OWN_THREAD: Final = "a blocking call from the thread that would answer it: make it from another thread"
+_OWN_THREAD: Final = "a blocking call from the client's own thread would wait for itself: use another thread"
 
 
 class Closable(Protocol):
-    """A client, or the like."""
+    """A client or something similar."""
 
     async def close(self) -> None: ...
 
 
 class Runnable(Protocol):
-    """A worker, or the like. `stop` may come before `run`."""
+    """A worker or something similar. `stop` may be called before `run`."""
 
     async def run(self) -> None: ...
 
@@ -44,10 +44,10 @@ Ran = TypeVar("Ran", bound=Runnable)
 
 
 class SyncClient(Generic[Asked]):
-    """Something asynchronous that answers calls, with an event loop in a thread of its own.
+    """The blocking form of an asyncio client, with an event loop in its own thread.
 
-    What it calls back, such as a listener, runs in that thread. A blocking call from there would wait for
-    itself, and raises RuntimeError: such a call is made from another thread.
+    Callbacks, such as a listener, run in that thread. A blocking call from there would wait for itself, so it
+    raises RuntimeError; make it from another thread.
     """
 
     def __init__(self, asynchronous: Asked, thread_name: str, timeout_s: float | None) -> None:
@@ -58,35 +58,35 @@ class SyncClient(Generic[Asked]):
         self._thread.start()
 
     def wait_for(self, call: Coroutine[Any, Any, Answer], timeout_s: float | None = None) -> Answer:
-        """The answer of any call of the asynchronous one; raises TimeoutError after `timeout_s`.
+        """The result of any call of the asyncio client. Raises TimeoutError after `timeout_s`.
 
-        From the loop's own thread it raises RuntimeError.
+        Raises RuntimeError in the loop's own thread.
         """
-        if self._is_here():
+        if self._on_own_thread():
             call.close()
             raise RuntimeError(_OWN_THREAD)
         within_s = self.timeout_s if timeout_s is None else timeout_s
         answer: Future[Answer] = Future()
         try:
-            self._loop.call_soon_threadsafe(_begin, _within(call, within_s), answer)
+            self._loop.call_soon_threadsafe(_start_call, _within(call, within_s), answer)
             return answer.result()
         finally:
-            # Nobody waits for it after a KeyboardInterrupt, which may come at any moment of this.
+            # After a KeyboardInterrupt, which may come at any moment, nobody waits for it.
             answer.cancel()
 
     def close(self) -> None:
-        """Leave all servers. From the loop's own thread it raises RuntimeError."""
-        if self._is_here():
+        """Disconnect from all servers. Raises RuntimeError in the loop's own thread."""
+        if self._on_own_thread():
             raise RuntimeError(_OWN_THREAD)
         if self._thread.is_alive():
-            asyncio.run_coroutine_threadsafe(self._leave(), self._loop).result()
+            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
 
-    def _have_done(self, call: Callable[[], Answer]) -> Answer:
-        """Have something done on the loop; it has happened when this returns."""
-        if self._is_here() or not self._thread.is_alive():
+    def _call_on_loop(self, call: Callable[[], Answer]) -> Answer:
+        """Call a function on the loop and return its result."""
+        if self._on_own_thread() or not self._thread.is_alive():
             return call()
 
         async def do() -> Answer:
@@ -94,10 +94,10 @@ class SyncClient(Generic[Asked]):
 
         return self.wait_for(do())
 
-    def _is_here(self) -> bool:
+    def _on_own_thread(self) -> bool:
         return threading.current_thread() is self._thread
 
-    async def _leave(self) -> None:
+    async def _close(self) -> None:
         await self.asynchronous.close()
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
@@ -113,15 +113,15 @@ class SyncClient(Generic[Asked]):
         self.close()
 
 
-def _begin(call: Coroutine[Any, Any, Answer], answer: Future[Answer]) -> None:
-    """On the loop: make the call, tell its answer, and give it up when nobody waits any more."""
+def _start_call(call: Coroutine[Any, Any, Answer], answer: Future[Answer]) -> None:
+    """On the loop: start the call, pass on its answer, and cancel it when nobody waits for it."""
     loop = asyncio.get_running_loop()
     task = loop.create_task(call)
-    task.add_done_callback(functools.partial(_tell_answer, answer))
+    task.add_done_callback(functools.partial(_pass_answer, answer))
     answer.add_done_callback(lambda _: loop.call_soon_threadsafe(task.cancel))
 
 
-def _tell_answer(answer: Future[Answer], task: asyncio.Task[Answer]) -> None:
+def _pass_answer(answer: Future[Answer], task: asyncio.Task[Answer]) -> None:
     if task.cancelled():
         answer.cancel()
         return
@@ -142,17 +142,17 @@ async def _within(call: Coroutine[Any, Any, Answer], timeout_s: float | None) ->
 def blocking(
     method: Callable[Concatenate[Asked, Args], Coroutine[Any, Any, Answer]],
 ) -> Callable[Concatenate[SyncClient[Asked], Args], Answer]:
-    """The same method, same arguments, same words of explanation; it waits."""
+    """The blocking form of a method, with the same arguments and docstring."""
 
-    def call(face: SyncClient[Asked], /, *args: Args.args, **kwargs: Args.kwargs) -> Answer:
-        return face.wait_for(method(face.asynchronous, *args, **kwargs))
+    def call(client: SyncClient[Asked], /, *args: Args.args, **kwargs: Args.kwargs) -> Answer:
+        return client.wait_for(method(client.asynchronous, *args, **kwargs))
 
     functools.update_wrapper(call, method)
     return call
 
 
 class Runner(Generic[Ran]):
-    """Something asynchronous that runs until it is stopped, here or, using `with`, in a thread beside."""
+    """The blocking form of an asyncio worker: runs in the calling thread or, using `with`, in its own."""
 
     def __init__(self, asynchronous: Ran, thread_name: str) -> None:
         self.asynchronous = asynchronous
@@ -163,9 +163,9 @@ class Runner(Generic[Ran]):
         self._thread: threading.Thread | None = None
 
     def stop(self) -> None:
-        """Take nothing more on; it ends when what is under way is done."""
+        """Take no more jobs; it ends when the running ones are done."""
         self._stop_asked = True
-        self._tell(self.asynchronous.stop)
+        self._call_soon(self.asynchronous.stop)
 
     def __enter__(self) -> Self:
         self._thread = threading.Thread(target=self._run_here, name=self._thread_name, daemon=True)
@@ -183,8 +183,8 @@ class Runner(Generic[Ran]):
         asyncio.run(self._run())
 
     def _run_until_interrupted(self) -> None:
-        """Ctrl-C leaves the servers at once, so that others are given what is under way, and is no error. A
-        function that runs in a thread is still waited for.
+        """Ctrl-C disconnects at once, so that others get the running jobs, and is not an error. A function that
+        runs in a thread is still waited for.
         """
         with contextlib.suppress(KeyboardInterrupt):
             self._run_here()
@@ -198,8 +198,8 @@ class Runner(Generic[Ran]):
         finally:
             self._loop = None
 
-    def _tell(self, call: Callable[[], None]) -> None:
-        """Have something done on the loop, or at once when there is none."""
+    def _call_soon(self, call: Callable[[], None]) -> None:
+        """Call a function on the loop, or at once if there is no loop."""
         loop = self._loop
         if loop is None:
             call()
@@ -208,31 +208,31 @@ class Runner(Generic[Ran]):
 
 
 def is_running(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether we are on this loop, and not in another thread."""
+    """Whether this code runs on this loop, not in another thread."""
     try:
         return asyncio.get_running_loop() is loop
     except RuntimeError:
         return False
 
 
-async def returned(
+async def call_handler(
     handler: Callable[[Task], bytes | Awaitable[bytes | None] | None], task: Task, threads: Executor
 ) -> object:
-    """What a handler returns: one that is not asynchronous runs in a thread."""
+    """Call a handler and return its result. One that is not asynchronous runs in a thread."""
     if inspect.iscoroutinefunction(handler):
         return await handler(task)
-    call = asyncio.get_running_loop().run_in_executor(threads, _called, handler, task)
+    call = asyncio.get_running_loop().run_in_executor(threads, _call_in_thread, handler, task)
     try:
         result = await asyncio.shield(call)
     except asyncio.CancelledError:
-        # A thread cannot be cancelled: the worker is free for another when it returns.
+        # A thread cannot be cancelled: the worker is free when it returns.
         await asyncio.wait([call])
         raise
     return await result if inspect.isawaitable(result) else result
 
 
-def _called(handler: Callable[[Task], Answer], task: Task) -> Answer:
-    """In the thread: a future cannot carry StopIteration, so it becomes what a coroutine makes of it."""
+def _call_in_thread(handler: Callable[[Task], Answer], task: Task) -> Answer:
+    """In the thread: turn StopIteration into RuntimeError, as coroutines do: a future cannot carry it."""
     try:
         return handler(task)
     except StopIteration as error:

@@ -1,4 +1,4 @@
-"""TLS for the peers that speak over TCP."""
+"""TLS for peers that use TCP."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ File = str | Path
 def client_tls(
     ca: File | None = None, certificate: File | None = None, key: File | None = None
 ) -> ssl.SSLContext:
-    """What a client or worker needs to come in at a door that speaks TLS; all files are PEM.
+    """The SSLContext of a client or worker for a door with TLS. All files are PEM.
 
-    `ca` has the certificates of those who may have signed the server's; without it, those that the system
-    trusts. `certificate` is shown to the server, with its `key`, which may be in the same file. The server's
-    certificate must name the host that is connected to.
+    `ca` has the CA certificates that may sign the server's certificate; the default is those of the system.
+    `certificate` is sent to the server, with its `key`, which may be in the same file. The server's certificate
+    must name the host that is connected to.
     """
     context = ssl.create_default_context(cafile=ca)
     if certificate is not None:

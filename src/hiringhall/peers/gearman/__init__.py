@@ -1,5 +1,5 @@
 """A Gearman client and a Gearman worker, for asyncio (`AsyncClient`, `AsyncWorker`) and for plain blocking
-code (`Client`, `Worker`). They speak to any Gearman server, not only to the hall.
+code (`Client`, `Worker`). They work with any Gearman server, not only with the hall.
 
     >>> from hiringhall.peers.gearman import Client, Worker
     >>> worker = Worker(server)
@@ -8,15 +8,15 @@ code (`Client`, `Worker`). They speak to any Gearman server, not only to the hal
     ...     client.run("reverse", b"hello")
     b'olleh'
 
-In these examples `server` is an address such as "127.0.0.1:4730". The law: the blocking face has no
-protocol of its own; every call of it is a call of the asyncio one, on a loop in a thread.
+In these examples `server` is an address such as "127.0.0.1:4730". Invariant: the blocking classes have no
+protocol code; every call is a call of the asyncio class, on a loop in a thread.
 """
 
 from hiringhall.peers.gearman.blocking import Client, Job, Worker
 from hiringhall.peers.gearman.client import AsyncClient
 from hiringhall.peers.gearman.errors import ConnectionLost, GearmanError, JobFailed, ServerError
 from hiringhall.peers.gearman.jobs import AsyncJob, Data, Progress, Receipt, Status, Warned
-from hiringhall.peers.gearman.station import WorkerJob
+from hiringhall.peers.gearman.session import WorkerJob
 from hiringhall.peers.gearman.worker import AsyncWorker
 
 __all__ = [

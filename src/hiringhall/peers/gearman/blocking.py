@@ -1,4 +1,4 @@
-"""The blocking face: the asyncio client and worker, on a loop in a thread. Safe to use from any thread."""
+"""The blocking client and worker: the asyncio ones on a loop in a thread. Safe to use from any thread."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import functools
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hiringhall.peers.gearman.client import AsyncClient
-from hiringhall.peers.gearman.worker import AsyncWorker, Grab, Handler, TimeoutUnit
+from hiringhall.peers.gearman.worker import AsyncWorker
 from hiringhall.peers.threads import Runner, SyncClient, blocking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
     from ssl import SSLContext
+    from typing import Unpack
 
     from hiringhall.peers.gearman.client import Priority
-    from hiringhall.peers.gearman.errors import ServerError
     from hiringhall.peers.gearman.jobs import AsyncJob, Progress, Receipt, Status, Update
+    from hiringhall.peers.gearman.worker import Handler, WorkerOptions
 
 Answer = TypeVar("Answer")
 
 
 class Job:
-    """A foreground job: iterate over it for its updates, ask for its `result`.
+    """A foreground job. Iterate over it for its updates; `result` waits for its end.
 
     >>> with Client(server) as client:
     ...     job = client.submit("count", b"3")
@@ -37,7 +38,7 @@ class Job:
     def __init__(self, client: Client, job: AsyncJob) -> None:
         self._client = client
         self.asynchronous = job
-        """The job itself."""
+        """The asyncio job."""
 
     @property
     def handle(self) -> bytes:
@@ -45,7 +46,7 @@ class Job:
 
     @property
     def progress(self) -> Progress:
-        """The latest."""
+        """The latest progress."""
         return self.asynchronous.progress
 
     @property
@@ -53,7 +54,7 @@ class Job:
         return self.asynchronous.ended
 
     def result(self, timeout_s: float | None = None) -> bytes:
-        """The bytes of its end; raises JobFailed, ConnectionLost, or TimeoutError (and then it goes on)."""
+        """Its result. Raises JobFailed, ConnectionLost, or TimeoutError (then the job continues)."""
         return self._client.wait(self.asynchronous.result(), timeout_s)
 
     def __iter__(self) -> Iterator[Update]:
@@ -66,7 +67,7 @@ class Job:
 
 
 class _Exhausted(Exception):
-    """StopAsyncIteration, in a form that may pass through a future."""
+    """Stands for StopAsyncIteration, which a future cannot carry."""
 
 
 async def _next(updates: Any) -> Any:
@@ -77,13 +78,13 @@ async def _next(updates: Any) -> Any:
 
 
 class Client(SyncClient[AsyncClient]):
-    """Submits jobs and asks about them; see AsyncClient, whose methods these are.
+    """Submits jobs and asks for their status. The methods are those of AsyncClient.
 
     >>> with Client(server, timeout_s=30) as client:
     ...     client.run("reverse", b"hello", priority="high")
     b'olleh'
 
-    `timeout_s` bounds each call; a call over it raises TimeoutError. A call from the client's own thread raises
+    `timeout_s` limits each call; a longer one raises TimeoutError. A call from the client's own thread raises
     RuntimeError: it would wait for itself.
     """
 
@@ -116,21 +117,21 @@ class Client(SyncClient[AsyncClient]):
         priority: Priority = "normal",
         reducer: str | bytes = b"",
     ) -> Job:
-        """Submit a foreground job and go on; see AsyncClient.submit."""
+        """Submit a foreground job without waiting for its end; see AsyncClient.submit."""
         call = self.asynchronous.submit(function, data, unique=unique, priority=priority, reducer=reducer)
         return Job(self, self.wait(call))
 
     def status(self, job: Receipt | Job | bytes) -> Status:
-        """How a job is doing; see AsyncClient.status."""
+        """The status of a job; see AsyncClient.status."""
         return self.wait(self.asynchronous.status(job.asynchronous if isinstance(job, Job) else job))
 
     def wait(self, call: Coroutine[Any, Any, Answer], timeout_s: float | None = None) -> Answer:
-        """The answer of any call of the asynchronous client."""
+        """The result of any call of the asyncio client."""
         return self.wait_for(call, timeout_s)
 
 
 class Worker(Runner[AsyncWorker]):
-    """Does jobs until it is stopped; see AsyncWorker for what its arguments mean.
+    """Does jobs until it is stopped. See AsyncWorker for its arguments.
 
     >>> worker = Worker(server, client_id="one-of-many")
     >>> worker.register("shout", lambda job: job.data.upper())
@@ -138,42 +139,18 @@ class Worker(Runner[AsyncWorker]):
     ...     client.run("shout", b"hello")
     b'HELLO'
 
-    `work` does it in the calling thread, `with` in a thread beside. For a process that ends well on SIGTERM:
+    `work` runs in the calling thread, `with` in a separate one. For a clean end on SIGTERM:
 
         signal.signal(signal.SIGTERM, lambda *_: worker.stop())
         worker.work()
     """
 
-    def __init__(
-        self,
-        *servers: str,
-        client_id: str = "",
-        slots: int = 1,
-        grab: Grab = "all",
-        heartbeat_s: float = 0.0,
-        connect_timeout_s: float = 5.0,
-        retry_max_s: float = 10.0,
-        on_error: Callable[[ServerError], None] | None = None,
-        timeout_unit: TimeoutUnit = "s",
-        tls: SSLContext | None = None,
-    ) -> None:
-        worker = AsyncWorker(
-            *servers,
-            client_id=client_id,
-            slots=slots,
-            grab=grab,
-            heartbeat_s=heartbeat_s,
-            connect_timeout_s=connect_timeout_s,
-            retry_max_s=retry_max_s,
-            on_error=on_error,
-            timeout_unit=timeout_unit,
-            tls=tls,
-        )
-        super().__init__(worker, "gearman-worker")
+    def __init__(self, *servers: str, **options: Unpack[WorkerOptions]) -> None:
+        super().__init__(AsyncWorker(*servers, **options), "gearman-worker")
 
     def register(self, function: str | bytes, handler: Handler, timeout_s: int = 0) -> None:
-        """Be able to do a function; see AsyncWorker.register."""
-        self._tell(functools.partial(self.asynchronous.register, function, handler, timeout_s))
+        """Offer a function; see AsyncWorker.register."""
+        self._call_soon(functools.partial(self.asynchronous.register, function, handler, timeout_s))
 
     def function(self, name: str | bytes, timeout_s: int = 0) -> Callable[[Handler], Handler]:
         """Register the decorated function."""
@@ -185,9 +162,9 @@ class Worker(Runner[AsyncWorker]):
         return decorate
 
     def unregister(self, function: str | bytes) -> None:
-        """Take no more jobs of a function."""
-        self._tell(functools.partial(self.asynchronous.unregister, function))
+        """Take no more jobs for a function."""
+        self._call_soon(functools.partial(self.asynchronous.unregister, function))
 
     def work(self) -> None:
-        """Work until `stop` is called, from another thread or a signal handler, or until Ctrl-C."""
+        """Work until `stop` is called from another thread or a signal handler, or until Ctrl-C."""
         self._run_until_interrupted()

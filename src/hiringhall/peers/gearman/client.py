@@ -34,21 +34,20 @@ _BACKGROUND: Final = {
     "reduce": wire.SUBMIT_REDUCE_JOB_BACKGROUND,
 }
 _AVOID_S: Final = 1.0
-"""A server that could not be reached is tried last for so long."""
+"""A server that could not be reached is tried last for this long."""
 
 
 class AsyncClient:
-    """Submits jobs and asks about them; any number at once, over one connection to each server.
+    """Submits jobs and asks for their status; any number at once, over one connection to each server.
 
         async with AsyncClient("127.0.0.1:4730") as client:
             print(await client.run("reverse", b"hello"))
 
-    With several servers a job goes to the first, in the order given, that can be reached. Connections are made
-    when they are needed, and made anew after a loss; a job under way at that moment ends in ConnectionLost.
-    A call can be given up with `asyncio.timeout`.
+    With several servers a job goes to the first one, in the given order, that can be reached. Connections are
+    opened when they are needed, and again after a loss; jobs that wait at that moment raise ConnectionLost.
+    Limit a call with `asyncio.timeout`.
 
-    `tls` is for servers that speak TLS: any SSLContext of a client, such as `hiringhall.peers.tls.client_tls`
-    makes.
+    `tls` is for servers with TLS: any client SSLContext, such as that of `hiringhall.peers.tls.client_tls`.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class AsyncClient:
         for server in self.servers:
             parse_address(server)
         self._options = ("exceptions",) if exceptions else ()
-        """With "exceptions" the server passes on what a failing worker says."""
+        """With "exceptions" the server passes on the error of a failing worker."""
         self._connect_timeout_s = connect_timeout_s
         self._tls = tls
         self._conversations: dict[str, Conversation] = {}
@@ -78,7 +77,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Leave all servers. Foreground jobs under way end in ConnectionLost."""
+        """Disconnect from all servers. Unfinished foreground jobs raise ConnectionLost."""
         for conversation in self._conversations.values():
             await conversation.close()
         self._conversations.clear()
@@ -91,7 +90,7 @@ class AsyncClient:
         unique: str | bytes = b"",
         priority: Priority = "normal",
     ) -> bytes:
-        """Have a job done and return its result; raises JobFailed."""
+        """Submit a job, wait, and return its result. Raises JobFailed."""
         job = await self.submit(function, data, unique=unique, priority=priority)
         return await job.result()
 
@@ -104,9 +103,9 @@ class AsyncClient:
         priority: Priority = "normal",
         reducer: str | bytes = b"",
     ) -> AsyncJob:
-        """Submit a foreground job: it lives as long as a client waits for it.
+        """Submit a foreground job: it exists as long as a client waits for it.
 
-        A submit with the `unique` of a live job of this function joins that job; "-" makes the data the unique.
+        A submit with the `unique` of a live job of this function joins that job; "-" uses the data as unique.
         """
         packet_type = _submit_type(_FOREGROUND, priority, reducer)
         args = [as_bytes(function), as_bytes(unique), *_present(reducer), data]
@@ -121,14 +120,14 @@ class AsyncClient:
         priority: Priority = "normal",
         reducer: str | bytes = b"",
     ) -> Receipt:
-        """Submit a job that lives on when the client has gone; nobody is sent its result."""
+        """Submit a job that continues when the client disconnects. Its result is not sent to anybody."""
         packet_type = _submit_type(_BACKGROUND, priority, reducer)
         return await self._receipt(packet_type, as_bytes(function), as_bytes(unique), *_present(reducer), data)
 
     async def submit_at(
         self, function: str | bytes, data: bytes = b"", *, epoch_s: int, unique: str | bytes = b""
     ) -> Receipt:
-        """Submit a background job that is not run before a time, in seconds since 1970."""
+        """Submit a background job that does not start before `epoch_s`, in seconds since 1970."""
         when = str(epoch_s).encode()
         return await self._receipt(wire.SUBMIT_JOB_EPOCH, as_bytes(function), as_bytes(unique), when, data)
 
@@ -144,29 +143,29 @@ class AsyncClient:
         weekday: str = "*",
         unique: str | bytes = b"",
     ) -> Receipt:
-        """Submit a background job for the next time that fits all five fields; "*" fits always."""
+        """Submit a background job for the next time that matches all five fields; "*" matches always."""
         fields = [field.encode() for field in (minute, hour, day, month, weekday)]
         return await self._receipt(wire.SUBMIT_JOB_SCHED, as_bytes(function), as_bytes(unique), *fields, data)
 
     async def status(self, job: Receipt | AsyncJob | bytes) -> Status:
-        """How a job is doing, or how it ended. A bare handle is asked of each server until one knows it.
+        """The status of a job, or how it ended. With a handle, each server is asked until one knows it.
 
-        Only a hall tells the end, and as long as it has it in memory; gearmand forgets a job with its end.
+        Only a hall tells how a job ended, as long as it has it in memory; gearmand forgets ended jobs.
         """
         if isinstance(job, bytes):
             return await self._first_known(wire.GET_STATUS, wire.STATUS_RES, job)
         return await self._status_at(job.server, wire.GET_STATUS, wire.STATUS_RES, job.handle)
 
     async def status_unique(self, unique: str | bytes) -> Status:
-        """How the job with this unique is doing."""
+        """The status of the job with this unique."""
         return await self._first_known(wire.GET_STATUS_UNIQUE, wire.STATUS_RES_UNIQUE, as_bytes(unique))
 
     async def echo(self, data: bytes) -> bytes:
-        """The same bytes, from the server: it is there and answers."""
+        """Send bytes to the server and return its echo: a check that it answers."""
         return await self._with_server(lambda each: each.ask(wire.ECHO_REQ, wire.ECHO_RES, data))
 
     async def set_option(self, option: str) -> None:
-        """Set an option of the connections made from now on and of those that are open."""
+        """Set an option of all open connections and of future ones."""
         for conversation in self._conversations.values():
             if conversation.live:
                 await conversation.ask(wire.OPTION_REQ, wire.OPTION_RES, option.encode())
@@ -174,7 +173,7 @@ class AsyncClient:
             self._options = (*self._options, option)
 
     async def admin(self, command: str, server: str = "") -> list[str]:
-        """The lines that answer a command of the text admin protocol, such as "status" or "show jobs"."""
+        """The answer to a command of the text admin protocol, such as "status" or "show jobs", by line."""
         return await ask_admin(server or self.servers[0], command, self._connect_timeout_s, self._tls)
 
     async def _receipt(self, packet_type: int, *args: bytes) -> Receipt:
@@ -184,7 +183,7 @@ class AsyncClient:
         return await self._with_server(submit)
 
     async def _with_server(self, use: Callable[[Conversation], Awaitable[Answer]]) -> Answer:
-        """Use the first server that can be reached. Once it is, its answer counts, be it a loss."""
+        """Use the first server that can be reached. A later error of that server is final."""
         now_s = asyncio.get_running_loop().time()
         failures: list[GearmanError] = []
         for server in sorted(self.servers, key=lambda each: self._avoid_until_s.get(each, 0.0) > now_s):
@@ -220,7 +219,7 @@ class AsyncClient:
         return status
 
     async def _end(self, server: str, handle: bytes) -> End:
-        """How a job ended that is not live: the protocol has no packet for it, and a hall has a command."""
+        """How a job ended. The protocol has no packet for it, but a hall has an admin command."""
         try:
             (line,) = await ask_admin(server, f"outcome {handle.decode()}", self._connect_timeout_s, self._tls)
         except (GearmanError, ValueError):
@@ -248,7 +247,7 @@ class AsyncClient:
 def _status(body: bytes) -> Status:
     status = parse_status(body)
     if status is None:
-        raise ServerError("UNEXPECTED_PACKET", f"a status of a form not known: {body!r}")
+        raise ServerError("UNEXPECTED_PACKET", f"a malformed status: {body!r}")
     return status
 
 
@@ -261,7 +260,7 @@ def _submit_type(types: dict[str, int], priority: Priority, reducer: str | bytes
 
 
 def _present(reducer: str | bytes) -> list[bytes]:
-    """The reducer, and after it the empty argument that servers in the field expect there."""
+    """The reducer, followed by the empty argument that existing servers expect."""
     return [as_bytes(reducer), b""] if reducer else []
 
 

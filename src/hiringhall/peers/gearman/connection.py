@@ -1,4 +1,4 @@
-"""One connection to one server: packets out, packets in, and the news of its end, once."""
+"""One connection to one server: sends and receives packets, and reports its end once."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def parse_address(address: str) -> tuple[str, int]:
 
 
 def as_bytes(name: str | bytes) -> bytes:
-    """A function, a unique or the like, as it goes over the wire."""
+    """A function name, a unique or similar, as sent over the wire."""
     return name.encode(errors="surrogateescape") if isinstance(name, str) else name
 
 
 class Connection(Stream[ConnectionLost]):
-    """A stream of the packets that servers send."""
+    """A stream of packets from a server."""
 
     @classmethod
     async def open(

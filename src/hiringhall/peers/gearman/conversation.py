@@ -1,7 +1,7 @@
-"""A client's talk with one server.
+"""A client's conversation with one server.
 
-The law: a server answers in the order in which it was asked, and tells of each job by its handle. So one
-queue pairs answers with questions, one table finds jobs, and any number of both are under way at once.
+Invariant: a server answers requests in order, and reports on jobs by handle. So one queue matches answers to
+requests, one table finds jobs, and any number of both can be open at once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _ANSWERS: Final = frozenset(
     (wire.JOB_CREATED, wire.STATUS_RES, wire.STATUS_RES_UNIQUE, wire.ECHO_RES, wire.OPTION_RES)
 )
-_NEWS: Final = frozenset(
+_UPDATES: Final = frozenset(
     (
         wire.WORK_COMPLETE,
         wire.WORK_FAIL,
@@ -35,7 +35,7 @@ _NEWS: Final = frozenset(
 
 
 class _Question:
-    """Something asked; `job` is the foreground job that a JOB_CREATED brings to life."""
+    """An open request; `job` is the foreground job that JOB_CREATED confirms."""
 
     __slots__ = ("answer", "answer_type", "job")
 
@@ -46,16 +46,16 @@ class _Question:
 
 
 class Conversation:
-    """Asks, and gives each answer to whom it belongs."""
+    """Sends requests, and passes each answer to its caller."""
 
     def __init__(self, server: str) -> None:
         self.server = server
         self._connection: Connection | None = None
         self._questions: deque[_Question] = deque()
         self._jobs: dict[bytes, deque[AsyncJob]] = {}
-        """Foreground jobs that have not ended. A handle has several when a submit joined another's job."""
-        self._complaint: ServerError | None = None
-        """An error that answers no question: the server says it before it closes."""
+        """Foreground jobs that have not ended. A handle has several if submits joined the same job."""
+        self._last_error: ServerError | None = None
+        """An error that answers no request: the server sends it before it closes."""
 
     @classmethod
     async def open(
@@ -81,7 +81,7 @@ class Conversation:
         return await self._ask(packet_type, _Question(answer_type, None), args)
 
     async def submit(self, packet_type: int, *args: bytes) -> AsyncJob:
-        """Submit a foreground job and wait until the server has taken it in."""
+        """Submit a foreground job and wait until the server has accepted it."""
         job = AsyncJob(self.server)
         await self._ask(packet_type, _Question(wire.JOB_CREATED, job), args)
         return job
@@ -99,12 +99,12 @@ class Conversation:
         await connection.drain()
         return await question.answer
 
-    # what the connection tells
+    # called by the connection
 
     def received(self, packet_type: int, body: bytes) -> None:
-        if packet_type in _NEWS:
+        if packet_type in _UPDATES:
             handle, _, rest = body.partition(b"\0")
-            self._tell_job(packet_type, handle, rest)
+            self._update_job(packet_type, handle, rest)
         elif packet_type in _ANSWERS:
             self._answer(packet_type, body)
         elif packet_type == wire.ERROR:
@@ -113,8 +113,8 @@ class Conversation:
 
     def lost(self, reason: ConnectionLost) -> None:
         self._connection = None
-        if self._complaint is not None:
-            reason.__cause__ = self._complaint
+        if self._last_error is not None:
+            reason.__cause__ = self._last_error
         while self._questions:
             self._fail(self._questions.popleft(), reason)
         for jobs in self._jobs.values():
@@ -122,23 +122,23 @@ class Conversation:
                 job.finish(reason)
         self._jobs.clear()
 
-    def _tell_job(self, packet_type: int, handle: bytes, rest: bytes) -> None:
+    def _update_job(self, packet_type: int, handle: bytes, rest: bytes) -> None:
         jobs = self._jobs.get(handle)
         if jobs is None:
             return
-        # News come once for each submit that joined the job: each copy goes to the next of them. The end is an
-        # end for all, and its further copies find nobody.
-        if jobs[0].told(packet_type, rest):
+        # An update comes once for each submit that joined the job: each copy goes to the next of them. The
+        # first end is the end for all; further copies are ignored.
+        if jobs[0].received(packet_type, rest):
             jobs.rotate(-1)
             return
         del self._jobs[handle]
         for job in jobs:
-            job.told(packet_type, rest)
+            job.received(packet_type, rest)
 
     def _answer(self, packet_type: int, body: bytes) -> None:
         if not self._questions or self._questions[0].answer_type != packet_type:
             name = wire.NAMES[packet_type]
-            self._refuse(ServerError("UNEXPECTED_PACKET", f"{name} does not answer what was asked"))
+            self._refuse(ServerError("UNEXPECTED_PACKET", f"{name} does not match the open request"))
             return
         question = self._questions.popleft()
         if question.job is not None:
@@ -151,10 +151,10 @@ class Conversation:
         if self._questions:
             self._fail(self._questions.popleft(), error)
         else:
-            self._complaint = error
+            self._last_error = error
 
     def _fail(self, question: _Question, error: GearmanError) -> None:
         if not question.answer.done():
             question.answer.set_exception(error)
-            # Looked at once, so that asyncio does not complain when whoever asked has gone meanwhile.
+            # Mark the exception as retrieved: the caller may be gone, and asyncio would log it.
             question.answer.exception()

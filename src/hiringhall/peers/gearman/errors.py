@@ -1,22 +1,22 @@
-"""What can go wrong, as a caller sees it. All of it is a `GearmanError`."""
+"""The exceptions of the Gearman peers. All are subclasses of `GearmanError`."""
 
 from __future__ import annotations
 
 
 class GearmanError(Exception):
-    """The root: whoever catches it catches everything below."""
+    """The base class of all errors here."""
 
 
 class ConnectionLost(GearmanError):
-    """No server could be reached, or the connection ended while something was under way.
+    """No server could be reached, or the connection ended during a call.
 
-    A job that was being submitted may or may not have been taken in: submit it again with the same `unique`,
-    and it will not be doubled while it lives.
+    A job that was being submitted may or may not have been accepted. Submit it again with the same `unique`:
+    while the first one is live, it joins that job.
     """
 
 
 class ServerError(GearmanError):
-    """The server said no: an ERROR packet, or an ERR line of the admin protocol."""
+    """The server refused: an ERROR packet, or an ERR line of the admin protocol."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(f"{code}: {text}")
@@ -27,8 +27,8 @@ class ServerError(GearmanError):
 class JobFailed(GearmanError):
     """The job ended without a result. A worker's handler may raise it too.
 
-    `exception` is what the worker said of it: empty when it gave no reason, or when the client did not ask
-    for exceptions. Its first line is the message; further ones, such as a traceback, are a note.
+    `exception` is the reason given by the worker. It is empty if the worker gave none, or if the client did not
+    ask for exceptions. Its first line is the message; further lines, such as a traceback, are a note.
     """
 
     def __init__(self, exception: bytes = b"", handle: bytes = b"") -> None:

@@ -1,20 +1,16 @@
-"""A submitted job as its client sees it, and the small values that tell of it."""
+"""A submitted job as its client sees it, and its status values."""
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
-from typing import TYPE_CHECKING, Literal, NamedTuple, cast, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 from hiringhall.dialects.gearman import wire
 from hiringhall.peers.gearman.errors import GearmanError, JobFailed
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+from hiringhall.peers.updates import JobUpdates
 
 
 class Receipt(NamedTuple):
-    """A background job that the server has taken in."""
+    """A background job that the server has accepted."""
 
     handle: bytes
     server: str
@@ -24,34 +20,34 @@ End = Literal["", "done", "failed", "cancelled", "ended"]
 
 
 class Status(NamedTuple):
-    """What the server knows of a job."""
+    """What the server knows about a job."""
 
     known: bool
     running: bool
     numerator: int
     denominator: int
     clients: int = 0
-    """How many clients wait for it; told only when asked by unique."""
+    """How many clients wait for it; only for a status by unique."""
     end: End = ""
-    """How it ended: "done", "failed", "cancelled", or "ended" if it is not known how. Empty: it has not ended,
-    or the server does not tell."""
+    """How it ended: "done", "failed", "cancelled", or "ended" if that is unknown. Empty: it has not ended, or
+    the server does not tell."""
 
 
 class Progress(NamedTuple):
-    """So much of so much is done."""
+    """How much is done: numerator of denominator."""
 
     numerator: int
     denominator: int
 
 
 class Data(NamedTuple):
-    """A piece of the result, ahead of the end."""
+    """A part of the result, sent before the end."""
 
     data: bytes
 
 
 class Warned(NamedTuple):
-    """Something the worker wants known; the job goes on."""
+    """A warning of the worker; the job continues."""
 
     data: bytes
 
@@ -60,7 +56,7 @@ Update = Progress | Data | Warned
 
 
 def parse_number(text: bytes) -> int:
-    """A progress number. It is free text on the wire: a fraction is cut, nonsense counts as 0."""
+    """A progress number. It is free text on the wire: fractions are truncated, invalid text counts as 0."""
     try:
         return int(float(text))
     except (ValueError, OverflowError):
@@ -68,7 +64,7 @@ def parse_number(text: bytes) -> int:
 
 
 def parse_status(body: bytes) -> Status | None:
-    """The answer to a question for a job's status, by handle or by unique; None: it makes no sense."""
+    """The answer to a status request, by handle or by unique; None: malformed."""
     args = body.split(b"\0")
     if len(args) not in {5, 6}:
         return None
@@ -84,52 +80,28 @@ def read_end(line: str) -> End:
     return cast("End", word) if ok == "OK" and word in get_args(End) else ""
 
 
-class AsyncJob:
-    """A foreground job. Iterate over it for its updates, as they come; `result` waits for its end.
+class AsyncJob(JobUpdates[Update, GearmanError]):
+    """A foreground job. Iterate over it for its updates; `result` waits for its end.
 
         job = await client.submit("resize", photo)
         async for update in job:
             print(update)
         small = await job.result()
 
-    Updates are kept until somebody iterates, and the iteration ends when the job does.
+    Updates are kept until they are iterated over; the iteration ends with the job. `result` raises JobFailed,
+    or ConnectionLost if the end will never be known.
     """
 
     def __init__(self, server: str) -> None:
+        super().__init__()
         self.server = server
         self.handle = b""
-        """Set before the client hands the job out."""
+        """Set before the client returns the job."""
         self.progress = Progress(0, 0)
-        """The latest."""
-        self._updates: deque[Update] = deque()
-        self._news = asyncio.Event()
-        self._outcome: bytes | GearmanError | None = None
-        """None: it runs."""
-        self._end = asyncio.Event()
+        """The latest progress."""
 
-    @property
-    def ended(self) -> bool:
-        return self._end.is_set()
-
-    async def result(self) -> bytes:
-        """The bytes of its end; raises JobFailed, or ConnectionLost when the end will not be heard of."""
-        await self._end.wait()
-        assert self._outcome is not None
-        if isinstance(self._outcome, bytes):
-            return self._outcome
-        raise self._outcome
-
-    async def __aiter__(self) -> AsyncIterator[Update]:
-        while True:
-            while self._updates:
-                yield self._updates.popleft()
-            if self._end.is_set():
-                return
-            self._news.clear()
-            await self._news.wait()
-
-    def told(self, packet_type: int, body: bytes) -> bool:
-        """Take in a WORK_* packet's body after its handle; says whether the job goes on."""
+    def received(self, packet_type: int, body: bytes) -> bool:
+        """Handle the body of a WORK_* packet after its handle. Return whether the job continues."""
         if packet_type == wire.WORK_COMPLETE:
             self.finish(body)
         elif packet_type == wire.WORK_FAIL:
@@ -139,20 +111,9 @@ class AsyncJob:
         elif packet_type == wire.WORK_STATUS:
             numerator, _, denominator = body.partition(b"\0")
             self.progress = Progress(parse_number(numerator), parse_number(denominator))
-            self._update(self.progress)
+            self.add_update(self.progress)
         elif packet_type == wire.WORK_DATA:
-            self._update(Data(body))
+            self.add_update(Data(body))
         elif packet_type == wire.WORK_WARNING:
-            self._update(Warned(body))
-        return not self._end.is_set()
-
-    def finish(self, outcome: bytes | GearmanError) -> None:
-        """Its end is known."""
-        if not self._end.is_set():
-            self._outcome = outcome
-            self._end.set()
-            self._news.set()
-
-    def _update(self, update: Update) -> None:
-        self._updates.append(update)
-        self._news.set()
+            self.add_update(Warned(body))
+        return not self.ended

@@ -14,16 +14,16 @@ code.
     >>> asyncio.run(hello())
     b'olleh'
 
-In these examples `server` is an address such as "127.0.0.1:4730"; wherever there is one there may be a list
-of them. The law: what the draft leaves to the application, such as which job is repeated after a server is
-lost, is left to it here, with all that it needs to decide.
+In these examples `server` is an address such as "127.0.0.1:4730"; a list of addresses is accepted too.
+Invariant: what the draft leaves to the application, such as which job is repeated after a server is lost, is
+left to it here, with all the information that it needs to decide.
 """
 
 from hiringhall.peers.gearman_draft.client import Client
 from hiringhall.peers.gearman_draft.errors import ConnectionLost, DraftError, JobFailed, ServerError, TaskError
 from hiringhall.peers.gearman_draft.jobs import Job, Outcome, Status
 from hiringhall.peers.gearman_draft.resultlog import ResultLog
-from hiringhall.peers.gearman_draft.station import Task
+from hiringhall.peers.gearman_draft.session import Task
 from hiringhall.peers.gearman_draft.worker import Worker
 
 __all__ = [

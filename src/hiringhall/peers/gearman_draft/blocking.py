@@ -1,8 +1,8 @@
-"""The blocking face: the same client, worker and result log for plain code. Safe to use from any thread.
+"""The blocking client, worker and result log. Safe to use from any thread.
 
     from hiringhall.peers.gearman_draft.blocking import Client, ResultLog, Worker
 
-The law: it has no protocol of its own; every call is a call of the asyncio one, on a loop in a thread.
+Invariant: there is no protocol code here; every call is a call of the asyncio class, on a loop in a thread.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 class Client(SyncClient[client.Client]):
-    """Submits jobs and asks about them; see the asyncio Client, whose methods these are.
+    """Submits jobs and asks for their status. The methods are those of the asyncio Client.
 
     >>> with Client(server, timeout_s=30) as client:
     ...     client.run("reverse", b"hello", priority="high")
     b'olleh'
 
-    `timeout_s` bounds each call; a call over it raises TimeoutError. What listens to a status is called in a
-    thread of the client's, and makes no blocking call of this client: that raises RuntimeError.
+    `timeout_s` limits each call; a longer one raises TimeoutError. A status listener is called in the client's
+    own thread; a blocking call of this client from there raises RuntimeError.
     """
 
     def __init__(
@@ -59,19 +59,19 @@ class Client(SyncClient[client.Client]):
 
     @property
     def jobs(self) -> list[Job]:
-        """The jobs that are remembered, the oldest first."""
+        """The remembered jobs, oldest first."""
         return self.asynchronous.jobs
 
     def remember(self, job: Job) -> None:
-        """Remember a job from an earlier life of the application."""
-        self._have_done(lambda: self.asynchronous.remember(job))
+        """Remember a job from an earlier run of the application."""
+        self._call_on_loop(lambda: self.asynchronous.remember(job))
 
     def forget(self, job: Job) -> None:
-        self._have_done(lambda: self.asynchronous.forget(job))
+        self._call_on_loop(lambda: self.asynchronous.forget(job))
 
 
 class ResultLog(SyncClient[resultlog.ResultLog]):
-    """Tells a hall of tasks that ran elsewhere; see the asyncio ResultLog.
+    """Reports tasks that ran elsewhere to a hall; see the asyncio ResultLog.
 
     >>> with ResultLog(server) as log:
     ...     start = log.register_start_task(("backup", "2026-11-16"))
@@ -96,7 +96,7 @@ class ResultLog(SyncClient[resultlog.ResultLog]):
 
 
 class Worker(Runner[worker.Worker]):
-    """Does tasks until it is stopped; see the asyncio Worker for what its arguments mean.
+    """Does tasks until it is stopped. See the asyncio Worker for its arguments.
 
     >>> worker = Worker(server)
     >>> worker.can_do("shout", lambda task: task.args.upper())
@@ -104,7 +104,7 @@ class Worker(Runner[worker.Worker]):
     ...     client.run("shout", b"hello")
     b'HELLO'
 
-    `run` does it in the calling thread, `with` in a thread beside. For a process that ends well on SIGTERM:
+    `run` works in the calling thread, `with` in a separate one. For a clean end on SIGTERM:
 
         signal.signal(signal.SIGTERM, lambda *_: worker.stop())
         worker.run()
@@ -135,15 +135,15 @@ class Worker(Runner[worker.Worker]):
         super().__init__(asynchronous, "gearman-draft-worker")
 
     def can_do(self, name: str | bytes, function: Function) -> None:
-        """Be able to do a task, from now on."""
-        self._tell(functools.partial(self.asynchronous.can_do, name, function))
+        """Offer a function from now on."""
+        self._call_soon(functools.partial(self.asynchronous.can_do, name, function))
 
     def cant_do(self, name: str | bytes) -> None:
-        """Take no more tasks of a name."""
-        self._tell(functools.partial(self.asynchronous.cant_do, name))
+        """Take no more tasks of this name."""
+        self._call_soon(functools.partial(self.asynchronous.cant_do, name))
 
     def function(self, name: str | bytes) -> Callable[[Function], Function]:
-        """Be able to do the decorated function."""
+        """Offer the decorated function."""
 
         def decorate(function: Function) -> Function:
             self.can_do(name, function)
@@ -152,5 +152,5 @@ class Worker(Runner[worker.Worker]):
         return decorate
 
     def run(self) -> None:
-        """Work until `stop` is called, from another thread or a signal handler, or until Ctrl-C."""
+        """Work until `stop` is called from another thread or a signal handler, or until Ctrl-C."""
         self._run_until_interrupted()

@@ -1,4 +1,4 @@
-"""The client: it hands each job to a server picked at random, and remembers which job is where."""
+"""The client: it submits each job to a random server, and remembers which job is at which server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from hiringhall.dialects.gearman_draft import wire
 from hiringhall.peers.gearman_draft.connection import Connection, parse_servers
-from hiringhall.peers.gearman_draft.conversation import Attendance, Conversation, read_outcome, read_status
+from hiringhall.peers.gearman_draft.conversation import Conversation, WaitedJob, read_outcome, read_status
 from hiringhall.peers.gearman_draft.errors import ConnectionLost, JobFailed, ServerError
 from hiringhall.peers.gearman_draft.jobs import Job, JobType, Outcome, Priority, Status, as_bytes
 
@@ -29,12 +29,12 @@ _TYPES: Final = {
     "async+throw-away": wire.ASYNC_THROW_AWAY,
 }
 _AVOID_S: Final = 1.0
-"""A server that could not be reached is tried last for so long."""
+"""A server that could not be reached is tried last for this long."""
 _PAUSE_GROWTH: Final = 1.5
 
 
-class _HandIn(NamedTuple):
-    """A job on its way to a server, and what holds for it again when it is refused there."""
+class _Submission(NamedTuple):
+    """The state of a job before a submit, which is restored if the server refuses it."""
 
     server: str
     handle: bytes
@@ -43,23 +43,22 @@ class _HandIn(NamedTuple):
 
 
 class Client:
-    """Submits jobs and asks about them; any number at once.
+    """Submits jobs and asks for their status; any number at once.
 
         async with Client(["10.0.0.1:4730", "10.0.0.2:4730"]) as client:
             print(await client.run("reverse", b"hello"))
             job = await client.submit("resize", photo, key="7-1-100-80")
             outcome = await client.wait(job)
 
-    A job goes to a server picked at random by `choose`; one that cannot be reached is passed over. What is
-    asked of a server goes over one connection to it, in order; a job that is waited for has a connection of
-    its own.
+    A job goes to a server picked at random by `choose`; unreachable servers are skipped. Requests to a server
+    share one connection, in order; a job that is waited for has its own connection.
 
-    A job with a handle is remembered until its outcome has been read, or it is forgotten. When a server is
-    gone, `lost` lists what was there, and `resubmit` hands a job in elsewhere: the draft leaves that to the
-    application, for only it knows whether a job may run twice.
+    A job with a handle is remembered until its outcome has been read, or until `forget`. If a server is gone,
+    `lost` lists its jobs, and `resubmit` submits a job to another server. The draft leaves that to the
+    application, because only it knows whether a job may run twice.
 
     `packet_bytes_max` is that of the servers' doors: the largest packet that is read, such as a result. `tls`
-    is for servers that speak TLS: any SSLContext of a client, such as `hiringhall.peers.tls.client_tls` makes.
+    is for servers with TLS: any client SSLContext, such as that of `hiringhall.peers.tls.client_tls`.
     """
 
     def __init__(
@@ -77,8 +76,8 @@ class Client:
         self._choose = choose
         self._tls = tls
         self._jobs: dict[Job, None] = {}
-        self._under_way: dict[Job, _HandIn] = {}
-        """Jobs that were handed in and have no answer, with their latest way."""
+        self._pending: dict[Job, _Submission] = {}
+        """Jobs that were submitted and have no answer yet, with their latest submission."""
         self._conversations: dict[str, Conversation] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._avoid_until_s: dict[str, float] = {}
@@ -92,7 +91,7 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Leave all servers; what is remembered stays so."""
+        """Disconnect from all servers. The jobs stay remembered."""
         conversations = list(self._conversations.values())
         self._conversations.clear()
         for conversation in conversations:
@@ -107,18 +106,18 @@ class Client:
         priority: Priority = "normal",
         on_status: StatusListener | None = None,
     ) -> bytes:
-        """Have a job done and return its result (sync+wait); `on_status` hears how far it is.
+        """Submit a job, wait, and return its result (sync+wait). `on_status` gets its progress.
 
-        Raises JobFailed; and ConnectionLost when the end will not be heard of.
+        Raises JobFailed, or ConnectionLost if the end will never be known.
         """
         packet = _packet(Job(as_bytes(name), args, as_bytes(key), "sync+wait", priority))
-        attendance = Attendance(on_status)
+        waited = WaitedJob(on_status)
         connection = await self._reach(
             lambda server: Connection.open(
-                server, attendance, self._connect_timeout_s, self._packet_bytes_max, self._tls
+                server, waited, self._connect_timeout_s, self._packet_bytes_max, self._tls
             )
         )
-        outcome = await attendance.attend(connection, packet)
+        outcome = await waited.wait_for_end(connection, packet)
         if not outcome.ok:
             raise JobFailed(as_bytes(name).decode(errors="replace"), outcome.code, outcome.data)
         return outcome.data
@@ -126,27 +125,27 @@ class Client:
     async def submit(
         self, name: str | bytes, args: bytes = b"", *, key: str | bytes = b"", priority: Priority = "normal"
     ) -> Job:
-        """Submit a job and go on (async+handle). A live job with this name and key at that server is joined."""
+        """Submit a job without waiting for it (async+handle). It joins a live job with its name and key."""
         return await self._submit("async+handle", name, args, key, priority)
 
     async def throw_away(
         self, name: str | bytes, args: bytes = b"", *, key: str | bytes = b"", priority: Priority = "normal"
     ) -> Job:
-        """Submit a job that nobody will ask about (async+throw-away).
+        """Submit a job without a handle (async+throw-away).
 
-        It is not remembered once a server has it; the application may, to `resubmit` it when that server is
-        gone.
+        It is not remembered once a server has accepted it. The application may keep it, to `resubmit` it if
+        that server is lost.
         """
         return await self._submit("async+throw-away", name, args, key, priority)
 
     async def status(self, job: Job) -> Status:
-        """How far a job is."""
+        """The progress of a job."""
         packet = wire.pack_job_status_req(_handle(job))
         conversation = await self._conversation(job.server)
         return read_status(await conversation.answer(packet, wire.JOB_STATUS_RES))
 
     async def result(self, job: Job) -> Outcome | None:
-        """How a job ended, or None while it has not. Once that is known the job is forgotten here."""
+        """How a job ended; None: it has not ended. When the outcome is known, the job is forgotten here."""
         packet = wire.pack_job_complete_req(_handle(job))
         conversation = await self._conversation(job.server)
         outcome = read_outcome(await conversation.answer(packet, wire.JOB_COMPLETE_RES))
@@ -163,9 +162,9 @@ class Client:
         pause_s: float = 0.05,
         pause_max_s: float = 2.0,
     ) -> Outcome:
-        """Ask for a job's end until it has one, after pauses that grow from `pause_s` to `pause_max_s`.
+        """Poll until the job has ended, with pauses that grow from `pause_s` to `pause_max_s`.
 
-        Raises TimeoutError after `timeout_s`; and ConnectionLost, when its server has been away for `away_s`.
+        Raises TimeoutError after `timeout_s`, and ConnectionLost if its server was unreachable for `away_s`.
         """
         loop = asyncio.get_running_loop()
         there_s = loop.time()
@@ -183,25 +182,25 @@ class Client:
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * _PAUSE_GROWTH, pause_max_s)
 
-    # what is remembered
+    # remembered jobs
 
     @property
     def jobs(self) -> list[Job]:
-        """The jobs that are remembered, the oldest first."""
+        """The remembered jobs, oldest first."""
         return list(self._jobs)
 
     def remember(self, job: Job) -> None:
-        """Remember a job from an earlier life of the application."""
+        """Remember a job from an earlier run of the application."""
         self._jobs[job] = None
 
     def forget(self, job: Job) -> None:
         self._jobs.pop(job, None)
 
     async def lost(self, *, timeout_s: float = 5.0) -> list[Job]:
-        """The remembered jobs that have to be resubmitted if they are to be done, the oldest first.
+        """The remembered jobs that must be resubmitted to be done, oldest first.
 
-        Those are the jobs whose server cannot be reached, does not answer within `timeout_s`, or does not know
-        the job (any more); and those whose server was lost before it said that it has them.
+        These are the jobs whose server cannot be reached, does not answer within `timeout_s`, or does not know
+        the job; and those whose server was lost before it accepted them.
         """
         at: dict[str, list[Job]] = {}
         for job in self._jobs:
@@ -211,57 +210,57 @@ class Client:
         return [job for job in self._jobs if job in lost]
 
     async def resubmit(self, job: Job) -> Job:
-        """Hand a job in again: at another server, if one can be reached; the same job, with another handle."""
+        """Submit a job again, to another server if one can be reached. It gets a new handle."""
         if job.type == "sync+wait":
-            raise ValueError("a job that is waited for is not resubmitted: `run` it again")
-        await self._hand_in(job)
+            raise ValueError("a sync+wait job cannot be resubmitted: `run` it again")
+        await self._submit_job(job)
         return job
 
     async def _submit(
         self, job_type: JobType, name: str | bytes, args: bytes, key: str | bytes, priority: Priority
     ) -> Job:
         job = Job(as_bytes(name), args, as_bytes(key), job_type, priority)
-        await self._hand_in(job)
+        await self._submit_job(job)
         return job
 
-    async def _hand_in(self, job: Job) -> None:
+    async def _submit_job(self, job: Job) -> None:
         packet = _packet(job)
         conversation = await self._reach(self._conversation, last=job.server)
         await conversation.drain()
-        # An earlier answer that is still to come counts no more: the server may have the job or not.
-        doubtful = job.doubtful or job in self._under_way
-        hand_in = _HandIn(job.server, job.handle, doubtful, job in self._jobs)
-        self._under_way[job] = hand_in
-        # Noted before it is sent: whatever happens from here on, the job is known.
+        # An earlier answer that has not come yet is ignored: that server may have the job or not.
+        doubtful = job.doubtful or job in self._pending
+        submission = _Submission(job.server, job.handle, doubtful, job in self._jobs)
+        self._pending[job] = submission
+        # Remembered before it is sent, so that the job is known whatever happens.
         job.server, job.handle, job.doubtful = conversation.server, b"", False
         self.remember(job)
         answer = conversation.ask(packet, wire.JOB_CREATE_RES)
-        answer.add_done_callback(partial(self._answered, job, hand_in))
-        # The answer counts, even if whoever asked no longer waits for it.
+        answer.add_done_callback(partial(self._answered, job, submission))
+        # The answer is processed even if the caller no longer waits for it.
         await asyncio.shield(answer)
 
-    def _answered(self, job: Job, hand_in: _HandIn, answer: asyncio.Future[bytes]) -> None:
+    def _answered(self, job: Job, submission: _Submission, answer: asyncio.Future[bytes]) -> None:
         error = answer.exception()
-        if self._under_way.get(job) is not hand_in:
-            return  # it was handed in elsewhere since
-        del self._under_way[job]
+        if self._pending.get(job) is not submission:
+            return  # it was submitted again since
+        del self._pending[job]
         if error is None:
             job.handle = answer.result()
             if job.type == "async+throw-away":
                 self.forget(job)
         elif isinstance(error, ServerError):
-            job.server, job.handle, job.doubtful = hand_in.server, hand_in.handle, hand_in.doubtful
-            if not hand_in.remembered:
+            job.server, job.handle, job.doubtful = submission.server, submission.handle, submission.doubtful
+            if not submission.remembered:
                 self.forget(job)
         else:
             job.doubtful = True
 
     async def _lost_at(self, server: str, jobs: list[Job], timeout_s: float) -> list[Job]:
-        """Those of one server's jobs that are lost."""
+        """The lost jobs of one server."""
         asked = [job for job in jobs if job.handle]
         handles = [job.handle for job in asked]
-        if any(job in self._under_way for job in jobs):
-            # No handle and no job; but what answers it has answered all that was asked before.
+        if any(job in self._pending for job in jobs):
+            # An empty handle is unknown; but its answer means that all earlier requests were answered.
             handles.append(b"")
         try:
             async with asyncio.timeout(timeout_s):
@@ -284,7 +283,7 @@ class Client:
     # servers
 
     async def _reach(self, open_: Callable[[str], Awaitable[Opened]], last: str = "") -> Opened:
-        """Open something at a server: at random one that is thought to be there, then the rest, then `last`."""
+        """Connect to a random server: first those that seem to be up, then the others, then `last`."""
         failures: list[str] = []
         now_s = asyncio.get_running_loop().time()
         away = [each for each in self.servers if self._avoid_until_s.get(each, 0.0) > now_s and each != last]
@@ -317,5 +316,5 @@ def _packet(job: Job) -> bytes:
 
 def _handle(job: Job) -> bytes:
     if not job.handle:
-        raise ValueError(f"{job}: there is nothing to ask about a job without a handle")
+        raise ValueError(f"{job}: the job has no handle, so its status cannot be asked for")
     return job.handle

@@ -1,4 +1,4 @@
-"""One connection to one server: packets out, packets in, and the news of its end, once."""
+"""One connection to one server: sends and receives packets, and reports its end once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT: Final = 4730
 _MORE_BYTES: Final = 4
-"""What a result's job_complete_res has more than the announcement that brought it."""
+"""A job_complete_res is this much longer than the job_complete_announce with the same result."""
 
 
 def parse_address(address: str) -> tuple[str, int]:
@@ -32,14 +32,14 @@ def parse_servers(servers: str | Sequence[str]) -> tuple[str, ...]:
     """One address or several, each once."""
     addresses = (servers,) if isinstance(servers, str) else tuple(dict.fromkeys(servers))
     if not addresses:
-        raise ValueError("name at least one server")
+        raise ValueError("give at least one server")
     for address in addresses:
         parse_address(address)
     return addresses
 
 
 class Connection(Stream[ConnectionLost]):
-    """A stream of the packets that servers send."""
+    """A stream of packets from a server."""
 
     @classmethod
     async def open(

@@ -1,7 +1,7 @@
-"""A client's talk with one server, and the talk about one job that is waited for.
+"""A client's conversation with one server, and the connection of one job that is waited for.
 
-The law: a server answers in the order in which it was asked, so one queue pairs answers with questions and any
-number are under way at once. A job that is waited for has no handle on the wire: it has a connection to itself.
+Invariant: a server answers requests in order, so one queue matches answers to requests, and any number can be
+open at once. A job that is waited for has no handle on the wire, so it has its own connection.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def name_of(packet_type: int) -> str:
 
 
 def read_error(packet_type: int, body: bytes) -> ServerError | None:
-    """The error that a packet is, if it is one."""
+    """The error in a packet, if it is one."""
     if packet_type != wire.JOB_COMPLETE_RES:
         return None
     fields = wire.parse_job_complete_res(body)
@@ -39,7 +39,7 @@ def read_error(packet_type: int, body: bytes) -> ServerError | None:
 def read_status(body: bytes) -> Status:
     fields = wire.parse_job_status(body)
     if fields is None:
-        raise ServerError(wire.BAD_BODY, f"a status of a form not known: {body!r}")
+        raise ServerError(wire.BAD_BODY, f"a malformed status: {body!r}")
     return Status(*fields)
 
 
@@ -47,20 +47,20 @@ def read_outcome(body: bytes) -> Outcome | None:
     """None: the job has not ended."""
     fields = wire.parse_job_complete_res(body)
     if fields is None:
-        raise ServerError(wire.BAD_BODY, f"an outcome of a form not known: {body!r}")
+        raise ServerError(wire.BAD_BODY, f"a malformed outcome: {body!r}")
     return Outcome(*fields) if fields[0] != wire.INCOMPLETE else None
 
 
 class Conversation:
-    """Asks, and gives each answer to whom it belongs."""
+    """Sends requests, and passes each answer to its caller."""
 
     def __init__(self, server: str) -> None:
         self.server = server
         self._connection: Connection | None = None
         self._questions: deque[tuple[int, asyncio.Future[bytes]]] = deque()
-        """What was asked and not answered: the type of the answer, and who waits for it."""
-        self._complaint: ServerError | None = None
-        """An error that answers no question: the server says it before it closes."""
+        """The open requests: the type of the answer, and the future that waits for it."""
+        self._last_error: ServerError | None = None
+        """An error that answers no request: the server sends it before it closes."""
 
     @classmethod
     async def open(
@@ -80,7 +80,7 @@ class Conversation:
         return self._connection is not None and self._connection.live
 
     def ask(self, packet: bytes, answer_type: int) -> asyncio.Future[bytes]:
-        """Send a packet; the future is the body of its answer, a ServerError, or ConnectionLost."""
+        """Send a packet. The future gets the body of the answer, a ServerError, or ConnectionLost."""
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         if self._connection is None or not self._connection.live:
             _fail(answer, ConnectionLost(f"{self.server}: the connection is closed"))
@@ -95,7 +95,7 @@ class Conversation:
         return await self.ask(packet, answer_type)
 
     async def drain(self) -> None:
-        """Wait until there is room for more questions."""
+        """Wait until there is room for more requests."""
         if self._connection is not None:
             await self._connection.drain()
 
@@ -103,7 +103,7 @@ class Conversation:
         if self._connection is not None:
             await self._connection.close()
 
-    # what the connection tells
+    # called by the connection
 
     def received(self, packet_type: int, body: bytes) -> None:
         error = read_error(packet_type, body)
@@ -111,47 +111,47 @@ class Conversation:
             if self._questions:
                 _fail(self._questions.popleft()[1], error)
             else:
-                self._complaint = error
+                self._last_error = error
         elif self._questions and self._questions[0][0] == packet_type:
             answer = self._questions.popleft()[1]
             if not answer.done():
                 answer.set_result(body)
         elif packet_type != wire.NOOP:
-            # From here on nobody could tell which answer belongs to which question.
+            # From here on, answers could not be matched to requests.
             assert self._connection is not None
-            self._connection.abort(f"{name_of(packet_type)} does not answer what was asked")
+            self._connection.abort(f"{name_of(packet_type)} does not match the open request")
 
     def lost(self, reason: ConnectionLost) -> None:
         self._connection = None
-        reason.__cause__ = self._complaint
+        reason.__cause__ = self._last_error
         while self._questions:
             _fail(self._questions.popleft()[1], reason)
 
 
-class Attendance:
-    """A job that somebody waits for: its answer, its statuses as they come, its end."""
+class WaitedJob:
+    """A job that is waited for: its acceptance, its progress and its end."""
 
     def __init__(self, on_status: StatusListener | None) -> None:
         self._on_status = on_status
         self._taken = False
         self._end: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
-    async def attend(self, connection: Connection, packet: bytes) -> Outcome:
-        """Hand the job in and stay to its end; raises ServerError or ConnectionLost."""
+    async def wait_for_end(self, connection: Connection, packet: bytes) -> Outcome:
+        """Submit the job and wait for its end. Raises ServerError or ConnectionLost."""
         connection.send(packet)
         try:
             return await self._end
         finally:
             await connection.close()
 
-    # what the connection tells
+    # called by the connection
 
     def received(self, packet_type: int, body: bytes) -> None:
         if self._end.done():
             return
         try:
             self._take_in(packet_type, body)
-        except Exception as error:  # noqa: BLE001 - what the caller's listener raises, the caller gets
+        except Exception as error:  # noqa: BLE001 - the caller gets what its listener raises
             _fail(self._end, error)
 
     def lost(self, reason: ConnectionLost) -> None:
@@ -170,14 +170,14 @@ class Attendance:
         elif packet_type == wire.JOB_COMPLETE_RES and self._taken:
             outcome = read_outcome(body)
             if outcome is None:
-                raise ServerError(wire.BAD_BODY, "the job is said to end and to go on")
+                raise ServerError(wire.BAD_BODY, "job_complete_res says that the job has not ended")
             self._end.set_result(outcome)
         elif packet_type != wire.NOOP:
-            raise ServerError(wire.UNKNOWN_TYPE, f"{name_of(packet_type)} has no place here")
+            raise ServerError(wire.UNKNOWN_TYPE, f"{name_of(packet_type)} was not expected here")
 
 
 def _fail(answer: asyncio.Future[Outcome] | asyncio.Future[bytes], error: Exception) -> None:
     if not answer.done():
         answer.set_exception(error)
-        # Looked at once, so that asyncio does not complain when whoever asked has gone meanwhile.
+        # Mark the exception as retrieved: the caller may be gone, and asyncio would log it.
         answer.exception()

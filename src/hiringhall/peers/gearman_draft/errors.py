@@ -1,4 +1,4 @@
-"""What can go wrong, as a caller sees it. All of it is a `DraftError`."""
+"""The exceptions of the draft's peers. All are subclasses of `DraftError`."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ _TEXT_SHOWN: Final = 200
 
 
 class DraftError(Exception):
-    """The root: whoever catches it catches everything below."""
+    """The base class of all errors here."""
 
 
 class ConnectionLost(DraftError):
-    """No server could be reached, or the connection ended while something was under way.
+    """No server could be reached, or the connection ended during a call.
 
-    What was asked for at that moment may or may not have been done. A job that was being submitted is among
-    those that `Client.lost` lists.
+    The request may or may not have been executed. `Client.lost` lists jobs that were being submitted.
     """
 
 
 class ServerError(DraftError):
-    """The server said no: a code of its list, and why."""
+    """The server refused, with an error code and a reason."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(f"{text} (code {code})")
@@ -29,9 +28,9 @@ class ServerError(DraftError):
 
 
 class JobFailed(DraftError):
-    """The job ended without success: `code` is 1 to 255, `data` what the worker said of it.
+    """The job failed: `code` is 1 to 255, `data` is the reason given by the worker.
 
-    The first line of `data` is in the message; further ones, such as a traceback, are a note.
+    The first line of `data` is in the message; further lines, such as a traceback, are a note.
     """
 
     def __init__(self, name: str, code: int, data: bytes) -> None:
@@ -47,11 +46,11 @@ class JobFailed(DraftError):
 
 
 class TaskError(DraftError):
-    """Raised by a worker's function: the task has failed with this code, 1 to 255, and this to say of it."""
+    """Raised by a worker's function: the task has failed with this code, 1 to 255, and this reason."""
 
     def __init__(self, code: int, data: bytes = b"") -> None:
         if not 0 < code < 256:
-            raise ValueError(f"a code of failure is 1 to 255, not {code}")
+            raise ValueError(f"the code of a failure must be from 1 to 255, not {code}")
         super().__init__(f"code {code}: {data[:_TEXT_SHOWN].decode(errors='replace')}")
         self.code = code
         self.data = data

@@ -1,4 +1,4 @@
-"""A job as its client remembers it, and the small values that tell of it."""
+"""A job as its client remembers it, and its status values."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ JobType = Literal["sync+wait", "async+handle", "async+throw-away"]
 
 @dataclass(eq=False, slots=True)
 class Job:
-    """All that it takes to ask for a job, or to hand it in again. An application may keep it and make it anew.
+    """All data to ask for a job or to submit it again. An application may store it and create it again.
 
-    A handle means something to its server only, so both are remembered together.
+    A handle is valid only at its server, so both are kept together.
     """
 
     name: bytes
@@ -23,7 +23,7 @@ class Job:
     priority: Priority = "normal"
     server: str = ""
     handle: bytes = b""
-    """Empty until the server has said that it has the job, and for ever when its type has none."""
+    """Empty until the server has accepted the job; always empty for a type without handles."""
     doubtful: bool = False
     """The connection was lost before the server answered: it may have the job or not."""
 
@@ -33,7 +33,7 @@ class Job:
 
 
 class Status(NamedTuple):
-    """So much of so much is done; `remaining_s` is the worker's estimate, 0 when it gave none."""
+    """How much is done: numerator of denominator. `remaining_s` is the worker's estimate; 0: none."""
 
     numerator: int
     denominator: int
@@ -41,7 +41,7 @@ class Status(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How a job ended: `code` is 0 for success; `elapsed_s` is counted from its submit, at least 1."""
+    """How a job ended: `code` is 0 for success; `elapsed_s` is the time since its submit, at least 1."""
 
     elapsed_s: int
     code: int
@@ -53,8 +53,8 @@ class Outcome(NamedTuple):
 
 
 def as_bytes(name: str | bytes) -> bytes:
-    """A name or a key, as it goes over the wire."""
+    """A name or a key, as sent over the wire."""
     data = name.encode(errors="surrogateescape") if isinstance(name, str) else name
     if b"\0" in data:
-        raise ValueError(f"a name or a key has no NUL: {data!r}")
+        raise ValueError(f"a name or a key must not contain NUL: {data!r}")
     return data

@@ -1,4 +1,4 @@
-"""The result log: one place to verify that tasks were started and ended, and how, wherever they ran."""
+"""The result log: one place that records when tasks started and how they ended, wherever they ran."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     TaskName = tuple[str | bytes, str | bytes]
-    """A task's name, as a job's, and the key that tells it from others of that name; not empty."""
+    """The name of a task, and a key that is unique for that name; neither is empty."""
     Moment = datetime | float | None
-    """An aware time, seconds since 1970, or None: now."""
+    """An aware datetime, seconds since 1970, or None: now."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ResultLog:
-    """Tells a hall of tasks that it has not given out itself: those of a cron, of another queue, of a person.
+    """Reports tasks to a hall that ran elsewhere: in cron, in another queue, by hand.
 
         async with ResultLog("127.0.0.1:4730") as log:
             await log.register_start_task(("backup", "2026-11-16"))
             ...
             await log.register_task_result(("backup", "2026-11-16"), result=b"81 GB")
 
-    Each call returns the task's handle once what it said is on the hall's disk: `hall history` shows it, and
-    any client may ask for it by that handle. A result without a start is a task that began and ended at its
-    time. Nothing is said twice: after ConnectionLost the caller decides whether to say it again.
+    Each call returns the task's handle when the report is on the hall's disk: `hall history` shows it, and any
+    client may ask for it by that handle. A result without a start is a task that started and ended at that
+    time. Nothing is sent twice: after ConnectionLost the caller decides whether to report again.
     """
 
     def __init__(self, server: str, *, connect_timeout_s: float = 5.0, tls: SSLContext | None = None) -> None:
@@ -57,20 +57,20 @@ class ResultLog:
             await self._conversation.close()
 
     async def register_start_task(self, task: TaskName, time: Moment = None) -> bytes:
-        """A task has begun; raises ServerError when one of its name and key is under way already."""
+        """Report that a task has started. Raises ServerError if one with its name and key is running."""
         name, key = _names(task)
-        return await self._tell(wire.pack_task_start(name, key, _microseconds(time)))
+        return await self._report(wire.pack_task_start(name, key, _microseconds(time)))
 
     async def register_task_result(
         self, task: TaskName, time: Moment = None, result: bytes = b"", *, code: int = 0
     ) -> bytes:
-        """A task has ended: with this result, or with a code of failure 1 to 255 and this to say of it."""
+        """Report that a task has ended: with this result, or with a failure code 1 to 255 and this reason."""
         name, key = _names(task)
         if not 0 <= code < 256:
-            raise ValueError(f"a code is 0 for success, or 1 to 255; not {code}")
-        return await self._tell(wire.pack_task_result(name, key, _microseconds(time), code, result))
+            raise ValueError(f"the code must be 0 for success, or 1 to 255, not {code}")
+        return await self._report(wire.pack_task_result(name, key, _microseconds(time), code, result))
 
-    async def _tell(self, packet: bytes) -> bytes:
+    async def _report(self, packet: bytes) -> bytes:
         async with self._lock:
             if self._conversation is None or not self._conversation.live:
                 self._conversation = await Conversation.open(
@@ -83,7 +83,7 @@ class ResultLog:
 def _names(task: TaskName) -> tuple[bytes, bytes]:
     name, key = (as_bytes(each) for each in task)
     if not name or not key:
-        raise ValueError(f"a task that is logged has a name and a key, to find it by: {task!r}")
+        raise ValueError(f"a task in the result log must have a name and a key: {task!r}")
     return name, key
 
 
@@ -93,9 +93,9 @@ def _microseconds(time: Moment) -> int:
     if not isinstance(time, datetime):
         time_us = round(time * 1_000_000)
     elif time.tzinfo is None:
-        raise ValueError(f"a time without a time zone could be anywhere: {time}")
+        raise ValueError(f"{time} has no time zone: pass an aware datetime")
     else:
         time_us = (time - _EPOCH) // timedelta(microseconds=1)
     if not 0 < time_us < 1 << 64:
-        raise ValueError(f"a time after 1970, in seconds, please: {time}")
+        raise ValueError(f"{time} is not valid: a time must be after 1970, in seconds")
     return time_us

@@ -6,8 +6,8 @@ announces jobs of its own and chooses among the bids.
     ...         (await bakery.employ("bake", time_s=2.0)).skill
     40
 
-Both speak over TCP to a hall, or on a ZeroMQ bus (`bus://HOST:IN,HOST:OUT`), where no hall is needed. For a
-door with TLS or CURVE give them an `ssl.SSLContext` or a `Curve` as `security`.
+Both connect to a hall by TCP, or to a ZeroMQ bus (`bus://HOST:IN,HOST:OUT`), where no hall is needed. For a
+door with TLS or CURVE, pass an `ssl.SSLContext` or a `Curve` as `security`.
 """
 
 from hiringhall.peers.hire.errors import AddressError, ConnectionLost, HireError, Left

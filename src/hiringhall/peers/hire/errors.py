@@ -1,19 +1,19 @@
-"""What can go wrong, as a caller sees it. All of it is a `HireError`."""
+"""The exceptions of the hire peers. All are subclasses of `HireError`."""
 
 from __future__ import annotations
 
 
 class HireError(Exception):
-    """The root: whoever catches it catches everything below."""
+    """The base class of all errors here."""
 
 
 class AddressError(HireError, ValueError):
-    """Nobody can be reached at such an address."""
+    """The address is not valid, or does not fit the kind of security."""
 
 
 class ConnectionLost(HireError):
-    """Nobody answers there, or not any more."""
+    """The address could not be reached, or the connection has ended."""
 
 
 class Left(HireError):
-    """The provider has left while a job of its was under way; its worker was dismissed."""
+    """The provider has left while one of its jobs was open; the job's worker was dismissed."""

@@ -1,8 +1,7 @@
-"""What providers and workers have in common: a UUID to speak with, and a place to be heard, found again after
-it was lost.
+"""What providers and workers have in common: a UUID, and a connection that is opened again after a loss.
 
-The law: whatever is heard is handled in its order; a line that nobody can understand is passed over and
-counted, and one that a caller's own function fails on is passed over and logged. Neither ends the listening.
+Invariant: lines are handled in the order in which they come. A line that cannot be parsed is skipped and
+counted; one on which the caller's own function fails is skipped and logged. Neither ends the connection.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ _RECONNECT_MAX_S: Final = 2.0
 
 
 class HirePeer(ABC):
-    """One speaker. `run` connects and listens until it is cancelled; `async with` does so in the background."""
+    """One participant. `run` connects and listens until cancelled; `async with` does it in the background."""
 
     def __init__(self, address: str, uuid: UUID | None, *, compact: bool, security: Security | None) -> None:
         check_address(address, security)
         self.address = address
         self.uuid = uuid or uuid4()
         self.bad_lines = 0
-        """Lines heard that are none."""
+        """Number of lines that could not be parsed."""
         self.remarks = 0
-        """Comments of the hall on what was said here; they are logged."""
+        """Number of comments that the hall sent about our lines; they are logged."""
         self._speaker = self.uuid.bytes
         self._compact = compact
         self._security = security
@@ -48,7 +47,7 @@ class HirePeer(ABC):
         self._running: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        """Listen until cancelled. A connection that is lost is made anew."""
+        """Listen until cancelled. A lost connection is opened again."""
         pause_s = _RECONNECT_FIRST_S
         while True:
             try:
@@ -69,7 +68,7 @@ class HirePeer(ABC):
             pause_s = min(2 * pause_s, _RECONNECT_MAX_S)
 
     async def __aenter__(self) -> Self:
-        """Begin, and wait until there is a connection."""
+        """Start, and wait until there is a connection."""
         self._running = asyncio.create_task(self.run())
         connected = asyncio.create_task(self._connected.wait())
         try:
@@ -97,7 +96,7 @@ class HirePeer(ABC):
 
     async def _listen(self, link: Link) -> None:
         while True:
-            text = await link.hear()
+            text = await link.receive()
             if text[:1] == COMMENT:
                 self.remarks += 1
                 log.info("%s: %s", self.address, text.decode(errors="replace"))
@@ -106,14 +105,14 @@ class HirePeer(ABC):
                 line = read_line(text)
             except BadLine as reason:
                 self.bad_lines += 1
-                log.info("%s: passed over %r: %s", self.address, text[:100], reason)
+                log.info("%s: skipped %r: %s", self.address, text[:100], reason)
                 continue
             if line.speaker == self._speaker:
-                continue  # a bus brings back what was said here
+                continue  # a bus also returns our own lines
             try:
-                self.heard(line)
+                self.received(line)
             except Exception:
-                log.warning("%s: passed over %r", self.address, text[:100], exc_info=True)
+                log.warning("%s: skipped %r", self.address, text[:100], exc_info=True)
 
     def say(
         self,
@@ -125,7 +124,7 @@ class HirePeer(ABC):
         time_s: float = 0.0,
         skill: int = 0,
     ) -> None:
-        """Say one line. Without a connection nobody hears it."""
+        """Send one line. It is lost if there is no connection."""
         if self._link is not None:
             line = Line(
                 self._speaker,
@@ -136,26 +135,26 @@ class HirePeer(ABC):
                 round(time_s * 1_000_000),
                 skill,
             )
-            self._link.say(write_line(line, compact=self._compact))
+            self._link.send(write_line(line, compact=self._compact))
 
     @abstractmethod
-    def heard(self, line: Line) -> None:
-        """Somebody else said something."""
+    def received(self, line: Line) -> None:
+        """A line of another participant was received."""
 
-    def found(self) -> None:  # noqa: B027 (not all who speak care)
+    def found(self) -> None:  # noqa: B027 (not every peer needs it)
         """There is a connection: the first one, or a new one."""
 
     @abstractmethod
     def lost(self) -> None:
-        """The connection is gone, and with it all that was agreed on it."""
+        """The connection has ended, and with it all that was agreed on it."""
 
     @abstractmethod
     def leave(self) -> None:
-        """Say the last words."""
+        """Send the last lines before the connection is closed."""
 
 
 def encoded(name: str) -> bytes:
-    """A type or an id as bytes; nobody promised UTF-8."""
+    """A type or an id as bytes; it may not be UTF-8."""
     return name.encode(errors="surrogateescape")
 
 

@@ -1,9 +1,9 @@
-"""Where lines go and come from: a TCP connection, or a ZeroMQ bus.
+"""Sends and receives lines over a TCP connection or a ZeroMQ bus.
 
-The law: what is said goes out in its order or not at all, and nothing here waits for somebody to listen.
+Invariant: lines are sent in order or not at all, and sending never waits for a receiver.
 
-    tcp://127.0.0.1:7430                      lines to a hall, and from it
-    bus://127.0.0.1:7431,127.0.0.1:7432       publish there, subscribe here: everybody hears everybody
+    tcp://127.0.0.1:7430                      lines to and from a hall
+    bus://127.0.0.1:7431,127.0.0.1:7432       publish to the first, subscribe to the second
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _BUS: Final = re.compile(
 )
 _CONNECT_S: Final = 5.0
 _QUEUE_MAX: Final = 10_000
-"""Lines on their way in one direction of the bus; more are dropped."""
+"""Queued lines in one direction of the bus; more are dropped."""
 _BUFFER_BYTES_MAX: Final = 4 << 20
-"""What may wait for a TCP peer that does not read; then it counts as lost."""
+"""With more unsent output, the TCP connection counts as lost."""
 
 
 class Curve(NamedTuple):
@@ -40,34 +40,34 @@ class Curve(NamedTuple):
 
 
 Security = Curve | ssl.SSLContext
-"""Of a bus, or of a TCP connection."""
+"""A Curve for a bus, an SSLContext for TCP."""
 
 
 class Link(Protocol):
-    """A way to speak and to hear."""
+    """Sends and receives lines."""
 
-    async def hear(self) -> bytes:
+    async def receive(self) -> bytes:
         """The next line. Raises ConnectionLost."""
 
-    def say(self, text: bytes) -> None:
-        """Put a line on its way."""
+    def send(self, text: bytes) -> None:
+        """Send a line."""
 
     async def close(self) -> None:
-        """Send what was said, then go."""
+        """Send what is unsent, then close."""
 
 
 def check_address(address: str, security: Security | None) -> None:
-    """Raises AddressError."""
+    """Raise AddressError if the address is not valid or does not fit the security."""
     match = _TCP.fullmatch(address)
     ports = [match[2]] if match else [part.rpartition(":")[2] for part in _bus_ends(address)]
     if any(int(port) > 65535 for port in ports):
-        raise AddressError(f"{address!r}: a port is a number up to 65535")
+        raise AddressError(f"{address!r}: a port must be at most 65535")
     if isinstance(security, Curve if match else ssl.SSLContext):
-        raise AddressError(f"{address!r}: a bus is secured by a Curve, a TCP connection by an SSLContext")
+        raise AddressError(f"{address!r}: use a Curve for a bus, and an SSLContext for a TCP connection")
 
 
 async def open_link(address: str, security: Security | None) -> Link:
-    """Raises ConnectionLost when nobody is there; a bus is joined whether it is there yet or not."""
+    """Connect. Raises ConnectionLost if nothing answers; a bus may come up later."""
     match = _TCP.fullmatch(address)
     if match:
         context = security if isinstance(security, ssl.SSLContext) else None
@@ -78,12 +78,12 @@ async def open_link(address: str, security: Security | None) -> Link:
 def _bus_ends(address: str) -> tuple[str, str]:
     match = _BUS.fullmatch(address)
     if match is None:
-        raise AddressError(f"{address!r} is neither tcp://HOST:PORT nor bus://HOST:IN,HOST:OUT")
+        raise AddressError(f"{address!r} is not an address: write tcp://HOST:PORT or bus://HOST:IN,HOST:OUT")
     return match[1], match[2]
 
 
 class TcpLink:
-    """Lines over a connection of one's own."""
+    """Lines over a TCP connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -97,14 +97,14 @@ class TcpLink:
         except (OSError, TimeoutError) as error:
             raise ConnectionLost(f"{host}:{port}: {str(error) or 'no answer'}") from error
 
-    async def hear(self) -> bytes:
+    async def receive(self) -> bytes:
         try:
             text = await self._reader.readuntil(b"\n")
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             raise ConnectionLost(str(error)) from error
         return text.rstrip(b"\r\n")
 
-    def say(self, text: bytes) -> None:
+    def send(self, text: bytes) -> None:
         transport = self._writer.transport
         if transport.get_write_buffer_size() > _BUFFER_BYTES_MAX:
             transport.abort()
@@ -116,18 +116,18 @@ class TcpLink:
         try:
             await self._writer.wait_closed()
         except OSError:
-            return  # it went first
+            return  # the other side closed first
 
 
 class BusLink:
-    """Lines for everybody: one PUB, one SUB. ZeroMQ connects by itself, as often as it must."""
+    """Lines over a bus: one PUB, one SUB. ZeroMQ reconnects by itself."""
 
     def __init__(self, publish: str, subscribe: str, curve: Curve | None) -> None:
         self._context = zmq.Context()
-        # A PUB never waits, so it needs no loop: what nobody can take is dropped.
-        self._voice: zmq.Socket[bytes] = self._context.socket(zmq.PUB)
-        self._ear = zmq.asyncio.Context.shadow(self._context).socket(zmq.SUB)
-        for socket, address in ((self._voice, publish), (self._ear, subscribe)):
+        # A PUB never waits, so it needs no loop: it drops what it cannot send.
+        self._publisher: zmq.Socket[bytes] = self._context.socket(zmq.PUB)
+        self._subscriber = zmq.asyncio.Context.shadow(self._context).socket(zmq.SUB)
+        for socket, address in ((self._publisher, publish), (self._subscriber, subscribe)):
             socket.set(zmq.SNDHWM, _QUEUE_MAX)
             socket.set(zmq.RCVHWM, _QUEUE_MAX)
             socket.set(zmq.LINGER, 200)
@@ -137,15 +137,15 @@ class BusLink:
                 socket.set(zmq.CURVE_PUBLICKEY, curve.public)
                 socket.set(zmq.CURVE_SECRETKEY, curve.secret)
             socket.connect(f"tcp://{address}")
-        self._ear.subscribe(b"")
+        self._subscriber.subscribe(b"")
 
-    async def hear(self) -> bytes:
-        return b"".join(await self._ear.recv_multipart())
+    async def receive(self) -> bytes:
+        return b"".join(await self._subscriber.recv_multipart())
 
-    def say(self, text: bytes) -> None:
-        self._voice.send(text, zmq.NOBLOCK)
+    def send(self, text: bytes) -> None:
+        self._publisher.send(text, zmq.NOBLOCK)
 
     async def close(self) -> None:
-        self._voice.close()
-        self._ear.close()
+        self._publisher.close()
+        self._subscriber.close()
         await asyncio.to_thread(self._context.term)

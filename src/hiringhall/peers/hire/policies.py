@@ -1,7 +1,7 @@
-"""Whom to hire: small functions on plain bids. One's own is any function that takes the same.
+"""Policies: which bid is hired. Any function with this signature can be used.
 
-A policy is given the bids in the order in which they came, and what the job asks for; it gives one of them, or
-None to have the job announced again. Of two that are as good, the first to bid.
+A policy gets the bids in the order of arrival, and what the job asks for. It returns one of the bids, or None
+to have the job announced again. If two bids are equal, the earlier one wins.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ class Bid(NamedTuple):
     worker: UUID
     skill: int
     arrives_s: float
-    """When it can begin, on the clock of the event loop."""
+    """When it can start, on the clock of the event loop."""
 
 
 class Ask(NamedTuple):
     """What the job asks for."""
 
     skill: int
-    """Nobody with less is among the bids."""
+    """Bids with less are left out."""
     due_s: float
-    """When it is to be begun, on the same clock."""
+    """When it should start, on the same clock."""
     now_s: float
 
 
@@ -34,22 +34,22 @@ Policy = Callable[[Sequence[Bid], Ask], Bid | None]
 
 
 def soonest(bids: Sequence[Bid], ask: Ask) -> Bid | None:  # noqa: ARG001 (a policy has both)
-    """Who can begin first."""
+    """The worker that can start first."""
     return min(bids, key=lambda bid: bid.arrives_s, default=None)
 
 
 def best_skill(bids: Sequence[Bid], ask: Ask) -> Bid | None:  # noqa: ARG001 (as above)
-    """Who does it best; of those who are as good, who can begin first."""
+    """The worker with the highest skill; if equal, the one that can start first."""
     return min(bids, key=lambda bid: (-bid.skill, bid.arrives_s), default=None)
 
 
 def sufficient_skill(bids: Sequence[Bid], ask: Ask) -> Bid | None:
-    """Of those who are good enough, who can begin first."""
+    """Of the workers with enough skill, the one that can start first."""
     return soonest([bid for bid in bids if bid.skill >= ask.skill], ask)
 
 
 def least_waiting(bids: Sequence[Bid], ask: Ask) -> Bid | None:
-    """Who comes nearest to the moment when the job is due, so that neither waits for the other."""
+    """The worker that can start nearest to the due time, so that neither side waits long."""
     wanted_s = max(ask.due_s, ask.now_s)
     return min(bids, key=lambda bid: abs(bid.arrives_s - wanted_s), default=None)
 

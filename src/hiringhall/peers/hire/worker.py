@@ -1,7 +1,7 @@
-"""A worker: it bids for what it can do, goes where it is hired, and performs until it is dismissed.
+"""A worker: it bids for jobs of its types, travels to the provider, and performs until it is dismissed.
 
-The law: it has one next place, and bids only while that is free; every stage before the performing ends by
-itself, so a provider that falls silent holds nobody; once a job is over nothing of it is remembered.
+Invariant: it has at most one next job, and bids only while it has none. Every stage before the performance
+has a time limit, so a silent provider cannot block it. When a job is over, nothing of it is remembered.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
     from hiringhall.peers.hire.links import Security
 
 _BIDS_MAX: Final = 1_000
-"""Bids that are remembered; of older ones a HIRE is answered with QUIT."""
+"""Remembered bids. A HIRE for an older one is answered with QUIT."""
 
 
 class Stage(Enum):
-    """How far a worker has come with a job."""
+    """The stage of a worker's job."""
 
     HIRED = "hired"
-    """It is the next one: the worker still performs another, or is busy."""
+    """It is the next job: the worker still performs another one, or is busy."""
     GOING = "going"
     WAITING = "waiting"
-    """It is there, has said START, and waits for PERFORM."""
+    """The worker has arrived, has sent START, and waits for PERFORM."""
     PERFORMING = "performing"
     DISMISSED = "dismissed"
     QUIT = "quit"
@@ -62,11 +62,11 @@ class Job:
         self.provider = provider
         self.stage = Stage.HIRED
         self.time_s = 0.0
-        """How long it takes, as PERFORM said; for display and for estimates."""
+        """Its duration according to PERFORM; for display and for estimates."""
         self.ends_s = 0.0
-        """When that time is up, on the clock of the event loop."""
+        """When that time is over, on the clock of the event loop."""
         self.begun = False
-        """The worker has performed it, for however long."""
+        """The worker has started to perform it."""
         self.called = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
@@ -78,7 +78,7 @@ Perform = Callable[[Job], Awaitable[None]]
 """Runs while a job is performed, and is cancelled at its end. If it returns, the worker stays until it is
 dismissed; if it raises, the worker quits."""
 Tell = Callable[[Job], None]
-"""Hears of every stage of every job. What it raises is logged, and changes nothing."""
+"""Is called at every stage of every job. Its exceptions are logged and have no other effect."""
 
 
 class Worker(HirePeer):
@@ -87,11 +87,11 @@ class Worker(HirePeer):
         async with Worker("tcp://127.0.0.1:7430", {"bake": 40}, travel_s=lambda kind: 2.5):
             await asyncio.sleep(3600)
 
-    `skills` says how good it is at each type; types that are not in it are passed over. `travel_s` is the way
-    to the provider of a type from where the worker will be when it is free; it is part of every bid, and waited
-    for before START. If it raises, that is logged, and there is no bid. Who is not told to PERFORM within
-    `patience_s` of START quits. So does, with `overtime_s`, who is not dismissed so long after PERFORM's time
-    is up: None waits for ever, as the protocol wants it. `willing = False` stops the bidding.
+    `skills` has its skill in each type; other types are ignored. `travel_s` is the travel time to the provider
+    of a type, from where the worker will be when it is free; it is part of every bid, and is waited for before
+    START. If it raises, that is logged, and there is no bid. The worker quits if it gets no PERFORM within
+    `patience_s` after START. With `overtime_s` it also quits if it is not dismissed that long after PERFORM's
+    time is over; None waits forever, as the protocol says. `willing = False` stops the bidding.
     """
 
     def __init__(
@@ -110,48 +110,48 @@ class Worker(HirePeer):
     ) -> None:
         super().__init__(address, uuid, compact=compact, security=security)
         if any(not 0 <= skill <= SKILL_MAX for skill in skills.values()):
-            raise ValueError(f"a skill is a whole number from 0 to {SKILL_MAX}")
+            raise ValueError(f"a skill must be a whole number from 0 to {SKILL_MAX}")
         self.skills = dict(skills)
         self.willing = True
-        """False: it bids for nothing, and quits what it is still hired for by an earlier bid."""
+        """False: it does not bid, and quits a job that it is hired for by an earlier bid."""
         self.busy_until_s = 0.0
-        """On the loop's clock: it goes nowhere before (it eats, it sleeps), and says so in its bids."""
+        """On the loop's clock: it does not travel before this (it eats, it sleeps); its bids include it."""
         self.present: Job | None = None
-        """What it performs."""
+        """The job that it performs."""
         self.next: Job | None = None
-        """What it is hired for: to come, on its way, or waiting to be told to perform."""
+        """The job that it is hired for: hired, going, or waiting for PERFORM."""
         self._travel_s = travel_s
         self._handler = perform
         self._tell = tell
         self._patience_s = patience_s
         self._overtime_s = overtime_s
         self._bids: dict[tuple[bytes, bytes], str] = {}
-        """The type of each job bid for, by provider and job, in the order of bidding."""
+        """The type of each job that it bid for, by provider and job, in the order of the bids."""
         self._free = asyncio.Event()
-        """It performs nothing now."""
+        """It performs no job."""
         self._free.set()
 
     def travel_s(self, kind: str) -> float:
-        """How long the way to a provider of this type is."""
+        """The travel time to a provider of this type."""
         return self._travel_s(kind) if callable(self._travel_s) else self._travel_s
 
     def available_s(self, kind: str) -> float:
-        """How long until it could begin a job of this type: the rest of what it does now, and the way."""
+        """The time until it could start a job of this type: the rest of the present one, and the travel."""
         free_s = self.present.ends_s if self.present is not None else 0.0
         return max(free_s - _now_s(), self.busy_until_s - _now_s(), 0.0) + self.travel_s(kind)
 
     def quit(self, job: Job | None = None) -> None:
-        """Stop working on a job, at whatever stage; on all of them if none is named."""
+        """Quit a job at any stage; all of them if none is given."""
         for each in (self.next, self.present):
             if each is not None and job in (None, each):
                 self.say(QUIT, each.id)
                 self._over(each, Stage.QUIT)
 
-    # --- what others say
+    # --- lines of others
 
-    def heard(self, line: Line) -> None:
+    def received(self, line: Line) -> None:
         if line.verb == ANNOUNCE:
-            # Who announces a job has nobody for it: word of the dismissal was lost, or the provider has died.
+            # A job that is announced has no worker: DISMISS was lost, or the provider was restarted.
             self._dismissed(line)
             self._bid(line)
         elif line.verb == HIRE and line.worker == self._speaker:
@@ -185,7 +185,7 @@ class Worker(HirePeer):
             return
         time_s = self.available_s(kind)
         if not time_s * 1_000_000 <= TIME_US_MAX:
-            return  # it cannot come, or not so soon that it could be said
+            return  # it cannot come, or the time is too long for a bid
         self._bids[line.speaker, line.job] = kind
         if len(self._bids) > _BIDS_MAX:
             del self._bids[next(iter(self._bids))]
@@ -194,9 +194,9 @@ class Worker(HirePeer):
     def _hired(self, line: Line) -> None:
         kind = self._bids.pop((line.speaker, line.job), None)
         if any(job is not None and _is(job, line) for job in (self.next, self.present)):
-            return  # said twice
+            return  # a repeated line
         if kind is None or not self.willing or self.next is not None:
-            # Two providers have chosen it, or it has thought better of it: the sooner they know the better.
+            # Two providers have hired it, or it no longer bids: tell them at once.
             self.say(QUIT, decoded(line.job))
             return
         job = Job(decoded(line.job), kind, UUID(bytes=line.speaker))
@@ -212,7 +212,7 @@ class Worker(HirePeer):
         await asyncio.sleep(self.busy_until_s - _now_s())
         self._reached(job, Stage.GOING)
         await asyncio.sleep(self.travel_s(job.type))
-        # First the stage, then the word: PERFORM may be quick.
+        # Set the stage before START is sent: PERFORM may come at once.
         self._reached(job, Stage.WAITING)
         self.say(START, job.id)
         try:
@@ -245,10 +245,10 @@ class Worker(HirePeer):
             try:
                 self._tell(job)
             except Exception as error:  # noqa: BLE001 (it is logged)
-                log_failure(log, f"{job!r}: who is told of it", error)
+                log_failure(log, f"{job!r}: the tell function", error)
 
     def _over(self, job: Job, stage: Stage) -> None:
-        """Drop every reference to it."""
+        """Remove every reference to a job that is over."""
         if job is self.next:
             self.next = None
         else:
@@ -259,7 +259,7 @@ class Worker(HirePeer):
         self._reached(job, stage)
 
     def _served(self, job: Job, task: asyncio.Task[None]) -> None:
-        """A handler that raised does not do the job any more."""
+        """Quit the job if its handler raised."""
         if not task.cancelled() and (error := task.exception()) is not None:
             log.warning("%r: the worker quits", job, exc_info=error)
             self.quit(job)

@@ -6,8 +6,8 @@
     b'olleh'
 
 In this example `backend` and `frontend` are the two addresses of a door, such as "127.0.0.1:5560". The worker
-keeps to the protocol and so works with any broker that does; what a client says, the protocol leaves open, and
-the hall's page on it tells.
+follows the protocol and works with any broker that does. The protocol leaves the client's messages open; the
+hall's page on the protocol defines them.
 """
 
 from hiringhall.peers.pingpong.client import Client, Request

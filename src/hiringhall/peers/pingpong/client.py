@@ -1,7 +1,7 @@
-"""The client: hands jobs in at the frontend and waits for their results, one or many at a time.
+"""The client: submits jobs to the frontend and waits for their results, one or many at a time.
 
-The law: each try has a request id of its own, which the hall sends back before the answer; so no answer is
-taken for another request's, and one that comes too late is taken for none.
+Invariant: each attempt has its own request id, which the hall sends back with the answer. So no answer is
+matched to another request, and an answer that comes too late is ignored.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 OUTSTANDING_MAX: Final = 500
-"""How many requests `map` has under way; ZeroMQ holds back a thousand for a hall that is away."""
+"""How many requests `map` keeps open; ZeroMQ queues a thousand while the hall is away."""
 
 
 class Request:
-    """A job that was handed in, and what became of it."""
+    """A submitted job and its outcome."""
 
     def __init__(self, client: Client, payload: bytes) -> None:
         self.payload = payload
         self.tries = 0
         """How often it was sent."""
         self.try_id = b""
-        """The request id of the latest."""
+        """The request id of the latest attempt."""
         self._client = client
         self._answer: bytes | None = None
         self._error: PingPongError | None = None
@@ -44,14 +44,14 @@ class Request:
         return self._answer is not None or self._error is not None
 
     def result(self) -> bytes:
-        """Wait for the result. A job that failed raises; see `errors`."""
+        """Wait for the result. Raises for a failed job; see `errors`."""
         self._client.wait(self)
         if self._error is not None:
             raise self._error
         assert self._answer is not None
         return self._answer
 
-    # what the client uses
+    # used by the client
 
     def answer(self, body: bytes) -> None:
         error = wire.parse_error(body)
@@ -72,16 +72,16 @@ class Request:
 
 
 class _Try:
-    """A request on its way: over this line, until that time."""
+    """An open attempt of a request, on one socket, with its deadline."""
 
-    def __init__(self, request: Request, line: _Line, until_s: float) -> None:
+    def __init__(self, request: Request, connection: _Connection, until_s: float) -> None:
         self.request = request
-        self.line = line
+        self.connection = connection
         self.until_s = until_s
 
 
-class _Line:
-    """One socket, and how many tries wait for an answer on it."""
+class _Connection:
+    """One socket, and how many attempts wait for an answer on it."""
 
     def __init__(self, dealer: zmq.Socket[bytes]) -> None:
         self.dealer = dealer
@@ -89,15 +89,15 @@ class _Line:
 
 
 class Client:
-    """Hands jobs in. For one thread at a time.
+    """Submits jobs. For one thread at a time.
 
     >>> with Client(frontend) as client:
     ...     client.submit(b"one")
     ...     list(client.map([b"two", b"three"]))
 
-    A job that is not answered within `timeout_s` is sent again on a new socket, `retries` times. A job may
-    therefore be done more than once: at least once is what this client and the hall promise each other.
-    `timeout_s` should be well above the time that a job takes, waiting included.
+    A job that is not answered within `timeout_s` is sent again on a new socket, `retries` times. So a job may
+    be done more than once: this client guarantees "at least once". `timeout_s` should be well above the time
+    that a job takes, including the wait.
     """
 
     def __init__(
@@ -111,52 +111,52 @@ class Client:
         self._curve = curve
         self._context: Context = zmq.Context()
         self._poller = zmq.Poller()
-        self._lines: dict[zmq.Socket[bytes], _Line] = {}
+        self._connections: dict[zmq.Socket[bytes], _Connection] = {}
         """Open sockets; all but the current one only wait for answers."""
-        self._line: _Line | None = None
-        """The current one, over which the next try goes."""
+        self._connection: _Connection | None = None
+        """The current one, for the next attempt."""
         self._tries: dict[bytes, _Try] = {}
-        """By request id, in the order in which they were sent: the first is the first to run out of time."""
+        """By request id, in the order of sending: the first has the earliest deadline."""
         self._last_id = 0
 
     def submit(self, payload: bytes) -> bytes:
-        """Have one job done; its result."""
+        """Submit one job, wait, and return its result."""
         return self.start(payload).result()
 
     def start(self, payload: bytes) -> Request:
-        """Hand a job in, and wait for it later: `start(payload).result()`."""
+        """Submit a job, and wait for it later: `start(payload).result()`."""
         request = Request(self, payload)
         self._send(request)
         return request
 
     def map(self, payloads: Iterable[bytes], outstanding_max: int = OUTSTANDING_MAX) -> Iterator[bytes]:
-        """The results of many jobs, in the order of the payloads; so many are under way at once."""
-        under_way: deque[Request] = deque()
+        """The results of many jobs, in the order of the payloads; `outstanding_max` are open at once."""
+        outstanding: deque[Request] = deque()
         try:
             for payload in payloads:
-                under_way.append(self.start(payload))
-                if len(under_way) >= outstanding_max:
-                    yield under_way.popleft().result()
-            while under_way:
-                yield under_way.popleft().result()
+                outstanding.append(self.start(payload))
+                if len(outstanding) >= outstanding_max:
+                    yield outstanding.popleft().result()
+            while outstanding:
+                yield outstanding.popleft().result()
         finally:
-            for request in under_way:
+            for request in outstanding:
                 self._forget(request)
 
     def wait(self, request: Request) -> None:
-        """Until this request is answered, or its last try has run out of time. Others are seen to meanwhile."""
+        """Wait until this request is answered or its last attempt has timed out. Others are served too."""
         while not request.answered:
             self._listen()
             self._send_again()
 
     def close(self) -> None:
-        """Forget what is under way, and leave."""
-        self._line = None
+        """Drop open requests, and close the sockets."""
+        self._connection = None
         for waiting in list(self._tries.values()):
             waiting.request.give_up(NoAnswer("the client was closed"))
             self._forget(waiting.request)
-        for line in list(self._lines.values()):
-            self._hang_up(line)
+        for connection in list(self._connections.values()):
+            self._close_connection(connection)
         self._context.term()
 
     def __enter__(self) -> Self:
@@ -168,75 +168,75 @@ class Client:
         self.close()
 
     def _send(self, request: Request) -> None:
-        line = self._line
-        if line is None:
-            line = self._line = self._open_line()
+        connection = self._connection
+        if connection is None:
+            connection = self._connection = self._open_connection()
         self._last_id += 1
         request.try_id = b"%d" % self._last_id
         request.tries += 1
-        self._tries[request.try_id] = _Try(request, line, time.monotonic() + self._timeout_s)
-        line.waiting += 1
+        self._tries[request.try_id] = _Try(request, connection, time.monotonic() + self._timeout_s)
+        connection.waiting += 1
         try:
-            line.dealer.send_multipart([request.try_id, b"", request.payload], zmq.NOBLOCK)
+            connection.dealer.send_multipart([request.try_id, b"", request.payload], zmq.NOBLOCK)
         except zmq.Again:
-            return  # as much waits as ZeroMQ keeps: this try runs out of time like one that was lost
+            return  # ZeroMQ's queue is full: this attempt times out like one that was lost
 
     def _listen(self) -> None:
-        """Wait for answers until the first try runs out of time, and take in what has come."""
+        """Wait for answers until the first deadline, and handle those that have come."""
         oldest = next(iter(self._tries.values()))
         wait_s = oldest.until_s - time.monotonic()
         for dealer, _ in self._poller.poll(max(0, math.ceil(wait_s * 1000))):
             assert isinstance(dealer, zmq.Socket)
-            self._drain(self._lines[dealer])
+            self._drain(self._connections[dealer])
 
-    def _drain(self, line: _Line) -> None:
+    def _drain(self, connection: _Connection) -> None:
         while True:
             try:
-                frames = line.dealer.recv_multipart(zmq.NOBLOCK)
+                frames = connection.dealer.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 break
             if len(frames) == 3 and not frames[1]:
                 waiting = self._tries.pop(frames[0], None)
                 if waiting is not None:
                     waiting.request.answer(frames[2])
-                    line.waiting -= 1
-        self._hang_up_if_idle(line)
+                    connection.waiting -= 1
+        self._close_if_idle(connection)
 
     def _send_again(self) -> None:
-        """A try that ran out of time is followed by one on a new socket; the old one stays for other tries."""
+        """Repeat attempts that have timed out on a new socket; the old one stays open for other attempts."""
         now_s = time.monotonic()
         while self._tries:
             oldest = next(iter(self._tries.values()))
             if oldest.until_s > now_s:
                 return
-            if oldest.line is self._line:
-                self._line = None
+            if oldest.connection is self._connection:
+                self._connection = None
             request = oldest.request
             self._forget(request)
             if request.tries > self._retries:
-                text = f"{self._address}: no answer, {request.tries} times in {self._timeout_s:g} s each"
+                text = f"{self._address}: no answer to {request.tries} attempts of {self._timeout_s:g} s each"
                 request.give_up(NoAnswer(text))
             else:
                 self._send(request)
 
     def _forget(self, request: Request) -> None:
-        """Wait for its latest try no more."""
+        """Stop waiting for its latest attempt."""
         waiting = self._tries.pop(request.try_id, None)
         if waiting is not None:
-            waiting.line.waiting -= 1
-            self._hang_up_if_idle(waiting.line)
+            waiting.connection.waiting -= 1
+            self._close_if_idle(waiting.connection)
 
-    def _open_line(self) -> _Line:
+    def _open_connection(self) -> _Connection:
         dealer = open_dealer(self._context, self._address, self._curve)
-        line = self._lines[dealer] = _Line(dealer)
+        connection = self._connections[dealer] = _Connection(dealer)
         self._poller.register(dealer, zmq.POLLIN)
-        return line
+        return connection
 
-    def _hang_up_if_idle(self, line: _Line) -> None:
-        if line is not self._line and not line.waiting:
-            self._hang_up(line)
+    def _close_if_idle(self, connection: _Connection) -> None:
+        if connection is not self._connection and not connection.waiting:
+            self._close_connection(connection)
 
-    def _hang_up(self, line: _Line) -> None:
-        del self._lines[line.dealer]
-        self._poller.unregister(line.dealer)
-        line.dealer.close()
+    def _close_connection(self, connection: _Connection) -> None:
+        del self._connections[connection.dealer]
+        self._poller.unregister(connection.dealer)
+        connection.dealer.close()

@@ -1,4 +1,4 @@
-"""How both peers open their socket: a DEALER, with CURVE where the door asks for it."""
+"""Opens the socket of both peers: a DEALER, with CURVE if the door requires it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ Context = zmq.Context[zmq.Socket[bytes]]
 class Curve(NamedTuple):
     """The keys for a door with CURVE, each as 40 characters of Z85.
 
-    Without a pair of its own a peer makes one up, which does for a door that lets in everybody who knows its
-    key.
+    A peer without its own pair creates one. That is enough for a door that accepts everybody who knows its key.
     """
 
     server_key: bytes
@@ -29,7 +28,7 @@ def endpoint(address: str) -> str:
 def open_dealer(
     context: Context, address: str, curve: Curve | None, identity: bytes = b""
 ) -> zmq.Socket[bytes]:
-    """A socket that is on its way to the door; what is unsent when it is closed is dropped."""
+    """A socket that connects to the door. Unsent messages are dropped when it is closed."""
     dealer = context.socket(zmq.DEALER)
     try:
         dealer.linger = 0

@@ -1,5 +1,5 @@
 """Peers of the Worker-Manager Protocol, for asyncio: a `Worker` for any number of managers, a `Manager` for
-programs with jobs of their own, and the `Device` between them.
+programs with their own jobs, and the `Device` between them.
 
     >>> async def reverse(job: Job) -> bytes:
     ...     return job.payload[::-1]
@@ -8,12 +8,10 @@ programs with jobs of their own, and the `Device` between them.
     ...         await manager.do("reverse", b"hello")
     b'olleh'
 
-What each of them decides is a state machine without sockets or clock (`Crew`, `Desk`, `Relay`), which can be
-played in a simulator; the classes here give them both.
+Each of them uses a state machine without sockets or clock (`WorkerState`, `ManagerState`, `Relay`), which can
+run in a simulator.
 """
 
-from hiringhall.peers.wmp.crew import Crew, CrewTerms
-from hiringhall.peers.wmp.desk import Desk, DeskTerms
 from hiringhall.peers.wmp.device import Device
 from hiringhall.peers.wmp.errors import (
     AddressError,
@@ -25,18 +23,16 @@ from hiringhall.peers.wmp.errors import (
 )
 from hiringhall.peers.wmp.links import LinkTerms
 from hiringhall.peers.wmp.manager import Data, Manager, Progress, Submitted
+from hiringhall.peers.wmp.manager_state import ManagerState, ManagerTerms
 from hiringhall.peers.wmp.relay import Relay
 from hiringhall.peers.wmp.security import Curve
 from hiringhall.peers.wmp.worker import Handler, Job, Worker
+from hiringhall.peers.wmp.worker_state import WorkerState, WorkerTerms
 
 __all__ = [
     "AddressError",
-    "Crew",
-    "CrewTerms",
     "Curve",
     "Data",
-    "Desk",
-    "DeskTerms",
     "Device",
     "Handler",
     "Job",
@@ -46,9 +42,13 @@ __all__ = [
     "LinkTerms",
     "Manager",
     "ManagerFull",
+    "ManagerState",
+    "ManagerTerms",
     "Progress",
     "Relay",
     "Submitted",
     "WmpError",
     "Worker",
+    "WorkerState",
+    "WorkerTerms",
 ]

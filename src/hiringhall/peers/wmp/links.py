@@ -1,8 +1,8 @@
-"""ZeroMQ sockets on the event loop: every message that comes is handed over at once, in order.
+"""ZeroMQ sockets on the event loop: every received message is passed on at once, in order.
 
-The law: nothing here waits. A message that cannot be sent now (the peer is gone, or its queue is full) is
-refused and counted, for the protocol above expects messages to be lost; who would rather wait asks for `room`
-first. ZeroMQ connects again by itself.
+Invariant: sending never waits. A message that cannot be sent now (the peer is gone, or its queue is full) is
+refused and counted, because the protocol tolerates lost messages. To wait instead, call `room` first. ZeroMQ
+reconnects by itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import zmq
 
 from hiringhall.peers.wmp.errors import AddressError
-from hiringhall.peers.wmp.security import Doorkeeper
+from hiringhall.peers.wmp.security import ZapHandler
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 _NO_WAIT: Final = int(zmq.NOBLOCK)
 _MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
-"""As plain numbers: pyzmq's own way to send several frames makes new flags for each of them."""
+"""Plain integers: pyzmq's own method for several frames creates flag objects for each frame."""
 _BATCH: Final = 200
-"""Messages read from one socket before others have their turn."""
+"""Messages read from one socket before the others are served."""
 _HEARTBEAT_MS: Final = 5_000
-"""A connection that is silent for three of these is closed, so that a lost peer's place is free again."""
+"""A connection that is silent for three heartbeats is closed, to free the place of a lost peer."""
 _RECONNECT_FIRST_MS: Final = 50
 _RECONNECT_MAX_MS: Final = 2_000
 _HOST_PORT: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[\w.-]+|\*):([0-9]{1,5}|\*)")
@@ -39,28 +39,29 @@ _HOST_PORT: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[\w.-]+|\*):([0-9]{1,5}|\*)
 
 @dataclass(frozen=True)
 class LinkTerms:
-    """The bounds of one peer's sockets, and how long its last words may take."""
+    """The limits of one peer's sockets, and how long they may linger on close."""
 
     message_bytes_max: int = (64 << 20) + (64 << 10)
-    """One message; a connection that brings a longer one is closed before it is read."""
+    """Size of one message. A connection that sends a longer one is closed before it is read."""
     queue_max: int = 10_000
-    """Messages on their way in one direction of one connection."""
+    """Queued messages in one direction of one connection."""
     linger_s: float = 1.0
 
 
 def endpoint(address: str) -> str:
-    """An address as ZeroMQ writes it: `HOST:PORT` means TCP."""
+    """An address in ZeroMQ's form: `HOST:PORT` means TCP."""
     scheme, separator, rest = address.strip().rpartition("://")
     if separator and scheme in ("ipc", "inproc") and rest:
         return f"{scheme}://{rest}"
     match = _HOST_PORT.fullmatch(rest)
     if scheme not in ("", "tcp") or match is None or (match[2] != "*" and int(match[2]) > 65535):
-        raise AddressError(f"{address!r} is no address: write HOST:PORT, such as 127.0.0.1:5555, or ipc://PATH")
+        text = f"{address!r} is not an address: write HOST:PORT, such as 127.0.0.1:5555, or ipc://PATH"
+        raise AddressError(text)
     return f"tcp://{rest}"
 
 
 def is_private(address: str) -> bool:
-    """Nobody on another machine reaches it."""
+    """Whether other machines cannot reach it."""
     scheme, _, rest = endpoint(address).partition("://")
     if scheme != "tcp":
         return True
@@ -72,16 +73,16 @@ def is_private(address: str) -> bool:
 
 
 class Links:
-    """The sockets of one peer, numbered in the order in which they were made."""
+    """The sockets of one peer, numbered in the order of their creation."""
 
     def __init__(
-        self, heard: Callable[[int, list[bytes]], None], terms: LinkTerms, curve: Curve | None
+        self, received: Callable[[int, list[bytes]], None], terms: LinkTerms, curve: Curve | None
     ) -> None:
         self.refused = 0
-        """Messages that could not be sent."""
+        """Number of messages that could not be sent."""
         self.fault: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Gets the first exception of a callback: nothing is read after that."""
-        self._heard = heard
+        """Gets the first exception of a callback; nothing is read after that."""
+        self._received = received
         self._terms = terms
         self._curve = curve
         self._loop = asyncio.get_running_loop()
@@ -89,22 +90,22 @@ class Links:
         self._context.set(zmq.MAX_SOCKETS, 65_535)
         self._sockets: list[zmq.Socket[bytes]] = []
         self._draining: set[int] = set()
-        """Sockets that will be looked at in the next round."""
+        """Sockets that will be read in the next pass of the loop."""
         self._waiting_for_room: dict[int, list[asyncio.Future[None]]] = {}
-        self._doorkeeper: Doorkeeper | None = None
+        self._zap_handler: ZapHandler | None = None
 
     def bind(self, address: str) -> str:
-        """Listen as a ROUTER; gives the address, with the port that was chosen."""
+        """Listen as a ROUTER. Return the address with the actual port."""
         socket = self._make(zmq.ROUTER)
         socket.set(zmq.ROUTER_MANDATORY, 1)
         if self._curve is not None:
             self._curve.guard(socket)
-            self._doorkeeper = Doorkeeper(self._context, self._curve.callers)
+            self._zap_handler = ZapHandler(self._context, self._curve.callers)
         self._open(socket, "listen on", address, socket.bind)
         return bytes(socket.get(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode().removeprefix("tcp://")
 
     def connect(self, address: str, number: int, identity: bytes | None) -> None:
-        """Talk to somebody's ROUTER, whether it is there yet or not."""
+        """Connect to a ROUTER, which may come up later."""
         socket = self._make(zmq.DEALER)
         if identity is not None:
             socket.set(zmq.IDENTITY, identity)
@@ -114,9 +115,9 @@ class Links:
 
     def _make(self, kind: int) -> zmq.Socket[bytes]:
         socket: zmq.Socket[bytes] = self._context.socket(kind)
-        # Known from here on: a context waits for ever for a socket that nobody closes.
+        # Remembered from here on: a context waits forever for a socket that is not closed.
         self._sockets.append(socket)
-        # Closed at once if opening it fails; `close` gives the others time for what is still to go out.
+        # For a socket that cannot be opened; `close` gives the others time to send.
         socket.set(zmq.LINGER, 0)
         socket.set(zmq.MAXMSGSIZE, self._terms.message_bytes_max)
         socket.set(zmq.SNDHWM, self._terms.queue_max)
@@ -128,7 +129,7 @@ class Links:
         return socket
 
     def _open(self, socket: zmq.Socket[bytes], what: str, address: str, go: Callable[[str], object]) -> None:
-        # Only where it is asked for: with it, ZeroMQ writes addresses of IPv4 in the way of IPv6.
+        # Only if needed: with it, ZeroMQ shows IPv4 addresses in IPv6 form.
         socket.set(zmq.IPV6, "[" in address)
         try:
             go(endpoint(address))
@@ -136,12 +137,12 @@ class Links:
             raise AddressError(f"cannot {what} {address}: {zmq.strerror(error.errno or 0)}") from error
         number = len(self._sockets) - 1
         self._loop.add_reader(socket.fileno(), self._drain, number)
-        self._look_soon(number)
+        self._drain_soon(number)
 
     # --- messages
 
     def send(self, number: int, frames: list[bytes]) -> bool:
-        """Whether it could be sent; False when the peer is gone or cannot keep up."""
+        """Send a message. False: the peer is gone or too slow."""
         socket = self._sockets[number]
         try:
             for frame in frames[:-1]:
@@ -153,36 +154,36 @@ class Links:
             self.refused += 1
             return False
         finally:
-            # Sending takes note of what has come as well, and then the file descriptor is silent about it.
-            self._look_soon(number)
+            # Sending may consume the signal of the descriptor that messages have come.
+            self._drain_soon(number)
         return True
 
     async def room(self, number: int, limit_s: float) -> None:
-        """Wait until a message can be sent there, or so long."""
+        """Wait until a message can be sent there, at most `limit_s`."""
         if self._has_room(number):
             return
         future: asyncio.Future[None] = self._loop.create_future()
         self._waiting_for_room.setdefault(number, []).append(future)
-        self._look_soon(number)
+        self._drain_soon(number)
         with suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
                 await future
 
-    def _look_soon(self, number: int) -> None:
+    def _drain_soon(self, number: int) -> None:
         if number not in self._draining:
             self._draining.add(number)
             self._loop.call_soon(self._drain, number)
 
     def _drain(self, number: int) -> None:
-        """Read until there is nothing more: the descriptor tells of a change once only."""
+        """Read until nothing is left: the descriptor signals a change only once."""
         self._draining.discard(number)
         socket = self._sockets[number]
         if socket.closed or self.fault.done():
             return
         with suppress(zmq.Again), self.watched():
             for _ in range(_BATCH):
-                self._heard(number, socket.recv_multipart(_NO_WAIT))
-            self._look_soon(number)
+                self._received(number, socket.recv_multipart(_NO_WAIT))
+            self._drain_soon(number)
         if number in self._waiting_for_room and self._has_room(number):
             for future in self._waiting_for_room.pop(number):
                 if not future.done():
@@ -191,11 +192,11 @@ class Links:
     def _has_room(self, number: int) -> bool:
         return bool(int(self._sockets[number].get(zmq.EVENTS)) & zmq.POLLOUT)
 
-    # --- trouble
+    # --- errors
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """What goes wrong in a callback of the loop ends the peer, and is told to who runs it."""
+        """Pass an exception of a loop callback to `until`, which ends the peer."""
         try:
             yield
         except zmq.Again:
@@ -205,7 +206,7 @@ class Links:
                 self.fault.set_exception(error)
 
     async def until(self, end: Awaitable[object]) -> None:
-        """Wait for it; raises what went wrong in a callback, if that comes first."""
+        """Wait for `end`. Raises the exception of a callback if that comes first."""
         ending: asyncio.Future[Any] = asyncio.ensure_future(end)
         try:
             await asyncio.wait([ending, self.fault], return_when=asyncio.FIRST_COMPLETED)
@@ -215,18 +216,18 @@ class Links:
         finally:
             ending.cancel()
 
-    # --- the end
+    # --- closing
 
     async def close(self) -> None:
-        """Read nothing more; what was sent has a moment to go out."""
+        """Read nothing more. Unsent messages get `linger_s`."""
         for socket in self._sockets:
             if not socket.closed:
                 self._loop.remove_reader(socket.fileno())
                 socket.close(round(self._terms.linger_s * 1000))
-        if self._doorkeeper is not None:
-            self._doorkeeper.close()
+        if self._zap_handler is not None:
+            self._zap_handler.close()
         if self.fault.done() and not self.fault.cancelled():
-            # Looked at, so that asyncio does not complain when the peer was left before it could tell.
+            # Mark the exception as retrieved: the peer may have been closed before it was raised.
             self.fault.exception()
         await asyncio.to_thread(self._context.term)
 
@@ -238,7 +239,7 @@ class Links:
 
 
 class LinkedPeer(ABC):
-    """A peer that is open while it has links: `async with`, or `run` until `stop`."""
+    """A peer with links: use `async with`, or `run` until `stop`."""
 
     def __init__(self) -> None:
         self._links: Links | None = None
@@ -274,8 +275,8 @@ class LinkedPeer(ABC):
         await self.close()
 
 
-class Pacer:
-    """Calls back at one time, the latest that was set."""
+class Timer:
+    """A timer with one deadline: the last one that was set."""
 
     def __init__(self, links: Links, call: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -293,7 +294,7 @@ class Pacer:
         self.clear()
         if at_us is not None:
             self._at_us = at_us
-            # Rounded up: a timer that comes early would come twice.
+            # Rounded up: a timer that fires early would fire twice.
             self._handle = self._loop.call_at((at_us + 1) / 1_000_000, self._due)
 
     def clear(self) -> None:

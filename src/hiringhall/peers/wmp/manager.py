@@ -1,50 +1,50 @@
-"""The manager, for asyncio: a `Desk` with a socket and a clock.
+"""The manager, for asyncio: a `ManagerState` with a socket and a clock.
 
-It is for programs that have jobs of their own; the hall is a manager too.
+It is for programs with their own jobs; the hall is a manager too.
 """
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hiringhall.peers.wmp.desk import (
+from hiringhall.peers.updates import JobUpdates
+from hiringhall.peers.wmp.errors import JobCancelled, JobFailed, ManagerFull, WmpError
+from hiringhall.peers.wmp.links import LinkedPeer, Links, LinkTerms, Timer, endpoint
+from hiringhall.peers.wmp.manager_state import (
     CANCELLED,
     OK,
     SECOND_US,
     Chunked,
-    Desk,
-    DeskTerms,
     Ended,
+    ManagerState,
+    ManagerTerms,
     Post,
     Progressed,
     Ticket,
 )
-from hiringhall.peers.wmp.errors import JobCancelled, JobFailed, ManagerFull, WmpError
-from hiringhall.peers.wmp.links import LinkedPeer, Links, LinkTerms, Pacer, endpoint
 from hiringhall.peers.wmp.worker import as_header
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import Iterable
 
-    from hiringhall.peers.wmp.desk import Effect, Outcome
+    from hiringhall.peers.wmp.manager_state import Effect, Outcome
     from hiringhall.peers.wmp.security import Curve
 
 UPDATES_MAX: Final = 10_000
-"""Updates of one job that are kept until somebody iterates over them; the oldest are forgotten first."""
+"""Updates of one job that are kept until they are iterated over; the oldest are dropped first."""
 
 
 class Progress(NamedTuple):
-    """So much of so much is done."""
+    """How much is done: numerator of denominator."""
 
     numerator: int
     denominator: int
 
 
 class Data(NamedTuple):
-    """A piece of the result, ahead of the end."""
+    """A part of the result, sent before the end."""
 
     data: bytes
 
@@ -52,63 +52,32 @@ class Data(NamedTuple):
 Update = Progress | Data
 
 
-class Submitted:
-    """A job that a manager was given. Iterate over it for its updates; `result` waits for its end.
+class Submitted(JobUpdates[Update, WmpError]):
+    """A job that was submitted to a manager. Iterate over it for its updates; `result` waits for its end.
 
         job = manager.submit("resize", photo)
         async for update in job:
             print(update)
         small = await job.result()
 
-    Updates are kept until somebody iterates, and the iteration ends when the job does.
+    Updates are kept until they are iterated over; the iteration ends with the job. `result` raises JobFailed or
+    JobCancelled.
     """
 
     def __init__(self, manager: Manager) -> None:
+        super().__init__(UPDATES_MAX)
         self.progress = Progress(0, 0)
-        """The latest."""
+        """The latest progress."""
         self._manager = manager
-        self._updates: deque[Update] = deque(maxlen=UPDATES_MAX)
-        self._news = asyncio.Event()
-        self._outcome: bytes | WmpError | None = None
-        self._end = asyncio.Event()
-
-    @property
-    def ended(self) -> bool:
-        return self._end.is_set()
-
-    async def result(self) -> bytes:
-        """The bytes of its end; raises JobFailed or JobCancelled."""
-        await self._end.wait()
-        assert self._outcome is not None
-        if isinstance(self._outcome, bytes):
-            return self._outcome
-        raise self._outcome
 
     def cancel(self) -> None:
-        """No result is wanted any more; nothing happens if it has ended."""
+        """Cancel the job; ignored if it has ended."""
         self._manager.cancel(self)
 
-    async def __aiter__(self) -> AsyncIterator[Update]:
-        while True:
-            while self._updates:
-                yield self._updates.popleft()
-            if self._end.is_set():
-                return
-            self._news.clear()
-            await self._news.wait()
-
-    def told(self, update: Update) -> None:
-        """There is news of it."""
+    def add_update(self, update: Update) -> None:
         if isinstance(update, Progress):
             self.progress = update
-        self._updates.append(update)
-        self._news.set()
-
-    def finish(self, outcome: bytes | WmpError) -> None:
-        """Its end is known."""
-        self._outcome = outcome
-        self._end.set()
-        self._news.set()
+        super().add_update(update)
 
 
 class Manager(LinkedPeer):
@@ -117,10 +86,10 @@ class Manager(LinkedPeer):
         async with Manager("127.0.0.1:5555", identity="photos") as manager:
             small = await manager.do("resize", photo)
 
-    A worker that has not asked for its job `wake_s` after it was woken is passed over. One that is silent about
-    a job for `lease_s` counts as lost, and the job goes to another; after `losses_max` of them it has failed
-    (0: never). Jobs live in this process and end with it. `identity` is how workers know this manager again
-    after a restart.
+    A worker that does not ask for its job within `wake_s` after it was woken is skipped. One that does not
+    report on a job for `lease_s` counts as lost, and the job goes to another; the job fails after `losses_max`
+    of them (0: never). Jobs exist only in this process. Workers recognise this manager by its `identity` after
+    a restart.
     """
 
     def __init__(
@@ -138,29 +107,29 @@ class Manager(LinkedPeer):
     ) -> None:
         super().__init__()
         endpoint(address)
-        terms = DeskTerms(
+        terms = ManagerTerms(
             wake_us=round(wake_s * SECOND_US),
             lease_us=round(lease_s * SECOND_US),
             losses_max=losses_max,
             jobs_max=jobs_max,
             readys_max=readys_max,
         )
-        self.desk = Desk(as_header(identity, "identity"), secrets.token_hex(8).encode(), terms)
-        """What waits and who has it; to look at."""
+        self.state = ManagerState(as_header(identity, "identity"), secrets.token_hex(8).encode(), terms)
+        """The jobs and workers; read-only."""
         self.address = address
-        """Where it listens; with the port that was chosen, once it does."""
+        """Its listening address; after `open`, with the actual port."""
         self._curve = curve
         self._link_terms = links or LinkTerms()
-        self._pacer: Pacer | None = None
+        self._timer: Timer | None = None
         self._tickets: dict[Submitted, Ticket] = {}
         self._jobs: dict[Ticket, Submitted] = {}
 
     async def open(self) -> None:
-        """Listen. Raises AddressError when that is not possible."""
+        """Listen. Raises AddressError if the address cannot be used."""
         if self._links is not None:
-            raise WmpError("a manager is opened once")
-        self._links = Links(self._heard, self._link_terms, self._curve)
-        self._pacer = Pacer(self._links, self._tick)
+            raise WmpError("the manager is already open")
+        self._links = Links(self._received, self._link_terms, self._curve)
+        self._timer = Timer(self._links, self._tick)
         try:
             self.address = self._links.bind(self.address)
         except BaseException:
@@ -168,22 +137,22 @@ class Manager(LinkedPeer):
             raise
 
     async def close(self) -> None:
-        """Tell workers to stop what they do for this manager; jobs that have not ended are cancelled."""
-        if self._links is None or self._pacer is None:
+        """Cancel all unfinished jobs, tell their workers, and close."""
+        if self._links is None or self._timer is None:
             return
         for job in list(self._tickets):
             self.cancel(job)
-        self._pacer.clear()
+        self._timer.clear()
         await self._links.close()
 
     def submit(self, role: str, payload: bytes, *, key: str = "") -> Submitted:
-        """Have a job done by whoever can do `role`; raises ManagerFull."""
-        if self._links is None or self._pacer is None:
+        """Submit a job for a worker of `role`. Raises ManagerFull."""
+        if self._links is None or self._timer is None:
             raise WmpError("the manager is not open: use `async with`, or await open()")
-        if self.desk.full:
-            raise ManagerFull("this manager has as many jobs as it may have; wait for some of them")
-        now_us = self._pacer.now_us()
-        ticket, effects = self.desk.submit(
+        if self.state.full:
+            raise ManagerFull("the manager has jobs_max unfinished jobs; wait for some of them to end")
+        now_us = self._timer.now_us()
+        ticket, effects = self.state.submit(
             as_header(role, "role"), payload, as_header(key, "key", empty=True), now_us
         )
         job = Submitted(self)
@@ -193,7 +162,7 @@ class Manager(LinkedPeer):
         return job
 
     async def do(self, role: str, payload: bytes, *, key: str = "") -> bytes:
-        """The result of a job; raises JobFailed. Cancelling this cancels the job."""
+        """Submit a job, wait, and return its result. Raises JobFailed. Cancelling this call cancels the job."""
         job = self.submit(role, payload, key=key)
         try:
             return await job.result()
@@ -201,37 +170,37 @@ class Manager(LinkedPeer):
             job.cancel()
 
     def cancel(self, job: Submitted) -> None:
-        """No result is wanted any more; nothing happens if it has ended."""
+        """Cancel a job; ignored if it has ended."""
         ticket = self._tickets.get(job)
         if ticket is not None:
-            self._do(self.desk.cancel(ticket))
+            self._do(self.state.cancel(ticket))
 
-    # --- between the desk and the world
+    # --- the socket and the clock
 
-    def _heard(self, _link: int, frames: list[bytes]) -> None:
-        assert self._pacer is not None
-        self._do(self.desk.heard(frames, self._pacer.now_us()))
+    def _received(self, _link: int, frames: list[bytes]) -> None:
+        assert self._timer is not None
+        self._do(self.state.received(frames, self._timer.now_us()))
 
     def _tick(self) -> None:
-        assert self._pacer is not None
-        self._do(self.desk.tick(self._pacer.now_us()))
+        assert self._timer is not None
+        self._do(self.state.tick(self._timer.now_us()))
 
     def _do(self, effects: Iterable[Effect]) -> None:
         assert self._links is not None
-        assert self._pacer is not None
+        assert self._timer is not None
         to_do = deque(effects)
         while to_do:
             effect = to_do.popleft()
             if isinstance(effect, Post):
                 if not self._links.send(0, effect.frames):
-                    to_do += self.desk.undelivered(effect, self._pacer.now_us())
+                    to_do += self.state.undelivered(effect, self._timer.now_us())
             elif isinstance(effect, Progressed):
-                self._jobs[effect.ticket].told(Progress(effect.numerator, effect.denominator))
+                self._jobs[effect.ticket].add_update(Progress(effect.numerator, effect.denominator))
             elif isinstance(effect, Chunked):
-                self._jobs[effect.ticket].told(Data(effect.data))
+                self._jobs[effect.ticket].add_update(Data(effect.data))
             else:
                 self._ended(effect)
-        self._pacer.set(self.desk.next_deadline())
+        self._timer.set(self.state.next_deadline())
 
     def _ended(self, end: Ended) -> None:
         job = self._jobs.pop(end.ticket)

@@ -1,7 +1,7 @@
-"""The device's routing, without any socket: a message comes in on one side and goes out on the other.
+"""The routing of a device, without sockets: a message comes in on one side and goes out on the other.
 
-The law: READY from below goes to all managers; everything else goes along its path and nowhere else. A message
-that cannot go on is dropped and counted. A device keeps no state, so it can be killed at any time.
+Invariant: READY from a worker goes to all managers; every other message follows its path. A message without a
+route is dropped and counted. A device keeps no state, so it can be killed at any time.
 
     from below, [worker, m1, "", "", body]       ->  to manager m1, ["", worker, "", body]
     from manager m1, [worker, "", "", body]      ->  below, [worker, "", m1, "", body]
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _READY_START: Final = wire.encode_body(wire.READY, []).removesuffix(b"\n")
-"""How a READY begins. The rest of a message is not looked at: a device forwards what it does not know."""
+"""The start of a READY. The rest of a message is not read: a device forwards unknown commands too."""
 
 
 class Forward(NamedTuple):
-    """A message to be sent on."""
+    """A message to forward."""
 
     hop: int
     """The manager's number, or BELOW."""
@@ -32,19 +32,19 @@ BELOW: Final = -1
 
 
 class Relay:
-    """Where each message goes."""
+    """Decides where each message goes."""
 
     def __init__(self, hops: Sequence[bytes]) -> None:
-        """`hops` names the managers on the paths through this device."""
+        """`hops` are the names of the managers on the paths through this device."""
         if len(set(hops)) != len(hops) or not all(0 < len(hop) <= wire.HOP_BYTES_MAX for hop in hops):
-            raise ValueError("the hops of a device are different names of 1 to 255 bytes")
+            raise ValueError("the hops of a device must be different names of 1 to 255 bytes")
         self._hops = list(hops)
         self._numbers = {hop: number for number, hop in enumerate(hops)}
         self.dropped = 0
-        """Messages that had nowhere to go."""
+        """Number of messages without a route."""
 
     def from_below(self, frames: list[bytes]) -> list[Forward]:
-        """What a worker (or a device between) sent, its identity in front."""
+        """A message of a worker (or of a device in between); its first frame is the sender's identity."""
         parts = wire.split_frames(frames[1:])
         if parts is None or len(parts[1]) == wire.HOPS_MAX:
             return self._drop()
@@ -61,7 +61,7 @@ class Relay:
         return [Forward(number, wire.join_frames(to[1:], come, body))]
 
     def from_manager(self, number: int, frames: list[bytes]) -> list[Forward]:
-        """What one of the managers (or a device between) sent."""
+        """A message of a manager (or of a device in between)."""
         parts = wire.split_frames(frames)
         if parts is None or not parts[0] or len(parts[1]) == wire.HOPS_MAX:
             return self._drop()

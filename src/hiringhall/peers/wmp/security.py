@@ -1,6 +1,6 @@
 """CURVE: encrypted links between peers that know each other's keys.
 
-The law: who listens with CURVE lets in only the keys it was given; without any it does not open.
+Invariant: a listener with CURVE accepts only the given keys; without any it does not open.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ _KEY_CHARACTERS: Final = 40
 
 
 class Curve(NamedTuple):
-    """A peer's own keys, and those it trusts. A key has 40 characters of Z85."""
+    """A peer's own keys, and the keys it trusts. A key has 40 characters of Z85."""
 
     public: bytes
     secret: bytes
     managers: tuple[bytes, ...] = ()
     """The public keys of the managers it connects to: one for all of them, or one for each."""
     callers: tuple[bytes, ...] = ()
-    """The public keys of those who may connect to it."""
+    """The public keys of the peers that may connect to it."""
 
     def guard(self, socket: zmq.Socket[bytes]) -> None:
-        """Let in only callers that prove who they are."""
+        """Configure a listening socket: accept only callers with a known key."""
         if not self.callers:
-            raise WmpError("CURVE without a key that may come in: name the public keys of the callers")
+            raise WmpError("CURVE needs at least one key in `callers`: give the public keys of the callers")
         check_keys([self.public, self.secret, *self.callers])
         socket.set(zmq.CURVE_SERVER, 1)
         socket.set(zmq.CURVE_SECRETKEY, self.secret)
         socket.set(zmq.ZAP_DOMAIN, b"wmp")
 
     def introduce(self, socket: zmq.Socket[bytes], number: int) -> None:
-        """Prove who we are to the manager of this number, and know it by its key."""
+        """Configure a connecting socket: with our keys, and the key of the manager with this number."""
         if not self.managers:
-            raise WmpError("CURVE without a manager's key: name the public key of each manager")
+            raise WmpError("CURVE needs a key in `managers`: give the public key of each manager")
         if len(self.managers) > 1 and number >= len(self.managers):
-            raise WmpError(f"CURVE has keys for {len(self.managers)} managers, and there are more managers")
+            raise WmpError(f"CURVE has keys for {len(self.managers)} managers, but there are more managers")
         key = self.managers[number if len(self.managers) > 1 else 0]
         check_keys([self.public, self.secret, key])
         socket.set(zmq.CURVE_PUBLICKEY, self.public)
@@ -60,11 +60,11 @@ def check_keys(keys: Iterable[bytes]) -> None:
         except (KeyError, ValueError, ArithmeticError):
             fine = False
         if not fine:
-            raise WmpError("a key of CURVE has 40 characters of Z85, such as zmq.curve_keypair() makes them")
+            raise WmpError("a CURVE key must have 40 characters of Z85, as made by zmq.curve_keypair()")
 
 
-class Doorkeeper:
-    """Answers libzmq's question whether a key may come in (ZAP, ZeroMQ RFC 27)."""
+class ZapHandler:
+    """Decides for libzmq whether a key may connect (ZAP, ZeroMQ RFC 27)."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], callers: Iterable[bytes]) -> None:
         self._callers = frozenset(z85.decode(key) for key in callers)
@@ -81,8 +81,8 @@ class Doorkeeper:
             except zmq.Again:
                 return
             request = question[1] if len(question) > 1 else b""
-            welcome = len(question) == _ZAP_FRAMES and question[5] == b"CURVE" and question[6] in self._callers
-            verdict = [b"200", b"OK"] if welcome else [b"400", b"this key may not come in"]
+            known = len(question) == _ZAP_FRAMES and question[5] == b"CURVE" and question[6] in self._callers
+            verdict = [b"200", b"OK"] if known else [b"400", b"this key may not connect"]
             self._socket.send_multipart([b"1.0", request, *verdict, b"", b""])
 
     def close(self) -> None:

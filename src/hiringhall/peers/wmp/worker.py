@@ -1,4 +1,4 @@
-"""The worker, for asyncio: a `Crew` with sockets, a clock and handlers."""
+"""The worker, for asyncio: a `WorkerState` with sockets, a clock and handlers."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING, Final, Self
 
 from hiringhall.dialects.wmp import wire
 from hiringhall.peers.failures import describe, log_failure
-from hiringhall.peers.wmp.crew import SECOND_US, Crew, CrewTerms, Order, Send, Start
+from hiringhall.peers.results import as_result
 from hiringhall.peers.wmp.errors import JobDeclined, JobFailed
-from hiringhall.peers.wmp.links import Links, LinkTerms, Pacer, endpoint
+from hiringhall.peers.wmp.links import Links, LinkTerms, Timer, endpoint
+from hiringhall.peers.wmp.worker_state import SECOND_US, Order, Send, Start, WorkerState, WorkerTerms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from types import TracebackType
 
-    from hiringhall.peers.wmp.crew import Effect
     from hiringhall.peers.wmp.security import Curve
+    from hiringhall.peers.wmp.worker_state import Effect
 
 log: Final = logging.getLogger("hiringhall.wmp")
 
 _ROOM_S: Final = 5.0
-"""How long a job's words wait for a manager that does not read, before they are lost."""
+"""How long the messages of a job wait for a manager that does not read, before they are dropped."""
 
 
 class Job:
@@ -46,39 +47,39 @@ class Job:
 
     @property
     def key(self) -> bytes:
-        """What its submitter calls it; may be empty."""
+        """The key given by its submitter; may be empty."""
         return self._order.key
 
     @property
     def id(self) -> bytes:
-        """What its manager calls it."""
+        """Its id at its manager."""
         return self._order.job
 
     @property
     def manager(self) -> bytes:
-        """Whose job it is."""
+        """The identity of its manager."""
         return self._order.manager
 
     @property
     def via(self) -> tuple[bytes, ...]:
-        """The managers that it has passed before its own, the first one first."""
+        """The managers that it has passed before its own, in order."""
         return tuple(self._order.via)
 
     async def progress(self, numerator: int, denominator: int) -> None:
-        """So much of so much is done."""
+        """Report how much is done: numerator of denominator."""
         if numerator < 0 or denominator < 0:
-            raise ValueError("progress is not negative")
+            raise ValueError(f"progress must not be negative: {numerator}/{denominator}")
         await self._worker.tell_progress(self._order, numerator, denominator)
 
     async def send(self, data: bytes) -> None:
-        """A piece of the result, ahead of the end."""
+        """Send a part of the result before the end."""
         await self._worker.tell_data(self._order, data)
 
 
 Handler = Callable[[Job], Awaitable[bytes | None]]
 """Gets a job, returns the bytes of its result. Raising JobFailed fails the job with its reason and code,
 JobDeclined gives it back for another worker, any other exception fails it with the exception's text. It is
-cancelled when its manager wants no result any more."""
+cancelled when its manager cancels the job."""
 
 
 class Worker:
@@ -91,18 +92,18 @@ class Worker:
         worker = Worker(["127.0.0.1:5555", "127.0.0.1:5556"], {"resize": resize}, slots=4)
         await worker.run()
 
-    A job takes `costs[role]` of the `slots`, 1 if nothing is said. A manager that was asked for a job keeps its
-    part of them for at most `lock_timeout_s`. READY is repeated after `ready_first_s`, then twice that and so
-    on up to `ready_max_s`, while nothing is heard. A running job shows life every `beat_s`, or as often as its
-    lease needs. A manager that is not there yet, or not any more, is connected to when it comes.
+    A job takes `costs[role]` of the `slots`; the default is 1. Slots are reserved for a manager that was asked
+    for a job for at most `lock_timeout_s`. READY is repeated after `ready_first_s`, with a pause that doubles
+    up to `ready_max_s`, while nothing is received. A running job sends a heartbeat every `beat_s`, or as often
+    as its lease requires. A manager that is not up is connected to when it comes.
 
-    `skills` says how good it is at some of its roles, and `time_left_s` how long it stays from its start on: a
-    manager that knows what its jobs need gives it none that it could not do, or not finish. See `stay`.
+    `skills` has its skill in some of its roles, and `time_left_s` says how long it stays from its start. A
+    manager that knows the needs of its jobs gives it only jobs that it can do and finish. See `stay`.
 
-    `via` names a manager that has these jobs done by its own workers. Then `room` says how many more jobs of a
-    role those could take now; call `look_for_room` when that changes.
+    `via` is the identity of a manager that has these jobs done by its own workers. Then `room` returns how many
+    more jobs of a role those could take now; call `look_for_room` when that changes.
 
-    `identity` gives its sockets a name that stays over reconnects. No two workers may use the same.
+    `identity` is a socket name that stays over reconnects. No two workers may use the same.
     """
 
     def __init__(
@@ -131,16 +132,16 @@ class Worker:
             endpoint(manager)
         unknown = sorted(set(costs or ()) - set(handlers))
         if unknown:
-            raise ValueError(f"costs for roles that have no handler: {', '.join(unknown)}")
+            raise ValueError(f"costs are given for roles without a handler: {', '.join(unknown)}")
         for role, skill in (skills or {}).items():
             if role not in handlers or not 0 <= skill <= wire.SKILL_MAX:
-                raise ValueError(f"a skill is from 0 to {wire.SKILL_MAX}, for a role with a handler: {role}")
+                raise ValueError(f"the skill of {role} needs a handler and a value from 0 to {wire.SKILL_MAX}")
         if time_left_s is not None and time_left_s < 0:
-            raise ValueError("the time left is not less than 0")
+            raise ValueError("the time left must not be negative")
         if slots < 1 or min(lock_timeout_s, ready_first_s, beat_s) <= 0 or ready_max_s < ready_first_s:
             raise ValueError("slots and times must be more than 0, and ready_max_s at least ready_first_s")
         self._handlers = {as_header(role, "role"): handler for role, handler in handlers.items()}
-        terms = CrewTerms(
+        terms = WorkerTerms(
             capacity=slots,
             name=as_header(name, "name", empty=True),
             lock_us=_us(lock_timeout_s),
@@ -151,15 +152,15 @@ class Worker:
             via=as_header(via, "via", empty=True),
         )
         costs_by_role = {as_header(role, "role"): (costs or {}).get(role, 1) for role in handlers}
-        self.crew = Crew(len(managers), costs_by_role, terms, room)
-        """What it has promised to whom; to look at."""
+        self.state = WorkerState(len(managers), costs_by_role, terms, room)
+        """Its locks and jobs; read-only."""
         self._left_us = _us(time_left_s) if time_left_s is not None else None
         self._managers = list(managers)
         self._identity = identity
         self._curve = curve
         self._link_terms = links or LinkTerms()
         self._links: Links | None = None
-        self._pacer: Pacer | None = None
+        self._timer: Timer | None = None
         self._tasks: dict[Order, asyncio.Task[bytes | JobFailed | JobDeclined]] = {}
         self._stop = asyncio.Event()
         self._idle = asyncio.Event()
@@ -167,42 +168,42 @@ class Worker:
 
     @property
     def refused(self) -> int:
-        """Messages that no manager could take."""
+        """Number of messages that could not be sent to a manager."""
         return self._links.refused if self._links is not None else 0
 
     async def run(self) -> None:
-        """Work until `stop`, then finish what is under way.
+        """Work until `stop`, then finish the running jobs.
 
         Cancelling it cancels the handlers, and their jobs are given back.
         """
-        async with Links(self._heard, self._link_terms, self._curve) as self._links:
-            self._pacer = Pacer(self._links, self._tick)
+        async with Links(self._received, self._link_terms, self._curve) as self._links:
+            self._timer = Timer(self._links, self._tick)
             try:
                 for number, manager in enumerate(self._managers):
                     self._links.connect(manager, number, self._identity)
                 if self._left_us is not None:
-                    self.crew.until_us = self._pacer.now_us() + self._left_us
-                self._do(self.crew.start(self._pacer.now_us()))
+                    self.state.until_us = self._timer.now_us() + self._left_us
+                self._do(self.state.start(self._timer.now_us()))
                 await self._links.until(self._stopped())
             finally:
                 await self._give_all_back()
-                self._pacer.clear()
+                self._timer.clear()
 
     def stay(self, seconds: float | None) -> None:
-        """So much time is left from now on, None for no end; all managers are told at once."""
+        """Set how much time is left from now on, None for no limit, and tell all managers at once."""
         if seconds is not None and seconds < 0:
-            raise ValueError("the time left is not less than 0")
+            raise ValueError("the time left must not be negative")
         self._left_us = _us(seconds) if seconds is not None else None
-        if self._pacer is not None:
-            self._do(self.crew.stay(self._left_us, self._now_us()))
+        if self._timer is not None:
+            self._do(self.state.stay(self._left_us, self._now_us()))
 
     def look_for_room(self) -> None:
-        """There may be more `room` than there was: tell the managers."""
-        if self._pacer is not None:
-            self._do(self.crew.look_for_room(self._now_us()))
+        """There may be more `room`: tell the managers."""
+        if self._timer is not None:
+            self._do(self.state.look_for_room(self._now_us()))
 
     def stop(self) -> None:
-        """Take no more jobs; `run` returns when those under way are done."""
+        """Take no more jobs; `run` returns when the running ones are done."""
         self._stop.set()
 
     async def __aenter__(self) -> Self:
@@ -212,7 +213,7 @@ class Worker:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Finish what is under way; who leaves because of an exception does not wait for that."""
+        """Finish the running jobs; after an exception, cancel them instead."""
         assert self._running is not None
         if error is None:
             self.stop()
@@ -223,7 +224,7 @@ class Worker:
 
     async def _stopped(self) -> None:
         await self._stop.wait()
-        self._do(self.crew.leave())
+        self._do(self.state.leave())
         while self._tasks:
             self._idle.clear()
             await self._idle.wait()
@@ -234,21 +235,21 @@ class Worker:
         if self._tasks:
             await asyncio.wait(self._tasks.values())
 
-    # --- between the crew and the world
+    # --- sockets, clock and handlers
 
-    def _heard(self, link: int, frames: list[bytes]) -> None:
-        self._do(self.crew.heard(link, frames, self._now_us()))
+    def _received(self, link: int, frames: list[bytes]) -> None:
+        self._do(self.state.received(link, frames, self._now_us()))
 
     def _tick(self) -> None:
-        self._do(self.crew.tick(self._now_us()))
+        self._do(self.state.tick(self._now_us()))
 
     def _now_us(self) -> int:
-        assert self._pacer is not None
-        return self._pacer.now_us()
+        assert self._timer is not None
+        return self._timer.now_us()
 
     def _do(self, effects: Iterable[Effect]) -> None:
         assert self._links is not None
-        assert self._pacer is not None
+        assert self._timer is not None
         for effect in effects:
             if isinstance(effect, Send):
                 self._links.send(effect.link, effect.frames)
@@ -258,17 +259,17 @@ class Worker:
                 task.add_done_callback(functools.partial(self._over, effect.order))
             else:
                 self._tasks[effect.order].cancel()
-        self._pacer.set(self.crew.next_deadline())
+        self._timer.set(self.state.next_deadline())
 
     async def tell_progress(self, order: Order, numerator: int, denominator: int) -> None:
         """For a job's handler."""
         await self._room(order)
-        self._do(self.crew.progress(order, numerator, denominator, self._now_us()))
+        self._do(self.state.progress(order, numerator, denominator, self._now_us()))
 
     async def tell_data(self, order: Order, data: bytes) -> None:
         """For a job's handler."""
         await self._room(order)
-        self._do(self.crew.send_data(order, data, self._now_us()))
+        self._do(self.state.send_data(order, data, self._now_us()))
 
     async def _room(self, order: Order) -> None:
         assert self._links is not None
@@ -277,49 +278,40 @@ class Worker:
     async def _work(self, order: Order) -> bytes | JobFailed | JobDeclined:
         """Run the handler."""
         try:
-            result = _as_result(await self._handlers[order.role](Job(self, order)))
+            result = as_result(await self._handlers[order.role](Job(self, order)))
         except (JobFailed, JobDeclined) as failure:
             return failure
-        except Exception as error:  # noqa: BLE001 (a handler may raise anything, and its manager is told)
+        except Exception as error:  # noqa: BLE001 (a handler may raise anything, and its manager gets it)
             log_failure(log, f"{order.job.decode(errors='replace')}: {order.role!r}", error)
             return JobFailed(describe(error))
         await self._room(order)
         return result
 
     def _over(self, order: Order, task: asyncio.Task[bytes | JobFailed | JobDeclined]) -> None:
-        """Say how it went. A task that was cancelled may not even have begun."""
+        """Report the end of a handler. A cancelled task may not even have started."""
         assert self._links is not None
         del self._tasks[order]
         with self._links.watched():
             now_us = self._now_us()
             if task.cancelled():
-                # By CANCEL, which wants no answer, or because the worker ends.
-                self._do(self.crew.give_back(order, now_us))
+                # By CANCEL, which needs no answer, or because the worker ends.
+                self._do(self.state.give_back(order, now_us))
             elif isinstance(end := task.result(), JobDeclined):
-                self._do(self.crew.give_back(order, now_us))
+                self._do(self.state.give_back(order, now_us))
             elif isinstance(end, JobFailed):
-                self._do(self.crew.fail(order, end.reason, end.code, now_us))
+                self._do(self.state.fail(order, end.reason, end.code, now_us))
             else:
-                self._do(self.crew.finish(order, end, now_us))
+                self._do(self.state.finish(order, end, now_us))
         self._idle.set()
 
 
 def as_header(text: str, what: str, *, empty: bool = False) -> bytes:
-    """A name as it stands in a header."""
+    """A name as the value of a header."""
     name = text.encode(errors="surrogateescape")
     if b"\n" in name or (not name and not empty):
-        raise ValueError(f"a {what} has at least one character and no line end: {text!r}")
+        raise ValueError(f"a {what} must have at least one character and no line end: {text!r}")
     return name
 
 
 def _us(seconds: float) -> int:
     return round(seconds * SECOND_US)
-
-
-def _as_result(value: object) -> bytes:
-    """What a handler returned, as bytes; anything else is the handler's mistake, and its job's failure."""
-    if value is None:
-        return b""
-    if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value)
-    raise TypeError(f"a handler returns bytes or None, not {type(value).__name__}")

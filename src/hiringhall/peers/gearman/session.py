@@ -1,13 +1,13 @@
-"""A worker's place at one server: it asks for work when there is a slot, sleeps when there is none to be had.
+"""A worker's session with one server: it asks for jobs while it has a free slot, and sleeps if there are none.
 
             +--- NOOP ---------------------------+
             v                                    |
     [awake] --GRAB--> [asking] --NO_JOB, PRE_SLEEP--> [asleep]
        ^                  |
-       +---- JOB_ASSIGN --+     the job runs beside; its end frees the slot
+       +---- JOB_ASSIGN --+     the job runs in parallel; its end frees the slot
 
-The law: at most one question is open, and a job that was assigned is always answered while the connection
-stands, stopping or not.
+Invariant: at most one request is open. A job that was assigned is always answered while the connection is
+open, also when the worker stops.
 """
 
 from __future__ import annotations
@@ -27,70 +27,70 @@ if TYPE_CHECKING:
 log = logging.getLogger("hiringhall.peers.gearman")
 
 _ASSIGNMENTS: Final = {wire.JOB_ASSIGN: 3, wire.JOB_ASSIGN_UNIQ: 4, wire.JOB_ASSIGN_ALL: 5}
-"""How many arguments each has."""
+"""The number of arguments of each."""
 
 
 class WorkerJob:
-    """A job in the hands of a worker's handler. All methods may be called from the handler's thread."""
+    """A job as a worker's handler gets it. All methods may be called from the handler's thread."""
 
     def __init__(
-        self, station: Station, handle: bytes, function: bytes, unique: bytes, reducer: bytes, data: bytes
+        self, session: WorkerSession, handle: bytes, function: bytes, unique: bytes, reducer: bytes, data: bytes
     ) -> None:
-        self.station = station
+        self.session = session
         self.handle = handle
         self.function = function.decode(errors="surrogateescape")
         self.unique = unique
-        """Empty when the job has none, or when the worker grabs "plain"."""
+        """Empty if the job has none, or if the worker grabs "plain"."""
         self.reducer = reducer
         self.data = data
         self._loop = asyncio.get_running_loop()
 
     @property
     def server(self) -> str:
-        return self.station.server
+        return self.session.server
 
     @property
     def lost(self) -> bool:
-        """The connection it came by is gone: nobody will take the result."""
-        return not self.station.live
+        """Its connection has ended: the result cannot be delivered."""
+        return not self.session.live
 
     def progress(self, numerator: int, denominator: int) -> None:
-        """Tell how far it is."""
+        """Send the progress of the job."""
         self.send(wire.WORK_STATUS, str(numerator).encode(), str(denominator).encode())
 
     def send_data(self, data: bytes) -> None:
-        """Send a piece of the result ahead of the end."""
+        """Send a part of the result before the end."""
         self.send(wire.WORK_DATA, data)
 
     def warn(self, data: bytes) -> None:
-        """Tell the clients something; the job goes on."""
+        """Send a warning to the clients; the job continues."""
         self.send(wire.WORK_WARNING, data)
 
     async def drain(self) -> None:
-        """Wait until the connection has room: for asynchronous handlers that send a lot."""
-        await self.station.drain()
+        """Wait until the connection has room: for asyncio handlers that send a lot."""
+        await self.session.drain()
 
     def send(self, packet_type: int, *args: bytes) -> None:
-        """Send a packet about this job; in a thread, wait until there is room for it."""
+        """Send a packet about this job. In a thread, wait until there is room for it."""
         if is_running(self._loop):
-            self.station.send(packet_type, self.handle, *args)
+            self.session.send(packet_type, self.handle, *args)
         else:
             asyncio.run_coroutine_threadsafe(self._send_and_drain(packet_type, args), self._loop).result()
 
     async def _send_and_drain(self, packet_type: int, args: tuple[bytes, ...]) -> None:
-        self.station.send(packet_type, self.handle, *args)
-        await self.station.drain()
+        self.session.send(packet_type, self.handle, *args)
+        await self.session.drain()
 
 
-class Station:
-    """One connection of a worker, from its opening to its end."""
+class WorkerSession:
+    """One connection of a worker, from its start to its end."""
 
     def __init__(self, server: str, worker: AsyncWorker) -> None:
         self.server = server
         self.jobs: dict[WorkerJob, asyncio.Task[None]] = {}
-        """What runs now."""
-        self.heard = False
-        """The server has said something: it works."""
+        """The running jobs."""
+        self.answered = False
+        """The server has sent something, so it works."""
         self._worker = worker
         self._connection: Connection | None = None
         self._asking = False
@@ -102,7 +102,7 @@ class Station:
         return self._connection is not None and self._connection.live
 
     async def serve(self, connect_timeout_s: float) -> None:
-        """Open, work, and return when the worker stops; raises ConnectionLost."""
+        """Connect, work, and return when the worker stops. Raises ConnectionLost."""
         self._connection = await Connection.open(self.server, self, connect_timeout_s, self._worker.tls)
         worker = self._worker
         if worker.client_id:
@@ -131,25 +131,25 @@ class Station:
             await self._connection.drain()
 
     def ask(self) -> None:
-        """Ask for a job, if awake and there is a slot; else stand in line for one."""
+        """Ask for a job if awake and a slot is free; otherwise wait for a slot."""
         if self._asking or self._asleep or self._worker.stopping or not self.live:
             return
         if self._worker.take_slot(self):
             self._asking = True
             self.send(self._worker.grab_type)
 
-    def rouse(self) -> None:
-        """What the worker can do has changed: look again."""
+    def wake_up(self) -> None:
+        """The functions of the worker have changed: ask again."""
         self._asleep = False
         self.ask()
 
     def leave_if_idle(self) -> None:
-        """Part from the server once the worker stops and nothing is owed."""
+        """Disconnect if the worker stops and no job or request is open."""
         if self._worker.stopping and not self._asking and not self.jobs and not self._over.done():
             self._over.set_result(None)
 
     def ended(self, job: WorkerJob) -> None:
-        """A job's handler has returned and what it said is on its way."""
+        """A job's handler has returned, and its outcome was sent."""
         del self.jobs[job]
         self._worker.free_slot()
         self.ask()
@@ -161,37 +161,37 @@ class Station:
             if self.jobs:
                 self.send(wire.ECHO_REQ, b"alive")
 
-    # what the connection tells
+    # called by the connection
 
     def received(self, packet_type: int, body: bytes) -> None:
-        self.heard = True
+        self.answered = True
         if packet_type == wire.NOOP:
             self._asleep = False
             self.ask()
         elif packet_type == wire.NO_JOB:
             self._asleep = True
             self.send(wire.PRE_SLEEP)
-            self._answered()
+            self._release_slot()
         elif packet_type in _ASSIGNMENTS:
             self._assigned(packet_type, body)
         elif packet_type == wire.ERROR:
             code, _, text = body.partition(b"\0")
-            self._worker.complain(
+            self._worker.report_error(
                 self.server, ServerError(code.decode(errors="replace"), text.decode(errors="replace"))
             )
 
     def lost(self, reason: ConnectionLost) -> None:
         self._connection = None
         if self._asking:
-            self._answered()
+            self._release_slot()
         for task in self.jobs.values():
-            # Nobody will take the results any more.
+            # The results cannot be delivered any more.
             task.cancel()
         if not self._over.done():
             self._over.set_result(reason)
 
-    def _answered(self) -> None:
-        """A question found no job: the slot is free for another server."""
+    def _release_slot(self) -> None:
+        """There was no job: the slot is free for another server."""
         if self._asking:
             self._asking = False
             self._worker.free_slot()
@@ -200,7 +200,7 @@ class Station:
     def _assigned(self, packet_type: int, body: bytes) -> None:
         args = wire.split(body, _ASSIGNMENTS[packet_type])
         if args is None or not self._asking:
-            log.warning("%s: an assignment that nobody asked for, or of a form not known", self.server)
+            log.warning("%s: ignored an assignment that is malformed or was not requested", self.server)
             return
         self._asking = False
         handle, function, *middle, data = args

@@ -1,10 +1,10 @@
-"""A worker's state machine, without sockets, clock or handlers: who may have which part of its resources.
+"""A worker's state machine, without sockets, clock or handlers: how its capacity is shared among managers.
 
-The law: what is locked for managers and what is used by jobs never exceeds the capacity. A lock ends by TAKE,
-NO or its timeout, so whatever message is lost, everything is free again in the end.
+Invariant: what is locked for managers plus what is used by jobs never exceeds the capacity. A lock ends with
+TAKE, NO or its timeout, so everything becomes free again even if messages are lost.
 
-Each input returns what is to be done, in order: messages to send, jobs to start and to stop. Time is an integer
-of microseconds that the caller hands in, and `next_deadline` says when to `tick`.
+Each input returns the effects, in order: messages to send, jobs to start and to stop. Time is an integer of
+microseconds that the caller passes in; `next_deadline` says when to call `tick`.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hiringhall.dialects.wmp import wire
-from hiringhall.peers.wmp.alarms import Alarms, earliest
+from hiringhall.peers.wmp.deadlines import Deadlines, earliest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 Route = tuple[int, tuple[bytes, ...]]
-"""A way to a manager: the link it is reached by, and the hops from there."""
+"""A route to a manager: the number of the link, and the hops from there."""
 
 SECOND_US: Final = 1_000_000
 ROUTES_MAX: Final = 1024
-"""Ways to managers that are remembered; the one heard of longest ago is forgotten first."""
-_BEATS_A_LEASE: Final = 3
-"""Signs of life within the time after which a manager takes a silent worker for lost."""
+"""Remembered routes to managers; the least recently used is forgotten first."""
+_BEATS_PER_LEASE: Final = 3
+"""Heartbeats within the time after which a manager treats a silent worker as lost."""
 _BEAT_MIN_US: Final = SECOND_US // 1000
-"""A thousand signs of life a second are enough for anybody."""
+"""The shortest time between heartbeats."""
 
 
 @dataclass(frozen=True)
-class CrewTerms:
-    """How a worker behaves. `capacity` is what all its jobs together may cost."""
+class WorkerTerms:
+    """Parameters of a worker. `capacity` is the maximum total cost of its jobs."""
 
     capacity: int = 1
     name: bytes = b""
@@ -41,13 +41,13 @@ class CrewTerms:
     ready_max_us: int = 10 * SECOND_US
     beat_us: int = 10 * SECOND_US
     skills: tuple[tuple[bytes, int], ...] = ()
-    """How good it is at some roles."""
+    """Its skill in some roles."""
     via: bytes = b""
-    """Who it is, if it is a manager that has the jobs done by others."""
+    """Its identity, if it is a manager that has the jobs done by others."""
 
 
 class Order:
-    """A job that this worker has, from its TAKE until its handler is over."""
+    """A job that this worker has, from TAKE until its handler has ended."""
 
     __slots__ = ("beat_us", "cost", "job", "key", "manager", "payload", "role", "route", "via", "wanted")
 
@@ -58,17 +58,17 @@ class Order:
         self.key = message.first(b"key")
         self.payload = message.payload
         self.via = message.every(b"via")
-        """The managers that it has passed, the first one first."""
+        """The managers that the job has passed, in order."""
         self.route = route
-        """Where its manager hears of it."""
+        """The route for reports to its manager."""
         self.cost = cost
         self.beat_us = beat_us
         self.wanted = True
-        """False after CANCEL: nobody is told how it ends, but what it uses is used until it does."""
+        """False after CANCEL: its end is not reported, but it uses its capacity until then."""
 
 
 class Lock(NamedTuple):
-    """Resources kept for a manager that was asked for a job."""
+    """Capacity reserved for a manager that was asked for a job."""
 
     role: bytes
     cost: int
@@ -84,7 +84,7 @@ class Start(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """The handler is to stop; `give_back`, or any other end, says when it has."""
+    """Stop the handler; `give_back` or another end reports when it has stopped."""
 
     order: Order
 
@@ -92,55 +92,55 @@ class Stop(NamedTuple):
 Effect = Send | Start | Stop
 
 
-class Crew:
-    """What a worker has promised to whom."""
+class WorkerState:
+    """The locks and jobs of a worker."""
 
     def __init__(
         self,
         links: int,
         costs: Mapping[bytes, int],
-        terms: CrewTerms,
+        terms: WorkerTerms,
         room: Callable[[bytes], int] | None = None,
     ) -> None:
-        """`links` counts the managers it is connected to; `costs` says what a job of each role takes. `room`
-        says how many more jobs of a role others could do for it; None: it does them itself.
+        """`links` is the number of managers it is connected to; `costs` has the cost of a job of each role.
+        `room` returns how many more jobs of a role others could do for it; None: it does them itself.
         """
         for role, cost in costs.items():
             if not 1 <= cost <= terms.capacity:
-                raise ValueError(f"a job of {role!r} costs {cost}; it must cost 1 to {terms.capacity}")
+                raise ValueError(f"a job of {role!r} must cost from 1 to {terms.capacity}, not {cost}")
         self.capacity = terms.capacity
         self.locked = 0
-        """What `locks` keep."""
+        """Total cost of `locks`."""
         self.used = 0
-        """What `orders` use."""
+        """Total cost of `orders`."""
         self.locks: dict[Route, Lock] = {}
         self.orders: dict[Order, None] = {}
-        """Every order whose handler is not over, wanted or not."""
-        self.ill_formed = 0
-        """Messages that made no sense."""
+        """Every order whose handler has not ended, wanted or not."""
+        self.malformed = 0
+        """Number of malformed messages."""
         self.declined = 0
-        """Jobs that came when there was no room for them."""
+        """Number of jobs declined for lack of room."""
         self.until_us: int | None = None
-        """When it has to go; None: it stays."""
+        """When it will leave; None: it stays."""
         self._links = links
         self._costs = dict(costs)
         self._terms = terms
         self._wanted: dict[tuple[bytes, bytes], Order] = {}
-        """By manager and job: the orders whose end somebody waits for."""
+        """By manager and job: the orders whose end must be reported."""
         self._owners: dict[Route, bytes] = {}
-        """Which manager is at the end of a route, by its own word; the latest heard is the last."""
-        self._locks_due: Alarms[Route] = Alarms()
-        self._beats_due: Alarms[Order] = Alarms()
+        """Which manager says that it is at the end of a route; the most recent one is last."""
+        self._locks_due: Deadlines[Route] = Deadlines()
+        self._beats_due: Deadlines[Order] = Deadlines()
         self._ready_at_us: int | None = None
-        """When to say READY again; None while there is nothing to be ready for."""
+        """When to send READY again; None while there is no room for a job."""
         self._ready_wait_us = terms.ready_first_us
         self._here = False
         """It takes jobs: from its start until it leaves."""
         self._room = room
-        self._told: dict[bytes, None] = {}
+        self._announced: dict[bytes, None] = {}
         """The roles of the latest READY, without those whose WAKE it could not answer."""
         self._missed: dict[Route, bytes] = {}
-        """The roles of WAKEs for which others had no room: they are answered when there is some."""
+        """The roles of WAKEs for which others had no room: they are answered when there is room."""
         self._effects: list[Effect] = []
 
     @property
@@ -148,17 +148,17 @@ class Crew:
         return self.capacity - self.used - self.locked
 
     def next_deadline(self) -> int | None:
-        """When `tick` has something to do."""
+        """When to call `tick`."""
         return earliest(self._locks_due.next_us(), self._beats_due.next_us(), self._ready_at_us)
 
     def start(self, now_us: int) -> list[Effect]:
-        """The worker is there."""
+        """The worker starts."""
         self._here = True
         self._say_ready(now_us)
         return self._result()
 
     def leave(self) -> list[Effect]:
-        """Take no more jobs; those it has go on."""
+        """Take no more jobs; the running ones continue."""
         self._here = False
         self._ready_at_us = None
         for route in list(self.locks):
@@ -166,18 +166,18 @@ class Crew:
         return self._result()
 
     def stay(self, left_us: int | None, now_us: int) -> list[Effect]:
-        """It has so much time left, None for no end: all managers are told."""
+        """Set how much time it has left, None for no limit, and tell all managers."""
         self.until_us = now_us + left_us if left_us is not None else None
         self._say_ready(now_us)
         return self._result()
 
     @property
     def has_news(self) -> bool:
-        """There is room for a role of which no manager knows."""
-        return self._here and any(role not in self._told and self._fits(role) for role in self._costs)
+        """There is room for a role that was not announced to the managers."""
+        return self._here and any(role not in self._announced and self._fits(role) for role in self._costs)
 
     def look_for_room(self, now_us: int) -> list[Effect]:
-        """There may be more room than there was."""
+        """There may be more room: answer missed WAKEs and announce it."""
         for route, role in list(self._missed.items()):
             if self._here and self._fits(role):
                 del self._missed[route]
@@ -200,26 +200,26 @@ class Crew:
             self._say_ready(now_us)
         return self._result()
 
-    # --- what managers say
+    # --- messages from managers
 
-    def heard(self, link: int, frames: list[bytes], now_us: int) -> list[Effect]:
-        """A message came by one of the links."""
+    def received(self, link: int, frames: list[bytes], now_us: int) -> list[Effect]:
+        """A message was received on one of the links."""
         parts = wire.split_frames(frames)
         if parts is None or parts[0]:
-            self.ill_formed += 1
+            self.malformed += 1
             return []
         try:
             message = wire.parse_body(parts[2])
         except wire.BadMessage:
-            self.ill_formed += 1
+            self.malformed += 1
             return []
         manager = message.first(b"manager")
         if not 0 < len(manager) <= wire.HOP_BYTES_MAX:
-            self.ill_formed += 1
+            self.malformed += 1
             return []
         self._ready_wait_us = self._terms.ready_first_us
         if self._ready_at_us is not None:
-            # Not later than planned: another manager may have waited for it.
+            # Not later than planned: another manager may wait for it.
             self._ready_at_us = min(self._ready_at_us, now_us + self._ready_wait_us)
         route = (link, tuple(parts[1]))
         free_before = self.free
@@ -232,7 +232,7 @@ class Crew:
         elif message.command == wire.CANCEL:
             self._cancelled(manager, message.first(b"job"))
         else:
-            self.ill_formed += 1
+            self.malformed += 1
         self._say_ready_if_more(free_before, now_us)
         return self._result()
 
@@ -242,19 +242,19 @@ class Crew:
         cost = self._costs.get(role)
         if cost is None or not self._here:
             return
-        # The manager asks anew, so it no longer counts on what it asked before.
+        # A new WAKE of this manager replaces its earlier one.
         self._unlock(route)
         self._missed.pop(route, None)
         if self._fits(role):
             self._ask(route, role, now_us)
         elif self._room is not None:
-            self._told.pop(role, None)
+            self._announced.pop(role, None)
             self._missed[route] = role
             if len(self._missed) > ROUTES_MAX:
                 del self._missed[next(iter(self._missed))]
 
     def _ask(self, route: Route, role: bytes, now_us: int) -> None:
-        """Keep room for a job, and ask for it."""
+        """Reserve room for a job, and ask for it."""
         self._unlock(route)
         cost = self._costs[role]
         self.locks[route] = Lock(role, cost)
@@ -271,14 +271,14 @@ class Crew:
     def _given(self, route: Route, message: wire.Message, now_us: int) -> None:
         manager, job, role = message.first(b"manager"), message.first(b"job"), message.first(b"role")
         if not 0 < len(job) <= wire.JOB_BYTES_MAX:
-            self.ill_formed += 1
+            self.malformed += 1
             return
         lock = self.locks.get(route)
         if lock is not None and lock.role == role:
             self._unlock(route)
         have = self._wanted.get((manager, job))
         if have is not None:
-            # The manager does not know that it is here, or the message came twice.
+            # The manager does not know that we have it, or the message came twice.
             self._tell_status(have, [], b"", now_us)
             return
         answer_route = self._answer_route(route, manager)
@@ -303,7 +303,7 @@ class Crew:
             self._beats_due.clear(order)
             self._effects.append(Stop(order))
 
-    # --- what handlers say
+    # --- reports of handlers
 
     def finish(self, order: Order, result: bytes, now_us: int) -> list[Effect]:
         return self._end(order, [], result, now_us)
@@ -312,7 +312,7 @@ class Crew:
         return self._end(order, [(b"status", b"failed"), (b"code", b"%d" % code)], reason, now_us)
 
     def give_back(self, order: Order, now_us: int) -> list[Effect]:
-        """It was not done here: another worker may have it."""
+        """It was not done here: another worker may do it."""
         return self._end(order, [(b"status", b"declined")], b"", now_us)
 
     def progress(self, order: Order, numerator: int, denominator: int, now_us: int) -> list[Effect]:
@@ -320,7 +320,7 @@ class Crew:
         return self._result()
 
     def send_data(self, order: Order, data: bytes, now_us: int) -> list[Effect]:
-        """A piece of the result, ahead of the end."""
+        """Send a part of the result before the end."""
         self._tell_status(order, [], data, now_us)
         return self._result()
 
@@ -338,17 +338,17 @@ class Crew:
         self._say_ready_if_more(free_before, now_us)
         return self._result()
 
-    # --- parts of these
+    # --- helpers
 
     def _learn(self, route: Route, message: wire.Message) -> None:
-        """WAKE and NO come from the manager at the end of the route itself; TAKE may name another."""
+        """WAKE and NO come from the manager at the end of the route; TAKE may name another manager."""
         self._owners.pop(route, None)
         self._owners[route] = message.first(b"manager")
         if len(self._owners) > ROUTES_MAX:
             del self._owners[next(iter(self._owners))]
 
     def _answer_route(self, route: Route, manager: bytes) -> Route:
-        """The way to the manager that TAKE named: TAKE's own if it leads there, or if no other is known to."""
+        """The route to the manager that TAKE named: TAKE's own, unless another route is known to lead there."""
         if self._owners.get(route) != manager:
             for other, owner in reversed(self._owners.items()):
                 if owner == manager:
@@ -360,9 +360,9 @@ class Crew:
         if not lease:
             return self._terms.beat_us
         try:
-            return max(wire.parse_seconds(lease) // _BEATS_A_LEASE, _BEAT_MIN_US)
+            return max(wire.parse_seconds(lease) // _BEATS_PER_LEASE, _BEAT_MIN_US)
         except wire.BadMessage:
-            self.ill_formed += 1
+            self.malformed += 1
             return self._terms.beat_us
 
     def _unlock(self, route: Route) -> None:
@@ -372,20 +372,20 @@ class Crew:
             self._locks_due.clear(route)
 
     def _say_ready_if_more(self, free_before: int, now_us: int) -> None:
-        """There is room for a role for which there was none."""
+        """Send READY if there is now room for a role that had none."""
         if any(free_before < cost <= self.free for cost in self._costs.values()):
             self._say_ready(now_us)
 
     def _fits(self, role: bytes) -> bool:
-        """There is room for another job of this role, beside those that managers were asked for."""
+        """Whether there is room for another job of this role, beside those already asked for."""
         if self._costs[role] > self.free:
             return False
         return self._room is None or self._room(role) > sum(lock.role == role for lock in self.locks.values())
 
     def _say_ready(self, now_us: int) -> None:
-        """Tell all managers what there is room for."""
-        self._told = {role: None for role in self._costs if self._fits(role)}
-        headers = [(b"role", role) for role in self._told]
+        """Tell all managers for which roles there is room."""
+        self._announced = {role: None for role in self._costs if self._fits(role)}
+        headers = [(b"role", role) for role in self._announced]
         if not headers or not self._here:
             self._ready_at_us = None
             return
@@ -424,7 +424,7 @@ class Crew:
         return effects
 
     def audit(self) -> None:
-        """Every sum and every cross-reference holds."""
+        """Check every sum and every cross-reference."""
         assert self.locked == sum(lock.cost for lock in self.locks.values())
         assert self.used == sum(order.cost for order in self.orders)
         assert len(self._locks_due) == len(self.locks)
@@ -432,4 +432,4 @@ class Crew:
         assert list(self._wanted.values()) == wanted
         assert len(self._beats_due) == len(wanted)
         room = self._room is None and any(cost <= self.free for cost in self._costs.values())
-        assert self._ready_at_us is not None or not room or not self._here, "nobody will hear that it is ready"
+        assert self._ready_at_us is not None or not room or not self._here, "READY will not be sent"
