@@ -133,7 +133,7 @@ def test_without_an_address_it_listens_on_loopback_and_says_how_to_open(tmp_path
 def test_an_open_address_is_served_with_a_warning(tmp_path: Path) -> None:
     words = ("-L", "0.0.0.0", *IN_FRONT[2:])
     with Running(HALL_GEARMAND, *words, cwd=tmp_path) as gearmand:
-        gearmand.line_like(r"0\.0\.0\.0:0: open to other machines without security")
+        gearmand.line_like(r"0\.0\.0\.0:0: open to other machines without TLS")
         port = listening(gearmand).rpartition(":")[2]
         assert ask(f"127.0.0.1:{port}", "getpid") == f"OK {gearmand.process.pid}"
 
@@ -141,7 +141,7 @@ def test_an_open_address_is_served_with_a_warning(tmp_path: Path) -> None:
 def test_the_sqlite_queue_survives_in_its_folder(tmp_path: Path) -> None:
     words = (*IN_FRONT, "-q", "libsqlite3", "--libsqlite3-db", "queue.db")
     with Running(HALL_GEARMAND, *words, cwd=tmp_path) as gearmand:
-        gearmand.line_like(f"jobs are kept in the folder {tmp_path}/queue.db.hall")
+        gearmand.line_like(f"the jobs are stored in the folder {tmp_path}/queue.db.hall")
         listening(gearmand)
         gearmand.line_like("0 jobs recovered")
         planned = ("add", "x", "--queue", "q", "--every", "1h", "--data", "queue.db.hall")

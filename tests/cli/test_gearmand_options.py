@@ -127,17 +127,23 @@ def test_words_are_read_as_gearmand_reads_them(words: list[str], expected: dict[
         (["--hashtable-buckets=0"], "hashtable-buckets has to be greater than 0"),
         (["--verbose=debug"], "Invalid value for --verbose supplied; it takes one of FATAL, ALERT, "),
         (["--config-file=nowhere"], "Could not open configuration file nowhere: "),
-        (["-q", "redis"], "--queue-type=redis is refused: jobs would not be kept where you expect them."),
-        (["-q", "MySQL"], "--queue-type=MySQL is refused: jobs would not be kept where you expect them."),
+        (
+            ["-q", "redis"],
+            "--queue-type=redis is not supported: the jobs would not be stored where you expect them.",
+        ),
+        (
+            ["-q", "MySQL"],
+            "--queue-type=MySQL is not supported: the jobs would not be stored where you expect them.",
+        ),
         (["-q", "nonsense"], "Error while initializing the queue : nonsense; it takes builtin or libsqlite3"),
         (["-q", "libsqlite3"], "--queue-type=libsqlite3 needs --libsqlite3-db: "),
         (["-r", "nonsense"], "Unknown protocol module : nonsense"),
         (["-p", "abc"], "--port: 'abc' is neither a port number up to 65535 nor a known service"),
         (["-p", "70000"], "--port: '70000' is neither a port number up to 65535 nor a known service"),
-        (["--ssl-key=k"], "--ssl-key without --ssl: add --ssl, or leave it out to serve without TLS"),
-        (["--ssl", "--ssl-ca-file=n.pem"], "--ssl: n.pem is not there; name the file with --ssl-ca-file"),
+        (["--ssl-key=k"], "--ssl-key needs --ssl: add --ssl, or remove --ssl-key to serve without TLS"),
+        (["--ssl", "--ssl-ca-file=n.pem"], "--ssl: n.pem does not exist; give the file with --ssl-ca-file"),
         (["--job-handle-prefix", "a b"], "--job-handle-prefix: takes printable ASCII characters"),
-        (["--job-handle-prefix", "a" * 44], "--job-handle-prefix: takes up to 43 characters"),
+        (["--job-handle-prefix", "a" * 44], "--job-handle-prefix: at most 43 characters are allowed"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused_in_words(words: list[str], problem: str) -> None:
@@ -165,8 +171,8 @@ def test_a_configuration_file_holds_the_same_words_and_loses_against_them(folder
 @pytest.mark.parametrize(
     ("written", "note"),
     [
-        ("port=4799", "c: port=4799 is not an option and is passed over; write --name=value"),
-        ("# --port=4799", "c: --port=4799 stands in a comment and is not taken, though gearmand would"),
+        ("port=4799", "c: port=4799 is not an option and is ignored; write --name=value"),
+        ("# --port=4799", "c: --port=4799 is in a comment and is ignored, but gearmand would use it"),
     ],
 )
 def test_what_a_configuration_file_says_in_vain_is_noted(folder: Path, written: str, note: str) -> None:
@@ -197,19 +203,19 @@ def test_a_configuration_file_that_is_wrong_is_named(folder: Path, written: str,
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["-t", "3"], ["--threads changes nothing here: one thread serves every connection"]),
-        (["--hashtable-buckets=5"], ["--hashtable-buckets changes nothing here: tables grow by themselves"]),
-        (["--http-port=1"], ["--http-port changes nothing here: there is no HTTP door here"]),
-        (["-r", "http"], ["--protocol=http is not served: there is no HTTP door here, only Gearman's"]),
-        (["-w", "0"], ["--worker-wakeup changes nothing here: one worker is woken for one job"]),
+        (["-t", "3"], ["--threads has no effect: one thread serves every connection"]),
+        (["--hashtable-buckets=5"], ["--hashtable-buckets has no effect: tables grow by themselves"]),
+        (["--http-port=1"], ["--http-port has no effect: there is no HTTP door here"]),
+        (["-r", "http"], ["--protocol=http has no effect: there is no HTTP door, only the Gearman door"]),
+        (["-w", "0"], ["--worker-wakeup has no effect: one worker is woken for one job"]),
         (["-w", "1"], []),
-        (["--mysql-host=h"], ["--mysql-host changes nothing here: this kind of queue is not in use"]),
-        (["--redis-port", "1"], ["--redis-port changes nothing here: this kind of queue is not in use"]),
+        (["--mysql-host=h"], ["--mysql-host has no effect: this kind of queue is not supported"]),
+        (["--redis-port", "1"], ["--redis-port has no effect: this kind of queue is not supported"]),
         (
             ["--store-queue-on-shutdown"],
-            ["--store-queue-on-shutdown changes nothing here: jobs are stored before they are acknowledged"],
+            ["--store-queue-on-shutdown has no effect: jobs are stored before they are acknowledged"],
         ),
-        (["--libsqlite3-table=t"], ["--libsqlite3-table changes nothing here: tables have names of their own"]),
+        (["--libsqlite3-table=t"], ["--libsqlite3-table has no effect: the table names are fixed"]),
         (["-b", "5", "-R", "--exceptions", "-j2", "--keepalive", "--coredump", "--syslog", "-f", "100"], []),
     ],
 )
@@ -244,9 +250,9 @@ def test_the_door_follows_the_options() -> None:
         ("0", 0, None),
         ("3", 3, None),
         ("255", 255, None),
-        ("-1", 255, "--job-retries=-1 means 255 lost workers: as gearmand does, only its lowest byte is taken"),
-        ("256", 0, "--job-retries=256 means no limit: as gearmand does, only its lowest byte is taken"),
-        ("300", 44, "--job-retries=300 means 44 lost workers: as gearmand does, only its lowest byte is taken"),
+        ("-1", 255, "--job-retries=-1 means 255 lost workers: as in gearmand, only its lowest byte is used"),
+        ("256", 0, "--job-retries=256 means no limit: as in gearmand, only its lowest byte is used"),
+        ("300", 44, "--job-retries=300 means 44 lost workers: as in gearmand, only its lowest byte is used"),
     ],
 )
 def test_job_retries_count_as_with_gearmand(asked: str, losses_max: int, note: str | None) -> None:
@@ -270,7 +276,7 @@ def test_an_address_is_taken_as_the_wish_and_said_aloud() -> None:
     found = planned("-L", "0.0.0.0", "-p", "4731")
     assert [(settings.address, settings.insecure) for settings in found.config.door] == [("0.0.0.0:4731", True)]
     assert found.notes == [
-        "0.0.0.0:4731: open to other machines without security; whoever reaches it can hand in and take jobs"
+        "0.0.0.0:4731: open to other machines without TLS; anyone who can connect can submit and take jobs"
     ]
     assert planned("-L", "localhost").notes == []
 
@@ -300,7 +306,7 @@ def test_the_sqlite_queue_is_kept_in_a_folder_beside_its_file(folder: Path) -> N
     found = planned("-q", "libsqlite3", "--libsqlite3-db", "queue.db", "-L", "127.0.0.1")
     assert (found.config.hall.storage, found.config.hall.data) == ("sqlite", f"{folder}/queue.db.hall")
     assert door(found).background == "durable"
-    assert found.notes == [f"--libsqlite3-db: jobs are kept in the folder {folder}/queue.db.hall"]
+    assert found.notes == [f"--libsqlite3-db: the jobs are stored in the folder {folder}/queue.db.hall"]
 
 
 def test_jobs_that_gearmand_left_behind_are_not_forgotten(folder: Path) -> None:
@@ -314,7 +320,7 @@ def test_jobs_that_gearmand_left_behind_are_not_forgotten(folder: Path) -> None:
     with pytest.raises(UsageError) as caught:
         planned(*words)
     assert str(caught.value) == (
-        f"1 jobs wait in {folder}/queue.db, which only gearmand reads: "
+        f"{folder}/queue.db still has 1 jobs of gearmand, which hall-gearmand cannot read: "
         "let gearmand run them first, or move the file away to start without them"
     )
 

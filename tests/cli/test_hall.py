@@ -194,7 +194,7 @@ def test_a_data_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     failed = run(HALL, "serve", *DOOR, "--data", "file/data", cwd=tmp_path)
     assert failed.returncode == 1
-    assert failed.stderr == f"hall: {tmp_path}/file/data cannot be made a data folder: Not a directory\n"
+    assert failed.stderr == f"hall: data folder {tmp_path}/file/data cannot be created: Not a directory\n"
 
 
 def test_a_stdout_that_nobody_reads_is_one_line(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_wrong_settings_leave_with_2(tmp_path: Path) -> None:
     failed = run(HALL, "serve", "--set", "door.lease_s=4", cwd=tmp_path)
     assert (failed.returncode, failed.stderr) == (
         2,
-        "hall: --set: door: write each door as a table of its own, headed [[door]]\n",
+        "hall: --set: door: write each door as a separate table headed [[door]]\n",
     )
     assert run(HALL, "serve", "--nonsense", cwd=tmp_path).returncode == 2
     assert run(HALL, "nonsense", cwd=tmp_path).returncode == 2

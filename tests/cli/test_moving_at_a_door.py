@@ -15,7 +15,7 @@ from moving_stage import done_by_worker, live, serve, write
 from running import DEADLINE_S, HALL, Running, ask, run
 from typer.testing import CliRunner
 
-from hiringhall.cli.doorway import UNDER_WAY_MAX
+from hiringhall.cli.gearman_import import UNACKNOWLEDGED_MAX
 from hiringhall.cli.main import app
 from hiringhall.dialects.gearman import wire
 from hiringhall.dialects.gearman.session import data_key
@@ -113,7 +113,7 @@ def test_who_listens_and_says_nothing_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("hiringhall.cli.doorway.ANSWER_S", 0.2)
+    monkeypatch.setattr("hiringhall.cli.gearman_import.ANSWER_S", 0.2)
     write(tmp_path / "jobs.jsonl", {"queue": "a"})
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
@@ -125,23 +125,23 @@ def test_who_listens_and_says_nothing_is_not_waited_for(
 
 
 def test_an_import_at_a_door_that_is_interrupted_tells_how_far_it_came(tmp_path: Path) -> None:
-    total = UNDER_WAY_MAX + 5
+    total = UNACKNOWLEDGED_MAX + 5
     with stuck_import(tmp_path, total) as (importing, _, _):
         importing.signal(signal.SIGINT)
         assert importing.wait() == 130
         assert importing.errors() == (
-            f"hall: interrupted; 2 of {total} jobs were imported, and {UNDER_WAY_MAX} more may have been\n"
+            f"hall: interrupted; 2 of {total} jobs were imported, and {UNACKNOWLEDGED_MAX} more may have been\n"
         )
 
 
 def test_a_door_that_is_lost_leaves_open_what_became_of_the_jobs_on_their_way(tmp_path: Path) -> None:
-    total = UNDER_WAY_MAX + 2
+    total = UNACKNOWLEDGED_MAX + 2
     with stuck_import(tmp_path, total) as (importing, connection, address):
         connection.close()
         assert importing.wait() == 1
         said = importing.errors()
     assert said.startswith(f"hall: line 3: {address}: ")
-    assert said.endswith(f"; 2 of {total} jobs were imported, and {UNDER_WAY_MAX} more may have been\n")
+    assert said.endswith(f"; 2 of {total} jobs were imported, and {UNACKNOWLEDGED_MAX} more may have been\n")
 
 
 @contextmanager
@@ -163,7 +163,7 @@ def take_two_jobs(connection: socket.socket) -> None:
     """A server that acknowledges two jobs, until it has seen from the two that follow that this was noticed."""
     jobs = 0
     with connection.makefile("rb") as words:
-        while jobs < UNDER_WAY_MAX + 2:
+        while jobs < UNACKNOWLEDGED_MAX + 2:
             _, kind, size = struct.unpack(">4sII", words.read(wire.HEADER_BYTES))
             body = words.read(size)
             if kind == wire.OPTION_REQ:

@@ -107,7 +107,7 @@ def test_an_import_that_is_interrupted_tells_how_far_it_came(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("hiringhall.cli.moving.COMMIT_ROWS_MAX", 2)
+    monkeypatch.setattr("hiringhall.cli.transfer.COMMIT_ROWS_MAX", 2)
     write(tmp_path / "jobs.jsonl", *({"queue": "a", "key": str(number)} for number in range(5)))
     commit, commits = SqliteStore.commit, 0
 
@@ -432,4 +432,4 @@ def test_what_has_no_place_in_an_export_is_told(tmp_path: Path) -> None:
         f"hall: job {child} waits for job {parent}, which was not exported because it is not durable",
     ]
     refused = run(HALL, "import", "jobs.jsonl", "--data", "other", cwd=tmp_path)
-    assert f"line 1: its parent {parent} is not in the file; take it out of the parents\n" in refused.stderr
+    assert f"line 1: its parent {parent} is not in the file; remove it from the parents\n" in refused.stderr

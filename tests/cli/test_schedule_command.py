@@ -106,7 +106,7 @@ def test_what_a_hall_has_fired_and_what_it_is_behind_with_is_listed(tmp_path: Pa
         pid = hall.opened()["pid"]
         holder = find_holder(tmp_path / "hall-data" / DATABASE)
         assert holder is not None
-        assert (holder.pid, holder.kind, holder.is_near) == (pid, "hall", True)
+        assert (holder.pid, holder.kind, holder.in_same_namespace) == (pid, "hall", True)
         (line,) = listed(tmp_path)
         while line["last"] is None:
             (line,) = listed(tmp_path)
@@ -168,9 +168,9 @@ def test_what_a_file_plans_is_listed_before_a_hall_was_started(tmp_path: Path) -
 WRONG = [
     (("--every", "5"), f'--every: "5" is not allowed; it takes {Interval.allowed}'),
     (("--every", "0.5s"), f'--every: "0.5s" is not allowed; it takes {Interval.allowed}'),
-    ((), "--cron: is missing; give a cron expression, or every"),
-    (("--cron", "* * * * *", "--every", "1s"), "--cron: and every are two ways to say when: give one of them"),
-    (("--cron", "0 25 * * *"), '--cron: "0 25 * * *" is no cron expression: bad hour; write minute hour '),
+    ((), "--cron: is missing; set cron or every"),
+    (("--cron", "* * * * *", "--every", "1s"), "--cron: and every are both set: remove one of them"),
+    (("--cron", "0 25 * * *"), '--cron: "0 25 * * *" is not a cron expression: bad hour; write minute hour '),
     (("--every", "1s", "--timezone", "Mars/Base"), '--timezone: "Mars/Base" is not a known time zone'),
     (
         ("--every", "1s", "--missed", "some"),
@@ -180,10 +180,10 @@ WRONG = [
         ("--every", "1s", "--priority", "top"),
         '--priority: "top" is not allowed; it takes one of high, normal, low',
     ),
-    (("--every", "1s", "--key", "{due:%Q}"), '--key: "{due:%Q}" is no format of a date'),
+    (("--every", "1s", "--key", "{due:%Q}"), '--key: "{due:%Q}" is not a date format'),
     (
         ("--every", "1s", "--key", "k" * 4097),
-        "--key: is too long: it has at most 4096 bytes (limits.key_bytes_max)",
+        "--key: is too long: at most 4096 bytes are allowed (limits.key_bytes_max)",
     ),
     (("--every", "1s", "--retries", "-1"), "--retries"),
     (("--every", "1s", "--quits-max", "-1"), "--quits-max"),
@@ -211,12 +211,12 @@ def test_names_that_are_taken_and_names_that_are_not_there(tmp_path: Path) -> No
     (tmp_path / "hall.toml").write_text(CONFIG)
     more = ("--queue", "q", "--every", "1s")
     ended = schedule(tmp_path, "add", "filed", *more)
-    assert (ended.returncode, ended.stderr) == (2, 'hall: NAME: "filed" is taken by schedule[0] of hall.toml\n')
+    assert (ended.returncode, ended.stderr) == (2, 'hall: NAME: "filed" is used by schedule[0] of hall.toml\n')
     assert schedule(tmp_path, "add", "booked", *more).returncode == 0
     ended = schedule(tmp_path, "add", "booked", *more)
     assert (ended.returncode, ended.stderr) == (
         1,
-        'hall: there is a schedule "booked" already; remove it first, or take another name\n',
+        'hall: there is already a schedule "booked"; remove it first, or choose another name\n',
     )
     ended = schedule(tmp_path, "remove", "filed")
     assert (ended.returncode, ended.stderr) == (

@@ -95,14 +95,14 @@ def test_variables_and_flags_reach_a_schedule_and_may_make_one() -> None:
 @pytest.mark.parametrize(
     ("toml", "problem"),
     [
-        (GOOD, "hall.toml: schedule[0].cron: is missing; give a cron expression, or every"),
+        (GOOD, "hall.toml: schedule[0].cron: is missing; set cron or every"),
         (
             GOOD + 'cron = "* * * * *"\nevery = "1s"',
-            "hall.toml: schedule[0].cron: and every are two ways to say when: give one of them",
+            "hall.toml: schedule[0].cron: and every are both set: remove one of them",
         ),
         (
             GOOD + 'cron = "* * *"',
-            f'hall.toml: schedule[0].cron: "* * *" is no cron expression: wrong number of fields; {USAGE}',
+            f'hall.toml: schedule[0].cron: "* * *" is not a cron expression: wrong number of fields; {USAGE}',
         ),
         *(
             (
@@ -117,7 +117,7 @@ def test_variables_and_flags_reach_a_schedule_and_may_make_one() -> None:
         ),
         (
             GOOD + 'every = "1s"\nkey = "{due:%Q}"',
-            'hall.toml: schedule[0].key: "{due:%Q}" is no format of a date; write it as in {due:%Y-%m-%d}',
+            'hall.toml: schedule[0].key: "{due:%Q}" is not a date format; write it as in {due:%Y-%m-%d}',
         ),
         (
             GOOD + 'every = "1s"\nmissed = "some"',
@@ -133,17 +133,20 @@ def test_variables_and_flags_reach_a_schedule_and_may_make_one() -> None:
         ),
         (
             (GOOD + 'every = "1s"\n') * 2,
-            'hall.toml: schedule[1].name: "x" is taken by schedule[0]',
+            'hall.toml: schedule[1].name: "x" is used by schedule[0]',
         ),
         (
             f'[[schedule]]\nname = "x"\nqueue = "{"q" * 513}"\nevery = "1s"',
-            "hall.toml: schedule[0].queue: is too long: it has at most 512 bytes (limits.queue_name_bytes_max)",
+            (
+                "hall.toml: schedule[0].queue: "
+                "is too long: at most 512 bytes are allowed (limits.queue_name_bytes_max)"
+            ),
         ),
         (
             '[schedule]\nname = "x"',
-            "hall.toml: schedule: write each schedule as a table of its own, headed [[schedule]]",
+            "hall.toml: schedule: write each schedule as a separate table headed [[schedule]]",
         ),
-        ("schedule = 5", "hall.toml: schedule: write each schedule as a table of its own, headed [[schedule]]"),
+        ("schedule = 5", "hall.toml: schedule: write each schedule as a separate table headed [[schedule]]"),
         ("[[shedule]]", "hall.toml: shedule: no such setting; did you mean schedule?"),
     ],
 )
@@ -153,7 +156,7 @@ def test_a_wrong_schedule_is_named_with_what_is_allowed(toml: str, problem: str)
 
 def test_a_variable_of_a_schedule_that_is_not_there_is_named() -> None:
     assert problems(FULL, {"HALL_SCHEDULE_7_CRON": "* * * * *"}) == [
-        "HALL_SCHEDULE_7_CRON: schedule[7]: no such schedule; the hall has 2, counted from 0"
+        "HALL_SCHEDULE_7_CRON: schedule[7]: no such schedule; there are 2, counted from 0"
     ]
 
 
@@ -226,11 +229,11 @@ def test_a_variable_reaches_the_history_of_a_queue() -> None:
         ),
         (
             '[[history.queue]]\nname = "a"\n[[history.queue]]\nname = "a"',
-            'hall.toml: history.queue[1].name: "a" is taken by history.queue[0]',
+            'hall.toml: history.queue[1].name: "a" is used by history.queue[0]',
         ),
         (
             '[history]\nqueue = "mail"',
-            "hall.toml: history.queue: write each queue as a table of its own, headed [[history.queue]]",
+            "hall.toml: history.queue: write each queue as a separate table headed [[history.queue]]",
         ),
         (
             "[history]\nbytes_max = 0",
@@ -248,8 +251,8 @@ def test_a_wrong_history_is_named_with_what_is_allowed(toml: str, problem: str) 
 def test_the_printed_tables_are_complete_and_can_be_taken_into_use() -> None:
     printed = template.annotated(DOOR_SETTINGS, ["gearman"])
     assert read(printed) == read()
-    _, _, block = printed.partition("# Take away one # of each of these lines for a schedule.\n")
-    block = re.sub("^# ?", "", re.split("\n# (?:A door|Take away one #)", block)[0], flags=re.MULTILINE)
+    _, _, block = printed.partition("# Remove one # from each of these lines for a schedule.\n")
+    block = re.sub("^# ?", "", re.split("\n# (?:A door|Remove one #)", block)[0], flags=re.MULTILINE)
     written = tomllib.loads(block)["schedule"][0]
     assert {*written, "every"} == set(ScheduleSettings.__struct_fields__)
     assert "\n# every =\n" in block

@@ -182,8 +182,8 @@ def test_what_all_variables_begin_with_makes_none_of_them_meant(variable: str, m
 
 DIALECTS = 'one of "gearman", "dwork", "pingpong", "wmp", "hire", "hire-bus", "beanstalkd"'
 REMEDY = (
-    "can be reached from other machines: give the door tls with verify_client, listen on 127.0.0.1 or [::1], "
-    "or set insecure = true if everyone who reaches it may use it"
+    "can be reached from other machines: configure tls with verify_client, listen on 127.0.0.1 or [::1], "
+    "or set insecure = true if anyone who reaches it may use it"
 )
 UNZONED = (
     'hall.toml: door[0].timezone: "Mars/Base" is not a known time zone; it takes a name such as Europe/Vienna'
@@ -245,9 +245,9 @@ FILE_PROBLEMS = [
     ('[history]\nage = "soon"', f'hall.toml: history.age: "soon" is not allowed; it takes {Age.allowed}'),
     ("[history]\nage = 0", f"hall.toml: history.age: 0 is not allowed; it takes {Age.allowed}"),
     ("[history.age]\ndays = 7", f'hall.toml: history.age: "a table" is not allowed; it takes {Age.allowed}'),
-    ("[door]\nlease_s = 5", "hall.toml: door: write each door as a table of its own, headed [[door]]"),
-    ("door = 5", "hall.toml: door: write each door as a table of its own, headed [[door]]"),
-    ("door = []", "hall.toml: door: write each door as a table of its own, headed [[door]]"),
+    ("[door]\nlease_s = 5", "hall.toml: door: write each door as a separate table headed [[door]]"),
+    ("door = 5", "hall.toml: door: write each door as a separate table headed [[door]]"),
+    ("door = []", "hall.toml: door: write each door as a separate table headed [[door]]"),
     (
         "[[door]]",
         "hall.toml: door[0].dialect: is missing; it takes " + DIALECTS,
@@ -290,7 +290,10 @@ FILE_PROBLEMS = [
     ),
     (
         '[[door]]\ndialect = "gearman"\n[door.tls]\ncertificate = "c"\nkey = "k"',
-        "hall.toml: door[0].tls.ca: is needed to verify clients; name a PEM file, or set verify_client = false",
+        (
+            "hall.toml: door[0].tls.ca: is required to verify clients; "
+            "give a PEM file, or set verify_client = false"
+        ),
     ),
     (
         '[[door]]\ndialect = "gearman"\n[door.tls]\nkey = "k"\nca = "a"',
@@ -302,7 +305,7 @@ FILE_PROBLEMS = [
     ),
     (
         '[[door]]\ndialect = "gearman"\n[[door]]\ndialect = "gearman"',
-        "hall.toml: door[1].address: 127.0.0.1:4730 is taken by door[0]",
+        "hall.toml: door[1].address: 127.0.0.1:4730 is used by door[0]",
     ),
 ]
 
@@ -331,7 +334,7 @@ def test_a_variable_or_a_flag_that_is_wrong_is_named_itself() -> None:
         f'--door: door[0].address: "4730" is not allowed; it takes {Address.allowed}'
     ]
     assert problems("", {"HALL_DOOR_3_LEASE_S": "1"}) == [
-        "HALL_DOOR_3_LEASE_S: door[3]: no such door; the hall has 1, counted from 0"
+        "HALL_DOOR_3_LEASE_S: door[3]: no such door; there are 1, counted from 0"
     ]
 
 

@@ -40,17 +40,17 @@ def test_curve_keys_are_taken_as_they_are_wherever_they_are_written(dialect: str
         assert isinstance(settings, ZmqDoorSettings)
         assert settings.curve is not None
         assert settings.curve.clients == (KEY, OTHER_KEY)
-        assert (settings.shield, settings.verified) == ("CURVE", True)
+        assert (settings.encryption, settings.verified) == ("CURVE", True)
 
 
 @pytest.mark.parametrize("dialect", ZMQ_DIALECTS)
 @pytest.mark.parametrize("clients", ["[]", '""', '" , "'])
 def test_curve_without_a_client_lets_nobody_in_and_is_refused(dialect: str, clients: str) -> None:
     assert problems(curve_toml(dialect, clients)) == [
-        "hall.toml: door[0].curve.clients: is needed: without the public key of a client nobody could come in"
+        "hall.toml: door[0].curve.clients: is required: without the public key of a client nobody can connect"
     ]
     assert problems(doors=(f"{dialect}=127.0.0.1:0",), assignments=("door[0].curve.certificate=c",)) == [
-        "--set: door[0].curve.clients: is needed: without the public key of a client nobody could come in"
+        "--set: door[0].curve.clients: is required: without the public key of a client nobody can connect"
     ]
 
 

@@ -15,7 +15,7 @@ from hiringhall.server import DEFAULT_DOORS, DOOR_SETTINGS
 from hiringhall.server.opening import open_driver
 
 SECOND_US = 1_000_000
-TOO_LONG = "a queue's name has at most 2 bytes (limits.queue_name_bytes_max)"
+TOO_LONG = "at most 2 bytes are allowed (limits.queue_name_bytes_max)"
 SKILL = "queue with a skill from 0 to 1000000, such as render=9"
 
 FILE = """
@@ -94,11 +94,11 @@ def test_variables_say_the_same() -> None:
     [
         (
             '[[queue]]\nname = "f"',
-            'hall.toml: queue[0].name: "f" needs nothing; give it a skill or a time',
+            'hall.toml: queue[0].name: "f" needs nothing; set its skill or time',
         ),
         (
             '[[queue]]\nname = "f"\nskill = 1\n[[queue]]\nname = "f"\nskill = 2',
-            'hall.toml: queue[1].name: "f" is taken by queue[0]',
+            'hall.toml: queue[1].name: "f" is used by queue[0]',
         ),
         (
             '[[queue]]\nname = "f"\ntime = 60',
@@ -114,11 +114,11 @@ def test_variables_say_the_same() -> None:
         ),
         (
             '[limits]\nqueues_max = 1\n[[queue]]\nname = "f"\nskill = 1\n[[queue]]\nname = "g"\nskill = 1',
-            "hall.toml: queue: at most 1 queues exist at once (limits.queues_max)",
+            "hall.toml: queue: at most 1 queues are allowed (limits.queues_max)",
         ),
         (
             '[queue]\nname = "f"',
-            "hall.toml: queue: write each queue as a table of its own, headed [[queue]]",
+            "hall.toml: queue: write each queue as a separate table headed [[queue]]",
         ),
         (
             '[[worker]]\nskills = ["f=1"]',

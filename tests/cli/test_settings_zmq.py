@@ -25,7 +25,7 @@ from hiringhall.transports.zmq import ZmqOptions
 if TYPE_CHECKING:
     from pathlib import Path
 
-EXPOSED: Final = "can be reached from other machines: give the door curve with the public keys of its clients"
+EXPOSED: Final = "can be reached from other machines: configure curve with the public keys of the clients"
 
 
 @pytest.fixture(autouse=True)
@@ -232,7 +232,7 @@ def test_either_address_of_a_pingpong_door_exposes_it(backend: str, frontend: st
 def test_no_two_endpoints_listen_on_one_address() -> None:
     toml = '[[door]]\ndialect = "pingpong"\naddress = "127.0.0.1:7"\nfrontend = "127.0.0.1:8"\n'
     assert problems(toml + '[[door]]\ndialect = "wmp"\naddress = "127.0.0.1:8"') == [
-        "hall.toml: door[1].address: 127.0.0.1:8 is taken by door[0]"
+        "hall.toml: door[1].address: 127.0.0.1:8 is used by door[0]"
     ]
     (problem,) = problems('[[door]]\ndialect = "pingpong"\naddress = "127.0.0.1:7"\nfrontend = "127.0.0.1:7"\n')
     assert "127.0.0.1:7" in problem
@@ -368,7 +368,7 @@ def test_an_address_in_use_is_named(folder: Path) -> None:
 
 @pytest.mark.parametrize("dialect", ZMQ_DIALECTS)
 def test_the_printed_file_has_every_setting_and_is_read_back(folder: Path, dialect: str) -> None:
-    blocks = printed(folder).split("# Take away one # of each of these lines for a door of this dialect.\n")
+    blocks = printed(folder).split("# Remove one # from each of these lines for a door of this dialect.\n")
     (block,) = (block for block in blocks if f'\n# dialect = "{dialect}"\n' in block)
     toml = re.sub("^# ?", "", block, flags=re.MULTILINE)
     settings = door(toml)

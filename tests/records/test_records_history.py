@@ -199,21 +199,21 @@ def test_a_due_time_beyond_every_calendar_is_its_last_day(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("question", "complaint"),
     [
-        ({"state": "lost"}, '"lost" is no state; there are done, failed'),
-        ({"state": ""}, "is no state"),
-        ({"id": 0}, "0 is no id"),
-        ({"id": 1 << 63}, "is no id"),
-        ({"before_id": -1}, "-1 is no id"),
-        ({"limit": -1}, "-1 is no limit; it is a number from 0, or None for all"),
+        ({"state": "lost"}, '"lost" is not a state; the states are done, failed'),
+        ({"state": ""}, "is not a state"),
+        ({"id": 0}, "0 is not a valid id"),
+        ({"id": 1 << 63}, "is not a valid id"),
+        ({"before_id": -1}, "-1 is not a valid id"),
+        ({"limit": -1}, "limit -1 is not valid; it must be 0 or more, or None for all"),
         ({"handle": "H:hall:"}, '"H:hall:" is not a valid handle'),
         ({"handle": "12"}, "is not a valid handle"),
         ({"handle": "H:hall:012"}, "is not a valid handle"),
         ({"handle": "H:hall:9223372036854775808"}, "is not a valid handle"),
         ({"handle": "H:hall:1\n"}, "is not a valid handle"),
         ({"handle": b"H:\xff:1"}, "is not a valid handle"),
-        ({"handle": "H:hall:2", "id": 1}, "the handle names job 2, and not 1"),
-        ({"since": datetime(2026, 1, 1)}, "is no aware time"),  # noqa: DTZ001 (the mistake)
-        ({"until": datetime(2026, 1, 1)}, "is no aware time"),  # noqa: DTZ001
+        ({"handle": "H:hall:2", "id": 1}, "the handle belongs to job 2, not to job 1"),
+        ({"since": datetime(2026, 1, 1)}, "has no time zone"),  # noqa: DTZ001 (the mistake)
+        ({"until": datetime(2026, 1, 1)}, "has no time zone"),  # noqa: DTZ001
     ],
 )
 def test_a_question_that_makes_no_sense_is_refused_at_once(
@@ -224,7 +224,7 @@ def test_a_question_that_makes_no_sense_is_refused_at_once(
 
 
 def test_one_job_has_to_be_named(town: Path) -> None:
-    with History(town) as history, pytest.raises(ValueError, match="name the job"):
+    with History(town) as history, pytest.raises(ValueError, match="give the id"):
         history.get()
 
 

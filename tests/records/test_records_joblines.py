@@ -66,7 +66,7 @@ def test_a_job_is_the_same_after_the_journey(row: JobRow) -> None:
     line = write_job(row)
     assert line.count(b"\n") == 1
     if (row.queue, row.key) in row.parents:
-        assert read(line).problems == [(1, "it waits for itself, by way of lines 1")]
+        assert read(line).problems == [(1, "it depends on itself, through lines 1")]
         return
     ((number, old_id, spec),) = read(line).jobs
     assert (number, old_id) == (1, row.id)
@@ -111,10 +111,10 @@ def test_jobs_that_share_their_terms_share_one_object() -> None:
         (b'{"queue":"mail"\n', "Input data was truncated"),
         (b"[]\n", "Expected `object`, got `array`"),
         (b'{"queue":"\xff"}\n', "utf-8"),
-        ({}, "it has no queue"),
-        ({"queue": ""}, "it has no queue"),
+        ({}, "the queue is missing"),
+        ({"queue": ""}, "the queue is missing"),
         ({"queue": 7}, "Expected `str | null`, got `int` - at `$.queue`"),
-        ({"queue": "a", "queue_base64": "YQ=="}, "queue stands there as text and in base64"),
+        ({"queue": "a", "queue_base64": "YQ=="}, "queue is given as text and in base64"),
         ({"queue": "a", "payload_base64": "?"}, "Invalid base64 encoded string - at `$.payload_base64`"),
         ({"queue": "a", "quee": "a"}, "Object contains unknown field `quee`"),
         ({"queue": "a", "id": -1}, "at `$.id`"),
@@ -125,22 +125,25 @@ def test_jobs_that_share_their_terms_share_one_object() -> None:
         ({"queue": "a", "due": "2026-01-01T00:00:00"}, "at `$.due`"),
         (
             {"queue": "a", "terms": {"priority": "top"}},
-            "Invalid enum value 'top' - at `$.terms.priority`; it takes one of high, normal, low",
+            "Invalid enum value 'top' - at `$.terms.priority`; it must be one of high, normal, low",
         ),
         (
             {"queue": "a", "terms": {"on_parent_failure": "cry"}},
-            "at `$.terms.on_parent_failure`; it takes one of fail, run, hold",
+            "at `$.terms.on_parent_failure`; it must be one of fail, run, hold",
         ),
         ({"queue": "a", "terms": {"skill": SKILL_MAX + 1}}, "at `$.terms.skill`"),
         ({"queue": "a", "terms": {"takes_us": TIME_US_MAX + 1}}, "at `$.terms.takes_us`"),
         ({"queue": "a", "terms": {"run_us": -1}}, "at `$.terms.run_us`"),
         ({"queue": "a", "terms": {"durable": False}}, "unknown field `durable`"),
-        ({"queue": "a", "parents": [{}]}, "a parent has an id, or a queue and a key"),
-        ({"queue": "a", "parents": [{"queue": "a"}]}, "a parent has an id, or a queue and a key"),
-        ({"queue": "a", "parents": [{"id": 1, "key": "a"}]}, "a parent has an id, or a queue and a key"),
+        ({"queue": "a", "parents": [{}]}, "a parent must have an id, or a queue and a key"),
+        ({"queue": "a", "parents": [{"queue": "a"}]}, "a parent must have an id, or a queue and a key"),
+        ({"queue": "a", "parents": [{"id": 1, "key": "a"}]}, "a parent must have an id, or a queue and a key"),
         ({"queue": "a", "parents": [{"id": 1}]}, "its parent 1 is not in the file"),
-        ({"queue": "a", "id": 1, "parents": [{"id": 1}]}, "it waits for itself, by way of lines 1"),
-        ({"queue": "a", "extras": {"x": "1"}, "extras_base64": {"x": "MQ=="}}, "one name stands in extras and"),
+        ({"queue": "a", "id": 1, "parents": [{"id": 1}]}, "it depends on itself, through lines 1"),
+        (
+            {"queue": "a", "extras": {"x": "1"}, "extras_base64": {"x": "MQ=="}},
+            "extras and extras_base64 have the same name",
+        ),
     ],
 )
 def test_a_bad_line_is_told_with_its_number(line: bytes | dict[str, object], complaint: str) -> None:
@@ -154,15 +157,15 @@ def test_all_problems_are_told_at_once() -> None:
     assert [number for number, _ in problems] == [2, 4, 5]
     _, problems = read({"queue": "a", "id": 1}, {"queue": "b", "id": 1}, {"queue": "c", "parents": [{"id": 9}]})
     assert problems == [
-        (2, "its id 1 stands on line 1 already"),
-        (3, "its parent 9 is not in the file; take it out of the parents"),
+        (2, "its id 1 is already used on line 1"),
+        (3, "its parent 9 is not in the file; remove it from the parents"),
     ]
 
 
 def test_a_line_without_end_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hiringhall.records.joblines.LINE_BYTES_MAX", 100)
     _, problems = read({"queue": "a"}, b'{"queue":"' + b"a" * 100 + b'"}\n', b"nonsense\n")
-    assert problems == [(2, "it has more than 100 bytes; nothing is read after it")]
+    assert problems == [(2, "the line is longer than 100 bytes; reading stopped here")]
 
 
 def test_parents_come_before_their_children() -> None:
@@ -190,4 +193,4 @@ def test_jobs_that_wait_for_one_another_are_told() -> None:
         {"queue": "a", "id": 5},
         {"queue": "a", "id": 2, "parents": [{"queue": "a", "key": "1"}]},
     )
-    assert problems == [(1, "it waits for itself, by way of lines 1, 3")]
+    assert problems == [(1, "it depends on itself, through lines 1, 3")]

@@ -198,7 +198,7 @@ def test_a_folder_is_no_file_to_write(tmp_path: Path) -> None:
 
 def test_a_name_that_says_no_format_is_refused(tmp_path: Path) -> None:
     for name in ("log", "log.xml", "log."):
-        with pytest.raises(ValueError, match="is no format; there are jsonl, csv, parquet"):
+        with pytest.raises(ValueError, match="is not a format; the formats are jsonl, csv, parquet"):
             save_records([], tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 

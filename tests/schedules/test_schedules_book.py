@@ -59,25 +59,28 @@ def test_a_name_is_taken_once(tmp_path: Path) -> None:
     book = Book(tmp_path)
     book.add(DAILY)
     before = book.path.read_bytes()
-    with pytest.raises(BookError, match='there is a schedule "daily" already'):
+    with pytest.raises(BookError, match='there is already a schedule "daily"'):
         book.add(Plan(name="daily", queue="r", every_us=SECOND_US))
     assert book.path.read_bytes() == before
 
 
 BROKEN = [
-    (b"", "is not as `hall schedule` writes it"),
-    (b"{", "is not as `hall schedule` writes it"),
-    (b"\xff", "is not as `hall schedule` writes it"),
-    (b"[]", "is not as `hall schedule` writes it"),
+    (b"", "was not written by `hall schedule`"),
+    (b"{", "was not written by `hall schedule`"),
+    (b"\xff", "was not written by `hall schedule`"),
+    (b"[]", "was not written by `hall schedule`"),
     (b'{"version": 2, "schedules": []}', "version"),
     (b'{"schedules": [{"name": "x"}]}', "queue"),
     (b'{"schedules": [{"name": "x", "queue": "q", "every_us": 1000000, "when": 1}]}', "when"),
     (b'{"schedules": [{"name": "x", "queue": "q", "every_us": 1000000, "missed": "some"}]}', "missed"),
-    (b'{"schedules": [{"name": "x", "queue": "q", "every_us": 1}]}', 'schedule "x": every: takes "1s" or more'),
+    (
+        b'{"schedules": [{"name": "x", "queue": "q", "every_us": 1}]}',
+        'schedule "x": every: must be "1s" or more',
+    ),
     (b'{"schedules": [{"name": "x", "queue": "q", "cron": "x"}]}', 'schedule "x": cron: '),
     (
         b'{"schedules": [%s, %s]}' % ((b'{"name": "x", "queue": "q", "every_us": 1000000}',) * 2),
-        "two schedules of one name",
+        "two schedules with the same name",
     ),
 ]
 
@@ -102,7 +105,7 @@ def test_a_book_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
     book.path.mkdir()
     with pytest.raises(BookError, match="cannot be read: Is a directory"):
         book.read()
-    with pytest.raises(BookError, match="cannot be used as a data folder"):
+    with pytest.raises(BookError, match=r"data folder .* cannot be used"):
         Book(Path("/dev/null/nowhere")).add(DAILY)
 
 
@@ -127,7 +130,7 @@ def test_the_book_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(book_module, "PLANS_MAX", 1)
     book = Book(tmp_path)
     book.add(DAILY)
-    with pytest.raises(BookError, match="holds 1 schedules, as many as it may"):
+    with pytest.raises(BookError, match="is full: it has 1 schedules"):
         book.add(OFTEN)
     monkeypatch.setattr(book_module, "BYTES_MAX", 10)
     with pytest.raises(BookError, match="is longer than 10 bytes"):

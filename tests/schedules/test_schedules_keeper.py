@@ -15,7 +15,7 @@ from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import SECOND_US, Limits
 from hiringhall.core.terms import Terms
 from hiringhall.schedules.book import Book, BookError
-from hiringhall.schedules.keeper import CATCH_UP_MAX, LOOK_US, told
+from hiringhall.schedules.keeper import CATCH_UP_MAX, CHECK_US, utc_text
 from hiringhall.schedules.plan import Missed, Plan
 
 if TYPE_CHECKING:
@@ -94,8 +94,8 @@ def test_many_schedules_keep_their_own_times() -> None:
 def test_between_two_firings_the_keeper_sleeps() -> None:
     stage = Stage([Plan(name="x", queue="q", cron="0 0 * * *")])
     stage.pass_time(10 * SECOND_US)
-    assert LOOK_US - 10 * SECOND_US <= stage.next_look_us <= LOOK_US
-    assert Stage().next_look_us == LOOK_US
+    assert CHECK_US - 10 * SECOND_US <= stage.next_look_us <= CHECK_US
+    assert Stage().next_look_us == CHECK_US
 
 
 def test_a_live_job_of_the_same_key_is_joined_and_that_counts(caplog: pytest.LogCaptureFixture) -> None:
@@ -167,7 +167,7 @@ def test_each_due_time_fires_once_whatever_happens(events: list[tuple[str, int, 
     last_us = stage.store.load(0).fired["x"].due_us
     assert last_us > stage.now_us + stage.machine_ahead_us - interval_us - MOMENT_US
     first_us = stage.plans[0].next_due_us(START_US)
-    assert stage.fired() == [told(due_us) for due_us in range(first_us, last_us + 1, interval_us)]
+    assert stage.fired() == [utc_text(due_us) for due_us in range(first_us, last_us + 1, interval_us)]
 
 
 def test_a_firing_that_was_not_committed_when_the_hall_died_is_fired_by_the_next_one() -> None:
@@ -197,7 +197,7 @@ def test_what_was_missed(missed: Missed, expected: list[int], caplog: pytest.Log
     assert stage.fired() == seconds(*expected)
     (told,) = warnings(caplog)
     assert told.startswith(
-        'schedule "x" missed its times from 2026-11-16T00:00:10+00:00 to 2026-11-16T00:03:50+00:00: '
+        'schedule "x" missed its due times from 2026-11-16T00:00:10+00:00 to 2026-11-16T00:03:50+00:00: '
     )
     assert told.endswith(
         {
@@ -253,7 +253,7 @@ def test_a_firing_whose_commit_fails_is_fired_again_when_the_store_works(
     assert stage.fired() == []
     assert stage.scheduler.firings.by_name["x"].due_us < START_US + 10 * SECOND_US
     assert [line for line in warnings(caplog) if "cannot fire" in line] == [
-        'schedule "x" cannot fire, and is tried again: store_down: disk full'
+        'schedule "x" cannot fire, and will be retried: store_down: disk full'
     ]
     stage.store_fails = False
     stage.pass_time(8 * SECOND_US)
@@ -389,7 +389,7 @@ def test_a_broken_book_changes_nothing_and_is_told(tmp_path: Path, caplog: pytes
     stage.pass_time(10 * SECOND_US)
     assert stage.fired() == seconds(10)
     (told,) = warnings(caplog)
-    assert told.startswith(f"schedules stay as they are: {book.path} is not as `hall schedule` writes it")
+    assert told.startswith(f"the schedules were not reloaded: {book.path} was not written by `hall schedule`")
     with pytest.raises(BookError):
         stage.reopen_after(0)
 
@@ -400,7 +400,7 @@ def test_a_name_in_both_places_means_the_settings(tmp_path: Path, caplog: pytest
     stage = Stage([every(10 * SECOND_US)], book)
     stage.pass_time(12 * SECOND_US)
     assert stage.fired() == seconds(10)
-    assert warnings(caplog) == ['schedule "x" is in the settings and in the book: the settings count']
+    assert warnings(caplog) == ['schedule "x" is in the settings and in the book: the settings win']
 
 
 def test_a_hall_that_drains_takes_no_more_news(tmp_path: Path) -> None:
@@ -425,8 +425,11 @@ def test_a_machine_that_slept_finds_out_within_a_minute_and_goes_by_what_was_mis
     stage.machine_ahead_us = 3 * HOUR_US + 30 * MINUTE_US  # the hall's own clock stood still
     stage.pass_time(MINUTE_US)
     assert stage.fired() == ["03:00:00"]
-    assert warnings(caplog)[0] == "the machine's clock was set by +12600.0 s: schedules follow it"
-    assert "missed its times from 2026-11-16T01:00:00+00:00 to 2026-11-16T03:00:00+00:00" in warnings(caplog)[1]
+    assert warnings(caplog)[0] == "the system clock changed by +12600.0 s: schedules follow it"
+    assert (
+        "missed its due times from 2026-11-16T01:00:00+00:00 to 2026-11-16T03:00:00+00:00"
+        in warnings(caplog)[1]
+    )
     stage.pass_time(28 * MINUTE_US - 1)
     assert stage.fired() == ["03:00:00"]
     stage.pass_time(MINUTE_US)
@@ -441,14 +444,14 @@ def test_a_clock_set_back_fires_nothing_twice(caplog: pytest.LogCaptureFixture) 
     stage.machine_ahead_us = -20 * MINUTE_US
     stage.pass_time(20 * MINUTE_US)
     assert len(stage.fired()) == 3
-    assert 'schedule "x" has fired until 2026-11-16T00:30:00+00:00, and waits for the clock to get there' in (
+    assert 'schedule "x" has already fired until 2026-11-16T00:30:00+00:00, and waits until then' in (
         warnings(caplog)
     )
     stage.pass_time(6 * MINUTE_US)
     assert stage.fired() == ["00:10:00", "00:20:00", "00:30:00", "00:40:00"]
     stage.machine_ahead_us -= 20 * MINUTE_US
     stage.pass_time(2 * MINUTE_US)
-    waiting = [text for text in warnings(caplog) if "waits for the clock" in text]
+    waiting = [text for text in warnings(caplog) if "waits until then" in text]
     assert len(waiting) == 2, "the second time it is told as well, and once"
     assert "until 2026-11-16T00:40:00+00:00" in waiting[1]
 

@@ -372,14 +372,14 @@ def test_only_another_time_makes_it_another_plan() -> None:
 def faulty() -> Iterator[tuple[Plan, str, str]]:
     good = {"name": "x", "queue": "q", "cron": "0 6 * * *"}
     for change, field, words in (
-        ({"cron": ""}, "cron", "give a cron expression, or every"),
-        ({"every_us": SECOND_US}, "cron", "give one of them"),
-        ({"cron": "61 * * * *"}, "cron", "is no cron expression: bad minute"),
-        ({"cron": "@daily"}, "cron", "is no cron expression: wrong number of fields"),
-        ({"cron": "0 0 31 2 *"}, "cron", "is no cron expression: bad day-of-month"),
+        ({"cron": ""}, "cron", "set cron or every"),
+        ({"every_us": SECOND_US}, "cron", "remove one of them"),
+        ({"cron": "61 * * * *"}, "cron", "is not a cron expression: bad minute"),
+        ({"cron": "@daily"}, "cron", "is not a cron expression: wrong number of fields"),
+        ({"cron": "0 0 31 2 *"}, "cron", "is not a cron expression: bad day-of-month"),
         ({"cron": "* " * 200}, "cron", "is longer than 200 characters"),
         ({"cron": "9" * 150 + " * * * *"}, "cron", "bad minute"),
-        ({"cron": "", "every_us": SECOND_US - 1}, "every", 'takes "1s" or more'),
+        ({"cron": "", "every_us": SECOND_US - 1}, "every", 'must be "1s" or more'),
         ({"timezone": "Mars/Base"}, "timezone", '"Mars/Base" is not a known time zone'),
         ({"timezone": "../../etc/passwd"}, "timezone", "is not a known time zone"),
         ({"timezone": "Europe"}, "timezone", "is not a known time zone"),
@@ -387,14 +387,14 @@ def faulty() -> Iterator[tuple[Plan, str, str]]:
         ({"name": ""}, "name", "1 to 64 printable characters"),
         ({"name": "a\nb"}, "name", "1 to 64 printable characters"),
         ({"name": "n" * 65}, "name", "1 to 64 printable characters"),
-        ({"queue": ""}, "queue", "name the queue"),
+        ({"queue": ""}, "queue", "give the queue"),
         ({"queue": "\udcff"}, "queue", "is not UTF-8 text"),
-        ({"key": "{due:\0}"}, "key", "is no format of a date"),
-        ({"key": "{due:%Y%}"}, "key", '"{due:%Y%}" is no format of a date'),
-        ({"payload": "{due:%Q}"}, "payload", '"{due:%Q}" is no format of a date'),
+        ({"key": "{due:\0}"}, "key", "is not a date format"),
+        ({"key": "{due:%Y%}"}, "key", '"{due:%Y%}" is not a date format'),
+        ({"payload": "{due:%Q}"}, "payload", '"{due:%Q}" is not a date format'),
         ({"retries": -1}, "retries", "from 0"),
         ({"quits_max": -1}, "quits_max", "from 0"),
-        ({"late_us": -1}, "late_s", "from 0"),
+        ({"late_us": -1}, "late_s", "0 seconds or more"),
     ):
         yield Plan(**{**good, **change}), field, words
 

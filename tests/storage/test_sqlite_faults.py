@@ -63,7 +63,7 @@ def test_a_full_disk_refuses_and_recovers(store: SqliteStore) -> None:
     store.commit(batch(inserts=[job(1)]), NOW_US)
     with pages_bounded(store):
         for doomed in (batch(inserts=LARGE), batch(inserts=LARGE, ends=[end(1)], deletes=[1])):
-            with pytest.raises(StoreError, match=r"disk that holds .*hall.db is full: free some space"):
+            with pytest.raises(StoreError, match=r"disk of .*hall.db is full: free some space"):
                 store.commit(doomed, NOW_US)
             assert [row.id for row in store.live()] == [1]
             assert store.count() == (1, 0)
@@ -80,7 +80,7 @@ def test_a_failing_disk_refuses_and_recovers(store: SqliteStore) -> None:
     store.commit(batch(inserts=[job(1)]), NOW_US)
     with file_size_bounded(PROBE_BYTES):
         for doomed in (batch(inserts=LARGE), batch(inserts=LARGE, ends=[end(1)], deletes=[1])):
-            with pytest.raises(StoreError, match=r"hall.db (is full|fails to read or write)"):
+            with pytest.raises(StoreError, match=r"hall.db (is full|failed to read or write)"):
                 store.commit(doomed, NOW_US)
             assert [row.id for row in store.live()] == [1]
         with pytest.raises(StoreError, match=r"hall\.db"):
@@ -141,7 +141,7 @@ def test_a_lock_of_another_program_refuses_and_recovers(store: SqliteStore, tmp_
     with closing(sqlite3.connect(tmp_path / "hall.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         for doomed in (batch(inserts=[job(1)]), batch(inserts=[job(1)], ends=[end(2)])):
-            with pytest.raises(StoreError, match="another program holds a lock"):
+            with pytest.raises(StoreError, match="another program has locked"):
                 store.commit(doomed, NOW_US)
         other.execute("ROLLBACK")
     store.commit(batch(inserts=[job(1)]), NOW_US)
@@ -152,7 +152,7 @@ def test_a_lock_of_another_program_refuses_and_recovers(store: SqliteStore, tmp_
     ("code", "words"),
     [
         (sqlite3.SQLITE_FULL, "is full"),
-        (sqlite3.SQLITE_IOERR_FSYNC, "fails to read or write"),
+        (sqlite3.SQLITE_IOERR_FSYNC, "failed to read or write"),
         (sqlite3.SQLITE_READONLY_DBMOVED, "cannot be written"),
         (sqlite3.SQLITE_CANTOPEN, "cannot be opened"),
         (sqlite3.SQLITE_BUSY, "another program"),
@@ -184,7 +184,7 @@ def test_the_log_stays_bounded_and_freed_pages_are_used_again(store: SqliteStore
 def test_large_rows_are_cut_into_several_statements(store: SqliteStore) -> None:
     large = [job(i, payload=b"x" * (CHUNK_BYTES_MAX // 4)) for i in range(1, 11)]
     statements = list(store._writer.statements(batch(inserts=large)))
-    store._writer.forget()
+    store._writer.rolled_back()
     values = [
         sum(len(value) for value in made.values if isinstance(value, bytearray)) for made in statements[1:]
     ]
@@ -204,11 +204,11 @@ def test_no_statement_walks_a_whole_table(store: SqliteStore) -> None:
     for sql, values in plans:
         steps = [bytes(row[3]).decode() for row in raw(store).execute("EXPLAIN QUERY PLAN " + sql, values)]
         assert not [step for step in steps if step.startswith(("SCAN jobs", "SCAN history"))], steps
-    store._writer.forget()
+    store._writer.rolled_back()
 
 
 def test_history_is_still_there_when_a_batch_failed(store: SqliteStore) -> None:
     store.commit(batch(ends=[end(1)]), NOW_US)
-    with pytest.raises(StoreError, match="such a row already"):
+    with pytest.raises(StoreError, match="already has such a row"):
         store.commit(batch(inserts=[job(2), job(2)]), NOW_US)
     assert [row.id for row in store.history(HistoryQuery())] == [1]

@@ -15,7 +15,7 @@ from store_rows import NOW_US, batch, end, job, plain_end, plain_job
 from hiringhall.core.changes import Firing
 from hiringhall.core.states import FAILED, LEASED
 from hiringhall.storage.contract import HistoryQuery, Retention, StoreError
-from hiringhall.storage.sqlite import FileTaken, SqliteStore, find_holder, open_history, schema
+from hiringhall.storage.sqlite import FileInUse, SqliteStore, find_holder, open_history, schema
 from hiringhall.storage.sqlite.lock import lock_path
 from hiringhall.storage.sqlite.schema import APPLICATION_ID, migrate, migrations, pragma
 
@@ -138,7 +138,7 @@ class TestForeignFiles:
 
     def test_a_folder_that_cannot_be_made(self, tmp_path: Path) -> None:
         (tmp_path / "data").write_text("a file, not a folder")
-        with pytest.raises(StoreError, match="cannot be made a data folder"):
+        with pytest.raises(StoreError, match=r"data folder .* cannot be created"):
             SqliteStore(tmp_path / "data" / "hall.db", Retention(), pytest.fail).load(0)
 
     @pytest.mark.parametrize("whole_check_bytes_max", [1 << 30, 0])
@@ -169,7 +169,7 @@ class TestForeignFiles:
     ) -> None:
         store.close()
         edit(path, change)
-        with pytest.raises(StoreError, match="has lost its boot number"):
+        with pytest.raises(StoreError, match="has no valid boot epoch"):
             store.load(0)
 
 
@@ -192,7 +192,7 @@ class TestLock:
     ) -> None:
         """Whoever is named is told of new schedules by a signal."""
         lock_path(path).write_bytes(content)
-        with pytest.raises(FileTaken, match=r"another hall \(process unknown\) has .*data open") as taken:
+        with pytest.raises(FileInUse, match=r"another hall \(process unknown\) has .*data open") as taken:
             SqliteStore(path, Retention(), pytest.fail).load(0)
         assert taken.value.holder.pid == 0
         assert find_holder(path) is None
@@ -253,30 +253,30 @@ class TestQuarantine:
     @pytest.mark.parametrize(
         ("change", "reason"),
         [
-            ("UPDATE jobs SET queue = 'text' WHERE id = 2", "its queue should be bytes and is text"),
+            ("UPDATE jobs SET queue = 'text' WHERE id = 2", "its queue must be bytes, not text"),
             (
                 "UPDATE jobs SET queue = CAST(x'ff00' AS TEXT) WHERE id = 2",
-                "its queue should be bytes and is text",
+                "its queue must be bytes, not text",
             ),
-            ("UPDATE jobs SET key = NULL WHERE id = 2", "its key should be bytes and is nothing"),
-            ("UPDATE jobs SET attempts = 'many' WHERE id = 2", "its attempts should be int and is text"),
-            ("UPDATE jobs SET due_us = 1.5 WHERE id = 2", "its due_us should be int and is float"),
-            ("UPDATE jobs SET state = 4 WHERE id = 2", "state 4 is not that of a live job"),
+            ("UPDATE jobs SET key = NULL WHERE id = 2", "its key must be bytes, not nothing"),
+            ("UPDATE jobs SET attempts = 'many' WHERE id = 2", "its attempts must be int, not text"),
+            ("UPDATE jobs SET due_us = 1.5 WHERE id = 2", "its due_us must be int, not float"),
+            ("UPDATE jobs SET state = 4 WHERE id = 2", "state 4 is not a state of a live job"),
             ("UPDATE jobs SET terms = 77 WHERE id = 2", "its terms 77 are unknown"),
             ("UPDATE jobs SET parents = x'c1' WHERE id = 2", "its parents cannot be read"),
             ("UPDATE jobs SET parents = x'92a161a162' WHERE id = 2", "its parents cannot be read"),
             ("UPDATE jobs SET extras = x'81a1ffc400' WHERE id = 2", "its extras cannot be read"),
             ("UPDATE jobs SET extras = x'93010203' WHERE id = 2", "its extras cannot be read"),
-            ("UPDATE jobs SET parents = 'text' WHERE id = 2", "its parents should be bytes and is text"),
-            ("UPDATE jobs SET holder = 'host' WHERE id = 2", "its holder should be bytes and is text"),
-            ("UPDATE jobs SET holder = NULL WHERE id = 2", "its holder should be bytes and is nothing"),
-            ("UPDATE jobs SET holder = 7 WHERE id = 2", "its holder should be bytes and is int"),
-            ("UPDATE jobs SET worker = NULL WHERE id = 2", "its worker should be bytes and is nothing"),
-            ("UPDATE jobs SET tries = 7 WHERE id = 2", "its tries should be bytes and is int"),
+            ("UPDATE jobs SET parents = 'text' WHERE id = 2", "its parents must be bytes, not text"),
+            ("UPDATE jobs SET holder = 'host' WHERE id = 2", "its holder must be bytes, not text"),
+            ("UPDATE jobs SET holder = NULL WHERE id = 2", "its holder must be bytes, not nothing"),
+            ("UPDATE jobs SET holder = 7 WHERE id = 2", "its holder must be bytes, not int"),
+            ("UPDATE jobs SET worker = NULL WHERE id = 2", "its worker must be bytes, not nothing"),
+            ("UPDATE jobs SET tries = 7 WHERE id = 2", "its tries must be bytes, not int"),
             ("UPDATE jobs SET tries = x'9193010203' WHERE id = 2", "its tries cannot be read"),
-            ("UPDATE jobs SET ready_us = 'soon' WHERE id = 2", "its ready_us should be int and is text"),
-            ("UPDATE jobs SET started_us = 1.5 WHERE id = 2", "its started_us should be int and is float"),
-            ("UPDATE jobs SET started_us = NULL WHERE id = 2", "its started_us should be int and is nothing"),
+            ("UPDATE jobs SET ready_us = 'soon' WHERE id = 2", "its ready_us must be int, not text"),
+            ("UPDATE jobs SET started_us = 1.5 WHERE id = 2", "its started_us must be int, not float"),
+            ("UPDATE jobs SET started_us = NULL WHERE id = 2", "its started_us must be int, not nothing"),
         ],
     )
     def test_a_bad_job_does_not_stop_the_start(
@@ -287,7 +287,7 @@ class TestQuarantine:
         edit(path, change)
         assert [row.id for row in store.load(0).jobs] == [1, 3]
         assert len(warnings) == 1
-        assert warnings[0].startswith(f"job 2 in table jobs of {path} was set aside in quarantine: {reason}")
+        assert warnings[0].startswith(f"job 2 in table jobs of {path} was moved to the quarantine: {reason}")
         assert store.count() == (2, 0)
         store.close()
         assert [row.id for row in store.load(0).jobs] == [1, 3]
@@ -380,7 +380,7 @@ def test_a_schedule_that_cannot_be_read_begins_anew(
         "UPDATE schedules SET name = x'6f', plan = 'text' WHERE name = 'odd'",
     )
     assert store.load(0).fired == {"good": Firing(1, b"p")}
-    assert warnings == [f"schedule {name} in {path} cannot be read: it begins anew" for name in ("late", "o")]
+    assert warnings == [f"schedule {name} in {path} cannot be read: it starts over" for name in ("late", "o")]
     store.commit(batch(fired={"late": Firing(2, b"q")}), NOW_US)
     with closing(open_history(path)) as reader:
         assert reader.firings() == {"good": Firing(1, b"p"), "late": Firing(2, b"q")}

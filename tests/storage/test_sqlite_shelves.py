@@ -15,7 +15,7 @@ from store_rows import DAY_US, NOW_US, batch, end, job, plain_end
 
 from hiringhall.core.states import DONE, FAILED
 from hiringhall.storage.contract import HistoryQuery, QueueRetention, Retention
-from hiringhall.storage.retention import ANY, DROP_MIN, LINE_BYTES
+from hiringhall.storage.retention import DROP_MIN, LINE_BYTES, UNBOUNDED
 from hiringhall.storage.sqlite import SqliteStore, open_history
 from hiringhall.storage.sqlite.store import WAL_PAGES
 
@@ -231,7 +231,7 @@ def test_dropping_steps_through_the_index(path: Path) -> None:
     connection.set_trace_callback(asked.append)
     sections = store._shelves.sections
     for those in ([sections.common.others], [sections.ruled[b"b"].dead], sections.others, sections.dead):
-        store._shelves.drop(those, NOW_US, 10, ANY, 0)
+        store._shelves.drop(those, NOW_US, 10, UNBOUNDED, 0)
         store._shelves.drop(those, NOW_US, 10, 1000, LINE_BYTES)
     connection.set_trace_callback(None)
     assert len(asked) >= 8

@@ -108,7 +108,7 @@ def test_everything_in_it_comes_back(path: Path, store: SqliteStore, warnings: l
     assert [plain_end(row) for row in store.history(HistoryQuery())] == [plain_end(row) for row in ENDS]
     assert store.count() == (2, 2)
     store.close()
-    assert [warning.partition(": ")[2] for warning in warnings] == ["its payload should be bytes and is text"]
+    assert [warning.partition(": ")[2] for warning in warnings] == ["its payload must be bytes, not text"]
     with closing(open_history(path)) as reader:
         assert [row.id for row in reader.quarantined()] == [6, 3]
     with closing(sqlite3.connect(path)) as connection:

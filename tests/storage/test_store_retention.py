@@ -15,7 +15,7 @@ from hiringhall.storage.contract import (
     Retention,
     StoreError,
 )
-from hiringhall.storage.retention import DROP_MIN, QUEUES_A_LOOK
+from hiringhall.storage.retention import DROP_MIN, QUEUES_PER_CHECK
 
 if TYPE_CHECKING:
     from store_house import House
@@ -189,10 +189,10 @@ class TestManyQueuesWithRules:
         ends = [end(i + 1, queue=b"q%d" % i) for i in range(RULED_QUEUES_MAX)]
         house.store.commit(batch(ends=ends), NOW_US)
         left: list[int] = []
-        for second in range(RULED_QUEUES_MAX // QUEUES_A_LOOK + 1):
+        for second in range(RULED_QUEUES_MAX // QUEUES_PER_CHECK + 1):
             house.store.commit(batch(), NOW_US + 2 * HOUR_US + second * 1_000_000)
             left.append(house.store.count()[1])
-        assert left[0] == RULED_QUEUES_MAX - QUEUES_A_LOOK
+        assert left[0] == RULED_QUEUES_MAX - QUEUES_PER_CHECK
         assert left[-1] == 0
 
     def test_the_latest_of_all(self, house: House) -> None:
@@ -205,7 +205,7 @@ class TestManyQueuesWithRules:
 def test_too_many_queues_with_rules(house: House) -> None:
     queues = {b"q%d" % i: QueueRetention() for i in range(RULED_QUEUES_MAX + 1)}
     with pytest.raises(
-        StoreError, match="101 queues have rules of their own for their history: at most 100 may"
+        StoreError, match="101 queues have retention rules of their own: at most 100 are allowed"
     ):
         type(house)(house.kind, house.folder / "other", Retention(queues=queues))
 

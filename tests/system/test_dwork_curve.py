@@ -91,7 +91,7 @@ def refused(folder: Path, *words: str, code: int = 2) -> str:
 def test_a_door_with_curve_and_no_clients_stays_closed(tmp_path: Path) -> None:
     file, _ = certificate(tmp_path)
     said = refused(tmp_path, *DOOR, "--set", f"door.0.curve.certificate={file}")
-    assert "door[0].curve.clients: is needed: without the public key of a client nobody could come in" in said
+    assert "door[0].curve.clients: is required: without the public key of a client nobody can connect" in said
 
 
 @pytest.mark.parametrize(
@@ -114,5 +114,5 @@ def test_a_key_that_is_none_is_told(tmp_path: Path) -> None:
 def test_a_door_for_other_machines_needs_keys_or_a_clear_wish(tmp_path: Path) -> None:
     said = refused(tmp_path, "--door", "dwork=0.0.0.0:0")
     assert "0.0.0.0:0 can be reached from other machines" in said
-    assert "give the door curve with the public keys of its clients" in said
+    assert "configure curve with the public keys of the clients" in said
     assert "insecure = true" in said

@@ -40,7 +40,7 @@ AWAY_S: Final = 4.2
 INTERVALS_S: Final = {"all": 1, "latest": 1, "skip": 1, "slow": 2}
 """Schedules by name, which is their policy: those of a name that is none have the default."""
 _MISSED: Final = re.compile(
-    r'schedule "(\w+)" missed its times from (\S+) to (\S+): (skipped|fired for \d+ of them, from (\S+) on)'
+    r'schedule "(\w+)" missed its due times from (\S+) to (\S+): (skipped|fired for \d+ of them, from (\S+) on)'
 )
 
 
@@ -208,12 +208,12 @@ def test_a_broken_book_changes_nothing_and_is_told(hall: HallProcess) -> None:
     wait_until(lambda: "tick" in firings(hall), "the schedule has begun")
     (hall.data / "schedules.json").write_text('{"version": 1, "schedules": [{')
     hall.signal(signal.SIGHUP)
-    wait_until(lambda: "schedules stay as they are" in hall.errors(), "the hall complains")
+    wait_until(lambda: "the schedules were not reloaded" in hall.errors(), "the hall complains")
     before = len(fired(hall, "tick").live)
     wait_until(lambda: len(fired(hall, "tick").live) > before + 1, "the schedule goes on")
     hall.drain()
     assert hall.wait() == 0
-    with pytest.raises(AssertionError, match="is not as `hall schedule` writes it"):
+    with pytest.raises(AssertionError, match="was not written by `hall schedule`"):
         hall.start()
 
 

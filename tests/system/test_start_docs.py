@@ -130,7 +130,7 @@ def test_queued_jobs_move_from_gearmand_to_the_hall_and_back(
     stored = queued(folder / "jobs.db")
     assert len(stored) == 3
     (folder / "queued.py").write_text(program.text)
-    with pytest.raises(AssertionError, match="3 jobs wait in"):
+    with pytest.raises(AssertionError, match="still has 3 jobs of gearmand"):
         gearman_desk.run(move._replace(text=move.text.partition("\n")[2]))
     gearman_desk.check(move)
     gearman_desk.check(stop)

@@ -14,8 +14,8 @@ from typing import Annotated, Final
 import typer
 import zmq.auth
 
-from hiringhall.cli.helping import completing
-from hiringhall.cli.reporting import TROUBLE, complain, say
+from hiringhall.cli.help_texts import completing
+from hiringhall.cli.reporting import FAILURE, print_error, print_result
 from hiringhall.config.sources import ConfigError
 from hiringhall.logs.writing import DescriptorHandler, LogFormat, logging_to
 from hiringhall.peers.wmp import AddressError, Curve, Device, LinkTerms, WmpError
@@ -118,8 +118,8 @@ def device(
         with logging_to(DescriptorHandler(sys.stderr.fileno()), logging.INFO, LOG_FORMATS[log_format]):
             return asyncio.run(_serve(listen, managers, keys, terms, as_json=as_json))
     except WmpError as error:
-        complain(f"hall: {error}")
-        return TROUBLE
+        print_error(f"hall: {error}")
+        return FAILURE
 
 
 def _check_least(option: str, number: int, least: int) -> None:
@@ -130,7 +130,7 @@ def _check_least(option: str, number: int, least: int) -> None:
 def _check(listen: str, managers: list[str], keys: Curve | None, *, insecure: bool) -> None:
     problems: list[str] = []
     if not managers:
-        problems.append("--manager: name at least one, such as --manager 127.0.0.1:5814")
+        problems.append("--manager: give at least one, such as --manager 127.0.0.1:5814")
     for option, address in (("--listen", listen), *(("--manager", address) for address in managers)):
         try:
             endpoint(address)
@@ -150,14 +150,14 @@ def _keys(curve: Path | None, client_keys: list[str], manager_keys: list[str]) -
         return None
     if not client_keys or not manager_keys:
         raise ConfigError(
-            ["--curve: name who may connect with --client-key, and the managers with --manager-key"]
+            ["--curve: give the keys that may connect with --client-key, and the managers' with --manager-key"]
         )
     try:
         public, secret = zmq.auth.load_certificate(curve)
     except (OSError, ValueError) as error:
         raise ConfigError([f"--curve: {curve} cannot be read: {error}"]) from error
     if secret is None:
-        raise ConfigError([f"--curve: {curve} has no secret key; name the file that ends with .key_secret"])
+        raise ConfigError([f"--curve: {curve} has no secret key; give the file that ends with .key_secret"])
     keys = Curve(public, secret, _encoded(manager_keys), _encoded(client_keys))
     try:
         check_keys([public, secret, *keys.managers, *keys.callers])
@@ -180,13 +180,15 @@ async def _serve(
     async with relay:
         pid = os.getpid()
         if as_json:
-            say(json.dumps({"device": relay.address, "pid": pid, "managers": managers}) + "\n")
+            print_result(json.dumps({"device": relay.address, "pid": pid, "managers": managers}) + "\n")
         else:
             shield = " with CURVE" if keys is not None else ""
-            say(f"device on {relay.address}{shield}, for {', '.join(managers)} (pid {pid}); Ctrl-C stops it\n")
+            print_result(
+                f"device on {relay.address}{shield}, for {', '.join(managers)} (pid {pid}); Ctrl-C stops it\n"
+            )
         await relay.run()
     if as_json:
-        say(json.dumps({"forwarded": relay.forwarded, "dropped": relay.dropped}) + "\n")
+        print_result(json.dumps({"forwarded": relay.forwarded, "dropped": relay.dropped}) + "\n")
     else:
-        say(f"{relay.forwarded} messages forwarded, {relay.dropped} dropped\n")
+        print_result(f"{relay.forwarded} messages forwarded, {relay.dropped} dropped\n")
     return 0

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 import typer
 from rich.console import COLOR_SYSTEMS, Console
 
-from hiringhall.cli.helping import completing
+from hiringhall.cli.help_texts import completing
 from hiringhall.cli.layout import terminal_width
 from hiringhall.cli.paging import show
-from hiringhall.cli.progress import watched
-from hiringhall.cli.reporting import TROUBLE, complain, say
+from hiringhall.cli.progress import with_progress
+from hiringhall.cli.rendering import detail_lines, table_lines
+from hiringhall.cli.reporting import FAILURE, print_error, print_result
 from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
-from hiringhall.cli.showing import detail_lines, table_lines
 from hiringhall.config.quantities import Interval
 from hiringhall.config.sources import ConfigError
 from hiringhall.core import ids
@@ -172,7 +172,7 @@ def open_folder(hall: HallSettings) -> History:
         why = "hall.storage is memory" if in_memory else "use --data to name the hall's data folder"
         raise HallError(f"there is no history in {folder}; {why}")
     if in_memory:
-        complain(f"hall: hall.storage is memory: this history in {folder} is from an earlier hall")
+        print_error(f"hall: hall.storage is memory: this history in {folder} is from an earlier hall")
     return History(folder)
 
 
@@ -180,12 +180,12 @@ def _save(history: History, wanted: Wanted, output: Path, form: str) -> int:
     total = sum(history.count())
     if wanted.limit is not None:
         total = min(total, wanted.limit)
-    records = watched(Limited(wanted.find(history), wanted.limit), "records", total)
+    records = with_progress(Limited(wanted.find(history), wanted.limit), "records", total)
     try:
         if output == DASH:
             write_records(records, sys.stdout.buffer, form)
         else:
-            say(f"{_save_file(records, output, form)} records written to {output}\n")
+            print_result(f"{_save_file(records, output, form)} records written to {output}\n")
     except MissingFormat as error:
         raise HallError(str(error)) from error
     return 0
@@ -204,13 +204,13 @@ def _write_json(history: History, wanted: Wanted, folder: Path) -> int:
     if wanted.id is not None and records.last is None:
         return _miss(wanted, folder)
     if records.more:
-        complain(f"hall: {_footer(records, wanted)}")
+        print_error(f"hall: {_footer(records, wanted)}")
     return 0
 
 
 def _miss(wanted: Wanted, folder: Path) -> int:
-    complain(f"hall: there is no job {wanted.id} in {folder}: it is neither unfinished nor in the history")
-    return TROUBLE
+    print_error(f"hall: there is no job {wanted.id} in {folder}: it is neither unfinished nor in the history")
+    return FAILURE
 
 
 def _show_one(history: History, wanted: Wanted, folder: Path, *, paged: bool) -> int:
@@ -236,7 +236,7 @@ def _table_and_footer(records: Limited, wanted: Wanted, width: int | None) -> It
         if sys.stdout.isatty():
             yield footer  # A pager would hide it on stderr.
         else:
-            complain(f"hall: {footer}")
+            print_error(f"hall: {footer}")
 
 
 def _footer(records: Limited, wanted: Wanted) -> str:

@@ -1,4 +1,4 @@
-"""`hall`: open a hall or a device, look into a history, move jobs, check and print settings."""
+"""`hall`: start a hall or a device, show the history, move jobs, check and print settings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import logging
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 import typer
@@ -17,11 +17,11 @@ from rich.markup import escape
 from hiringhall import __version__
 from hiringhall.cli import schedule
 from hiringhall.cli.device import device
-from hiringhall.cli.helping import HELP_NAMES, HallCommand, HallGroup, completing, flowing
+from hiringhall.cli.help_texts import HELP_NAMES, HallCommand, HallGroup, completing, unwrapped
 from hiringhall.cli.history import history
-from hiringhall.cli.moving import export_jobs, import_jobs
-from hiringhall.cli.reporting import Parameters, complain, guarded, say
+from hiringhall.cli.reporting import Parameters, guarded, print_error, print_result
 from hiringhall.cli.settings import ALL_DOORS, ConfigFlag, DataFlag, load_settings
+from hiringhall.cli.transfer import export_jobs, import_jobs
 from hiringhall.config import template
 from hiringhall.doors.keyfiles import expiry_warnings, find_certificates, secret_warnings
 from hiringhall.doors.ports import find_taken
@@ -46,52 +46,39 @@ app = typer.Typer(
 
 VERSION: Final = f"hiringhall {__version__}\n"
 
-StorageFlag = Annotated[
-    str | None,
-    typer.Option(
-        "--storage",
-        metavar="KIND",
-        autocompletion=completing(["sqlite", "memory"]),
-        help="Where jobs are kept: sqlite (on disk) or memory (lost when the hall stops). Default: sqlite.",
-    ),
-]
-DoorFlag = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--door",
-        metavar="DOOR",
-        help="Open this door, DIALECT=HOST:PORT. Can be given several times; replaces the configured "
-        "doors. Default: Gearman on 127.0.0.1:4730.",
-    ),
-]
+_STORAGE_HELP: Final = (
+    "Where jobs are kept: sqlite (on disk) or memory (lost when the hall stops). Default: sqlite."
+)
+_DOOR_HELP: Final = (
+    "Open this door, DIALECT=HOST:PORT. Can be given several times; replaces the configured doors. "
+    "Default: Gearman on 127.0.0.1:4730."
+)
+_LOG_FORMAT_HELP: Final = "How the log is written: text or json. Default: text."
+_SET_HELP: Final = "Any setting, such as door[0].lease_s=30. Can be given several times."
+
+
+def _word_option(name: str, metavar: str, words: list[str], text: str) -> Any:
+    """An option that takes one of a few words."""
+    return typer.Option(name, metavar=metavar, autocompletion=completing(words), help=text)
+
+
+StorageFlag = Annotated[str | None, _word_option("--storage", "KIND", ["sqlite", "memory"], _STORAGE_HELP)]
+DoorFlag = Annotated[list[str] | None, typer.Option("--door", metavar="DOOR", help=_DOOR_HELP)]
 LogFormatFlag = Annotated[
-    str | None,
-    typer.Option(
-        "--log-format",
-        metavar="FORMAT",
-        autocompletion=completing(["text", "json"]),
-        help="How the log is written: text or json. Default: text.",
-    ),
+    str | None, _word_option("--log-format", "FORMAT", ["text", "json"], _LOG_FORMAT_HELP)
 ]
-SetFlag = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Any setting, such as door[0].lease_s=30. Can be given several times.",
-    ),
-]
+SetFlag = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help=_SET_HELP)]
 
 
 def _command(
     name: str, group: typer.Typer = app
 ) -> Callable[[Callable[Parameters, int]], Callable[Parameters, int]]:
-    """A command of `hall`, or of a group of its commands, that gives its exit code."""
+    """Registers a command of `hall`, or of a group of its commands. The command returns its exit code."""
 
     def register(command: Callable[Parameters, int]) -> Callable[Parameters, int]:
         checked = guarded(command, "hall")
 
-        @group.command(name, cls=HallCommand, help=flowing(command.__doc__ or ""))
+        @group.command(name, cls=HallCommand, help=unwrapped(command.__doc__ or ""))
         @functools.wraps(command)
         def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
             raise typer.Exit(checked(*args, **kwargs))
@@ -142,11 +129,11 @@ def serve(
 
 
 def _without_taken(config: Config) -> Config:
-    """Without the doors whose ports other programs use; each of them is reported."""
+    """The settings without the doors whose ports other programs use; each of these is reported."""
     found = [(settings, find_taken(settings, index)) for index, settings in enumerate(config.door)]
     for _, taken in found:
         if taken:
-            complain(f"hall: {taken}")
+            print_error(f"hall: {taken}")
     free = tuple(settings for settings, taken in found if not taken)
     if not free:
         raise HallError("no door can be opened: other programs use the ports of all of them")
@@ -162,7 +149,7 @@ def _announce_json(opened: Opened) -> None:
         "doors": doors,
         "recovered": opened.recovered,
     }
-    say(json.dumps(line) + "\n")
+    print_result(json.dumps(line) + "\n")
 
 
 def _announce(opened: Opened) -> None:
@@ -183,7 +170,7 @@ def _announce(opened: Opened) -> None:
                 f"\nSubmit a first job: paste this into another terminal.\n  [cyan]{escape(first_job)}[/cyan]"
             )
         console.print("\nPress Ctrl-C to drain and stop. Press it twice to stop at once.")
-    say(captured.get())
+    print_result(captured.get())
 
 
 @_command("check-config")
@@ -203,15 +190,17 @@ def check_config(
         check_shield(settings, index)
     certificates = find_certificates(loaded.config.door)
     for warning in (*secret_warnings(loaded.config.door), *expiry_warnings(certificates, time.time())):
-        complain(f"hall: {warning}")
+        print_error(f"hall: {warning}")
     hall = loaded.config.hall
     if as_json:
         listed = [{"dialect": door.dialect, "address": door.address} for door in loaded.config.door]
         file = None if loaded.file is None else str(loaded.file)
-        say(json.dumps({"file": file, "doors": listed, "storage": hall.storage, "data": hall.data}) + "\n")
+        print_result(
+            json.dumps({"file": file, "doors": listed, "storage": hall.storage, "data": hall.data}) + "\n"
+        )
         return 0
     doors = ", ".join(f"{door.dialect} on {door.address}" for door in loaded.config.door)
-    say(f"{loaded.file or 'no file, defaults'}: fine; {doors}; data in {hall.data}\n")
+    print_result(f"{loaded.file or 'no file, defaults'}: fine; {doors}; data in {hall.data}\n")
     return 0
 
 
@@ -226,30 +215,30 @@ def print_config(
     To start your own file: hall config > hall.toml
     """
     if as_json:
-        say("".join(json.dumps(fact) + "\n" for fact in template.facts(DOOR_SETTINGS)))
+        print_result("".join(json.dumps(fact) + "\n" for fact in template.facts(DOOR_SETTINGS)))
         return 0
     opened = [door.partition("=")[0] for door in DEFAULT_DOORS]
-    say(template.annotated(DOOR_SETTINGS, opened))
+    print_result(template.annotated(DOOR_SETTINGS, opened))
     return 0
 
 
 @_command("version")
 def version() -> int:
     """Print the version."""
-    say(VERSION)
+    print_result(VERSION)
     return 0
 
 
-def _say_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
-        say(VERSION)
+        print_result(VERSION)
         raise typer.Exit
 
 
 @app.callback()
 def options(
     _: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_say_version, help="Print the version.")
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
     ] = False,
 ) -> None:
     """Options before a command."""

@@ -22,7 +22,7 @@ DEFAULT_PAGER: Final = "less"
 LESS: Final = "FRX"
 """Ends by itself if the text fits on the screen, shows colours, leaves the text on the screen."""
 
-UNSHOWN: Final = "backslashreplace"
+ENCODING_ERRORS: Final = "backslashreplace"
 """How characters are written that the terminal's encoding does not have."""
 
 
@@ -31,7 +31,7 @@ def show(lines: Iterable[str], *, paged: bool) -> bool:
     pager = _open() if paged and sys.stdout.isatty() else None
     if pager is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(errors=UNSHOWN)
+            sys.stdout.reconfigure(errors=ENCODING_ERRORS)
         for line in lines:
             sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
@@ -59,4 +59,4 @@ def _open() -> subprocess.Popen[str] | None:
     if not words or words[0] == "cat" or shutil.which(words[0]) is None:
         return None
     environment = {**os.environ, "LESS": os.environ.get("LESS", LESS)}
-    return subprocess.Popen(words, stdin=subprocess.PIPE, text=True, errors=UNSHOWN, env=environment)  # noqa: S603 (the user's own)
+    return subprocess.Popen(words, stdin=subprocess.PIPE, text=True, errors=ENCODING_ERRORS, env=environment)  # noqa: S603 (the user's own)

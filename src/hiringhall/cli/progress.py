@@ -17,8 +17,8 @@ STEP: Final = 256
 """Items between two updates of the bar."""
 
 
-def watched(items: Iterable[Item], words: str, total: int | None = None) -> Iterator[Item]:
-    """The same items, one by one, with a bar that follows them if stderr is a terminal."""
+def with_progress(items: Iterable[Item], words: str, total: int | None = None) -> Iterator[Item]:
+    """The same items, with a progress bar if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield from items
         return

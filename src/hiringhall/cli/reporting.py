@@ -8,8 +8,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final, ParamSpec
 
-from hiringhall.cli.harmless import harmless
-from hiringhall.cli.paging import UNSHOWN
+from hiringhall.cli.escaping import escaped
+from hiringhall.cli.paging import ENCODING_ERRORS
 from hiringhall.config.sources import ConfigError
 from hiringhall.endpoints import HallError
 from hiringhall.storage.contract import StoreError
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
 Parameters = ParamSpec("Parameters")
 
-TROUBLE: Final = 1
+FAILURE: Final = 1
 WRONG_USE: Final = 2
 INTERRUPTED: Final = 130
 
 
-def complain(text: str) -> None:
+def print_error(text: str) -> None:
     """One line on stderr; a closed stderr is ignored."""
     try:
-        print(harmless(text, lines=True), file=sys.stderr, flush=True)
+        print(escaped(text, lines=True), file=sys.stderr, flush=True)
     except OSError:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 (for the rest of the process)
 
 
-def say(text: str) -> None:
+def print_result(text: str) -> None:
     """A result on stdout, whole and at once."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors=UNSHOWN)
+        sys.stdout.reconfigure(errors=ENCODING_ERRORS)
     sys.stdout.write(text)
     sys.stdout.flush()
 
@@ -50,16 +50,16 @@ def guarded(command: Callable[Parameters, int], program: str) -> Callable[Parame
             sys.stdout.flush()
         except ConfigError as error:
             for problem in error.problems:
-                complain(f"{program}: {problem}")
+                print_error(f"{program}: {problem}")
             return WRONG_USE
         except BrokenPipeError:
-            # Python would flush once more at exit and complain in its own words.
+            # Otherwise Python would flush again at exit and print its own error.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            complain(f"{program}: stdout was closed before everything was written")
-            return TROUBLE
+            print_error(f"{program}: stdout was closed before everything was written")
+            return FAILURE
         except (HallError, StoreError, OSError) as error:
-            complain(f"{program}: {error}")
-            return TROUBLE
+            print_error(f"{program}: {error}")
+            return FAILURE
         except KeyboardInterrupt:
             return INTERRUPTED
         return code

@@ -16,10 +16,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hiringhall.cli.harmless import harmless
-from hiringhall.cli.helping import completing
+from hiringhall.cli.escaping import escaped
+from hiringhall.cli.help_texts import completing
 from hiringhall.cli.layout import stacked, terminal_width
-from hiringhall.cli.reporting import complain, say
+from hiringhall.cli.reporting import print_error, print_result
 from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
 from hiringhall.config.quantities import Age, Interval
 from hiringhall.config.schedules import LATE_S_MAX
@@ -136,7 +136,7 @@ def add(
     if faults:
         raise ConfigError([f"{_flag(field)}: {problem}" for field, problem in faults])
     if where := _find_configured(loaded, name):
-        raise ConfigError([f'NAME: "{name}" is taken by {where}'])
+        raise ConfigError([f'NAME: "{name}" is used by {where}'])
     with _book(loaded) as book:
         is_new = not book.path.parent.exists()
         book.add(plan)
@@ -161,7 +161,7 @@ def remove(
             if book.remove(name):
                 _tell_hall(book.path.parent, f'schedule "{name}" was removed')
                 if where:
-                    complain(f"hall: {where} has the same name and stays active")
+                    print_error(f"hall: {where} has the same name and stays active")
                 return 0
             known = list(book.read())
     if where:
@@ -189,7 +189,7 @@ def show(
         if not folder.exists():
             if not loaded.config.schedule:
                 raise _missing(folder)
-            complain(f"hall: {folder} does not exist: no hall has used it yet")
+            print_error(f"hall: {folder} does not exist: no hall has used it yet")
         with _book(loaded) as book:
             known = {name: _Known(plan, str(book.path)) for name, plan in book.read().items()}
     for schedule in loaded.config.schedule:
@@ -200,10 +200,10 @@ def show(
     now_us = machine_us()
     lines = [_line(entry, fired.get(name), now_us, pid) for name, entry in sorted(known.items())]
     if as_json:
-        say("".join(json.dumps(line) + "\n" for line in lines))
+        print_result("".join(json.dumps(line) + "\n" for line in lines))
         return 0
-    say(_as_text(lines, terminal_width()))
-    complain(
+    print_result(_as_text(lines, terminal_width()))
+    print_error(
         f"hall: a hall is running (process {pid})" if pid else "hall: no hall is running, so no schedule fires"
     )
     return 0
@@ -249,21 +249,21 @@ def _tell_hall(folder: Path, news: str) -> None:
     """Make a running hall read the book again, and print what was done."""
     holder = _find_hall(folder)
     if holder is None:
-        say(f"{news}; no hall is running, the next one to start reads it\n")
+        print_result(f"{news}; no hall is running, the next one to start reads it\n")
         return
     remedy = _signal_hall(holder)
     if remedy:
-        complain(f"hall: {remedy}")
-        say(f"{news}\n")
+        print_error(f"hall: {remedy}")
+        print_result(f"{news}\n")
     else:
-        say(f"{news}; the hall (process {holder.pid}) was notified\n")
+        print_result(f"{news}; the hall (process {holder.pid}) was notified\n")
 
 
 def _signal_hall(holder: Holder) -> str:
     """Signal it; returns what the user has to do if that was not possible."""
     if holder.kind != "hall":
         return f"hall-gearmand (process {holder.pid}) reads it at its next start: restart it"
-    if not holder.is_near:
+    if not holder.in_same_namespace:
         return f"the hall runs in another container as process {holder.pid}: send it SIGHUP there"
     try:
         os.kill(holder.pid, signal.SIGHUP)
@@ -272,7 +272,7 @@ def _signal_hall(holder: Holder) -> str:
     return ""
 
 
-# --- what people see
+# --- output
 
 
 def _flag(field: str) -> str:
@@ -318,7 +318,7 @@ def _line(entry: _Known, firing: Firing | None, now_us: int, pid: int | None) ->
     """Everything about one schedule, as a JSON object."""
     plan = entry.plan
     begun = firing if firing is not None and firing.plan == plan.digest else None
-    # A job is handed in before it is due: its due time is the last then, and not the next any more.
+    # A job is submitted before it is due: then its due time counts as the last one, not the next.
     upcoming = [now_us if begun is None else max(now_us, begun.due_us)]
     for _ in range(NEXT_SHOWN):
         upcoming.append(plan.next_due_us(upcoming[-1]))
@@ -371,12 +371,12 @@ def _cells(line: dict[str, object]) -> list[str]:
     """The texts under HEADINGS."""
     behind = line["behind"]
     return [
-        harmless(str(line["name"])),
-        harmless(str(line["cron"] or f"every {line['every']}")),
-        harmless(str(line["timezone"])),
-        harmless(str(line["queue"])),
-        harmless(str(line["key"])),
-        harmless(str(line["defined"])),
+        escaped(str(line["name"])),
+        escaped(str(line["cron"] or f"every {line['every']}")),
+        escaped(str(line["timezone"])),
+        escaped(str(line["queue"])),
+        escaped(str(line["key"])),
+        escaped(str(line["defined"])),
         str(line["last"] or ("not yet" if line["begun"] else "not begun")),
         f"{behind} or more" if behind == CATCH_UP_MAX else str(behind or ""),
         "\n".join(cast("list[str]", line["next"])),

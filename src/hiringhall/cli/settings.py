@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import typer
 
-from hiringhall.cli.reporting import complain
+from hiringhall.cli.reporting import print_error
 from hiringhall.config import loading
 from hiringhall.server import DEFAULT_DOORS, DOOR_SETTINGS
 
@@ -55,5 +55,5 @@ def load_settings(
     flags = loading.Flags(config, doors or (), assignments or (), named)
     loaded = loading.load(flags, os.environ, DOOR_SETTINGS, default_doors)
     for warning in loaded.warnings:
-        complain(f"hall: {warning}")
+        print_error(f"hall: {warning}")
     return loaded

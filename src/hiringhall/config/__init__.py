@@ -1,5 +1,5 @@
-"""Settings: one typed schema behind hall.toml, the HALL_ variables and the flags.
+"""Settings: one typed schema for hall.toml, the HALL_ variables and the flags.
 
-The law: nothing is read at import, every setting is described once (`schema`), and a wrong one is
-answered with where it stands, its key and what is allowed.
+Invariant: nothing is read at import; every setting is described once (`schema`); the message about a wrong
+one says where it is, its key and what is allowed.
 """

@@ -1,4 +1,4 @@
-"""The schema as data: each setting with its key, its variable, what it takes and what it is for."""
+"""The schema as data: each setting with its key, variable, allowed values and description."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hiringhall.config.sources import Key
 
 Dialects = Mapping[str, type[DoorSettings]]
-"""What can be spoken at a door, with its settings; named by the composition root."""
+"""The dialects of doors with their settings, given by the composition root."""
 
 SECTIONS: Final[Mapping[str, type[Section]]] = {
     "hall": HallSettings,
@@ -36,35 +36,35 @@ TABLES: Final[Mapping[str, type[Section]]] = {
     "queue": QueueSettings,
     "worker": WorkerSettings,
 }
-"""Those of which there may be several, besides doors."""
+"""Tables that can occur several times, besides doors."""
 ARRAYS: Final[frozenset[Key]] = frozenset(
     {("door",), ("schedule",), ("queue",), ("worker",), ("history", "queue")}
 )
-"""Tables of which there may be several, each headed [[...]]."""
+"""Tables that can occur several times, each with a heading [[...]]."""
 _UNITS: Final = {"s": " of seconds", "us": " of microseconds"}
 
 
 class Setting(NamedTuple):
-    """One setting, as it is shown to people."""
+    """One setting, for display."""
 
     key: Key
-    """Without the index of a table that there may be several of: ("door", "tls", "ca")."""
+    """Without the index of a table in an array: ("door", "tls", "ca")."""
     variable: str
-    """Its name in the environment; `<n>` stands for that index."""
+    """Its environment variable; `<n>` stands for the index."""
     allowed: str
     description: str
     default: object
-    """msgspec.NODEFAULT: it must be given."""
+    """msgspec.NODEFAULT: it is required."""
 
 
 def inner_section(field: FieldInfo) -> type[Section] | None:
-    """The table that a field holds, if it holds one."""
+    """The table type of a field, if it is a table."""
     info = _bare(inspect.type_info(field.type))
     return cast("type[Section]", info.cls) if isinstance(info, inspect.StructType) else None
 
 
 def array_section(field: FieldInfo) -> type[Section] | None:
-    """The tables that a field holds several of, if it does."""
+    """The table type of a field, if it is an array of tables."""
     info = _bare(inspect.type_info(field.type))
     if not isinstance(info, inspect.VarTupleType) or not isinstance(info.item_type, inspect.StructType):
         return None
@@ -83,7 +83,7 @@ def _bare(info: inspect.Type) -> inspect.Type:
 
 
 def allowed(field: FieldInfo) -> str:
-    """What a field takes, in words that follow "it takes"."""
+    """The allowed values of a field, as text that follows "it takes"."""
     info = _bare(inspect.type_info(field.type))
     match info:
         case inspect.BoolType():
@@ -95,7 +95,7 @@ def allowed(field: FieldInfo) -> str:
                 return f"{kind} from {info.ge} to {info.le}"
             return f"{kind} from {info.ge}" if info.ge is not None else kind
         case inspect.LiteralType():
-            words = get_args(get_args(field.type)[0])  # in the order of the schema
+            words = get_args(get_args(field.type)[0])  # In the order of the schema.
             return "one of " + ", ".join(f'"{word}"' for word in words)
         case inspect.CustomType():
             return str(cast("Any", info.cls).allowed)
@@ -108,7 +108,7 @@ def allowed(field: FieldInfo) -> str:
 
 
 def settings(shape: type[Section], key: Key) -> Iterator[Setting]:
-    """Every setting of a table, those of inner tables last."""
+    """Every setting of a table; settings of inner tables come last."""
     tables: list[tuple[type[Section], Key]] = []
     for field in msgspec.structs.fields(shape):
         inner = inner_section(field) or array_section(field)
@@ -134,7 +134,7 @@ def _variable(key: Key) -> str:
 
 
 def every_section(dialects: Dialects) -> Iterator[tuple[str, type[Section], Key]]:
-    """All tables with a heading: the hall's own, those there may be several of, then one for each dialect."""
+    """All tables with a heading: the hall's own, arrays of tables, then one for each dialect."""
     for name, shape in SECTIONS.items():
         yield name, shape, (name,)
     for name, shape in TABLES.items():
@@ -144,7 +144,7 @@ def every_section(dialects: Dialects) -> Iterator[tuple[str, type[Section], Key]
 
 
 def variables(dialects: Dialects) -> dict[str, Key]:
-    """Names of the environment to keys, `<n>` for an index."""
+    """Environment variables and their keys; `<n>` stands for an index."""
     return {
         setting.variable: setting.key
         for _, shape, key in every_section(dialects)

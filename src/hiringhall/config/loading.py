@@ -1,7 +1,7 @@
-"""From leaves to a `Config`: precedence, unknown keys, types, and what must hold between settings.
+"""Builds a `Config` from leaves: precedence, unknown keys, types, and rules between settings.
 
-Flags win over the environment, the environment over the file, the file over the defaults. All problems
-are gathered, so that a person sees them at once and not one by one.
+Flags override the environment, the environment overrides the file, the file overrides the defaults. All
+problems are collected, so that the user sees them at once.
 """
 
 from __future__ import annotations
@@ -47,41 +47,41 @@ if TYPE_CHECKING:
     from hiringhall.config.section import Section, SectionType
 
 DEFAULT_FILE: Final = "hall.toml"
-LIKENESS_MIN: Final = 0.6
-"""How like a known name a wrong one must be to be taken for it; 1 is the same."""
+SIMILARITY_MIN: Final = 0.6
+"""How similar a known name must be to a wrong one to be suggested; 1 is equal."""
 
 
 class Flags(NamedTuple):
-    """What was said on the command line."""
+    """The settings from the command line."""
 
     config: Path | None = None
     doors: Sequence[str] = ()
     assignments: Sequence[str] = ()
     named: Mapping[str, tuple[Key, str | None]] = {}
-    """Flags with a name of their own: "--data" to its key and value, None when it was not given."""
+    """Settings with their own flag: "--data" with its key and value; None if it was not given."""
 
 
 class Loaded(NamedTuple):
-    """Settings that can be used, where they came from, and what looks odd about them."""
+    """Valid settings, the file they came from, and warnings about them."""
 
     config: Config
     file: Path | None
     warnings: list[str]
     doors_named: bool
-    """Somebody has named the doors; they are not the default ones."""
+    """The doors were configured; they are not the default ones."""
 
 
 def load(flags: Flags, environ: Mapping[str, str], dialects: Dialects, default_doors: Sequence[str]) -> Loaded:
-    """Put all sources together. Raises ConfigError with every problem found."""
+    """Merge all sources. Raises ConfigError with every problem found."""
     file = _find_file(flags, environ)
     names = variables(dialects)
     doors, settings, unknown = from_environment(environ, names)
     leaves = from_doors(default_doors, "default")
     if file is not None:
-        _lay_over(leaves, from_file(file))
-    _lay_over(leaves, doors)
+        _override(leaves, from_file(file))
+    _override(leaves, doors)
     leaves.update(settings)
-    _lay_over(leaves, from_doors(flags.doors, "--door"))
+    _override(leaves, from_doors(flags.doors, "--door"))
     for flag, (key, value) in flags.named.items():
         if value is not None:
             leaves[key] = Leaf(value, flag, is_text=True)
@@ -101,8 +101,8 @@ def _find_file(flags: Flags, environ: Mapping[str, str]) -> Path | None:
     return Path(DEFAULT_FILE) if os.path.lexists(DEFAULT_FILE) else None
 
 
-def _lay_over(leaves: Leaves, upper: Leaves) -> None:
-    """Doors named by a source replace all doors named before; other settings replace one another."""
+def _override(leaves: Leaves, upper: Leaves) -> None:
+    """Doors of a source replace all earlier doors; other settings are replaced one by one."""
     if any(key[0] == "door" for key in upper):
         for key in [key for key in leaves if key[0] == "door"]:
             del leaves[key]
@@ -110,7 +110,7 @@ def _lay_over(leaves: Leaves, upper: Leaves) -> None:
 
 
 class _Reader:
-    """Walks the schema over the leaves, once."""
+    """Reads the leaves along the schema, once."""
 
     def __init__(self, leaves: Leaves, dialects: Dialects) -> None:
         self._leaves = leaves
@@ -145,7 +145,7 @@ class _Reader:
         return config
 
     def _sections(self, shape: type[SectionType], key: Key) -> tuple[SectionType, ...]:
-        """All tables of one array; those that are wrong are left out."""
+        """All valid tables of one array."""
         built = [self._section(shape, indexed) for indexed in self._indexed(key)]
         return tuple(section for section in built if section is not None)
 
@@ -155,7 +155,7 @@ class _Reader:
         leaf = self._leaves.get(key) or _named_child(self._leaves, key)
         if leaf is not None:
             self._problems.append(
-                f"{leaf.origin}: {show(key)}: write each {what} as a table of its own, headed [[{show(key)}]]"
+                f"{leaf.origin}: {show(key)}: write each {what} as a separate table headed [[{show(key)}]]"
             )
             return []
         indexes = sorted(step for step in _children(self._leaves, key) if isinstance(step, int))
@@ -163,7 +163,7 @@ class _Reader:
             if position != index:
                 self._problems.append(
                     f"{self._origin((*key, index))}: {show((*key, index))}: no such {what}; "
-                    f"the hall has {position}, counted from 0"
+                    f"there are {position}, counted from 0"
                 )
                 return [(*key, index) for index in indexes[:position]]
         return [(*key, index) for index in indexes]
@@ -184,7 +184,7 @@ class _Reader:
         return self._section(shape, key)
 
     def _section(self, shape: type[SectionType], key: Key) -> SectionType | None:
-        """Build one table, or say what is wrong with it."""
+        """Build one table, or report what is wrong with it."""
         leaf = self._leaves.get(key)
         if leaf is not None and leaf.value != {}:
             self._problems.append(
@@ -246,7 +246,7 @@ class _Reader:
         self._problems.append(f"{self._origin(key)}: {show(key)}: no such setting{hint}")
 
     def _origin(self, key: Key) -> str:
-        """Who wrote this key, or something below it, or something beside it."""
+        """The source of this key, or of a key below or next to it."""
         for length in range(len(key), -1, -1):
             for candidate, leaf in self._leaves.items():
                 if candidate[:length] == key[:length]:
@@ -255,13 +255,13 @@ class _Reader:
 
 
 def _children(leaves: Leaves, key: Key) -> list[str | int]:
-    """The steps that follow `key`, in order of coming."""
+    """The steps that follow `key`, in the order of the leaves."""
     depth = len(key)
     return list(dict.fromkeys(path[depth] for path in leaves if len(path) > depth and path[:depth] == key))
 
 
 def _named_child(leaves: Leaves, key: Key) -> Leaf | None:
-    """A leaf below `key` where a name stands and not an index."""
+    """A leaf below `key` whose next step is a name, not an index."""
     depth = len(key)
     for path, leaf in leaves.items():
         if len(path) > depth and path[:depth] == key and isinstance(path[depth], str):
@@ -273,18 +273,18 @@ def _parse_quantity(kind: type, written: object) -> object:
     for quantity in QUANTITIES:
         if kind is quantity:
             return quantity.parse(written)
-    raise TypeError(f"{kind} is none of the quantities that a setting can have")
+    raise TypeError(f"{kind} is not a type of a setting")
 
 
 def _suggest(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=LIKENESS_MIN)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=SIMILARITY_MIN)
     return f"; did you mean {near[0]}?" if near else ""
 
 
 def _suggest_variable(name: str, known: Iterable[str]) -> str:
-    """As `_suggest`. The words that a name and a variable begin with alike, such as HALL, say nothing."""
+    """As `_suggest`, for variables. Common first words, such as HALL, are not compared."""
     written = without_index(name).split("_")
-    best, nearest = LIKENESS_MIN, ""
+    best, nearest = SIMILARITY_MIN, ""
     for variable in known:
         words = variable.split("_")
         alike = 0

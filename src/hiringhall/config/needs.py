@@ -1,4 +1,4 @@
-"""What the jobs of a queue need, and what is known of workers by their names, in people's units."""
+"""Settings for the needs of a queue's jobs, and for workers by their names."""
 
 import re
 from collections.abc import Iterator
@@ -15,23 +15,23 @@ _SKILL: Final = re.compile(r"[0-9]{1,7}")
 
 
 class QueueSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the jobs of a queue need of a worker, where they do not say it themselves. There may be several
+    """What the jobs of a queue need from a worker, unless they say it themselves. There can be several
     [[queue]] tables.
     """
 
-    name: Annotated[str, Meta(min_length=1, description="The queue (function) whose jobs need something.")]
+    name: Annotated[str, Meta(min_length=1, description="The name of the queue (function).")]
     skill: Annotated[
         int,
-        Meta(ge=0, le=_SKILL_MAX, description="Only workers with at least this skill are given its jobs."),
+        Meta(ge=0, le=_SKILL_MAX, description="Only workers with at least this skill get its jobs."),
     ] = 0
     time: Annotated[
         Interval | None,
-        Meta(description="How long its jobs take: who has less time left is given none; left out: unknown."),
+        Meta(description="How long its jobs take. Workers with less time left get none. Default: unknown."),
     ] = None
 
     def faults(self) -> Iterator[tuple[str, str]]:
         if not self.skill and self.time is None:
-            yield "name", f'"{self.name}" needs nothing; give it a skill or a time'
+            yield "name", f'"{self.name}" needs nothing; set its skill or time'
 
     @property
     def needs(self) -> tuple[int, int]:
@@ -40,8 +40,8 @@ class QueueSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class WorkerSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is known of workers that call themselves so. There may be several [[worker]] tables; all that fit
-    a name count, the later before the earlier.
+    """What is known about workers by their names. There can be several [[worker]] tables; all that match a
+    name apply, and later tables win.
     """
 
     name: Annotated[
@@ -49,22 +49,22 @@ class WorkerSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=T
         Meta(
             min_length=1,
             max_length=_NAME_LENGTH_MAX,
-            description="What the workers call themselves; * stands for anything, ? for one character.",
+            description="The name that the workers give; * matches any text, ? one character.",
         ),
     ]
     skills: Annotated[
-        Words, Meta(description="How good they are at some queues, such as render=9; else they have skill 0.")
+        Words, Meta(description="Their skill in some queues, such as render=9. In all others it is 0.")
     ] = Words()
     stays: Annotated[
         Interval | None,
-        Meta(description="How long they stay from when they give their name; left out: for good."),
+        Meta(description="How long they stay after they give their name. Default: forever."),
     ] = None
 
     def faults(self) -> Iterator[tuple[str, str]]:
         for word in self.skills:
             queue, _, skill = word.rpartition("=")
             if not queue or _SKILL.fullmatch(skill) is None or int(skill) > _SKILL_MAX:
-                yield "skills", f'"{word}" is no queue with a skill from 0 to {_SKILL_MAX}, such as render=9'
+                yield "skills", f'"{word}" is not a queue with a skill from 0 to {_SKILL_MAX}, such as render=9'
 
     @property
     def ratings(self) -> dict[str, int]:

@@ -1,7 +1,7 @@
-"""The kinds of values a setting can hold beyond numbers and text: durations, byte sizes, addresses.
+"""Types of settings beyond numbers and text: durations, byte sizes, addresses, lists.
 
-Each knows how it is written (`allowed`), reads itself from what a person wrote (`parse`), and can write
-itself again (`text`). A value that cannot be read raises ValueError.
+Each describes how it is written (`allowed`), parses what a user wrote (`parse`), and formats itself (`text`).
+An invalid value raises ValueError.
 """
 
 import ipaddress
@@ -41,12 +41,12 @@ def _split(written: str) -> tuple[float, str]:
 
 def _number(written: object) -> float:
     if isinstance(written, bool) or not isinstance(written, int | float):
-        raise ValueError(written)  # noqa: TRY004 (one kind of error for all that cannot be read)
+        raise ValueError(written)  # noqa: TRY004 (one kind of error for all invalid values)
     return float(written)
 
 
 class Age(int):
-    """A length of time in microseconds, written in days or with a unit."""
+    """A duration in microseconds, written in days or with a unit."""
 
     allowed: ClassVar[str] = 'a number of days, or text with a unit such as "90s", "30m", "12h", "7d", "4w"'
 
@@ -73,7 +73,7 @@ class Interval(int):
 
     @classmethod
     def parse(cls, written: object) -> Self:
-        """A bare number is not taken: some would mean seconds by it and some days."""
+        """A number without a unit is rejected: it could mean seconds or days."""
         if not isinstance(written, str) or not written.strip()[-1:].isalpha():
             raise ValueError(written)
         interval_us = Age.parse(written)
@@ -144,7 +144,7 @@ class Address(str):
 
     @property
     def is_loopback(self) -> bool:
-        """Only this machine reaches it. A name is trusted when it can mean nothing else."""
+        """Whether only this machine can reach it. Of host names, only the usual ones of loopback count."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -156,10 +156,10 @@ class Address(str):
 
 
 class Words(tuple[str, ...]):
-    """Several texts without blanks."""
+    """Several texts without spaces."""
 
     __slots__ = ()
-    allowed: ClassVar[str] = 'a list such as ["a", "b"], or one text with blanks or commas between'
+    allowed: ClassVar[str] = 'a list such as ["a", "b"], or one text with spaces or commas between'
 
     @classmethod
     def parse(cls, written: object) -> Self:

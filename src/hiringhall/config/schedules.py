@@ -1,4 +1,4 @@
-"""The settings of a schedule, in people's units, and the plan that they are."""
+"""The settings of a schedule, and the plan made from them."""
 
 from collections.abc import Iterator
 from typing import Annotated, Final
@@ -14,8 +14,8 @@ LATE_S_MAX: Final = 31_536_000
 
 
 class ScheduleSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Jobs that come at their times. There may be several [[schedule]] tables; others are added by command,
-    see hall schedule --help.
+    """A scheduled job. There can be several [[schedule]] tables; more can be added by command, see
+    hall schedule --help.
     """
 
     name: Annotated[
@@ -23,30 +23,30 @@ class ScheduleSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields
         Meta(
             min_length=1,
             max_length=NAME_LENGTH_MAX,
-            description="What it is called; the hall remembers by it how far the schedule has come.",
+            description="The name of the schedule. The hall stores under it which due times have fired.",
         ),
     ]
-    queue: Annotated[str, Meta(min_length=1, description="The queue (function) that its jobs are for.")]
+    queue: Annotated[str, Meta(min_length=1, description="The queue (function) of its jobs.")]
     cron: Annotated[
         str,
         Meta(
-            description="When: minute, hour, day, month, weekday, as in 30 3 * * MON; "
+            description="When it is due: minute, hour, day, month, weekday, as in 30 3 * * MON; "
             "a sixth field in front is seconds."
         ),
     ] = ""
     every: Annotated[
         Interval | None,
-        Meta(description="Or how often: at all multiples of this, counted from the beginning of 1970 in UTC."),
+        Meta(description="Or how often it is due: at all multiples of this since the start of 1970 in UTC."),
     ] = None
     timezone: Annotated[
         str, Meta(min_length=1, description="The time zone of cron and of {due}, such as Europe/Vienna.")
     ] = "UTC"
     payload: Annotated[
-        str, Meta(description="The job's payload; {due} and {due:%Y-%m-%d} stand for the due time.")
+        str, Meta(description="The job's payload. {due} and {due:%Y-%m-%d} are replaced by the due time.")
     ] = ""
     key: Annotated[
         str,
-        Meta(description="The job's key, with {due} likewise; a live job with the same key is not doubled."),
+        Meta(description="The job's key, also with {due}. If a live job has the same key, no job is added."),
     ] = ""
     priority: Annotated[Priority, Meta(description="The job's priority.")] = "normal"
     retries: Annotated[
@@ -54,7 +54,7 @@ class ScheduleSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields
         Meta(
             ge=0,
             le=RETRIES_MAX,
-            description="Failures reported by a worker that are followed by another try.",
+            description="How many failures reported by a worker are followed by another attempt.",
         ),
     ] = 0
     quits_max: Annotated[
@@ -62,16 +62,16 @@ class ScheduleSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields
         Meta(
             ge=0,
             le=RETRIES_MAX,
-            description="Workers that quit while they perform (hire) after which a job has failed; 0: any.",
+            description="A job fails after this many workers quit while they perform (hire); 0: no limit.",
         ),
     ] = 0
     missed: Annotated[
         Missed,
-        Meta(description="What fires of due times that were missed: the latest of them, all, or none."),
+        Meta(description="Which missed due times fire: only the latest, all, or none."),
     ] = "latest"
     late_s: Annotated[
         float,
-        Meta(ge=0, le=LATE_S_MAX, description="A due time that is over for no longer is late, not missed."),
+        Meta(ge=0, le=LATE_S_MAX, description="A due time that is later than this is missed."),
     ] = LATE_US / SECOND_US
 
     def faults(self) -> Iterator[tuple[str, str]]:

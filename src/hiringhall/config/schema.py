@@ -1,8 +1,8 @@
-"""Every setting of the hall, each with its type, its default, its bounds and what it is for.
+"""Every setting of the hall, with its type, default, bounds and description.
 
-This is the only place where a setting is described: the file, the environment, the flags, the messages
-about wrong settings, `hall config` and the tables in docs/configuration.md all follow from it. A dialect's
-own settings are a subclass of `DoorSettings`, which the composition root names.
+This is the only place where a setting is described: the file, the environment, the flags, error messages,
+`hall config` and the tables in docs/configuration.md are all derived from it. A dialect's own settings are a
+subclass of `DoorSettings`, which the composition root registers.
 """
 
 import string
@@ -37,67 +37,63 @@ class HallSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         Meta(
             min_length=1,
             max_length=64,
-            description="What this hall is called when it opens; hire doors without an id make theirs of it.",
+            description="The name of this hall. Hire doors without an id derive theirs from it.",
         ),
     ] = "hall"
     data: Annotated[
         str,
-        Meta(min_length=1, description="The folder for everything that must survive; made if it is missing."),
+        Meta(min_length=1, description="The folder for all durable data. It is created if it is missing."),
     ] = "hall-data"
     storage: Annotated[
         Storage,
-        Meta(description="sqlite keeps durable jobs on disk; memory forgets everything when the hall stops."),
+        Meta(description="sqlite keeps durable jobs on disk; memory loses everything when the hall stops."),
     ] = "sqlite"
     drain_grace_s: Annotated[
         float,
         Meta(
             ge=0,
             le=86_400,
-            description="On SIGTERM, how long running jobs may go on before they are given back.",
+            description="On SIGTERM, how long running jobs may continue before they are released.",
         ),
     ] = 30.0
-    log_level: Annotated[LogLevel, Meta(description="The least important messages to write to stderr.")] = (
-        "info"
-    )
-    log_format: Annotated[LogFormat, Meta(description="How they are written: lines of text, or of JSON.")] = (
+    log_level: Annotated[LogLevel, Meta(description="The lowest level of messages written to stderr.")] = "info"
+    log_format: Annotated[LogFormat, Meta(description="The format of the log: lines of text, or of JSON.")] = (
         "text"
     )
     buffer_bytes_max: Annotated[
         Size,
-        Meta(
-            description="Incomplete input and unsent output of all peers; beyond it who has the most is closed."
-        ),
+        Meta(description="Incomplete input and unsent output of all peers. Above it, the largest are closed."),
     ] = Size(256 << 20)
     slow_commit_s: Annotated[
         float,
-        Meta(ge=0, le=3600, description="A commit that takes longer than this is told in the log."),
+        Meta(ge=0, le=3600, description="A commit that takes longer than this is logged."),
     ] = 1.0
 
 
 class LimitsSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The bounds of the whole hall."""
+    """The limits of the whole hall."""
 
-    jobs_max: Annotated[int, Meta(ge=1, description="Live jobs in the hall; the next submit is refused.")] = (
+    jobs_max: Annotated[int, Meta(ge=1, description="Live jobs in the hall. Further submits are refused.")] = (
         _LIMITS.jobs_max
     )
-    queues_max: Annotated[int, Meta(ge=1, description="Queues that exist at once.")] = _LIMITS.queues_max
-    queue_name_bytes_max: Annotated[Size, Meta(description="The longest name of a queue.")] = Size(
+    queues_max: Annotated[int, Meta(ge=1, description="Queues at the same time.")] = _LIMITS.queues_max
+    queue_name_bytes_max: Annotated[Size, Meta(description="Length of the name of a queue.")] = Size(
         _LIMITS.queue_name_bytes_max
     )
     key_bytes_max: Annotated[
-        Size, Meta(description="The longest key of a job, and name of a dwork location.")
+        Size, Meta(description="Length of the key of a job, and of the name of a dwork location.")
     ] = Size(_LIMITS.key_bytes_max)
-    payload_bytes_max: Annotated[Size, Meta(description="One job's payload, one chunk, one result.")] = Size(
-        _LIMITS.payload_bytes_max
-    )
+    payload_bytes_max: Annotated[
+        Size, Meta(description="Size of a job's payload, of a chunk of data, and of a result.")
+    ] = Size(_LIMITS.payload_bytes_max)
     parents_max: Annotated[int, Meta(ge=1, description="Parents of one job.")] = _LIMITS.parents_max
     graph_walk_max: Annotated[
-        int, Meta(ge=1, description="Jobs looked at when a new dependency is checked for a cycle.")
+        int, Meta(ge=1, description="Jobs visited when a new dependency is checked for a cycle.")
     ] = _LIMITS.graph_walk_max
     watchers_max: Annotated[int, Meta(ge=1, description="Clients that wait for one job.")] = (
         _LIMITS.watchers_max
     )
-    abilities_max: Annotated[int, Meta(ge=1, description="Queues that one worker can do.")] = (
+    abilities_max: Annotated[int, Meta(ge=1, description="Queues that one worker serves.")] = (
         _LIMITS.abilities_max
     )
     residents_max: Annotated[
@@ -110,7 +106,7 @@ class LimitsSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=T
         Size, Meta(description="Payload bytes of failed jobs kept in memory for a retry.")
     ] = Size(_LIMITS.ended_bytes_max)
     wake_us: Annotated[
-        int, Meta(ge=1, description="Microseconds until a woken worker that asks for nothing is passed over.")
+        int, Meta(ge=1, description="A woken worker that does not ask for a job in this time is skipped.")
     ] = _LIMITS.wake_us
 
     def limits(self) -> Limits:
@@ -118,41 +114,41 @@ class LimitsSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class QueueHistorySettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One queue's history, kept apart from that of all others."""
+    """Retention rules for the history of one queue, separate from all others."""
 
-    name: Annotated[str, Meta(min_length=1, description="The queue (function) that has rules of its own.")]
-    age: Annotated[Age | None, Meta(description="Its age; left out: that of [history].")] = None
-    dead_age: Annotated[Age | None, Meta(description="Its dead_age; left out: that of [history].")] = None
+    name: Annotated[str, Meta(min_length=1, description="The queue (function) with its own rules.")]
+    age: Annotated[Age | None, Meta(description="Its age. Default: as in [history].")] = None
+    dead_age: Annotated[Age | None, Meta(description="Its dead_age. Default: as in [history].")] = None
     rows_max: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(description="Its lines; left out: as many as [history] has."),
+        Meta(description="Maximum number of its lines. Default: as in [history]."),
     ] = None
     bytes_max: Annotated[
         Size | None,
-        Meta(description="Results, payloads and keys of its lines; left out: as much as [history] has."),
+        Meta(description="Maximum size of its results, payloads and keys. Default: as in [history]."),
     ] = None
 
 
 class HistorySettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long ended durable jobs are remembered on disk."""
+    """How long ended durable jobs are kept on disk."""
 
-    age: Annotated[Age, Meta(description="How long a job that was done or cancelled stays in the history.")] = (
-        Age(_RETENTION.age_us)
+    age: Annotated[Age, Meta(description="How long a done or cancelled job stays in the history.")] = Age(
+        _RETENTION.age_us
     )
     dead_age: Annotated[
         Age, Meta(description="How long a failed job, a dead letter, stays in the history.")
     ] = Age(_RETENTION.dead_age_us)
-    rows_max: Annotated[int, Meta(ge=1, description="Lines of history; the oldest go first.")] = (
-        _RETENTION.rows_max
-    )
+    rows_max: Annotated[
+        int, Meta(ge=1, description="Maximum number of history lines. The oldest are dropped first.")
+    ] = _RETENTION.rows_max
     result_bytes_max: Annotated[
-        Size, Meta(description="A longer result is cut in the history, never on its way to the client.")
+        Size, Meta(description="A longer result is truncated in the history. The client gets all of it.")
     ] = Size(_RETENTION.result_bytes_max)
     bytes_max: Annotated[
-        Size, Meta(description="The whole data file; above it the oldest lines go, of whichever queue.")
+        Size, Meta(description="Size of the data file. Above it, the oldest lines of any queue are dropped.")
     ] = Size(_RETENTION.bytes_max)
     queue: Annotated[
-        tuple[QueueHistorySettings, ...], Meta(description="Queues that have rules of their own.")
+        tuple[QueueHistorySettings, ...], Meta(description="Queues with retention rules of their own.")
     ] = ()
 
     def faults(self) -> Iterator[tuple[str, str]]:
@@ -161,7 +157,7 @@ class HistorySettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=
             yield "queue", f"at most {RULED_QUEUES_MAX} queues can have rules of their own"
         for index, queue in enumerate(self.queue):
             if queue.name in seen:
-                yield f"queue[{index}].name", f'"{queue.name}" is taken by history.queue[{seen[queue.name]}]'
+                yield f"queue[{index}].name", f'"{queue.name}" is used by history.queue[{seen[queue.name]}]'
             seen.setdefault(queue.name, index)
 
     def retention(self) -> Retention:
@@ -184,7 +180,7 @@ class HistorySettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class TlsSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Encryption, and who may come in."""
+    """Encryption, and which clients may connect."""
 
     certificate: Annotated[str, Meta(min_length=1, description="The hall's certificate chain, a PEM file.")]
     key: Annotated[str, Meta(min_length=1, description="The certificate's private key, a PEM file.")]
@@ -192,7 +188,7 @@ class TlsSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True
         ""
     )
     verify_client: Annotated[
-        bool, Meta(description="Let in only clients with a certificate signed by one of `ca`.")
+        bool, Meta(description="Accept only clients with a certificate signed by one of `ca`.")
     ] = True
     handshake_s: Annotated[
         float,
@@ -201,41 +197,41 @@ class TlsSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def faults(self) -> Iterator[tuple[str, str]]:
         if self.verify_client and not self.ca:
-            yield "ca", "is needed to verify clients; name a PEM file, or set verify_client = false"
+            yield "ca", "is required to verify clients; give a PEM file, or set verify_client = false"
 
 
 class DoorSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A listening endpoint, whatever it speaks. Subclasses add a dialect's own settings."""
+    """The settings that all doors have. Subclasses add a dialect's own settings."""
 
     dialect: Annotated[str, Meta(description="The protocol spoken at this door.")]
     address: Annotated[Address, Meta(description="Where to listen; port 0 lets the system choose.")]
     insecure: Annotated[
         bool,
-        Meta(description="Let other machines in unverified: whoever reaches the door may use it."),
+        Meta(description="Accept other machines without verification: anyone who reaches the door may use it."),
     ] = False
     log: Annotated[
         Literal["durable", "all"],
-        Meta(description="Whose ends go to the history: those of durable jobs, or of all that come in here."),
+        Meta(description="Which jobs of this door go to the history when they end: only durable ones, or all."),
     ] = "durable"
 
     @property
     def addresses(self) -> tuple[Address, ...]:
-        """All that the door listens on."""
+        """All addresses that the door listens on."""
         return (self.address,)
 
     @property
     def queues(self) -> tuple[tuple[str, str], ...]:
-        """The queues that it names: each with the setting that does."""
+        """The queues in its settings: (setting, queue)."""
         return ()
 
     @property
     def verified(self) -> bool:
-        """Only those let in by name can come in."""
+        """Whether only verified peers can connect."""
         return False
 
     @property
-    def shield(self) -> str:
-        """What encrypts the door's connections, as people call it; empty: nothing does."""
+    def encryption(self) -> str:
+        """The kind of encryption; empty: none."""
         return ""
 
     def faults(self) -> Iterator[tuple[str, str]]:
@@ -243,7 +239,7 @@ class DoorSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         if exposed and not self.verified and not self.insecure:
             remedy = (
                 f"{self.remedy}, listen on 127.0.0.1 or [::1], "
-                "or set insecure = true if everyone who reaches it may use it"
+                "or set insecure = true if anyone who reaches it may use it"
             )
             yield "address", f"{exposed[0]} can be reached from other machines: {remedy}"
 
@@ -256,25 +252,25 @@ class DoorSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class TcpDoorSettings(DoorSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A door whose peers connect by TCP."""
 
-    connections_max: Annotated[int, Meta(ge=1, description="Connections at once; the next is turned away.")] = (
-        100_000
-    )
+    connections_max: Annotated[
+        int, Meta(ge=1, description="Connections at the same time. Further ones are refused.")
+    ] = 100_000
     backlog: Annotated[
-        int, Meta(ge=1, le=65_535, description="Connections the system holds until they are taken.")
+        int, Meta(ge=1, le=65_535, description="Connections that the system holds until they are accepted.")
     ] = 4096
     output_soft_bytes: Annotated[
-        Size, Meta(description="Unsent output of one connection above which nothing more is read from it.")
+        Size, Meta(description="With more unsent output, the hall stops reading from the connection.")
     ] = Size(1 << 20)
     output_hard_bytes: Annotated[
-        Size, Meta(description="Unsent output of one connection above which it is closed.")
+        Size, Meta(description="With more unsent output, the connection is closed.")
     ] = Size(256 << 20)
-    keepalive: Annotated[bool, Meta(description="Find out by TCP keepalive when a silent peer is gone.")] = True
+    keepalive: Annotated[bool, Meta(description="Detect dead peers with TCP keepalive.")] = True
     keepalive_idle_s: Annotated[int, Meta(ge=1, le=32_767, description="Silence before the first probe.")] = 60
     keepalive_interval_s: Annotated[int, Meta(ge=1, le=32_767, description="Time between probes.")] = 10
     keepalive_count: Annotated[
-        int, Meta(ge=1, le=127, description="Unanswered probes after which it is gone.")
+        int, Meta(ge=1, le=127, description="Unanswered probes after which the connection is closed.")
     ] = 6
-    tls: Annotated[TlsSettings | None, Meta(description="Encryption; none when the table is left out.")] = None
+    tls: Annotated[TlsSettings | None, Meta(description="Encryption. Without this table there is none.")] = None
 
     def faults(self) -> Iterator[tuple[str, str]]:
         if self.output_hard_bytes < self.output_soft_bytes:
@@ -289,92 +285,92 @@ class TcpDoorSettings(DoorSettings, frozen=True, kw_only=True, forbid_unknown_fi
         return self.tls is not None and self.tls.verify_client
 
     @property
-    def shield(self) -> str:
+    def encryption(self) -> str:
         return "TLS" if self.tls is not None else ""
 
     @property
     def remedy(self) -> str:
-        return "give the door tls with verify_client"
+        return "configure tls with verify_client"
 
 
 class CurveSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """ZeroMQ's encryption, and who may come in."""
+    """ZeroMQ's encryption, and which clients may connect."""
 
     certificate: Annotated[
-        str, Meta(min_length=1, description="The hall's own key pair, a .key_secret file as pyzmq makes it.")
+        str, Meta(min_length=1, description="The hall's key pair, a .key_secret file in the format of pyzmq.")
     ]
     clients: Annotated[
-        Words, Meta(description="The public keys, of 40 characters each, of those who may come in.")
+        Words, Meta(description="The public keys of the clients that may connect, 40 characters each.")
     ] = Words()
 
     def faults(self) -> Iterator[tuple[str, str]]:
         if not self.clients:
-            yield "clients", "is needed: without the public key of a client nobody could come in"
+            yield "clients", "is required: without the public key of a client nobody can connect"
         for key in self.clients:
             if len(key) != 40 or not Z85.issuperset(key):
                 yield "clients", f'"{key}" is not a public key of 40 characters in Z85'
 
 
 class ZmqDoorSettings(DoorSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A door whose peers come by ZeroMQ."""
+    """A door whose peers connect by ZeroMQ."""
 
     peers_max: Annotated[
-        int, Meta(ge=1, description="Peers known at once; while none can be forgotten, new ones are ignored.")
+        int, Meta(ge=1, description="Peers at the same time. If none can be forgotten, new ones are ignored.")
     ] = 100_000
     idle_s: Annotated[
         float, Meta(ge=1, le=31_536_000, description="Silence after which an idle peer is forgotten.")
     ] = 600.0
     message_bytes_max: Annotated[
-        Size, Meta(description="The longest frame; whoever sends a longer one is disconnected.")
+        Size, Meta(description="Size of one frame. A peer that sends a longer one is disconnected.")
     ] = Size(65 << 20)
     receive_messages_max: Annotated[
-        int, Meta(ge=1, le=1_000_000, description="Messages of one peer held until they are taken.")
+        int, Meta(ge=1, le=1_000_000, description="Messages from one peer, held until they are read.")
     ] = 200
     send_messages_max: Annotated[
         int, Meta(ge=1, le=1_000_000, description="Messages to one peer that ZeroMQ holds until they are sent.")
     ] = 200
     unsent_bytes_max: Annotated[
-        Size, Meta(description="Further messages held for one peer, in bytes; beyond it the peer is dropped.")
+        Size, Meta(description="Further unsent messages to one peer. Above this size the peer is dropped.")
     ] = Size(64 << 20)
     stall_s: Annotated[
-        float, Meta(ge=0.1, le=3600, description="A peer that takes nothing for so long is dropped.")
+        float, Meta(ge=0.1, le=3600, description="A peer that reads nothing for this long is dropped.")
     ] = 10.0
     backlog: Annotated[
-        int, Meta(ge=1, le=65_535, description="Connections the system holds until they are taken.")
+        int, Meta(ge=1, le=65_535, description="Connections that the system holds until they are accepted.")
     ] = 4096
     handshake_s: Annotated[
-        float, Meta(ge=0.1, le=3600, description="How long a new connection may take to introduce itself.")
+        float, Meta(ge=0.1, le=3600, description="How long the ZeroMQ handshake may take.")
     ] = 10.0
     heartbeat_s: Annotated[
         float,
         Meta(
             ge=0.1,
             le=600,
-            description="Time between probes of a connection; it is closed after three times it.",
+            description="Time between probes. A connection is closed after three times this without an answer.",
         ),
     ] = 10.0
     takeover: Annotated[
-        bool, Meta(description="Let a peer take over an identity that another connection still has.")
+        bool, Meta(description="Let a peer take over an identity that another connection still uses.")
     ] = False
-    curve: Annotated[CurveSettings | None, Meta(description="Encryption; none when the table is left out.")] = (
-        None
-    )
+    curve: Annotated[
+        CurveSettings | None, Meta(description="Encryption. Without this table there is none.")
+    ] = None
 
     @property
     def verified(self) -> bool:
         return self.curve is not None
 
     @property
-    def shield(self) -> str:
+    def encryption(self) -> str:
         return "CURVE" if self.curve is not None else ""
 
     @property
     def remedy(self) -> str:
-        return "give the door curve with the public keys of its clients"
+        return "configure curve with the public keys of the clients"
 
 
 class Config(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All of it."""
+    """All settings."""
 
     hall: HallSettings
     limits: LimitsSettings
@@ -393,13 +389,13 @@ class Config(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
         seen: dict[str, int] = {}
         longest = int(self.limits.queue_name_bytes_max)
         if len(self.queue) > self.limits.queues_max:
-            yield "queue", f"at most {self.limits.queues_max} queues exist at once (limits.queues_max)"
+            yield "queue", f"at most {self.limits.queues_max} queues are allowed (limits.queues_max)"
         for index, queue in enumerate(self.queue):
             if queue.name in seen:
-                yield f"queue[{index}].name", f'"{queue.name}" is taken by queue[{seen[queue.name]}]'
+                yield f"queue[{index}].name", f'"{queue.name}" is used by queue[{seen[queue.name]}]'
             seen.setdefault(queue.name, index)
             if len(queue.name.encode()) > longest:
-                text = f"a queue's name has at most {longest} bytes (limits.queue_name_bytes_max)"
+                text = f"at most {longest} bytes are allowed (limits.queue_name_bytes_max)"
                 yield f"queue[{index}].name", f'"{queue.name[:40]}..." is too long: {text}'
 
     def _schedule_faults(self) -> Iterator[tuple[str, str]]:
@@ -409,7 +405,7 @@ class Config(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
             if schedule.name in seen:
                 yield (
                     f"schedule[{index}].name",
-                    f'"{schedule.name}" is taken by schedule[{seen[schedule.name]}]',
+                    f'"{schedule.name}" is used by schedule[{seen[schedule.name]}]',
                 )
             seen.setdefault(schedule.name, index)
             for setting, problem in schedule.plan().excesses(limits):
@@ -421,9 +417,9 @@ class Config(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
         for index, door in enumerate(self.door):
             for address in door.addresses:
                 if address in seen and address.port:
-                    yield f"door[{index}].address", f"{address} is taken by door[{seen[address]}]"
+                    yield f"door[{index}].address", f"{address} is used by door[{seen[address]}]"
                 seen.setdefault(address, index)
             for setting, queue in door.queues:
                 if len(queue.encode()) > longest:
-                    text = f"a queue's name has at most {longest} bytes (limits.queue_name_bytes_max)"
+                    text = f"at most {longest} bytes are allowed (limits.queue_name_bytes_max)"
                     yield f"door[{index}].{setting}", f'"{queue[:40]}..." is too long: {text}'

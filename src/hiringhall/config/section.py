@@ -1,4 +1,4 @@
-"""A table of settings: what all of them have in common."""
+"""The base class of all tables of settings."""
 
 from collections.abc import Iterator
 from typing import TypeVar
@@ -10,7 +10,7 @@ class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A table of settings."""
 
     def faults(self) -> Iterator[tuple[str, str]]:
-        """Settings that are fine alone and wrong together: (key, what to do)."""
+        """Settings that are valid alone but wrong together: (key, message)."""
         yield from ()
 
 

@@ -1,7 +1,7 @@
-"""Where settings come from: the file, the environment, the flags. Each gives leaves that know their origin.
+"""The sources of settings: the file, the environment, the flags. Each returns leaves that know their origin.
 
-A leaf is one value at a path such as ("door", 0, "lease_s"). Nothing is checked here but that a source
-can be read: `loading` looks at all leaves together, so a message can always say where a value was written.
+A leaf is one value at a path such as ("door", 0, "lease_s"). Only the syntax of a source is checked here:
+`loading` checks all leaves together, so that a message can always say where a value was set.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 Key = tuple[str | int, ...]
 
 FOREIGN_VARIABLES: Final = ("HALL_CONFIG", "HALL_COMPILE")
-"""Variables of the project that are not settings: which file to read, and how to build."""
+"""HALL_ variables that are not settings: which file to read, and how to build."""
 _STEP: Final = re.compile(r"[^.\[\]]+")
 _INDEXED: Final = re.compile(r"HALL_(DOOR|SCHEDULE|QUEUE|WORKER|HISTORY_QUEUE)_(\d{1,4})_(\w+)")
 
 
 class ConfigError(Exception):
-    """Settings that cannot be used; each problem is one line that says where, which key and what is allowed."""
+    """Invalid settings. Each problem is one line with the source, the key and what is allowed."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -31,20 +31,20 @@ class ConfigError(Exception):
 
 
 class Leaf(NamedTuple):
-    """One value as somebody wrote it."""
+    """One value as it was written."""
 
     value: object
     origin: str
     """The file, the variable or the flag that holds it."""
     is_text: bool
-    """It came as text from a variable or a flag, so "5" may mean 5."""
+    """It came from a variable or a flag, so "5" may mean 5."""
 
 
 Leaves = dict[Key, Leaf]
 
 
 def show(key: Key) -> str:
-    """("door", 0, "lease_s") as people write it: door[0].lease_s"""
+    """("door", 0, "lease_s") as text: door[0].lease_s"""
     shown = ""
     for step in key:
         shown += f"[{step}]" if isinstance(step, int) else f".{step}" if shown else step
@@ -52,7 +52,7 @@ def show(key: Key) -> str:
 
 
 def parse_key(written: str) -> Key:
-    """What `show` wrote, read again; door.0.lease_s is read alike."""
+    """The reverse of `show`. Also reads door.0.lease_s."""
     return tuple(int(step) if step.isdecimal() else step.strip() for step in _STEP.findall(written))
 
 
@@ -72,7 +72,7 @@ def from_file(path: Path) -> Leaves:
 
 
 def _flatten(key: Key, value: object, origin: str, leaves: Leaves) -> None:
-    """Tables, and lists of tables, are walked into; all else is a leaf. An empty table is one, too."""
+    """Descend into tables and lists of tables. Everything else is a leaf, and so is an empty table."""
     if isinstance(value, dict) and (value or not key):
         for name, inner in value.items():
             _flatten((*key, name), inner, origin, leaves)
@@ -96,7 +96,7 @@ def from_doors(doors: Iterable[str], origin: str) -> Leaves:
 
 
 def from_environment(environ: Mapping[str, str], known: Mapping[str, Key]) -> tuple[Leaves, Leaves, list[str]]:
-    """The doors of HALL_DOORS, all other HALL_ variables, and those nobody knows.
+    """The doors of HALL_DOORS, all other HALL_ variables, and the unknown ones.
 
     `known` maps names to keys; HALL_DOOR_0_LEASE_S is looked up as HALL_DOOR_<n>_LEASE_S.
     """
@@ -120,7 +120,7 @@ def from_environment(environ: Mapping[str, str], known: Mapping[str, Key]) -> tu
 
 
 def without_index(variable: str) -> str:
-    """HALL_DOOR_0_LEASE_S as HALL_DOOR_<n>_LEASE_S; others as they are."""
+    """HALL_DOOR_0_LEASE_S as HALL_DOOR_<n>_LEASE_S; others unchanged."""
     indexed = _INDEXED.fullmatch(variable)
     return f"HALL_{indexed[1]}_<n>_{indexed[3]}" if indexed else variable
 

@@ -1,4 +1,4 @@
-"""The schema as text for people: a complete hall.toml with the defaults, and the rows of the documentation."""
+"""The schema as text: a complete hall.toml with the defaults, and the table rows of the documentation."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _WIDTH = 100
 
 
 def annotated(dialects: Dialects, opened: Collection[str]) -> str:
-    """A hall.toml that says what the defaults say, every setting explained. Doors of dialects that are not
-    opened by default are commented out.
+    """A hall.toml with all defaults and a comment on every setting. Doors of dialects that are not open by
+    default are commented out.
     """
     lines = [
-        "# Every setting of a hall, with its default. What you leave out keeps its default.",
-        "# A flag wins over an environment variable, that over this file.",
+        "# Every setting of a hall, with its default. A setting that you leave out keeps its default.",
+        "# A flag overrides an environment variable, and a variable overrides this file.",
     ]
     for name, shape, key in every_section(dialects):
         dialect = name.rpartition(" ")[2]
         off = "# " if key in ARRAYS and dialect not in opened else ""
         if off:
             what = "door of this dialect" if key == ("door",) else key[-1]
-            lines += ["", f"# Take away one # of each of these lines for a {what}."]
+            lines += ["", f"# Remove one # from each of these lines for a {what}."]
         heading = _heading(key)
         lines += ["", *(f"{off}{line}" for line in (*_comment(_purpose(shape)), heading))]
         lines += [f"{off}{line}" for line in _table(shape, key, dialect)]
@@ -49,7 +49,7 @@ def _table(shape: type[Section], key: Key, dialect: str) -> Iterator[str]:
     for setting in settings(shape, key):
         if setting.key[:-1] != table:
             table = setting.key[:-1]
-            yield from ("", "# Take away the # of this table to use it.", f"# {_heading(table)}")
+            yield from ("", "# Remove the # from this table to use it.", f"# {_heading(table)}")
         yield from _comment(f"{setting.description} {_takes(setting)}")
         line = f"{setting.key[-1]} = {_default(setting, dialect)}"
         off = ("# " if table != key else "") + ("# " if setting.default is None else "")
@@ -92,7 +92,7 @@ def _default(setting: Setting, dialect: str) -> str:
 
 
 def facts(dialects: Dialects) -> Iterator[dict[str, object]]:
-    """One JSON object for each setting. `dialect` is null for what is not a door's setting."""
+    """One JSON object for each setting. `dialect` is null for settings that are not of a door."""
     for name, shape, key in every_section(dialects):
         dialect = name.rpartition(" ")[2] if key == ("door",) else None
         for setting in settings(shape, key):

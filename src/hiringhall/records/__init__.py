@@ -1,4 +1,4 @@
-"""The result log, for programs: what became of every durable job, and where the unfinished ones stand.
+"""The history as a Python API: the outcome of every durable job, and the state of the unfinished ones.
 
     >>> from hiringhall.records import History
     >>> with History(data_folder) as history:
@@ -10,8 +10,8 @@
     ...     record.state, record.result, record.attempts
     ('done', b'320x200', 1)
 
-`data_folder` is a hall's data folder; a hall may be running on it or not. The law: it looks and changes
-nothing of what is kept, and holds a page of the history in memory, never all of it.
+`data_folder` is a hall's data folder; a hall may be running on it or not. Invariant: it only reads, and holds
+one page of the history in memory, never all of it.
 """
 
 from hiringhall.records.history import History

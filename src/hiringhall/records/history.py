@@ -1,7 +1,7 @@
-"""Asking the history, page by page.
+"""Queries the history, page by page.
 
-The law: between two pages nothing of the file is held open, so a hall that runs on it is never in the way,
-nor is anybody in the hall's; and a page is so many lines as are a few megabytes.
+Invariant: no read transaction stays open between two pages, so a reader and a running hall do not block each
+other. A page has as many lines as fit into a few megabytes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 PAGE_ROWS_FIRST: Final = 100
 PAGE_ROWS_MAX: Final = 2000
 PAGE_BYTES: Final = 4 << 20
-"""What a page should come to; the next one's length follows from the last one's weight."""
+"""The target size of a page. The number of rows of the next page follows from the size of the last."""
 
 _HANDLE: Final = re.compile(r"[\x21-\x7e]+:([0-9]+)")
 _BY_ID: Final = attrgetter("id")
@@ -47,10 +47,10 @@ class History:
     """A hall's history and its unfinished jobs. Use it in `with`, or `close` it."""
 
     def __init__(self, data_folder: Path | str) -> None:
-        """Raises StoreError when there is no history in the folder, or none that this version can read."""
+        """Raises StoreError if the folder has no history, or none that this version can read."""
         path = Path(data_folder) / DATABASE
         if not path.exists():
-            raise StoreError(f"there is no history in {data_folder}; name the data folder of a hall")
+            raise StoreError(f"there is no history in {data_folder}; give the data folder of a hall")
         self._reader = open_history(path)
 
     def __enter__(self) -> Self:
@@ -65,13 +65,13 @@ class History:
         self._reader.close()
 
     def count(self) -> tuple[int, int]:
-        """Unfinished jobs, and lines of the history."""
+        """The number of unfinished jobs and the number of history lines."""
         return self._reader.count()
 
     def get(self, *, id: int | None = None, handle: str | bytes | None = None) -> Record | None:  # noqa: A002 (its name)
-        """One job, wherever it stands; None: it is not known, or not any more."""
+        """One job in any state; None: it is unknown, or was dropped from the history."""
         if id is None and handle is None:
-            raise ValueError("name the job by its id or by its handle")
+            raise ValueError("give the id or the handle of the job")
         return next(self.find(id=id, handle=handle), None)
 
     def find(
@@ -87,27 +87,27 @@ class History:
         before_id: int | None = None,
         limit: int | None = None,
     ) -> Iterator[Record]:
-        """The jobs for which all of this is so, the latest comer first; read as they are asked for.
+        """The jobs that match all arguments, newest first. They are read lazily.
 
-        Without a state these are the jobs that have ended; asked for by id, handle or key, also those that
-        have not. `since` and `until` are for a record's `latest`, and aware. To page: `before_id` is the id of
-        the last record seen. Raises ValueError for what can be no job's state, id or handle, and StoreError.
+        Without a state, only ended jobs match; with an id, handle or key, unfinished jobs match too. `since`
+        and `until` are aware and apply to a record's `latest`. To page, pass the id of the last record as
+        `before_id`. Raises ValueError for an invalid state, id, handle, limit or time, and StoreError.
         """
         if state is not None and state not in STATES:
-            raise ValueError(f'"{state}" is no state; there are {", ".join(STATES)}')
+            raise ValueError(f'"{state}" is not a state; the states are {", ".join(STATES)}')
         if handle is not None:
             named = job_id_of(handle)
             if id not in {None, named}:
-                raise ValueError(f"the handle names job {named}, and not {id}")
+                raise ValueError(f"the handle belongs to job {named}, not to job {id}")
             id = named  # noqa: A001 (its name)
         if limit is not None and limit < 0:
-            raise ValueError(f"{limit} is no limit; it is a number from 0, or None for all")
+            raise ValueError(f"limit {limit} is not valid; it must be 0 or more, or None for all")
         for number in (id, before_id):
             if number is not None and not ids.in_bounds(number):
-                raise ValueError(f"{number} is no id; ids are from 1 to {ids.MAX}")
+                raise ValueError(f"{number} is not a valid id; ids are from 1 to {ids.MAX}")
         for moment in (since, until):
             if moment is not None and moment.tzinfo is None:
-                raise ValueError(f"{moment} is no aware time: say in which time zone it is")
+                raise ValueError(f"{moment} has no time zone: pass an aware datetime")
         query = HistoryQuery(
             id=id,
             queue=_as_bytes(queue),
@@ -120,7 +120,7 @@ class History:
         return islice(self._find(query, state, limit), limit)
 
     def unfinished(self) -> Iterator[JobRow]:
-        """The durable jobs that have not ended, the oldest first, as the store has them."""
+        """The durable jobs that have not ended, oldest first, as rows of the store."""
         return self._reader.live()
 
     def _find(self, query: HistoryQuery, state: str | None, limit: int | None) -> Iterator[Record]:
@@ -131,18 +131,18 @@ class History:
         ended = self._ended(query, limit)
         if query.key is None or state in ENDED_STATES:
             return ended
-        # The live ones first and all at once: what ends meanwhile is found among the ended.
+        # Live jobs first and all at once: a job that ends meanwhile is found among the ended ones.
         return _merged(iter(list(self._live(query, limit))), ended)
 
     def _one(self, query: HistoryQuery, state: str | None) -> Iterator[Record]:
         if state in LIVE_STATES:
-            looks = [self._live]
+            searches = [self._live]
         elif state in ENDED_STATES:
-            looks = [self._ended]
-        else:  # Once more at the end: it may have ended while the live ones were looked at.
-            looks = [self._ended, self._live, self._ended]
-        for look in looks:
-            found = next(look(query, 1), None)
+            searches = [self._ended]
+        else:  # The history once more at the end: the job may have ended while the live jobs were searched.
+            searches = [self._ended, self._live, self._ended]
+        for search in searches:
+            found = next(search(query, 1), None)
             if found is not None:
                 yield found
                 return
@@ -165,13 +165,13 @@ class History:
         yield from islice((record for record in found if _is_within(record, query)), limit)
 
     def _latest(self, before_id: int | None, query: HistoryQuery) -> Iterator[JobRow]:
-        """Newest first; of one that is asked for by its number, no more than that."""
+        """Newest first; only one row if the query has an id."""
         rows = self._reader.latest(before_id)
         return rows if query.id is None else islice(rows, 1)
 
 
 def job_id_of(handle: str | bytes) -> int:
-    """The job that a handle names: its number stands after the last colon, whatever the door puts before it."""
+    """The id of the job with this handle: the number after the last colon, with any prefix of a door."""
     text = handle.decode("ascii", "replace") if isinstance(handle, bytes) else handle
     match = _HANDLE.fullmatch(text)
     number = ids.parse(match[1].encode()) if match is not None else 0
@@ -202,7 +202,7 @@ def _is_within(record: Record, query: HistoryQuery) -> bool:
 
 
 def _merged(live: Iterator[Record], ended: Iterator[Record]) -> Iterator[Record]:
-    """Both are newest first. A job that ended between the two questions is in both; its end counts."""
+    """Both are newest first. A job that ended between the two queries is in both; its end is used."""
     before: Record | None = None
     for record in heapq.merge(live, ended, key=_BY_ID, reverse=True):
         if before is not None and before.id != record.id:

@@ -1,9 +1,9 @@
-"""Unfinished jobs as JSON Lines: how one hall's jobs are written down, and read for another.
+"""Unfinished jobs as JSON Lines: writes the jobs of one hall, and reads them for another.
 
     {"id":68719476737,"queue":"mail","key":"welcome-7","payload":"to: ann","terms":{"failures_max":3}}
 
-The law: whatever was written here can be read here, to the byte; whatever else comes is told in words, with
-the line it stands on. Ids are names within one file: a job gets another one where it goes.
+Invariant: what is written here can be read here, to the byte. Any other input is reported with its line
+number. Ids are valid within one file only: the other hall gives the job a new id.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from hiringhall.core.jobs import ParentRef
 
 LINE_BYTES_MAX: Final = 1 << 29
-"""The longest payload, escaped in the longest way, fits."""
+"""Long enough for the largest payload with the longest escapes."""
 
 _POLICIES: Final = {"fail": FAIL_WITH_PARENT, "run": RUN_ANYWAY, "hold": HOLD}
 _POLICY_WORDS: Final = {policy: word for word, policy in _POLICIES.items()}
@@ -48,10 +48,10 @@ _COPIED_TERMS: Final = tuple(
     for name in TERMS_FIELDS
     if name not in {"priority", "durable", "detached", "logged", "on_parent_failure"}
 )
-"""Those that are written as they are."""
+"""The terms that are written unchanged."""
 SKILL_MAX: Final = 1_000_000
 TIME_US_MAX: Final = 36_500 * 86_400_000_000
-"""The bounds of what a job may need, as the core has them."""
+"""The bounds of the needs of a job, as in the core."""
 _MOMENT_HINT: Final = "write it as in 2026-03-01T12:30:00+00:00"
 
 Number = Annotated[int, Meta(ge=0, le=(1 << 62))]
@@ -105,34 +105,34 @@ _ENCODER: Final = msgspec.json.Encoder()
 _HINTS: Final = {
     "`$.due`": _MOMENT_HINT,
     "`$.created`": _MOMENT_HINT,
-    "`$.terms.priority`": f"it takes one of {', '.join(PRIORITIES)}",
-    "`$.terms.on_parent_failure`": f"it takes one of {', '.join(_POLICIES)}",
+    "`$.terms.priority`": f"it must be one of {', '.join(PRIORITIES)}",
+    "`$.terms.on_parent_failure`": f"it must be one of {', '.join(_POLICIES)}",
 }
-"""What to write instead, by the place that msgspec names in its complaint."""
+"""What to write instead, by the path in msgspec's error message."""
 
 
 class WrittenJob(NamedTuple):
-    """A line that can be read."""
+    """A valid line of the file."""
 
     line: int
-    """Where it stands, from 1."""
+    """Its line number, from 1."""
     id: int | None
-    """What other lines call it."""
+    """Its id within the file."""
     spec: JobSpec
-    """Its parents are ids of this file, or names."""
+    """Its parents are ids of this file, or (queue, key)."""
 
 
 class ReadJobs(NamedTuple):
-    """All that a file has."""
+    """The content of a file."""
 
     jobs: list[WrittenJob]
-    """Parents before their children, otherwise as in the file. As good as empty when there are problems."""
+    """Parents before their children, otherwise as in the file. Not usable if there are problems."""
     problems: list[tuple[int, str]]
-    """By line; nothing can be said of the file when there are any."""
+    """Line number and text of each problem."""
 
 
 def write_job(row: JobRow) -> bytes:
-    """One line, with its end."""
+    """One line, with its newline."""
     line: dict[str, object] = {"id": row.id, "state": _STATE_WORDS[row.state]}
     line["created"] = written(as_moment(row.created_us))
     put_bytes(line, "queue", row.queue)
@@ -155,7 +155,7 @@ def write_job(row: JobRow) -> bytes:
 
 
 def read_jobs(file: IO[bytes]) -> ReadJobs:
-    """Read a whole file, and put its jobs in an order in which they can be submitted."""
+    """Read a whole file, and sort its jobs so that they can be submitted in order."""
     jobs: list[WrittenJob] = []
     problems: list[tuple[int, str]] = []
     shared: dict[_TermsLine, Terms] = {}
@@ -170,9 +170,9 @@ def read_jobs(file: IO[bytes]) -> ReadJobs:
     return ReadJobs(jobs, problems)
 
 
-def _explained(complaint: str) -> str:
-    hint = next((hint for place, hint in _HINTS.items() if complaint.endswith(place)), "")
-    return f"{complaint}; {hint}" if hint else complaint
+def _explained(error: str) -> str:
+    hint = next((hint for path, hint in _HINTS.items() if error.endswith(path)), "")
+    return f"{error}; {hint}" if hint else error
 
 
 def _lines(file: IO[bytes], problems: list[tuple[int, str]]) -> Iterator[tuple[int, bytes]]:
@@ -180,9 +180,9 @@ def _lines(file: IO[bytes], problems: list[tuple[int, str]]) -> Iterator[tuple[i
     while text := file.readline(LINE_BYTES_MAX + 1):
         number += 1
         if number == 1:
-            text = text.removeprefix(codecs.BOM_UTF8)  # Some editors put it there.
+            text = text.removeprefix(codecs.BOM_UTF8)  # Some editors write one.
         if len(text) > LINE_BYTES_MAX:
-            problems.append((number, f"it has more than {LINE_BYTES_MAX} bytes; nothing is read after it"))
+            problems.append((number, f"the line is longer than {LINE_BYTES_MAX} bytes; reading stopped here"))
             return
         if text.strip():
             yield number, text
@@ -191,13 +191,13 @@ def _lines(file: IO[bytes], problems: list[tuple[int, str]]) -> Iterator[tuple[i
 def _spec(line: _JobLine, shared: dict[_TermsLine, Terms]) -> JobSpec:
     queue = _either("queue", line.queue, line.queue_base64)
     if not queue:
-        raise ValueError("it has no queue")
+        raise ValueError("the queue is missing")
     terms = shared.get(line.terms)
     if terms is None:
         terms = shared[line.terms] = _terms(line.terms)
     extras = {name: text.encode() for name, text in line.extras.items()} | line.extras_base64
     if len(extras) < len(line.extras) + len(line.extras_base64):
-        raise ValueError("one name stands in extras and in extras_base64; leave one of them out")
+        raise ValueError("extras and extras_base64 have the same name; remove one of them")
     return JobSpec(
         queue,
         _either("payload", line.payload, line.payload_base64),
@@ -216,12 +216,12 @@ def _parent(line: _ParentLine) -> ParentRef:
         return line.id
     if line.id is None and queue and key:
         return queue, key
-    raise ValueError("a parent has an id, or a queue and a key")
+    raise ValueError("a parent must have an id, or a queue and a key")
 
 
 def _either(name: str, text: str | None, encoded: bytes | None) -> bytes:
     if text is not None and encoded is not None:
-        raise ValueError(f"{name} stands there as text and in base64; leave one of them out")
+        raise ValueError(f"{name} is given as text and in base64; remove one of them")
     return text.encode() if text is not None else encoded or b""
 
 
@@ -239,12 +239,12 @@ def _terms(line: _TermsLine) -> Terms:
 def _in_order(jobs: list[WrittenJob]) -> tuple[list[WrittenJob], list[tuple[int, str]]]:
     problems: list[tuple[int, str]] = []
     known: dict[ParentRef, int] = {}
-    """Where in `jobs` the bearer of a name stands; the first of them, since further ones will join it."""
+    """The index in `jobs` of the first job with an id or (queue, key); later ones with the key will join it."""
     for index, job in enumerate(jobs):
         if job.id is not None:
             first = known.setdefault(job.id, index)
             if first != index:
-                problems.append((job.line, f"its id {job.id} stands on line {jobs[first].line} already"))
+                problems.append((job.line, f"its id {job.id} is already used on line {jobs[first].line}"))
         if job.spec.key:
             known.setdefault((job.spec.queue, job.spec.key), index)
     sorter: TopologicalSorter[int] = TopologicalSorter()
@@ -255,7 +255,7 @@ def _in_order(jobs: list[WrittenJob]) -> tuple[list[WrittenJob], list[tuple[int,
                 sorter.add(index, known[parent])
             elif isinstance(parent, int):
                 problems.append(
-                    (job.line, f"its parent {parent} is not in the file; take it out of the parents")
+                    (job.line, f"its parent {parent} is not in the file; remove it from the parents")
                 )
     if problems:
         return jobs, problems
@@ -263,5 +263,5 @@ def _in_order(jobs: list[WrittenJob]) -> tuple[list[WrittenJob], list[tuple[int,
         return [jobs[index] for index in sorter.static_order()], []
     except CycleError as error:
         lines = sorted({jobs[index].line for index in error.args[1]})
-        text = f"it waits for itself, by way of lines {', '.join(map(str, lines))}"
+        text = f"it depends on itself, through lines {', '.join(map(str, lines))}"
         return jobs, [(lines[0], text)]

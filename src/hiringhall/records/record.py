@@ -1,7 +1,7 @@
-"""A job as people and programs see it, whether it has ended or not, and how it is written in JSON.
+"""A job as users see it, ended or not, and how it is written as JSON.
 
-The law: nothing is lost on the way. Bytes stay bytes; in JSON they are text where they are UTF-8, and
-base64 in a field of another name where they are not.
+Invariant: no data is lost. Bytes stay bytes; in JSON they are text if they are UTF-8, otherwise base64 in a
+field with another name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ENDED_STATES: Final = {"done": DONE, "failed": FAILED, "cancelled": CANCELLED}
 LIVE_STATES: Final = {"running": LEASED, "queued": QUEUED, "delayed": DELAYED, "held": HELD}
 STATES: Final = {**ENDED_STATES, **LIVE_STATES}
-"""Every state by the word that people use for it."""
+"""Every state by its name for users."""
 PRIORITIES: Final = {"high": HIGH, "normal": NORMAL, "low": LOW}
 
 _STATE_WORDS: Final = {state: word for word, state in STATES.items()}
@@ -40,64 +40,64 @@ class Attempt(NamedTuple):
 
     started: datetime | None
     ended: datetime | None
-    """None: nobody saw it end."""
+    """None: its end is unknown."""
     worker: bytes
     code: int
-    """A failure's; or 0: given back, 122: too many workers quit, 123: the hall ended, 124: it took too long,
+    """The code of a failure; or 0: released, 122: too many workers quit, 123: the hall stopped, 124: timeout,
     125: its worker was lost.
     """
 
 
 class Record(NamedTuple):
-    """One job. Times are aware, in UTC; None where there is none."""
+    """One job. Times are aware, in UTC; None: there is none."""
 
     id: int
     queue: bytes
     key: bytes
-    """Empty: it had none."""
+    """Empty: it has none."""
     state: str
     """One of `STATES`."""
     code: int
-    """0 for success; a failure's code is what its worker gave, or 124 and above for the hall's own reasons."""
+    """0 for success; for a failure, the code of its worker, or 124 and above if the hall failed it."""
     result: bytes
-    """The result, what the failure said, or why it was cancelled."""
+    """The result, the error of the failure, or the reason of the cancellation."""
     worker: bytes
-    """Who had the latest attempt."""
+    """The worker of the latest attempt."""
     created: datetime
     due: datetime | None
-    """Of a live job: not before this time."""
+    """A live job does not start before this time."""
     started: datetime | None
     """Start of the latest attempt."""
     ended: datetime | None
     attempts: int
     losses: int
-    """Workers that were lost while they had it."""
+    """Number of workers that were lost while they held it."""
     tries: tuple[Attempt, ...]
-    """The attempts before the latest; the last sixteen of them."""
+    """The attempts before the latest, at most the last sixteen."""
     payload: bytes
-    """Kept while the job is live, and of dead letters."""
+    """Kept for live jobs and dead letters."""
     parents: tuple[ParentRef, ...]
-    """Of a held job: whom it still waits for, by id or by (queue, key)."""
+    """The parents that a held job still waits for, by id or by (queue, key)."""
     extras: Mapping[str, bytes]
-    """What its dialect keeps with it."""
+    """Data of its dialect."""
     priority: str
     """high, normal or low."""
     retries: int
-    """Failures that are followed by another attempt."""
+    """How many failures are followed by another attempt."""
     losses_max: int
-    """Lost workers after which it has failed; 0: no limit."""
+    """It fails after this many lost workers; 0: no limit."""
     quits_max: int
-    """Hired workers that quit after which it has failed; 0: no limit."""
+    """It fails after this many hired workers quit; 0: no limit."""
 
     @property
     def latest(self) -> datetime:
-        """The time by which it is found: its end; while it runs, its start; before that, its coming."""
+        """The time for `since` and `until`: its end; while it runs, its start; before that, `created`."""
         if self.ended is not None:
             return self.ended
         return self.started if self.started is not None and self.state == "running" else self.created
 
     def as_json(self) -> dict[str, object]:
-        """All of it as values that JSON has."""
+        """All fields as JSON values."""
         line: dict[str, object] = {"id": self.id, "state": self.state, "code": self.code}
         for name in BYTES_FIELDS:
             put_bytes(line, name, getattr(self, name))
@@ -146,7 +146,7 @@ def ended_record(row: EndRow) -> Record:
 
 
 def live_record(row: JobRow) -> Record:
-    """A job that has not ended, as the store last heard of it."""
+    """A job that has not ended, in its last stored state."""
     return Record(
         row.id,
         row.queue,
@@ -173,7 +173,7 @@ def live_record(row: JobRow) -> Record:
 
 
 def as_moment(at_us: int) -> datetime | None:
-    """A time of the hall's; one that no calendar has is the last that one has."""
+    """A time of the hall as a datetime; None for 0. One that is too late for a datetime becomes the latest."""
     if at_us <= 0:
         return None
     try:
@@ -191,7 +191,7 @@ def written(moment: datetime | None) -> str | None:
 
 
 def put_bytes(line: dict[str, object], name: str, data: bytes) -> None:
-    """Bytes become text; those that are not UTF-8 go to a field of their own, in base64."""
+    """Store bytes as text, or, if they are not UTF-8, as base64 in a field with another name."""
     try:
         line[name] = data.decode()
     except UnicodeDecodeError:
@@ -199,7 +199,7 @@ def put_bytes(line: dict[str, object], name: str, data: bytes) -> None:
 
 
 def put_extras(line: dict[str, object], extras: Mapping[str, bytes]) -> None:
-    """As `put_bytes`, each of them."""
+    """Store each value as `put_bytes` does."""
     text: dict[str, str] = {}
     line["extras"] = text
     encoded: dict[str, str] = {}

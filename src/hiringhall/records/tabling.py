@@ -1,4 +1,4 @@
-"""Records into Parquet, a row group at a time. Needs pyarrow, which is an extra."""
+"""Writes records as Parquet, one row group at a time. Needs pyarrow, an optional dependency."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ if TYPE_CHECKING:
 
 GROUP_ROWS: Final = 8192
 GROUP_BYTES: Final = 32 << 20
-"""A row group is written when it has so many rows, or so many bytes."""
+"""A row group is written when it has this many rows or bytes."""
 _INSTALL: Final = 'Parquet needs pyarrow: pip install "hiringhall[parquet]"'
 
 
 class MissingFormat(Exception):
-    """A package that a format needs is not installed; the text says which, and how to get it."""
+    """A package that a format needs is not installed. The message says how to install it."""
 
 
 class GroupWriter:
-    """Columns as in CSV, with types: bytes are binary, times are timestamps in UTC, tries are a list."""
+    """Same columns as CSV, with types: bytes are binary, times are timestamps in UTC, tries are a list."""
 
     def __init__(self, file: IO[bytes]) -> None:
         try:
-            import pyarrow as arrow  # noqa: ICN001, PLC0415 (an extra)
+            import pyarrow as arrow  # noqa: ICN001, PLC0415 (optional)
             from pyarrow import parquet  # noqa: PLC0415
         except ImportError as error:
             raise MissingFormat(_INSTALL) from error

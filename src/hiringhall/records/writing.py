@@ -1,7 +1,7 @@
-"""Records into files: JSON Lines, CSV, Parquet.
+"""Writes records to files: JSON Lines, CSV, Parquet.
 
-The law: what is written has been forgotten, so that a million records need no more memory than a thousand;
-and a file is there under its name only when all of it is.
+Invariant: written records are not kept, so a million records need no more memory than a thousand. A file gets
+its name only when it is complete.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ CSV_COLUMNS: Final = (
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 _OWNER_ALONE: Final = 0o600
 _QUOTED: Final = ("=", "+", "-", "@", "\t", "\r", "\n", *"\uff1d\uff0b\uff0d\uff20", "'")
-"""What a spreadsheet takes for the beginning of a formula, and the apostrophe that marks a cell as text."""
+"""What a spreadsheet treats as the start of a formula, and the apostrophe that marks a cell as text."""
 _CONTROLS: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-"""The controls of C0 and C1, but for the tab and the ends of lines."""
+"""The control characters of C0 and C1, except tab and line ends."""
 _JSON_COLUMNS: Final = ("tries", "parents", "extras", "extras_base64")
 
 
 class RecordWriter(Protocol):
-    """Takes records one by one; `close` writes what is still to be written, and leaves the file open."""
+    """Writes records one by one. `close` writes what is buffered, and leaves the file open."""
 
     def write(self, record: Record) -> None: ...
 
@@ -60,7 +60,7 @@ class RecordWriter(Protocol):
 
 
 class JsonLinesWriter:
-    """One object a line, as `Record.as_json` has it."""
+    """One object per line, as `Record.as_json` returns it."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -69,18 +69,18 @@ class JsonLinesWriter:
         self._file.write(json.dumps(record.as_json()).encode() + b"\n")
 
     def close(self) -> None:
-        """Every line was whole when it was written."""
+        """Nothing is buffered."""
 
 
 class CsvWriter:
-    """A line of headings, then one line a record. The last column names the columns that are in base64
-    because their bytes are not UTF-8, or hold characters that a terminal would act on; tries, parents and
-    extras are JSON, as `Record.as_json` has them. Text that a spreadsheet would take for a formula, or that
-    begins with an apostrophe, gets an apostrophe before it.
+    """A header line, then one line per record. The last column names the columns that are in base64 because
+    their bytes are not UTF-8 or contain control characters of terminals. Tries, parents and extras are JSON, as
+    `Record.as_json` returns them. Text that a spreadsheet would treat as a formula, or that begins with an
+    apostrophe, gets an apostrophe in front.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
-        # Only with this end of a line does every Python put a cell with a carriage return in quotes.
+        # Only with this line end do all versions of Python quote a cell with a carriage return.
         self._rows = csv.writer(codecs.getwriter("utf-8")(file), lineterminator="\r\n")
         self._rows.writerow(CSV_COLUMNS)
 
@@ -112,11 +112,11 @@ class CsvWriter:
         )
 
     def close(self) -> None:
-        """Likewise."""
+        """Nothing is buffered."""
 
 
 def _plain_text(data: bytes) -> str | None:
-    """Bytes as text that a terminal does not act on; None: they are not such text."""
+    """Bytes as text without control characters; None: they are not such text."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -129,11 +129,11 @@ FORMATS: Final[dict[str, Callable[[IO[bytes]], RecordWriter]]] = {
     "csv": CsvWriter,
     "parquet": GroupWriter,
 }
-"""By the word after the dot of a file's name. Making a writer raises MissingFormat where it lacks a package."""
+"""By file suffix. Creating a writer raises MissingFormat if a package is not installed."""
 
 
 def write_records(records: Iterable[Record], file: IO[bytes], form: str) -> int:
-    """Write records to an open file in one of `FORMATS`, as they come; gives their number."""
+    """Write records to an open file in one of `FORMATS`. Return their number."""
     count = 0
     with closing(FORMATS[form](file)) as writer:
         for record in records:
@@ -144,21 +144,20 @@ def write_records(records: Iterable[Record], file: IO[bytes], form: str) -> int:
 
 
 def save_records(records: Iterable[Record], path: Path, form: str | None = None) -> int:
-    """Write records to a file of that name, in the format that its suffix says unless another is named; gives
-    their number. An older file of the name stays until the new one is whole; what is no file, such as a FIFO,
-    is written to as it stands.
+    """Write records to the file `path`, in the format of its suffix unless another is given. Return their
+    number. An existing file stays until the new one is complete; a FIFO or a device is written to directly.
     """
     chosen = path.suffix.removeprefix(".").lower() if form is None else form
     if chosen not in FORMATS:
-        raise ValueError(f'"{chosen}" is no format; there are {", ".join(FORMATS)}')
-    with whole_file(path) as file:
+        raise ValueError(f'"{chosen}" is not a format; the formats are {", ".join(FORMATS)}')
+    with atomic_file(path) as file:
         return write_records(records, file, chosen)
 
 
-class whole_file:  # noqa: N801 (it reads as the `open` that it is)
-    """A file to write, that takes its name when it is whole and on disk; after an error there is none. A name
-    that is a link stays one. A device or a FIFO cannot be replaced by a file: it gets the bytes as they come.
-    A new file is for its owner alone; one that takes the place of another has the other's permissions.
+class atomic_file:  # noqa: N801 (used like `open`)
+    """Opens a file for writing. It gets its name when it is complete and on disk; after an error it is removed.
+    A symbolic link stays, and its target is replaced. A device or a FIFO is written to directly. A new file is
+    private to its owner; one that replaces another has the permissions of the other.
     """
 
     def __init__(self, path: Path) -> None:
@@ -171,7 +170,7 @@ class whole_file:  # noqa: N801 (it reads as the `open` that it is)
             self._file: IO[bytes] = self._path.open("wb")
             return self._file
         self._file = os.fdopen(os.open(self._unfinished, _CREATE, _OWNER_ALONE), "wb")
-        with suppress(OSError):  # There is none, or it has another owner.
+        with suppress(OSError):  # There was no file, or it has another owner.
             os.fchmod(self._file.fileno(), stat.S_IMODE(self._path.stat().st_mode))
         return self._file
 
@@ -197,7 +196,7 @@ __all__ = [
     "JsonLinesWriter",
     "MissingFormat",
     "RecordWriter",
+    "atomic_file",
     "save_records",
-    "whole_file",
     "write_records",
 ]

@@ -1,1 +1,1 @@
-"""Jobs that come at their times: what is planned, where it is written down, and who fires it."""
+"""Scheduled jobs: the plans, the file that stores them, and the keeper that fires them."""

@@ -1,8 +1,7 @@
 """The book: the schedules that were added by command, in one file of the data folder.
 
-The law: the file is whole at every moment. It is written beside its place, synced, and moved there; who
-writes holds a lock of the folder, who reads needs none. A book that cannot be understood is never written
-over.
+Invariant: the file is complete at every moment. A new version is written to another name, synced and renamed.
+A writer locks the folder; a reader needs no lock. A book that cannot be parsed is never overwritten.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLO
 
 
 class BookError(Exception):
-    """A book that cannot be read or written, in words for the person who runs the hall."""
+    """A book that cannot be read or written, worded for the operator."""
 
 
 class _Pages(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What the file holds."""
+    """The content of the file."""
 
     version: Literal[1] = 1
     schedules: list[Plan] = []
@@ -44,7 +43,7 @@ class Book:
         self.path = folder / FILE
 
     def read(self) -> dict[str, Plan]:
-        """All that is in it, by name. Raises BookError."""
+        """All schedules by name. Raises BookError."""
         try:
             with self.path.open("rb") as file:
                 data = file.read(BYTES_MAX + 1)
@@ -57,28 +56,28 @@ class Book:
         try:
             schedules = msgspec.json.decode(data, type=_Pages).schedules
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise BookError(f"{self.path} is not as `hall schedule` writes it: {error}") from error
+            raise BookError(f"{self.path} was not written by `hall schedule`: {error}") from error
         plans = {plan.name: plan for plan in schedules}
         if len(plans) < len(schedules):
-            raise BookError(f"{self.path} has two schedules of one name")
+            raise BookError(f"{self.path} has two schedules with the same name")
         for plan in schedules:
             for field, problem in plan.faults():
                 raise BookError(f'{self.path}: schedule "{plan.name}": {field}: {problem}')
         return plans
 
     def add(self, plan: Plan) -> None:
-        """Write one more down. Raises BookError, also for a name that is taken."""
+        """Add a schedule. Raises BookError, also if the name is already used."""
         with self._open_to_write() as plans:
             if plan.name in plans:
                 raise BookError(
-                    f'there is a schedule "{plan.name}" already; remove it first, or take another name'
+                    f'there is already a schedule "{plan.name}"; remove it first, or choose another name'
                 )
             if len(plans) >= PLANS_MAX:
-                raise BookError(f"{self.path} holds {PLANS_MAX} schedules, as many as it may")
+                raise BookError(f"{self.path} is full: it has {PLANS_MAX} schedules; remove some first")
             plans[plan.name] = plan
 
     def remove(self, name: str) -> bool:
-        """Strike one out; False: there is none of this name. Raises BookError."""
+        """Remove a schedule; False: there is none with this name. Raises BookError."""
         if not self.path.parent.exists():
             return False
         with self._open_to_write() as plans:
@@ -86,13 +85,13 @@ class Book:
 
     @contextmanager
     def _open_to_write(self) -> Iterator[dict[str, Plan]]:
-        """What is in it, to be changed and written back while nobody else does so."""
+        """The schedules, to be changed. Holds the lock, and writes the changes back."""
         folder = self.path.parent
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            raise BookError(f"{folder} cannot be used as a data folder: {error.strerror}") from error
+            raise BookError(f"data folder {folder} cannot be used: {error.strerror}") from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             plans = self.read()
@@ -105,18 +104,18 @@ class Book:
 
     def _write(self, plans: dict[str, Plan], folder: int) -> None:
         data = msgspec.json.format(msgspec.json.encode(_Pages(schedules=list(plans.values()))))
-        beside = self.path.with_name(f"{FILE}.new")
+        new = self.path.with_name(f"{FILE}.new")
         try:
-            beside.unlink(missing_ok=True)  # Somebody died here; or it is a link, and not to be followed.
-            with os.fdopen(os.open(beside, _CREATE, 0o600), "wb") as file:
+            new.unlink(missing_ok=True)  # Left by a crash; or a link, which must not be followed.
+            with os.fdopen(os.open(new, _CREATE, 0o600), "wb") as file:
                 owner = os.fstat(folder)
-                if os.geteuid() == 0:  # a book written by root is for the hall to read
+                if os.geteuid() == 0:  # The hall must be able to read a book that root has written.
                     os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
                 os.fchmod(file.fileno(), 0o600)
                 file.write(data + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
-            beside.replace(self.path)
+            new.replace(self.path)
             os.fsync(folder)
         except OSError as error:
             raise BookError(f"{self.path} cannot be written: {error.strerror}") from error

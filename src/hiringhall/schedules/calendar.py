@@ -1,11 +1,10 @@
 """Due times of a cron expression in a time zone.
 
-The law: due times are a set that depends on the expression and the zone alone, never on where the search
-for the next one began. An expression whose minutes and hours name numbers is due once a day for each of
-them: what falls into the hour that is left out in spring is due when that hour would have begun, what falls
-into the hour that comes twice in autumn is due the first time. Any other (its minutes or hours begin with a
-star, or it has seconds) follows the clock on the wall: not due in the hour left out, due in both hours that
-look alike.
+Invariant: the set of due times depends only on the expression and the zone, never on where the search for the
+next one starts. An expression with numbers for minutes and hours is due once a day for each of them: a time
+in the hour that is skipped in spring is due when that hour would have started; a time in the hour that is
+repeated in autumn is due the first time. Any other expression (its minutes or hours start with a star, or it
+has seconds) follows the wall clock: it is not due in the skipped hour, and due in both of the repeated hours.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ def find_zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, OSError, ValueError):
-        raise ValueError(f'"{name}" is not a known time zone; it takes a name such as Europe/Vienna') from None
+        raise ValueError(f'"{name}" is not a known time zone; use a name such as Europe/Vienna') from None
 
 
 def check_cron(cron: str) -> None:
-    """Raises ValueError for what is no cron expression, or one that no day matches."""
+    """Raise ValueError if it is not a cron expression, or one that matches no day."""
     usage = "write minute hour day month weekday, as in 30 3 * * MON"
     if len(cron) > CRON_LENGTH_MAX:
         raise ValueError(f"is longer than {CRON_LENGTH_MAX} characters; {usage}")
@@ -41,7 +40,7 @@ def check_cron(cron: str) -> None:
     except CronSimError as error:
         problem = str(error)
         raise ValueError(
-            f'"{cron}" is no cron expression: {problem[:1].lower()}{problem[1:]}; {usage}'
+            f'"{cron}" is not a cron expression: {problem[:1].lower()}{problem[1:]}; {usage}'
         ) from None
     except StopIteration:
         raise ValueError(f'"{cron}" matches no day within 50 years') from None
@@ -49,22 +48,22 @@ def check_cron(cron: str) -> None:
 
 def next_due(cron: str, zone: tzinfo, after: datetime) -> datetime:
     """The first due time later than `after`; both in UTC, on whole seconds."""
-    if _names_times(cron):
+    if _has_fixed_times(cron):
         for due in CronSim(cron, after.astimezone(zone)):
             if (at := due.astimezone(UTC)) > after:
                 return at
-        raise AssertionError("`check_cron` lets in nothing that is not due again")
-    return _next_on_the_wall(cron, zone, after)
+        raise AssertionError("`check_cron` accepts only expressions that are always due again")
+    return _next_by_wall_clock(cron, zone, after)
 
 
-def _names_times(cron: str) -> bool:
+def _has_fixed_times(cron: str) -> bool:
     parts = cron.split()
     return len(parts) == 5 and not parts[0].startswith("*") and not parts[1].startswith("*")
 
 
-def _next_on_the_wall(cron: str, zone: tzinfo, after: datetime) -> datetime:
-    """The first second whose wall clock matches: looked for from one change of the wall clock to the next,
-    since between two of them it goes as any clock does.
+def _next_by_wall_clock(cron: str, zone: tzinfo, after: datetime) -> datetime:
+    """The first second whose wall clock matches. The search goes from one change of the UTC offset to the next,
+    because the wall clock runs evenly in between.
     """
     offset = _offset(zone, after)
     wall = (after + offset).replace(tzinfo=None)
@@ -75,7 +74,7 @@ def _next_on_the_wall(cron: str, zone: tzinfo, after: datetime) -> datetime:
             return due
         after = change
         offset = _offset(zone, change)
-        wall = (change + offset - _SECOND).replace(tzinfo=None)  # the change itself may be due
+        wall = (change + offset - _SECOND).replace(tzinfo=None)  # The change itself may be due.
 
 
 def _offset(zone: tzinfo, at: datetime) -> timedelta:
@@ -83,7 +82,7 @@ def _offset(zone: tzinfo, at: datetime) -> timedelta:
 
 
 def _next_change(zone: tzinfo, after: datetime, until: datetime) -> datetime | None:
-    """The first second in (after, until] whose offset is not that of `after`."""
+    """The first second in (after, until] with another offset than `after`."""
     offset = _offset(zone, after)
     low = after
     while low < until:

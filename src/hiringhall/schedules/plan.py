@@ -1,7 +1,7 @@
-"""One schedule: when it is due, and the job that it hands in.
+"""One schedule: when it is due, and the job that it submits.
 
-The law: `next_due_us` says which due times there are, and says the same whenever it is asked. What is done
-about those that were missed is up to `missed`.
+Invariant: `next_due_us` defines the due times, and its answer never depends on the current time. `missed`
+decides what happens to due times that were missed.
 """
 
 from __future__ import annotations
@@ -38,58 +38,56 @@ _TEXTS: Final = ("name", "queue", "key", "payload")
 class Plan(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, dict=True
 ):
-    """A schedule as somebody wrote it down. It is used only if it has no `faults`."""
+    """A schedule as the user wrote it. It is used only if it has no `faults`."""
 
     name: str
     queue: str
     cron: str = ""
-    """Five fields, or six with seconds in front; empty: `every_us` counts."""
+    """Five fields, or six with seconds first; empty: `every_us` is used."""
     every_us: int = 0
-    """Due at all multiples of it, counted from the beginning of 1970 in UTC."""
+    """Due at all multiples of it since the start of 1970 in UTC."""
     timezone: str = "UTC"
-    """Where the cron expression is read, and where {due} is told."""
+    """The time zone of the cron expression and of {due}."""
     payload: str = ""
     key: str = ""
-    """Empty: no key, each firing is a job of its own."""
+    """Empty: no key, so each firing submits a separate job."""
     priority: Priority = "normal"
     retries: int = 0
     quits_max: int = 0
-    """Hired workers that quit after which its job has failed; 0: no limit."""
+    """Its job fails after this many hired workers quit; 0: no limit."""
     missed: Missed = "latest"
     late_us: int = LATE_US
-    """A due time that is over for no longer than this is late, not missed."""
+    """A due time that is later than this is missed."""
 
     def faults(self) -> Iterator[tuple[str, str]]:
-        """What is wrong with it: (setting, what to do)."""
+        """What is wrong with it: (setting, message)."""
         for field in _TEXTS:
             if _bytes(getattr(self, field)) is None:
                 yield field, "is not UTF-8 text"
         if not 0 < len(self.name) <= NAME_LENGTH_MAX or not self.name.isprintable():
-            yield "name", f"takes 1 to {NAME_LENGTH_MAX} printable characters"
+            yield "name", f"must have 1 to {NAME_LENGTH_MAX} printable characters"
         if not self.queue:
-            yield "queue", "is missing; name the queue (function) that the job is for"
+            yield "queue", "is missing; give the queue (function) of the job"
         yield from self._time_faults()
         for field in ("key", "payload"):
             for found in _DUE.finditer(getattr(self, field)):
                 if found[1] and _FORMAT.fullmatch(found[1]) is None:
-                    yield field, f'"{found[0]}" is no format of a date; write it as in {{due:%Y-%m-%d}}'
+                    yield field, f'"{found[0]}" is not a date format; write it as in {{due:%Y-%m-%d}}'
         if not 0 <= self.retries <= RETRIES_MAX:
-            yield "retries", f"takes a whole number from 0 to {RETRIES_MAX}"
+            yield "retries", f"must be a whole number from 0 to {RETRIES_MAX}"
         if not 0 <= self.quits_max <= RETRIES_MAX:
-            yield "quits_max", f"takes a whole number from 0 to {RETRIES_MAX}"
+            yield "quits_max", f"must be a whole number from 0 to {RETRIES_MAX}"
         if self.late_us < 0:
-            yield "late_s", "takes a number of seconds from 0"
+            yield "late_s", "must be 0 seconds or more"
 
     def _time_faults(self) -> Iterator[tuple[str, str]]:
         if bool(self.cron) == bool(self.every_us):
             yield (
                 "cron",
-                "and every are two ways to say when: give one of them"
-                if self.cron
-                else "is missing; give a cron expression, or every",
+                "and every are both set: remove one of them" if self.cron else "is missing; set cron or every",
             )
         if self.every_us and self.every_us < EVERY_MIN_US:
-            yield "every", 'takes "1s" or more'
+            yield "every", 'must be "1s" or more'
         try:
             find_zone(self.timezone)
         except ValueError as error:
@@ -101,7 +99,7 @@ class Plan(
                 yield "cron", str(error)
 
     def excesses(self, limits: Limits) -> Iterator[tuple[str, str]]:
-        """What a hall with these limits would refuse; asked of a plan without faults."""
+        """What a hall with these limits would refuse. The plan must have no faults."""
         job = self.job(0, 0)
         for field, data, limit, name in (
             ("queue", job.queue, limits.queue_name_bytes_max, "queue_name_bytes_max"),
@@ -109,7 +107,7 @@ class Plan(
             ("payload", job.payload, limits.payload_bytes_max, "payload_bytes_max"),
         ):
             if len(data) > limit:
-                yield field, f"is too long: it has at most {limit} bytes (limits.{name})"
+                yield field, f"is too long: at most {limit} bytes are allowed (limits.{name})"
 
     # --- when
 
@@ -122,18 +120,18 @@ class Plan(
         return int(due.timestamp()) * SECOND_US
 
     def is_due(self, at_us: int) -> bool:
-        """Whether it is a due time."""
+        """Whether this is a due time."""
         return self.next_due_us(at_us - 1) == at_us
 
     def due_between(self, after_us: int, until_us: int) -> Iterator[int]:
-        """The due times later than the one and not later than the other, in order."""
+        """The due times in (after, until], in order."""
         due_us = self.next_due_us(after_us)
         while due_us <= until_us:
             yield due_us
             due_us = self.next_due_us(due_us)
 
     def latest_due(self, after_us: int, until_us: int, most: int) -> list[int]:
-        """The latest of those, so many at most. However many there are, few are looked at."""
+        """The latest `most` due times in (after, until]. Computes few of them, even if there are many."""
         found: list[int] = []
         stretch_us = _STRETCH_US
         while until_us > after_us and len(found) < most:
@@ -149,7 +147,7 @@ class Plan(
 
     @cached_property
     def digest(self) -> bytes:
-        """Tells plans apart that are due at other times: one that is changed in this way begins anew."""
+        """Differs for plans with other due times: a plan that is changed in this way starts over."""
         when = f"{' '.join(self.cron.upper().split())}\n{self.every_us}\n{self.timezone}"
         return hashlib.sha256(when.encode()).digest()[:16]
 
@@ -167,7 +165,7 @@ class Plan(
         )
 
     def job(self, due_us: int, start_us: int) -> JobSpec:
-        """The job of one due time, to start at `start_us`; 0: at once."""
+        """The job for one due time. It starts at `start_us`; 0: at once."""
         due = datetime.fromtimestamp(due_us // SECOND_US, find_zone(self.timezone))
         return JobSpec(
             self.queue.encode(),

@@ -1,1 +1,1 @@
-"""Where durable jobs and the history are kept. The contract is `contract.py`; one suite tests every store."""
+"""Stores for durable jobs and the history. The contract is `contract.py`; one test suite covers every store."""

@@ -1,7 +1,7 @@
-"""What a store must do: load, commit, query. Nothing of its engine shows through.
+"""The contract of a store: load, commit, query. It exposes nothing of its engine.
 
-All calls but `check` come from one thread at a time. `commit` returns when the batch is on disk, all of it;
-when it raises `StoreError` nothing of it counts, and the same or another batch may be tried later.
+All calls except `check` come from one thread at a time. `commit` returns when the whole batch is on disk.
+If it raises `StoreError`, nothing of the batch is kept; the same or another batch may be tried later.
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ if TYPE_CHECKING:
     from hiringhall.core.jobs import ParentRef
 
 RULED_QUEUES_MAX: Final = 100
-"""Queues that may have rules of their own for their history."""
+"""Maximum number of queues with their own retention rules."""
 
 
 class StoreError(Exception):
-    """The store's trouble, in words for the person who runs the hall: what failed, where, and what to do."""
+    """A store failure, worded for the operator: what failed, where, and what to do."""
 
 
 class QueueRetention(NamedTuple):
-    """How much history one queue has, apart from that of all others. The oldest goes first."""
+    """How much history one queue keeps, separate from all others. The oldest lines are dropped first."""
 
     age_us: int = 7 * 86_400_000_000
     dead_age_us: int = 90 * 86_400_000_000
     rows_max: int = 10_000_000
     bytes_max: int = 16 << 30
-    """Results, payloads, keys and extras of its lines."""
+    """Total size of the results, payloads, keys and extras of its lines."""
 
 
 class Retention(NamedTuple):
-    """How much history is kept. The oldest goes first; dead letters go by `dead_age_us`."""
+    """How much history is kept. The oldest lines are dropped first; dead letters expire after `dead_age_us`."""
 
     age_us: int = 7 * 86_400_000_000
     dead_age_us: int = 90 * 86_400_000_000
     rows_max: int = 10_000_000
-    """Lines of all queues that have no rules of their own."""
+    """Lines of all queues that have no retention rules of their own."""
     result_bytes_max: int = 1 << 20
-    """A result longer than this is cut in the history, never on its way to the client."""
+    """A longer result is truncated in the history. The client still gets all of it."""
     bytes_max: int = 16 << 30
-    """The whole store, live jobs and all. The oldest lines of the history go, of whichever queue, so that a
-    sixteenth of it stays free for what the next commit brings; live jobs never go."""
+    """Size of the whole store, including live jobs. The oldest history lines of any queue are dropped so that
+    a sixteenth stays free for the next commit. Live jobs are never dropped."""
     queues: Mapping[bytes, QueueRetention] = MappingProxyType({})
-    """Queues that have rules of their own: at most `RULED_QUEUES_MAX`."""
+    """Queues with their own retention rules: at most `RULED_QUEUES_MAX`."""
 
 
 class HistoryQuery(NamedTuple):
-    """Which lines of the history; every field that is not None must match. Newest first."""
+    """Selects lines of the history, newest first. Every field that is not None must match."""
 
     id: int | None = None
     queue: bytes | None = None
@@ -60,38 +60,39 @@ class HistoryQuery(NamedTuple):
     ended_from_us: int | None = None
     ended_to_us: int | None = None
     before_id: int | None = None
-    """Only ids below: the way to page."""
+    """Only ids below this one. Used for paging."""
     limit: int = 100
 
 
 class Store(Protocol):
-    """A place for durable jobs."""
+    """Keeps durable jobs and the history."""
 
     def load(self, ended_max: int) -> Loaded:
-        """Open, bump the boot epoch on disk, and hand out what is kept."""
+        """Open the store, increment the boot epoch on disk, and return what is stored."""
 
     def commit(self, batch: Batch, now_us: int) -> None:
-        """Put the batch on disk as one transaction, and let a bounded part of the history expire."""
+        """Write the batch to disk in one transaction, and expire a bounded part of the history."""
 
     def check(self) -> None:
-        """A quick look, from any thread: raises StoreError while a commit would be lost."""
+        """A quick check, callable from any thread. Raises StoreError while a commit would be lost."""
 
     def probe(self) -> None:
-        """Write and sync something small: raises StoreError while the store cannot take a commit."""
+        """Write and sync a small value. Raises StoreError while the store cannot commit."""
 
     def history(self, query: HistoryQuery) -> list[EndRow]:
-        """The lines asked for, with their results."""
+        """Return the matching lines with their results."""
 
     def latest_ends(self, refs: Sequence[ParentRef]) -> list[EndRow]:
-        """The line of each job named by id or by (queue, key), as far as there is one. Of several with the same
-        name it is the one that ended last; a provider's job has no name for others. Results are left out.
+        """Return the line of each job given by id or by (queue, key), if there is one. If several jobs have the
+        same queue and key, it is the one that ended last. Jobs of a provider are found by id only. Results are
+        left out.
         """
 
     def live(self) -> Iterator[JobRow]:
-        """The stored jobs that have not ended, by id."""
+        """The stored jobs that have not ended, ordered by id."""
 
     def count(self) -> tuple[int, int]:
-        """Live jobs and lines of history."""
+        """The number of live jobs and the number of history lines."""
 
     def close(self) -> None:
-        """Put everything in order on disk. Further calls are a mistake."""
+        """Finish all writes and release the store. It must not be used after this."""

@@ -1,7 +1,7 @@
-"""A store without a disk, for simulations and for halls that need not remember.
+"""A store in memory, for simulations and for halls without durable data.
 
-The law: it does what the other stores do, no more and no less; its rows outlive `close`, so that a
-simulated hall can die and open again on what was committed.
+Invariant: it behaves exactly as the other stores do. Its rows survive `close`, so that a simulated hall can
+crash and open again with what was committed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hiringhall.core.changes import Loaded
 from hiringhall.core.jobs import PROVIDER
 from hiringhall.core.states import FAILED
 from hiringhall.storage.contract import Retention, StoreError
-from hiringhall.storage.retention import LINE_BYTES, Brought, Expiry, Section, Sections
+from hiringhall.storage.retention import LINE_BYTES, CommitSize, Expiry, Section, Sections
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from hiringhall.storage.contract import HistoryQuery
     from hiringhall.storage.retention import Shelf
 
-GONE_MIN: Final = 1000
-"""Entries for lines that are gone, which a shelf may always have."""
+STALE_ENTRIES_MIN: Final = 1000
+"""A shelf's heap may always hold this many entries of lines that were removed."""
 FIRST_EPOCHS: Final = ids.EPOCH_MAX // 2
-"""Where the epochs of a store may begin: as many are left to grow."""
+"""A random first epoch is below this, so that at least as many epochs are left."""
 
 _BY_END = attrgetter("ended_us", "id")
 _Entry = tuple[int, int]
@@ -37,10 +37,10 @@ _Entry = tuple[int, int]
 
 
 class MemoryStore:
-    """Rows in dicts. A fault is injected from outside, by a store that wraps this one.
+    """Keeps rows in dicts. Tests inject faults with a store that wraps this one.
 
-    `epoch` is that of the first `load`, 1 or more. Left to chance it is another in each process, so that the
-    handle of a job that is gone with its hall does not name a job of the next.
+    `epoch` is the epoch of the first `load`, 1 or more. The default is random, so that the handle of a job
+    that was lost with its process does not match a job of the next process.
     """
 
     def __init__(self, retention: Retention | None = None, epoch: int | None = None) -> None:
@@ -61,7 +61,7 @@ class MemoryStore:
     def commit(self, batch: Batch, now_us: int) -> None:
         for row in batch.inserts:
             if row.id in self._jobs:
-                raise StoreError(f"job {row.id} is stored already: nothing of the batch was kept")
+                raise StoreError(f"job {row.id} is already stored: the batch was not committed")
         for job_id in batch.revived:
             self._shelves.take(job_id)
         for end in batch.ends:
@@ -112,7 +112,7 @@ class MemoryStore:
         return len(self._jobs), len(self._shelves.lines)
 
     def close(self) -> None:
-        """Nothing to put in order: the rows stay for the next `load`."""
+        """Nothing to do: the rows stay for the next `load`."""
 
     def _put_job(self, row: JobRow) -> None:
         self._take_job(row.id)
@@ -125,7 +125,7 @@ class MemoryStore:
             self._shelves.jobs_bytes -= _job_bytes(row)
 
     def _write_end(self, end: EndRow) -> None:
-        """An end takes the job out of the live ones, and the place of an earlier end."""
+        """An end removes the job from the live jobs and replaces an earlier end of it."""
         self._take_job(end.id)
         self._shelves.take(end.id)
         result = end.result[: self._retention.result_bytes_max]
@@ -135,16 +135,16 @@ class MemoryStore:
         sections = self._shelves.sections.all
         content_bytes = sum([len(end.result) + len(end.payload) for end in batch.ends])
         content_bytes += sum([len(row.payload) for row in batch.inserts])
-        brought = Brought(len(batch.ends), len(batch.inserts) + len(batch.ends), content_bytes)
-        if self._expiry.due(now_us, brought, sections):
-            self._expiry.run(self._shelves, now_us, brought, sections)
+        added = CommitSize(len(batch.ends), len(batch.inserts) + len(batch.ends), content_bytes)
+        if self._expiry.due(now_us, added, sections):
+            self._expiry.run(self._shelves, now_us, added, sections)
         else:
-            self._expiry.skip(brought)
+            self._expiry.skip(added)
 
 
 class _MemoryShelves:
-    """The lines of the history, and for each shelf a heap of them by time. A line that was taken leaves its
-    entry behind until that comes up.
+    """The lines of the history, and for each shelf a heap of them by end time. Entries of removed lines stay in
+    the heap until they reach its head.
     """
 
     def __init__(self, sections: Sections) -> None:
@@ -162,7 +162,7 @@ class _MemoryShelves:
         shelf.lines += 1
         shelf.bytes += _content_bytes(row)
         self._lines_bytes += _content_bytes(row) + LINE_BYTES
-        if len(heap) > 2 * shelf.lines + GONE_MIN:
+        if len(heap) > 2 * shelf.lines + STALE_ENTRIES_MIN:
             heap[:] = {entry for entry in heap if self._stands(shelf, entry)}
             heapify(heap)
 
@@ -196,7 +196,7 @@ class _MemoryShelves:
         return section.dead if row.state == FAILED else section.others
 
     def _standing(self, shelf: Shelf) -> list[_Entry]:
-        """The shelf's heap, with a line that is there at its head."""
+        """The shelf's heap, without stale entries at its head."""
         heap = self._heaps[shelf.number]
         while heap and not self._stands(shelf, heap[0]):
             heappop(heap)

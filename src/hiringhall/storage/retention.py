@@ -1,8 +1,8 @@
-"""Which lines of the history go, and when: one rule for every store.
+"""When lines of the history are dropped, and which: the same rules for every store.
 
-The law: a commit drops a bounded number of lines, so that no commit is long, and at least as much as it adds
-once there is no more room, so that the history stays bounded. The oldest go first; for lack of room dead
-letters go only when nothing else is left to go, and live jobs never do.
+Invariant: a commit drops a bounded number of lines, so that no commit takes long. When the store is full it
+drops at least as much as it adds, so that the history stays bounded. The oldest lines are dropped first. For
+lack of room, dead letters are dropped only when no other line is left; live jobs are never dropped.
 """
 
 from __future__ import annotations
@@ -16,34 +16,38 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 PAUSE_US: Final = 1_000_000
-"""Ages are looked at once in this time, not with every commit."""
-QUEUES_A_LOOK: Final = 8
-"""Queues with rules of their own whose ages are looked at in one go; the others have their turn later."""
+"""Ages are checked once in this time, not with every commit."""
+QUEUES_PER_CHECK: Final = 8
+"""Queues with their own rules whose ages are checked at a time; the others are checked later, in rotation."""
 DROP_MIN: Final = 500
-"""Lines that any commit may drop from each section that it looks at, however few it adds."""
+"""Lines that any commit may drop from each section that it checks, even if it adds few."""
 SLACK_SHARE: Final = 64
-"""What is full makes room for this part of itself at once, so that not every commit has to."""
+"""A full section or store frees this fraction of itself at once, so that not every commit has to drop lines."""
 HEADROOM_SHARE: Final = 16
-"""The store counts as full with this part of it free, so that a commit has room before others make way."""
+"""The store counts as full while this fraction is still free, so that the next commit has room."""
 LINE_BYTES: Final = 100
-"""What a line takes beside its content, at least."""
+"""Minimum size of a line, without its content."""
 ROW_BYTES_MAX: Final = 4096
-"""What a row takes beside its content, at most about."""
-ANY: Final = (1 << 63) - 1
-"""An age, a number, a size that sets no bound."""
+"""Approximate maximum size of a row, without its content."""
+UNBOUNDED: Final = (1 << 63) - 1
+"""As an age, a number or a size: no limit."""
 
 
 def keep_all(queues: Iterable[bytes]) -> Retention:
-    """Rules by which nothing goes; these queues have rules of their own, as they had."""
-    apart = QueueRetention(age_us=ANY, dead_age_us=ANY, rows_max=ANY, bytes_max=ANY)
+    """Rules that drop nothing. The given queues keep shelves of their own."""
+    apart = QueueRetention(age_us=UNBOUNDED, dead_age_us=UNBOUNDED, rows_max=UNBOUNDED, bytes_max=UNBOUNDED)
     return Retention(
-        age_us=ANY, dead_age_us=ANY, rows_max=ANY, bytes_max=ANY, queues=dict.fromkeys(queues, apart)
+        age_us=UNBOUNDED,
+        dead_age_us=UNBOUNDED,
+        rows_max=UNBOUNDED,
+        bytes_max=UNBOUNDED,
+        queues=dict.fromkeys(queues, apart),
     )
 
 
 class Shelf:
-    """Lines that are kept by the same rules. A store counts their number, and where a queue has rules of its
-    own the bytes of their content: keys, results, payloads and extras.
+    """Lines that are kept by the same rules. A store counts them. If their queue has its own rules, it also
+    counts the bytes of their content: keys, results, payloads and extras.
     """
 
     __slots__ = ("bytes", "lines", "number")
@@ -55,7 +59,7 @@ class Shelf:
 
 
 class Section:
-    """The shelves of one queue, or of all queues that have no rules of their own."""
+    """The shelves of one queue, or of all queues without rules of their own."""
 
     __slots__ = ("dead", "others", "rules")
 
@@ -78,16 +82,16 @@ class Section:
 
 
 class Sections:
-    """All of them. `numbers` tells where the shelves of each queue with rules of its own begin."""
+    """All sections. `numbers` has the first shelf number of each queue with its own rules."""
 
     def __init__(self, retention: Retention, numbers: Mapping[bytes, int]) -> None:
         if len(retention.queues) > RULED_QUEUES_MAX:
             raise StoreError(
-                f"{len(retention.queues)} queues have rules of their own for their history:"
-                f" at most {RULED_QUEUES_MAX} may"
+                f"{len(retention.queues)} queues have retention rules of their own:"
+                f" at most {RULED_QUEUES_MAX} are allowed"
             )
         self.common = Section(
-            0, QueueRetention(retention.age_us, retention.dead_age_us, retention.rows_max, bytes_max=ANY)
+            0, QueueRetention(retention.age_us, retention.dead_age_us, retention.rows_max, bytes_max=UNBOUNDED)
         )
         self.ruled = {queue: Section(numbers[queue], rules) for queue, rules in retention.queues.items()}
         self.all = (*self.ruled.values(), self.common)
@@ -100,7 +104,7 @@ class Sections:
         return sum([section.lines for section in self.all])
 
 
-class Brought(NamedTuple):
+class CommitSize(NamedTuple):
     """What a commit adds."""
 
     ends: int
@@ -111,98 +115,99 @@ class Brought(NamedTuple):
 
 
 class Shelving(Protocol):
-    """What a store does for the rule."""
+    """What a store does to apply the rules."""
 
     def drop(
         self, shelves: Sequence[Shelf], before_us: int, lines_max: int, bytes_max: int, line_bytes: int
     ) -> int:
-        """Take the oldest lines of some shelves that ended before a time: so many, and until their content
-        and `line_bytes` for each of them come to so much. Gives their number; the shelves are counted anew.
+        """Drop the oldest lines of these shelves that ended before a time: at most `lines_max`, and until their
+        content plus `line_bytes` for each reaches `bytes_max`. Return how many were dropped; the counts of the
+        shelves are updated.
         """
 
     def used_bytes(self) -> int:
-        """How large the whole store is, without what is free to be used again."""
+        """The size of the whole store, without free space that can be reused."""
 
 
 class Expiry:
-    """Remembers when the ages were last looked at, and how much room there was."""
+    """Remembers when the ages were last checked, and how much room was left."""
 
     def __init__(self, sections: Sections, bytes_max: int) -> None:
         self._sections = sections
         self._bytes_max = bytes_max
         self._looked_us = -PAUSE_US
         self._turns = list(sections.ruled.values())
-        """Queues with rules of their own: the next to be looked at is first."""
+        """Sections of queues with their own rules. The next one to check is first."""
         self._behind: list[Section] = []
-        """Sections that had more to drop than they may at once."""
+        """Sections that had more to drop than one commit may."""
         self._room_bytes = 0
-        """What can be added at least before the store has to be measured again."""
+        """How much can safely be added before the store must be measured again."""
 
-    def due(self, now_us: int, brought: Brought, touched: Iterable[Section]) -> bool:
-        """Is there anything to do with this commit? A clock that was set back counts as a pause."""
+    def due(self, now_us: int, added: CommitSize, touched: Iterable[Section]) -> bool:
+        """Whether this commit has anything to drop. A clock that was set back counts as a pause."""
         return (
             abs(now_us - self._looked_us) >= PAUSE_US
             or len(self._behind) > 0
             or self._sections.common.full
-            or _growth(brought) >= self._room_bytes
+            or _growth(added) >= self._room_bytes
             or any(section.full for section in touched)
         )
 
-    def skip(self, brought: Brought) -> None:
+    def skip(self, added: CommitSize) -> None:
         """Nothing was due."""
-        self._room_bytes -= _growth(brought)
+        self._room_bytes -= _growth(added)
 
-    def run(self, shelving: Shelving, now_us: int, brought: Brought, touched: Iterable[Section]) -> None:
-        """Drop what is too old or too much. The shelves count already what the commit adds."""
+    def run(self, shelving: Shelving, now_us: int, added: CommitSize, touched: Iterable[Section]) -> None:
+        """Drop what is too old or too much. The shelves already count what the commit adds."""
         sections = dict.fromkeys(self._behind)
         sections |= dict.fromkeys([section for section in (self._sections.common, *touched) if section.full])
         if abs(now_us - self._looked_us) >= PAUSE_US:
             self._looked_us = now_us
-            sections |= dict.fromkeys([self._sections.common, *self._turns[:QUEUES_A_LOOK]])
-            self._turns = self._turns[QUEUES_A_LOOK:] + self._turns[:QUEUES_A_LOOK]
-        lines_max = DROP_MIN + 2 * brought.ends
+            sections |= dict.fromkeys([self._sections.common, *self._turns[:QUEUES_PER_CHECK]])
+            self._turns = self._turns[QUEUES_PER_CHECK:] + self._turns[:QUEUES_PER_CHECK]
+        lines_max = DROP_MIN + 2 * added.ends
         self._behind = [section for section in sections if _tidy(shelving, section, now_us, lines_max) <= 0]
-        self._room_bytes -= _growth(brought)
+        self._room_bytes -= _growth(added)
         if self._room_bytes <= 0:
-            self._make_room(shelving, lines_max + brought.content_bytes // LINE_BYTES)
+            self._make_room(shelving, lines_max + added.content_bytes // LINE_BYTES)
 
-    def again(self) -> None:
-        """What was added and dropped was not kept: look again with the next commit."""
+    def reset(self) -> None:
+        """The commit failed: check everything again with the next one."""
         self._looked_us = -PAUSE_US
         self._room_bytes = 0
 
     def _make_room(self, shelving: Shelving, lines_max: int) -> None:
-        """The store may be full."""
+        """Measure the store, and drop lines if it is full."""
         full_bytes = self._bytes_max - self._bytes_max // HEADROOM_SHARE
         used_bytes = shelving.used_bytes()
         if used_bytes > full_bytes and self._sections.lines > 0:
             wanted_bytes = used_bytes - full_bytes + self._bytes_max // SLACK_SHARE
-            dropped = shelving.drop(self._sections.others, ANY, lines_max, wanted_bytes, LINE_BYTES)
+            dropped = shelving.drop(self._sections.others, UNBOUNDED, lines_max, wanted_bytes, LINE_BYTES)
             used_bytes = shelving.used_bytes()
             if used_bytes > full_bytes and not any(shelf.lines for shelf in self._sections.others):
                 wanted_bytes = used_bytes - full_bytes
-                shelving.drop(self._sections.dead, ANY, lines_max - dropped, wanted_bytes, LINE_BYTES)
+                shelving.drop(self._sections.dead, UNBOUNDED, lines_max - dropped, wanted_bytes, LINE_BYTES)
                 used_bytes = shelving.used_bytes()
         self._room_bytes = full_bytes - used_bytes
 
 
 def _tidy(shelving: Shelving, section: Section, now_us: int, lines_max: int) -> int:
-    """Drop what one section has too much of; gives the number of lines that could have been dropped besides."""
+    """Drop what one section has too much of. Return how many more lines could have been dropped."""
     rules, left = section.rules, lines_max
     for shelf, age_us in ((section.others, rules.age_us), (section.dead, rules.dead_age_us)):
         if shelf.lines > 0:
-            left -= shelving.drop([shelf], now_us - age_us, left, ANY, 0)
-    # Of dead letters no more go than must, so they make no room ahead.
+            left -= shelving.drop([shelf], now_us - age_us, left, UNBOUNDED, 0)
+    # Only as many dead letters are dropped as necessary, so no extra room is made with them.
     rows_slack, bytes_slack = rules.rows_max // SLACK_SHARE, rules.bytes_max // SLACK_SHARE
     for shelf, more_rows, more_bytes in ((section.others, rows_slack, bytes_slack), (section.dead, 0, 0)):
         needed = section.lines - rules.rows_max
         if needed > 0 and shelf.lines > 0:
-            left -= shelving.drop([shelf], ANY, min(left, needed + more_rows), ANY, 0)
+            left -= shelving.drop([shelf], UNBOUNDED, min(left, needed + more_rows), UNBOUNDED, 0)
         needed = section.bytes - rules.bytes_max
         if needed > 0 and shelf.lines > 0:
-            left -= shelving.drop([shelf], ANY, left, needed + more_bytes, 0)
+            left -= shelving.drop([shelf], UNBOUNDED, left, needed + more_bytes, 0)
     return left
 
 
-def _growth(brought: Brought) -> int:
-    return 2 * brought.content_bytes + ROW_BYTES_MAX * brought.rows
+def _growth(added: CommitSize) -> int:
+    return 2 * added.content_bytes + ROW_BYTES_MAX * added.rows

@@ -1,7 +1,7 @@
-"""`hall-gearmand`: a hall that starts where gearmand started, with the same command line.
+"""`hall-gearmand`: a hall that replaces gearmand, with the same command line.
 
-The law: every option of gearmand 1.1.20 is taken. One that has no meaning here costs a line of warning;
-one that bears on safety is honoured or refused.
+Invariant: every option of gearmand 1.1.20 is accepted. One that has no effect here causes a warning; one that
+is relevant for security or durability is honoured or refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hiringhall import __version__
 from hiringhall.cli.gearmand import daemon
 from hiringhall.cli.gearmand.options import UsageError, parse, usage
 from hiringhall.cli.gearmand.translating import Plan, plan
-from hiringhall.cli.reporting import TROUBLE, complain, guarded, say
+from hiringhall.cli.reporting import FAILURE, guarded, print_error, print_result
 from hiringhall.doors.gearman import GEARMAND_VERSION
 from hiringhall.logs.writing import logging_to
 from hiringhall.server import Opened, run
@@ -41,17 +41,17 @@ def _main(words: list[str]) -> int:
         if arguments.has("check-args"):
             return 0
         if arguments.has("help"):
-            say(usage() + "\n")
+            print_result(usage() + "\n")
             return 0
         if arguments.has("version"):
-            say(f"\ngearmand {GEARMAND_VERSION} - hall-gearmand, hiringhall {__version__}\n")
+            print_result(f"\ngearmand {GEARMAND_VERSION} - hall-gearmand, hiringhall {__version__}\n")
             return 0
         planned = plan(arguments, os.environ)
     except UsageError as error:
-        complain(f"hall-gearmand: {error}")
-        return TROUBLE
+        print_error(f"hall-gearmand: {error}")
+        return FAILURE
     for note in planned.notes:
-        complain(f"hall-gearmand: warning: {note}")
+        print_error(f"hall-gearmand: warning: {note}")
     return _serve(planned)
 
 
@@ -71,7 +71,7 @@ def _serve(planned: Plan) -> int:
 
 
 class _Announcer:
-    """Tells the log, and the process that started us, that the doors are open."""
+    """Logs that the doors are open, and tells the process that started us."""
 
     def __init__(self, background: Background | None, log: LogWriter) -> None:
         self._background = background
@@ -84,10 +84,10 @@ class _Announcer:
         if opened.data:
             _log.info("%d jobs recovered from %s", opened.recovered, opened.data)
         if self._background is not None:
-            # Whoever started us may read the log at once, and what was logged to its terminal belongs there.
+            # The starter may read the log at once, and lines for its terminal must be written before we detach.
             self._log.wait_until_written()
             self._background.ready()
 
     def _reopen_log(self) -> None:
-        """SIGHUP: logrotate has moved the file away. Each line looks for that, so a line is all it takes."""
+        """SIGHUP: logrotate has moved the file. Every line checks for that, so writing one is enough."""
         _log.info("log reopened")

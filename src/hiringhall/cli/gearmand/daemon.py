@@ -1,6 +1,6 @@
-"""What a daemon does with its process: files it may open, user, background, pid file, log.
+"""The process of the daemon: limits, user, background, pid file, log.
 
-The order is gearmand's: limits, user, background, pid file. So the pid file belongs to the user that the
+The order is that of gearmand: limits, user, background, pid file. So the pid file belongs to the user that the
 daemon runs as, and the starting process ends only when the doors are open.
 """
 
@@ -27,12 +27,12 @@ _SYSLOG_SOCKET = "/dev/log"
 
 
 def limit_descriptors(count: int) -> None:
-    """Allow exactly so many open files."""
+    """Set the limit of open files."""
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
     except (OSError, ValueError) as error:
         raise HallError(
-            f"cannot allow {count} open files; run as root or give a smaller -f ({error})"
+            f"cannot set the limit of open files to {count}; run as root or use a smaller -f ({error})"
         ) from error
 
 
@@ -42,7 +42,7 @@ def allow_core_dump() -> None:
 
 
 def switch_user(name: str) -> None:
-    """Become another user for good."""
+    """Switch to another user permanently."""
     if os.geteuid() != 0:
         raise HallError("must be root to switch users (-u)")
     try:
@@ -58,13 +58,13 @@ def switch_user(name: str) -> None:
 
 
 class Background:
-    """The far end of a start: tells the process that started us how it went."""
+    """Tells the process that started us whether the start succeeded."""
 
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
 
     def ready(self) -> None:
-        """The doors are open: let the starter go, and let go of its terminal."""
+        """The doors are open: let the starter end, and detach from its terminal."""
         null = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(null, descriptor)
@@ -75,9 +75,9 @@ class Background:
 
 
 def go_to_background() -> Background:
-    """Leave the terminal. The starting process stays until `ready`, and then ends with 0; else with 1.
+    """Detach from the terminal. The starting process waits for `ready`, then exits with 0; otherwise with 1.
 
-    Must come before any thread, event loop or database is there.
+    Must be called before any thread, event loop or database exists.
     """
     read_end, write_end = os.pipe()
     if os.fork():
@@ -85,14 +85,14 @@ def go_to_background() -> Background:
         _leave(0 if os.read(read_end, len(_READY)) == _READY else 1)
     os.close(read_end)
     os.setsid()
-    if os.fork():  # a leader of a session could get a terminal again; its child cannot
+    if os.fork():  # A session leader could get a terminal again; its child cannot.
         _leave(0)
     os.chdir("/")
     return Background(write_end)
 
 
 def _leave(code: int) -> NoReturn:
-    """End without what Python does at exit: that belongs to the process that goes on."""
+    """Exit without Python's exit handlers: those belong to the process that continues."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
@@ -100,7 +100,7 @@ def _leave(code: int) -> NoReturn:
 
 @contextlib.contextmanager
 def pid_file(path: Path, *, required: bool) -> Iterator[None]:
-    """Our process id in a file, for as long as we run."""
+    """Keep our process id in a file while we run."""
     written = False
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
@@ -119,19 +119,19 @@ def pid_file(path: Path, *, required: bool) -> Iterator[None]:
 
 
 def log_handler(log_file: str, *, syslog: bool) -> logging.Handler:
-    """Where the log goes. A file that cannot be written becomes stderr, as with gearmand."""
+    """The handler of the log. If the file cannot be written, stderr is used, as in gearmand."""
     if syslog:
         if os.path.exists(_SYSLOG_SOCKET):  # noqa: PTH110 (a socket, not a file)
             handler = logging.handlers.SysLogHandler(_SYSLOG_SOCKET, logging.handlers.SysLogHandler.LOG_DAEMON)
             handler.ident = "hall-gearmand: "
             return handler
-        print("hall-gearmand: no syslog here, logging to the log file", file=sys.stderr)
+        print("hall-gearmand: there is no syslog, logging to the log file", file=sys.stderr)
     if log_file == "none":
         return logging.NullHandler()
     if log_file == "stderr":
         return DescriptorHandler(sys.stderr.fileno())
     try:
-        # Looks at each line whether logrotate took the file away.
+        # Checks at each line whether logrotate has moved the file.
         return logging.handlers.WatchedFileHandler(log_file, encoding="utf-8")
     except OSError as error:
         print(f"hall-gearmand: cannot write {log_file}, logging to stderr: {error.strerror}", file=sys.stderr)

@@ -1,8 +1,8 @@
-"""gearmand's command line, read as gearmand 1.1.20 reads it.
+"""gearmand's command line, parsed as gearmand 1.1.20 does.
 
-Short options may be bundled and may carry their value (`-dp4731`); long ones take `--name value` or
-`--name=value` and are never guessed from a beginning; none may be given twice. A configuration file holds
-the same words, and loses against the command line.
+Short options may be combined and may include their value (`-dp4731`); long ones take `--name value` or
+`--name=value` and cannot be abbreviated; none may be given twice. A configuration file has the same syntax; the
+command line overrides it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ LEVELS: Final = ("FATAL", "ALERT", "CRITICAL", "ERROR", "WARNING", "NOTICE", "IN
 
 
 _NUMBER_MAX: Final = (1 << 32) - 1
-"""The largest number that gearmand reads, with or without a minus."""
+"""The largest number that gearmand accepts, positive or negative."""
 
 
 class UsageError(Exception):
-    """The command line cannot be used as it stands."""
+    """The command line is not valid."""
 
 
 class Option(NamedTuple):
-    """One option: its long name, and what follows from it."""
+    """One option of the command line."""
 
     name: str
     short: str = ""
@@ -39,21 +39,19 @@ class Option(NamedTuple):
     most: int = (1 << 31) - 1
     repeats: bool = False
     idle: str = ""
-    """Why it changes nothing here; the one line of warning."""
+    """Why it has no effect, for a warning; empty: it has one."""
 
 
-_ELSEWHERE: Final = "this kind of queue is not in use"
+_OTHER_QUEUE: Final = "this kind of queue is not supported"
 
 GROUPS: Final[tuple[tuple[str, tuple[Option, ...]], ...]] = (
     (
         "General options",
         (
-            Option("backlog", "b", "32", "number", 1, "Connections the system holds until they are accepted."),
+            Option("backlog", "b", "32", "number", 1, "Connections held until they are accepted."),
             Option("daemon", "d", about="Detach and run in the background."),
             Option("exceptions", about="Forward exceptions to clients that did not ask for them."),
-            Option(
-                "file-descriptors", "f", "", "number", 1, "Open files allowed; the most allowed by default."
-            ),
+            Option("file-descriptors", "f", "", "number", 1, "Limit of open files; by default the system's."),
             Option("help", "h", about="Print this help."),
             Option(
                 "job-retries",
@@ -61,33 +59,33 @@ GROUPS: Final[tuple[tuple[str, tuple[Option, ...]], ...]] = (
                 "0",
                 "number",
                 -_NUMBER_MAX,
-                "Lost workers after which a job is given up; 0: no limit. One byte of it counts: -1 is 255.",
+                "A job fails after this many lost workers; 0: no limit. Only its lowest byte is used.",
                 _NUMBER_MAX,
             ),
             Option(
-                "job-handle-prefix", "", "", "text", about="How job handles begin; H:<host name> by default."
+                "job-handle-prefix", "", "", "text", about="Prefix of job handles; H:<host name> by default."
             ),
             Option("hashtable-buckets", "", "991", "number", 1, "Accepted.", idle="tables grow by themselves"),
-            Option("keepalive", about="TCP keepalive, which is always on here."),
+            Option("keepalive", about="TCP keepalive; it is always on."),
             Option(
                 "keepalive-idle", "", "-1", "number", -1, "Seconds of silence before the first probe.", 32_767
             ),
             Option("keepalive-interval", "", "-1", "number", -1, "Seconds between probes.", 32_767),
-            Option("keepalive-count", "", "-1", "number", -1, "Unanswered probes until a peer is gone.", 127),
+            Option("keepalive-count", "", "-1", "number", -1, "Unanswered probes until a peer is lost.", 127),
             Option("log-file", "l", "/var/log/gearmand.log", "text", about="Log file, or stderr, or none."),
-            Option("log-format", "", "text", "text", about="Lines of text or of json; not one of gearmand's."),
+            Option("log-format", "", "text", "text", about="text or json; gearmand does not have it."),
             Option("listen", "L", "", "text", about="Address to listen on; loopback by default."),
             Option("pid-file", "P", "/var/gearmand.pid", "text", about="File to write the process id to."),
-            Option("protocol", "r", "", "text", about="A further protocol; there is none here."),
-            Option("round-robin", "R", about="Take from a worker's functions in turn."),
+            Option("protocol", "r", "", "text", about="An additional protocol; none is supported."),
+            Option("round-robin", "R", about="Take jobs of a worker's functions in rotation."),
             Option("queue-type", "q", "builtin", "text", about="builtin (memory) or libsqlite3."),
             Option(
-                "config-file", "", DEFAULT_CONFIG_FILE, "text", about="More options, from a file; also @file."
+                "config-file", "", DEFAULT_CONFIG_FILE, "text", about="A file with more options; also @file."
             ),
             Option("syslog", about="Log to syslog."),
-            Option("coredump", about="Leave a core dump after a crash."),
+            Option("coredump", about="Write a core dump after a crash."),
             Option("threads", "t", "4", "number", 0, "Accepted.", idle="one thread serves every connection"),
-            Option("user", "u", "", "text", about="Switch to this user once started."),
+            Option("user", "u", "", "text", about="Switch to this user after the start."),
             Option(
                 "verbose",
                 "",
@@ -106,13 +104,13 @@ GROUPS: Final[tuple[tuple[str, tuple[Option, ...]], ...]] = (
         "Gear",
         (
             Option("port", "p", "4730", "text", about="Port to listen on."),
-            Option("ssl", about="Speak TLS only."),
+            Option("ssl", about="Accept only TLS connections."),
             Option(
                 "ssl-ca-file",
                 "",
                 "/etc/ssl/certs/gearmand-ca.pem",
                 "text",
-                about="Who signs the clients' certificates.",
+                about="The CA of the clients' certificates.",
             ),
             Option(
                 "ssl-certificate", "", "/etc/ssl/certs/gearmand.pem", "text", about="The server's certificate."
@@ -123,7 +121,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Option, ...]], ...]] = (
     (
         "libsqlite3",
         (
-            Option("libsqlite3-db", "", "", "text", about="Jobs are kept in the folder <this>.hall beside it."),
+            Option("libsqlite3-db", "", "", "text", about="Jobs are stored in <this>.hall next to it."),
             Option(
                 "store-queue-on-shutdown",
                 about="Accepted.",
@@ -135,14 +133,14 @@ GROUPS: Final[tuple[tuple[str, tuple[Option, ...]], ...]] = (
                 "gearman_queue",
                 "text",
                 about="Accepted.",
-                idle="tables have names of their own",
+                idle="the table names are fixed",
             ),
         ),
     ),
     (
-        "Queues that are refused",
+        "Queues that are not supported",
         tuple(
-            Option(name, "", "", "text", about="Accepted.", idle=_ELSEWHERE)
+            Option(name, "", "", "text", about="Accepted.", idle=_OTHER_QUEUE)
             for name in (
                 "libmemcached-servers",
                 "libmemcached-prefix",
@@ -176,13 +174,13 @@ _SHORT: Final = {option.short: option for option in OPTIONS.values() if option.s
 
 
 class Arguments:
-    """What was given, in order of giving."""
+    """The given options, in order."""
 
     def __init__(self) -> None:
         self.given: dict[str, list[str]] = {}
-        """Long names to values; a flag has an empty text for each time it was given."""
+        """Values by long name; a flag has an empty text for each time it was given."""
         self.notes: list[str] = []
-        """Lines for the person who runs it, one for each oddity."""
+        """Warnings for the operator."""
 
     def has(self, name: str) -> bool:
         return name in self.given
@@ -278,23 +276,23 @@ def _give(arguments: Arguments, option: Option, value: str) -> None:
 
 
 def _read_file(path: Path, written: str, notes: list[str]) -> Arguments:
-    """Words apart by blanks; what follows a # is a comment, and a loose word is passed over, with a note."""
+    """Words separated by spaces. A # starts a comment; a word that is not an option is ignored with a note."""
     words: list[str] = []
     for line in written.splitlines():
         line_words = line.split()
         comment = next((i for i, word in enumerate(line_words) if word.startswith("#")), len(line_words))
         words += line_words[:comment]
         notes += [
-            f"{path}: {word} stands in a comment and is not taken, though gearmand would"
+            f"{path}: {word} is in a comment and is ignored, but gearmand would use it"
             for word in line_words[comment:]
             if word.startswith("--") and word[2:].partition("=")[0] in OPTIONS
         ]
 
-    def pass_over(word: str) -> None:
-        notes.append(f"{path}: {word} is not an option and is passed over; write --name=value")
+    def ignore(word: str) -> None:
+        notes.append(f"{path}: {word} is not an option and is ignored; write --name=value")
 
     try:
-        arguments = _read(words, pass_over)
+        arguments = _read(words, ignore)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None
     for name in ("check-args", "config-file"):
@@ -304,7 +302,7 @@ def _read_file(path: Path, written: str, notes: list[str]) -> Arguments:
 
 
 def _check(option: Option, arguments: Arguments) -> None:
-    """Check what gearmand checks as it reads the line: numbers are numbers, and the level is known."""
+    """Check what gearmand checks while it parses: numbers are numbers, and the level is known."""
     value = arguments.text(option.name)
     if option.takes == "number":
         digits = value.removeprefix("-")
@@ -315,11 +313,11 @@ def _check(option: Option, arguments: Arguments) -> None:
     if option.name == "verbose" and value not in LEVELS:
         raise UsageError(f"Invalid value for --verbose supplied; it takes one of {', '.join(LEVELS)}")
     if option.idle:
-        arguments.notes.append(f"--{option.name} changes nothing here: {option.idle}")
+        arguments.notes.append(f"--{option.name} has no effect: {option.idle}")
 
 
 def check_ranges(arguments: Arguments) -> None:
-    """Refuse the numbers that cannot be honoured: at the start, as --check-args of gearmand takes them."""
+    """Refuse numbers that are out of range. Done at the start only: gearmand's --check-args accepts them."""
     for name in arguments.given:
         option = OPTIONS[name]
         if option.takes == "number" and not option.least <= arguments.number(name) <= option.most:
@@ -336,7 +334,7 @@ def _invalid(option: Option, value: str) -> UsageError:
 def usage() -> str:
     """The help text."""
     lines = [
-        "hall-gearmand: a hiring hall that takes gearmand's command line and opens its Gearman door.",
+        "hall-gearmand: a hiring hall with gearmand's command line and one Gearman door.",
         "",
         "Allowed options:",
     ]

@@ -1,7 +1,7 @@
-"""From gearmand's options to the hall's settings, with a line for all that differs.
+"""Translates gearmand's options to the hall's settings, with a warning for each difference.
 
-The law: nothing that bears on safety is passed over. TLS is honoured or refused; a queue that would have
-kept jobs is honoured or refused; an address that others reach is taken as the wish it is, and said aloud.
+Invariant: no option that is relevant for security or durability is ignored. TLS is honoured or refused; a
+persistent queue is honoured or refused; an address that other machines can reach is used, with a warning.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _REFUSED_QUEUES: Final = (
     "libpq",
 )
 _RETRIES_MASK: Final = 0xFF
-"""gearmand keeps one byte of --job-retries: -1 is 255, and 256 is 0, no limit."""
+"""gearmand uses only the lowest byte of --job-retries: -1 is 255, and 256 is 0, no limit."""
 _LOOPBACK: Final = ("127.0.0.1", "::1")
 _OWN: Final = GearmanDoorSettings()
 _KEEPALIVE: Final = {
@@ -73,7 +73,7 @@ _LOG_FORMATS: Final[Mapping[str, LogFormat]] = {"text": "text", "json": "json"}
 
 
 class Plan(NamedTuple):
-    """A hall to open, and the process to open it in."""
+    """The settings of the hall, and of its process."""
 
     config: Config
     log_file: str
@@ -87,17 +87,17 @@ class Plan(NamedTuple):
     """0: as many as the system allows."""
     coredump: bool
     notes: list[str]
-    """One line for each thing that differs from what was asked."""
+    """One line for each difference from what was asked for."""
 
 
 def plan(arguments: Arguments, environ: Mapping[str, str]) -> Plan:
-    """What to do. Raises UsageError for what cannot be honoured."""
+    """The plan for these arguments. Raises UsageError for an option that cannot be honoured."""
     notes = list(arguments.notes)
     check_ranges(arguments)
     _note_retries(arguments, notes)
     _note_protocol(arguments, notes)
     if arguments.has("worker-wakeup") and arguments.number("worker-wakeup") != 1:
-        notes.append("--worker-wakeup changes nothing here: one worker is woken for one job")
+        notes.append("--worker-wakeup has no effect: one worker is woken for one job")
     level = _log_level(arguments)
     log_format = _log_format(arguments)
     hall = msgspec.structs.replace(
@@ -128,7 +128,7 @@ def plan(arguments: Arguments, environ: Mapping[str, str]) -> Plan:
 def _note_protocol(arguments: Arguments, notes: list[str]) -> None:
     protocol = arguments.text("protocol")
     if protocol == "http":
-        notes.append("--protocol=http is not served: there is no HTTP door here, only Gearman's")
+        notes.append("--protocol=http has no effect: there is no HTTP door, only the Gearman door")
     elif protocol:
         raise UsageError(f"Unknown protocol module : {protocol}")
 
@@ -138,7 +138,7 @@ def _note_retries(arguments: Arguments, notes: list[str]) -> None:
     taken = asked & _RETRIES_MASK
     if taken != asked:
         meaning = f"{taken} lost workers" if taken else "no limit"
-        notes.append(f"--job-retries={asked} means {meaning}: as gearmand does, only its lowest byte is taken")
+        notes.append(f"--job-retries={asked} means {meaning}: as in gearmand, only its lowest byte is used")
 
 
 def _log_level(arguments: Arguments) -> int:
@@ -153,33 +153,33 @@ def _log_level(arguments: Arguments) -> int:
 def _log_format(arguments: Arguments) -> LogFormat:
     log_format = arguments.text("log-format")
     if log_format not in _LOG_FORMATS:
-        raise UsageError(f"--log-format takes text or json, not {log_format}")
+        raise UsageError(f"--log-format: '{log_format}' is not allowed; it takes text or json")
     return _LOG_FORMATS[log_format]
 
 
 def _storage(arguments: Arguments, notes: list[str]) -> HallSettings:
-    """The hall's own settings. SIGTERM stops at once, as gearmand does; SIGUSR1 waits for running jobs."""
+    """The settings of the hall. SIGTERM stops at once, as in gearmand; SIGUSR1 waits for running jobs."""
     kind = arguments.text("queue-type")
     if kind.lower() == "builtin":
         return HallSettings(name="hall-gearmand", storage="memory", drain_grace_s=0)
     if kind.lower() == "libsqlite3":
         if not arguments.text("libsqlite3-db"):
-            raise UsageError("--queue-type=libsqlite3 needs --libsqlite3-db: the hall keeps its jobs beside it")
+            raise UsageError("--queue-type=libsqlite3 needs --libsqlite3-db: jobs are stored next to that file")
         database = Path(arguments.text("libsqlite3-db")).absolute()
         _refuse_leftovers(database, arguments.text("libsqlite3-table"))
         folder = f"{database}.hall"
-        notes.append(f"--libsqlite3-db: jobs are kept in the folder {folder}")
+        notes.append(f"--libsqlite3-db: the jobs are stored in the folder {folder}")
         return HallSettings(name="hall-gearmand", storage="sqlite", data=folder, drain_grace_s=0)
     if kind.lower() in _REFUSED_QUEUES:
         raise UsageError(
-            f"--queue-type={kind} is refused: jobs would not be kept where you expect them. "
+            f"--queue-type={kind} is not supported: the jobs would not be stored where you expect them. "
             "Use libsqlite3 (durable) or builtin (memory)"
         )
     raise UsageError(f"Error while initializing the queue : {kind}; it takes builtin or libsqlite3")
 
 
 def _refuse_leftovers(database: Path, table: str) -> None:
-    """Jobs that gearmand still holds in its file would wait for ever: say so instead of opening."""
+    """Refuse to start if gearmand's file still has jobs: they would never be run."""
     if not database.is_file():
         return
     quoted = '"' + table.replace('"', '""') + '"'
@@ -190,7 +190,7 @@ def _refuse_leftovers(database: Path, table: str) -> None:
         return
     if count:
         raise UsageError(
-            f"{count} jobs wait in {database}, which only gearmand reads: "
+            f"{database} still has {count} jobs of gearmand, which hall-gearmand cannot read: "
             "let gearmand run them first, or move the file away to start without them"
         )
 
@@ -200,12 +200,12 @@ def _doors(
 ) -> tuple[GearmanDoorSettings, ...]:
     tls = _tls(arguments, environ)
     if len(arguments.text("job-handle-prefix")) > PREFIX_BYTES_MAX:
-        raise UsageError(f"--job-handle-prefix: takes up to {PREFIX_BYTES_MAX} characters")
+        raise UsageError(f"--job-handle-prefix: at most {PREFIX_BYTES_MAX} characters are allowed")
     door = GearmanDoorSettings(
         tls=tls,
         background="durable" if durable else "memory",
         losses_max=arguments.number("job-retries") & _RETRIES_MASK,
-        # Whoever shows a certificate that the CA signed is trusted.
+        # Clients with a certificate signed by the CA are trusted.
         admin_from="loopback" if tls is None else "anywhere",
         timeout_unit="ms",
         timeout_min_s=1.0,
@@ -223,8 +223,8 @@ def _doors(
     exposed = [address for address in addresses if not address.is_loopback]
     if exposed and tls is None:
         notes.append(
-            f"{', '.join(exposed)}: open to other machines without security; "
-            "whoever reaches it can hand in and take jobs"
+            f"{', '.join(exposed)}: open to other machines without TLS; "
+            "anyone who can connect can submit and take jobs"
         )
     doors = tuple(
         msgspec.structs.replace(door, address=address, insecure=not address.is_loopback)
@@ -236,7 +236,7 @@ def _doors(
 
 
 def _keepalive(arguments: Arguments, name: str) -> int:
-    """What was asked for; 0 and -1 leave the hall's own value."""
+    """The given value; with 0 or -1, the hall's default."""
     return arguments.number(name) if arguments.number(name) > 0 else _KEEPALIVE[name]
 
 
@@ -255,7 +255,7 @@ def _port(arguments: Arguments, environ: Mapping[str, str]) -> int:
 
 
 def _addresses(host: str, port: int, notes: list[str]) -> list[Address]:
-    """Every address the host name stands for; loopback when there is none."""
+    """All addresses of the host name; loopback if none is given."""
     if not host:
         notes.append("listening on loopback only; -L 0.0.0.0 opens the port to other machines")
         return [Address.of(host, port) for host in _LOOPBACK if _is_ours(host)][: 1 if port == 0 else None]
@@ -269,7 +269,7 @@ def _addresses(host: str, port: int, notes: list[str]) -> list[Address]:
 
 
 def _is_ours(host: str) -> bool:
-    """The machine has this address."""
+    """Whether this machine has this address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -280,16 +280,16 @@ def _is_ours(host: str) -> bool:
 
 
 def _tls(arguments: Arguments, environ: Mapping[str, str]) -> TlsSettings | None:
-    """Certificate and key as named; clients must show a certificate that the CA file signed."""
+    """The given certificate and key; clients need a certificate signed by the CA file."""
     if not arguments.has("ssl"):
         for name in _TLS_VARIABLES:
             if arguments.has(name):
-                raise UsageError(f"--{name} without --ssl: add --ssl, or leave it out to serve without TLS")
+                raise UsageError(f"--{name} needs --ssl: add --ssl, or remove --{name} to serve without TLS")
         return None
     files = {name: environ.get(variable) or arguments.text(name) for name, variable in _TLS_VARIABLES.items()}
     for name, path in files.items():
         if not Path(path).is_file():
-            raise UsageError(f"--ssl: {path} is not there; name the file with --{name}")
+            raise UsageError(f"--ssl: {path} does not exist; give the file with --{name}")
     return TlsSettings(
         certificate=str(Path(files["ssl-certificate"]).absolute()),
         key=str(Path(files["ssl-key"]).absolute()),

@@ -1,5 +1,5 @@
--- What a hall remembers. Queue, key, payload, result and worker are bytes as they came; times are
--- microseconds since 1970; parents and extras are msgpack, NULL when there are none.
+-- What a hall stores. Queue, key, payload, result and worker are bytes as received; times are microseconds
+-- since 1970; parents and extras are msgpack, NULL if there are none.
 
 CREATE TABLE meta (
     name TEXT PRIMARY KEY,
@@ -8,7 +8,7 @@ CREATE TABLE meta (
 
 INSERT INTO meta (name, value) VALUES ('epoch', 0), ('ends_replaced', 0), ('probe', NULL);
 
--- Jobs submitted alike share one row here.
+-- Jobs with the same terms share one row here.
 CREATE TABLE terms (
     id INTEGER PRIMARY KEY,
     priority INTEGER,
@@ -57,31 +57,31 @@ CREATE TABLE history (
     extras BLOB
 );
 
--- A job is in one place: its end takes it out of the live ones. As a trigger this needs no statement of its
--- own, and a batch of ends stays a single statement.
+-- A job is in one table only: its end removes it from the live jobs. A trigger does this, so that a batch of
+-- ends stays a single statement.
 CREATE TRIGGER history_takes_job AFTER INSERT ON history
 BEGIN
     DELETE FROM jobs WHERE id = NEW.id;
 END;
 
--- An end that takes the place of an earlier one is rare, and counted.
+-- An end that replaces an earlier one is rare, and counted.
 CREATE TRIGGER history_takes_job_again AFTER UPDATE ON history
 BEGIN
     DELETE FROM jobs WHERE id = NEW.id;
     UPDATE meta SET value = value + 1 WHERE name = 'ends_replaced';
 END;
 
--- By time, dead letters (state 5) apart because they are kept for longer: each index only ever grows at
--- one end and is eaten from the other.
+-- By time, dead letters (state 5) separately because they are kept longer. Each index grows only at one end and
+-- shrinks at the other.
 CREATE INDEX history_by_end ON history (ended_us) WHERE state <> 5;
 CREATE INDEX history_by_end_dead ON history (ended_us) WHERE state = 5;
 
--- By queue and key, within blocks of neighbouring ids. A plain index would write a page somewhere else for
--- every random key, and more slowly the longer the history; within a block the pages written are few. Who
--- looks for a key walks the blocks, newest first.
+-- By queue and key, within blocks of neighbouring ids. A plain index would write another page for every random
+-- key, and become slower as the history grows; within a block few pages are written. A search for a key walks
+-- the blocks, newest first.
 CREATE INDEX history_by_key ON history (id >> 13, queue, key);
 
--- Rows that could not be read, as they were. The columns have no types, so that nothing is converted.
+-- Rows that could not be decoded, unchanged. The columns have no types, so that nothing is converted.
 CREATE TABLE quarantine (
     number INTEGER PRIMARY KEY,
     source TEXT,
@@ -91,7 +91,7 @@ CREATE TABLE quarantine (
     created_us, due_us, started_us, ended_us, attempts, failures, losses, parents, extras
 );
 
--- For people who look with the sqlite3 shell.
+-- For use with the sqlite3 shell.
 CREATE VIEW jobs_readable AS
 SELECT
     jobs.id,

@@ -1,10 +1,10 @@
--- The history as a log of every attempt, kept for each queue by its own rules, and schedules. Rows of earlier
+-- The history records every attempt and may have its own rules for a queue; and schedules. Rows of earlier
 -- versions get the defaults of the new columns without being rewritten; only dead letters change their shelf.
 
 ALTER TABLE terms ADD COLUMN expire_us INTEGER DEFAULT 0;
 ALTER TABLE terms ADD COLUMN logged INTEGER DEFAULT 0;
 
--- `worker` had the latest attempt; `tries` are the attempts before that, as msgpack, NULL when there are none.
+-- `worker` made the latest attempt; `tries` are the attempts before it, as msgpack, NULL if there are none.
 ALTER TABLE jobs ADD COLUMN worker BLOB DEFAULT x'';
 ALTER TABLE jobs ADD COLUMN tries BLOB;
 
@@ -13,16 +13,17 @@ ALTER TABLE history ADD COLUMN shelf INTEGER DEFAULT 0;
 
 ALTER TABLE quarantine ADD COLUMN tries;
 
--- How far each schedule has come.
+-- The latest firing of each schedule.
 CREATE TABLE schedules (
     name TEXT PRIMARY KEY,
     due_us INTEGER,
     plan BLOB
 );
 
--- Every line of the history stands on a shelf, with lines that are kept by the same rules: those of one queue
--- that has its own, or of all that have none (queue NULL); dead letters apart, because they are kept for longer.
--- `replaced` and `replaced_bytes` count what left the shelf because a later end of the same job took its place.
+-- Every line of the history belongs to a shelf: lines that are kept by the same rules. A queue with its own
+-- rules has shelves of its own; all other queues share one (queue NULL). Dead letters have separate shelves,
+-- because they are kept longer. `replaced` and `replaced_bytes` count lines that a later end of the same job
+-- replaced.
 CREATE TABLE shelves (
     id INTEGER PRIMARY KEY,
     queue BLOB,
@@ -34,7 +35,7 @@ CREATE TABLE shelves (
 
 INSERT INTO shelves (id, queue, dead) VALUES (0, NULL, 0), (1, NULL, 1);
 
--- An end that takes the place of an earlier one is rare, and counted. A line that only changes its shelf is none.
+-- An end that replaces an earlier one is rare, and counted. A change of the shelf alone does not count.
 DROP TRIGGER history_takes_job_again;
 DELETE FROM meta WHERE name = 'ends_replaced';
 UPDATE history SET shelf = 1 WHERE state = 5;
@@ -49,14 +50,14 @@ BEGIN
     WHERE id = OLD.shelf;
 END;
 
--- By time on each shelf: it only ever grows at one end of a shelf and is eaten from the other.
+-- By time on each shelf: a shelf grows only at one end and shrinks at the other.
 DROP INDEX history_by_end;
 DROP INDEX history_by_end_dead;
 CREATE INDEX history_by_shelf ON history (shelf, ended_us);
 
--- By key, within blocks of neighbouring ids. A plain index would write a page somewhere else for every random
--- key, and more slowly the longer the history; within a block the pages written are few. Who looks for a key
--- walks the blocks, newest first, with one step for each; who looks for a queue reads through them.
+-- By key, within blocks of neighbouring ids. A plain index would write another page for every random key, and
+-- become slower as the history grows; within a block few pages are written. A search for a key walks the
+-- blocks, newest first, with one step for each; a search for a queue reads through them.
 DROP INDEX history_by_key;
 CREATE INDEX history_by_key ON history (id >> 13, key, queue);
 

@@ -1,17 +1,17 @@
-"""The durable store: one SQLite file in the data folder, with one connection that writes it."""
+"""The durable store: one SQLite file in the data folder, written through one connection."""
 
 from typing import Final
 
-from hiringhall.storage.sqlite.lock import FileTaken, Holder, find_holder
+from hiringhall.storage.sqlite.lock import FileInUse, Holder, find_holder
 from hiringhall.storage.sqlite.reader import SqliteHistoryReader, open_history
 from hiringhall.storage.sqlite.store import SqliteStore
 
 DATABASE: Final = "hall.sqlite3"
-"""What the file is called in a data folder."""
+"""The name of the file in a data folder."""
 
 __all__ = [
     "DATABASE",
-    "FileTaken",
+    "FileInUse",
     "Holder",
     "SqliteHistoryReader",
     "SqliteStore",

@@ -1,4 +1,4 @@
-"""One hall to a data file: a lock that the system lets go of when its process dies, however it dies."""
+"""Only one hall uses a data file: a lock that the system releases when its process ends, in any way."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 from hiringhall.storage.contract import StoreError
 
 Kind = Literal["hall", "gearmand", "import"]
-"""What has a data file open: `hall serve`, `hall-gearmand` or `hall import`."""
+"""Which command has a data file open: `hall serve`, `hall-gearmand` or `hall import`."""
 
 _HOLDER_BYTES_MAX: Final = 200
 _PID: Final = re.compile(r"[1-9][0-9]{0,8}")
@@ -22,35 +22,35 @@ _OTHERS: Final = {"gearmand": "a hall-gearmand", "import": "a hall import"}
 
 
 class Holder(NamedTuple):
-    """Who has a data file open."""
+    """The process that has a data file open."""
 
     pid: int
     kind: str
-    """One of `Kind`; who does not say it, as no earlier version did, counts as a hall."""
+    """One of `Kind`; `hall` if the lock file has none, as in earlier versions."""
     namespace: str
-    """Where its number is the number of that process; empty: it did not say."""
+    """The PID namespace that `pid` belongs to; empty: unknown."""
 
     @property
-    def is_near(self) -> bool:
-        """The number means the same process here, so that it can be signalled."""
+    def in_same_namespace(self) -> bool:
+        """Whether `pid` means the same process here, so that it can be signalled."""
         return self.namespace in {"", _own_namespace()}
 
     @property
-    def named(self) -> str:
+    def description(self) -> str:
         return f"{_OTHERS.get(self.kind, 'another hall')} (process {self.pid or 'unknown'})"
 
 
-class FileTaken(StoreError):
+class FileInUse(StoreError):
     """Another process has the file open."""
 
     def __init__(self, folder: Path, holder: Holder) -> None:
-        super().__init__(f"{holder.named} has {folder} open: stop it, or name another data folder")
+        super().__init__(f"{holder.description} has {folder} open: stop it, or choose another data folder")
         self.holder = holder
 
 
 class FileLock:
-    """Held from construction to `release`. The file stays. While it is held it says by whom: a line each for
-    the number of the process, its kind, and the namespace that the number is of. `release` empties it.
+    """Held from construction to `release`. The file stays. While the lock is held, the file has three lines:
+    the process id, the kind, and the PID namespace of that id. `release` empties it.
     """
 
     def __init__(self, path: Path, kind: Kind) -> None:
@@ -65,30 +65,30 @@ class FileLock:
         except OSError as error:
             holder = _read_holder(self._descriptor)
             os.close(self._descriptor)
-            raise FileTaken(path.parent, holder) from error
-        with suppress(OSError):  # Another user's, who lets us write to it.
+            raise FileInUse(path.parent, holder) from error
+        with suppress(OSError):  # The file of another user, which we may write but not change.
             os.fchmod(self._descriptor, 0o600)
         before = _read_holder(self._descriptor)
-        self.taken_from = before if before.pid else None
-        """Who held it before, and ended without releasing it."""
+        self.previous_holder = before if before.pid else None
+        """The process that held it before and ended without releasing it."""
         os.ftruncate(self._descriptor, 0)
         os.lseek(self._descriptor, 0, os.SEEK_SET)
         os.write(self._descriptor, f"{os.getpid()}\n{kind}\n{_own_namespace()}\n".encode())
 
     def release(self) -> None:
-        with contextlib.suppress(OSError):  # a full or broken disk must not keep it locked
+        with contextlib.suppress(OSError):  # A full or broken disk must not keep it locked.
             os.ftruncate(self._descriptor, 0)
         os.close(self._descriptor)
 
 
 def lock_path(data_file: Path) -> Path:
-    """Beside the data file."""
+    """The lock file next to the data file."""
     return data_file.with_name(data_file.name + ".lock")
 
 
 def find_holder(data_file: Path) -> Holder | None:
-    """The process that has a data file open, if one has. Where it can be told that the process that the lock
-    names is dead, the lock is not tried: a hall that is just starting must not find it taken.
+    """The process that has a data file open, if any. If the lock names a process that is known to be dead, the
+    lock is not tried: a hall that is just starting must not find it locked by us.
     """
     try:
         descriptor = os.open(lock_path(data_file), os.O_RDONLY | os.O_CLOEXEC)
@@ -96,7 +96,7 @@ def find_holder(data_file: Path) -> Holder | None:
         return None
     try:
         holder = _read_holder(descriptor)
-        if not holder.pid or (holder.is_near and not _is_alive(holder.pid)):
+        if not holder.pid or (holder.in_same_namespace and not _is_alive(holder.pid)):
             return None
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -109,14 +109,14 @@ def find_holder(data_file: Path) -> Holder | None:
 
 
 def _read_holder(descriptor: int) -> Holder:
-    """What a lock says; a pid of 0: nothing that makes sense."""
+    """The content of a lock file; a pid of 0: it could not be parsed."""
     lines = os.read(descriptor, _HOLDER_BYTES_MAX).decode("ascii", "replace").splitlines()
     pid, kind, namespace = (*lines, "", "", "")[:3]
     return Holder(int(pid) if _PID.fullmatch(pid) else 0, kind or "hall", namespace)
 
 
 def _own_namespace() -> str:
-    """Process numbers are the same within it; empty: the system does not say."""
+    """The PID namespace of this process; empty: unknown."""
     try:
         return str(_NAMESPACE.readlink())
     except OSError:
@@ -129,5 +129,5 @@ def _is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # alive, and somebody else's
+        pass  # It is alive and belongs to another user.
     return True

@@ -1,4 +1,4 @@
-"""A damaged log: refused, until the person who runs the hall accepts the loss."""
+"""Refuses a damaged write-ahead log until the operator accepts the loss."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class LogDamaged(StoreError):
     def __init__(self, data_file: Path, damage: Damage) -> None:
         super().__init__(
             f"{data_file.parent}: {damage.what}. Certain: {damage.certain}. Lost: {damage.lost}. "
-            f"Put {log_path(data_file).name} or a backup of the folder in its place, "
-            f"or run `hall serve --accept-loss` on it once to go on with what is certain"
+            f"Restore {log_path(data_file).name} or a backup of the folder, "
+            f"or run `hall serve --accept-loss` on it once to continue with what is certain"
         )
 
 
 def check_log(data_file: Path, on_warning: Callable[[str], None], *, accept_loss: bool) -> None:
-    """Refuse a damaged log while nothing was changed yet, or put it aside. Nobody may have the file open."""
+    """Refuse a damaged log before anything is changed, or set it aside. No process may have the file open."""
     damage = find_damage(data_file)
     if damage is None:
         return
@@ -50,7 +50,7 @@ def check_log(data_file: Path, on_warning: Callable[[str], None], *, accept_loss
 
 
 def _put_aside(data_file: Path, damage: Damage) -> Path | None:
-    """Copy the log, and make sure that the data file is sound with what can be read of it, or without it."""
+    """Copy the log. Make sure that the data file is sound with the readable part of the log, or without it."""
     log = log_path(data_file)
     if not log.exists():
         return None
@@ -58,20 +58,20 @@ def _put_aside(data_file: Path, damage: Damage) -> Path | None:
         path for number in count(1) if not (path := log.with_name(f"{log.name}.damaged-{number}")).exists()
     )
     shutil.copy2(log, kept)
-    # Where the data file is ahead of it, the start of the log would bring older pages back.
+    # If the data file is ahead of the log, the start of the log would bring back older pages.
     if damage.copied or not _is_sound(data_file):
         log.unlink()
         if not _is_sound(data_file):
             kept.replace(log)
             raise StoreError(
-                f"{data_file} is damaged, with its log and without: put a backup in its place, save what can "
-                f"be read with `sqlite3 {data_file.name} .recover`, or move both away to start empty"
+                f"{data_file} is damaged, with its log and without: restore a backup, save what can be "
+                f"read with `sqlite3 {data_file.name} .recover`, or move both away to start empty"
             )
     return kept
 
 
 def _is_sound(data_file: Path) -> bool:
-    """Checked through a connection that cannot write: it does not copy the log into the file when it closes."""
+    """Check through a read-only connection: it does not copy the log into the file when it closes."""
     address = f"file:{quote(str(data_file.absolute()))}?mode=ro"
     try:
         with closing(sqlite3.connect(address, uri=True)) as connection:

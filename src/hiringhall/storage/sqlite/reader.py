@@ -1,6 +1,6 @@
-"""Reading the file: the queries of the history, and a reader for commands that look while a hall runs.
+"""Reads the data file: queries of the history, and a reader for commands that run beside a hall.
 
-The law: a query walks an index or stops at its limit; none sorts the whole history.
+Invariant: a query walks an index or stops at its limit; none sorts the whole history.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ if TYPE_CHECKING:
     from hiringhall.storage.sqlite.rows import RawRow
 
 PAGE_ROWS: Final = 512
-"""Rows read at a time: between two pages nothing is held open, so others may write."""
+"""Rows read at a time. Nothing stays open between two pages, so others may write."""
 
 _LINES: Final = f"SELECT {END_COLUMNS} FROM history WHERE id IN ({{ids}}) ORDER BY id DESC"  # noqa: S608, our own names
 _IDS: Final = "SELECT id FROM {source} WHERE {where} ORDER BY id DESC LIMIT :limit"
-"""Ids first, lines after: what is sorted and thrown away has no results."""
+"""Selects ids first and lines later, so that no results are read for rows that are sorted and dropped."""
 _NEWEST: Final = (
     "(SELECT id, state, ended_us FROM history WHERE id < :before_id ORDER BY id DESC LIMIT :newest_max)"
 )
 _NEWEST_MAX: Final = 20_000
 _BLOCK_BITS: Final = 13
-"""A block of the index `history_by_key` is the ids that differ in these bits only, as storage/sql has it."""
+"""Ids that differ in these low bits only form one block of the index `history_by_key`, as in storage/sql."""
 _BLOCKS: Final = f"""
 WITH RECURSIVE blocks (block) AS (
     SELECT MAX(id) >> {_BLOCK_BITS} FROM history WHERE id < :before_id
@@ -60,7 +60,7 @@ WITH RECURSIVE blocks (block) AS (
 )
 SELECT json_group_array(block), MIN(block) FROM blocks WHERE block IS NOT NULL
 """  # noqa: S608, our own number
-"""Those of the index that have lines, newest first."""
+"""The blocks of the index that have lines, newest first."""
 _BLOCKS_MAX: Final = 4096
 _BLOCKS_GROWTH: Final = 4
 _IN_BLOCKS: Final = f"id >> {_BLOCK_BITS} IN (SELECT value FROM json_each(:blocks))"  # noqa: S608, our own number
@@ -77,25 +77,25 @@ SELECT id, queue, key, ended_us FROM (
 ) WHERE place = 1
 """  # noqa: S608, our own number
 _PROVIDER_MARK: Final = msgspec.msgpack.encode(PROVIDER)
-"""What the extras of a provider's job contain."""
+"""The extras of a provider's job contain this."""
 _BY_TIME: Final = """(
     SELECT id, {columns} ended_us FROM history INDEXED BY history_by_shelf
     WHERE shelf IN ({shelves}) AND ended_us BETWEEN :ended_from_us AND :ended_to_us
     ORDER BY shelf DESC, ended_us DESC LIMIT -1
 )"""
-"""Latest first, though it is ids that count: the larger ids come early then, and few of the rest are sorted."""
+"""Latest first, although the result is ordered by id: large ids come early, so few of the rest are sorted."""
 _JOBS_PAGE: Final = f"SELECT {JOB_COLUMNS} FROM jobs WHERE id > ? ORDER BY id LIMIT ?"  # noqa: S608, our own names
 _LATEST_PAGE: Final = _JOBS_PAGE.replace("id > ?", "id < ?").replace("ORDER BY id", "ORDER BY id DESC")
 _INTEGER_MAX: Final = (1 << 63) - 1
 _BUSY_S: Final = 5.0
-"""How long a reader waits for a file that a hall has locked for a moment."""
+"""How long a reader waits for a file that a hall has locked briefly."""
 
 
 class Quarantined(NamedTuple):
     """A row that could not be read and was set aside."""
 
     source: str
-    """The table it stood in."""
+    """The table it was in."""
     id: int
     reason: str
     set_aside_at: str
@@ -105,7 +105,7 @@ _Values = dict[str, int | bytes | str]
 
 
 def find_lines(connection: sqlite3.Connection, query: HistoryQuery) -> list[RawRow]:
-    """The lines of the history that a query asks for, newest first."""
+    """The lines of the history that match a query, newest first."""
     values: _Values = {
         "before_id": _INTEGER_MAX,
         "ended_from_us": -_INTEGER_MAX,
@@ -130,7 +130,7 @@ def lines_sql(source: str, where: list[str]) -> str:
 
 
 def _walk_blocks(connection: sqlite3.Connection, where: list[str], values: _Values) -> list[RawRow]:
-    """By key or queue. Few blocks at first, because what is asked for may be everywhere, then more and more."""
+    """Search by key or queue. Start with few blocks, because matches may be everywhere, then take more."""
     sql = lines_sql("history INDEXED BY history_by_key", [_IN_BLOCKS, *where])
     found: list[RawRow] = []
     values = dict(values)
@@ -148,7 +148,7 @@ def _walk_blocks(connection: sqlite3.Connection, where: list[str], values: _Valu
 
 
 def find_latest(connection: sqlite3.Connection, refs: Sequence[ParentRef]) -> list[int]:
-    """The ids among these that have a line, and for each name the id of its line that ended last."""
+    """The given ids, and for each (queue, key) the id of its line that ended last."""
     names = [ref for ref in refs if not isinstance(ref, int)]
     found = [ref for ref in refs if isinstance(ref, int)]
     if not names:
@@ -168,8 +168,8 @@ def find_latest(connection: sqlite3.Connection, refs: Sequence[ParentRef]) -> li
 
 
 def _among_newest(connection: sqlite3.Connection, where: list[str], values: _Values) -> list[RawRow]:
-    """All that was asked for, if the newest lines have that many. Who pages through a long time mostly finds
-    them here; the index would have to sort what is left of that time for every page.
+    """The matching lines, if the newest lines have enough of them; otherwise none. Paging through a long period
+    mostly succeeds here; the index would have to sort the rest of that period for every page.
     """
     limit = int(values["limit"])
     if 2 * limit > _NEWEST_MAX:
@@ -180,9 +180,9 @@ def _among_newest(connection: sqlite3.Connection, where: list[str], values: _Val
 
 
 def _from_shelves(connection: sqlite3.Connection, where: list[str], values: _Values) -> list[RawRow]:
-    """By time, from the index."""
+    """Search by end time, with the index."""
     shelves, columns = "SELECT id FROM shelves", "state,"
-    if values.get("state") == FAILED:  # The shelf says that, and the line need not be looked at.
+    if values.get("state") == FAILED:  # The shelf tells the state, so the line need not be read.
         shelves, columns = "SELECT id FROM shelves WHERE dead = 1", ""
         where = [condition for condition in where if condition != "state = :state"]
     elif "state" not in values:
@@ -192,7 +192,7 @@ def _from_shelves(connection: sqlite3.Connection, where: list[str], values: _Val
 
 
 def pages_of_jobs(connection: sqlite3.Connection) -> Iterator[list[RawRow]]:
-    """All live jobs by id, a page at a time."""
+    """All live jobs ordered by id, one page at a time."""
     after_id = -_INTEGER_MAX
     while True:
         page = connection.execute(_JOBS_PAGE, (after_id, PAGE_ROWS)).fetchall()
@@ -203,7 +203,7 @@ def pages_of_jobs(connection: sqlite3.Connection) -> Iterator[list[RawRow]]:
 
 
 def latest_pages_of_jobs(connection: sqlite3.Connection, before_id: int | None) -> Iterator[list[RawRow]]:
-    """The live jobs, newest first, a page at a time."""
+    """The live jobs, newest first, one page at a time."""
     below = _INTEGER_MAX if before_id is None else before_id
     while True:
         page = connection.execute(_LATEST_PAGE, (below, PAGE_ROWS)).fetchall()
@@ -220,7 +220,7 @@ def count_rows(connection: sqlite3.Connection) -> tuple[int, int]:
 
 
 def _connect(path: Path, how: str) -> sqlite3.Connection:
-    """A connection that has read from the file already."""
+    """Open a connection and read from the file once."""
     connection = sqlite3.connect(
         f"file:{quote(str(path.absolute()))}?{how}", uri=True, isolation_level=None, timeout=_BUSY_S
     )
@@ -229,7 +229,7 @@ def _connect(path: Path, how: str) -> sqlite3.Connection:
         connection.execute("PRAGMA query_only = ON")
         steps = migrations()
         if check_version(connection, steps, path) < steps[-1][0]:
-            raise StoreError(f"{path} is empty or of an older version: start a hall on it once")
+            raise StoreError(f"{path} is empty or from an older version: start a hall on it once")
     except BaseException:
         connection.close()
         raise
@@ -237,7 +237,7 @@ def _connect(path: Path, how: str) -> sqlite3.Connection:
 
 
 def _has_log(path: Path) -> bool:
-    """Whether there are changes that are not in the file itself yet."""
+    """Whether there are changes in the log that may not be in the file yet."""
     try:
         return path.with_name(f"{path.name}-wal").stat().st_size > 0
     except FileNotFoundError:
@@ -245,12 +245,11 @@ def _has_log(path: Path) -> bool:
 
 
 def _refuse_damage(path: Path) -> None:
-    """A reader would find too little, and SQLite would wipe out some of the traces of it."""
+    """A reader would see too little, and SQLite would remove some of the evidence of the damage."""
     if find_holder(path) is None:
         damage = find_damage(path)
-        if (
-            damage is not None and damage.sure and find_holder(path) is None
-        ):  # No hall has begun to write to it meanwhile.
+        # Checked again: a hall may have begun to write to it meanwhile.
+        if damage is not None and damage.sure and find_holder(path) is None:
             raise LogDamaged(path, damage)
 
 
@@ -260,12 +259,14 @@ def open_history(path: Path) -> SqliteHistoryReader:
 
 
 class SqliteHistoryReader:
-    """Looks, and changes nothing of what is kept. Rows that cannot be read are left out."""
+    """Reads, and changes no stored data. Rows that cannot be decoded are left out."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         if not path.exists():
-            raise StoreError(f"{path} does not exist: name the data folder of a hall that was started once")
+            raise StoreError(
+                f"{path} does not exist: give the data folder of a hall that was started at least once"
+            )
         _refuse_damage(path)
         with explained(path):
             try:
@@ -273,16 +274,16 @@ class SqliteHistoryReader:
             except sqlite3.OperationalError:
                 if find_holder(path) is not None or _has_log(path):
                     raise
-                # Readers share a file beside this one, which cannot be made on a read-only medium; where nobody
-                # writes and the log is empty none is needed.
+                # Readers share an index file, which cannot be created on a read-only medium. It is not needed
+                # if nobody writes and the log is empty.
                 self._connection = _connect(path, "immutable=1")
 
     def history(self, query: HistoryQuery) -> list[EndRow]:
         return self.page(query)[0]
 
     def page(self, query: HistoryQuery) -> tuple[list[EndRow], int | None]:
-        """The lines asked for, and the id to go on below; None: there are no more. A page may have no line that
-        can be read, and yet not be the last.
+        """The matching lines, and the `before_id` of the next page; None: this was the last one. A page may be
+        empty because no line of it could be decoded, and not be the last one.
         """
         with explained(self._path):
             rows = find_lines(self._connection, query)
@@ -293,7 +294,7 @@ class SqliteHistoryReader:
         return self._rows(pages_of_jobs(self._connection))
 
     def latest(self, before_id: int | None = None) -> Iterator[JobRow]:
-        """The live jobs, newest first, from below an id on."""
+        """The live jobs with ids below `before_id`, newest first."""
         return self._rows(latest_pages_of_jobs(self._connection, before_id))
 
     def _rows(self, pages: Iterator[list[RawRow]]) -> Iterator[JobRow]:
@@ -310,7 +311,7 @@ class SqliteHistoryReader:
             return count_rows(self._connection)
 
     def firings(self) -> dict[str, Firing]:
-        """How far each schedule has come."""
+        """The latest firing of each schedule."""
         with explained(self._path):
             return read_firings(self._connection, [])
 

@@ -1,7 +1,7 @@
-"""Rows of the file <-> rows of the core.
+"""Converts rows of the file to rows of the core and back.
 
-The law: what comes out of the file is checked before it becomes a row of the core; one that is not as we
-write it is a `BadRow` and goes to the quarantine.
+Invariant: a row of the file is checked before it becomes a row of the core. One that this code would not have
+written is a `BadRow` and is moved to the quarantine.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ END_COLUMNS: Final = (
 END_COLUMNS_NO_RESULT: Final = END_COLUMNS.replace("result", "x'' AS result")
 
 RawRow = tuple[Any, ...]
-"""A row as SQLite gives it: int, float, bytes, None, or bytearray for what should not be text."""
+"""A row as SQLite returns it: int, float, bytes, None, or bytearray for a value that was stored as text."""
 BadId = tuple[int, str]
-"""The id of a bad row, and its fault."""
+"""The id of a bad row, and what is wrong with it."""
 _Row = TypeVar("_Row")
 
 _NONE: Final = type(None)
@@ -63,11 +63,11 @@ _PACKER: Final = msgspec.msgpack.Encoder()
 
 
 class BadRow(Exception):
-    """A row that is not as we write it, and why."""
+    """A row that this code would not have written, with the reason."""
 
 
 def pack(value: tuple[ParentRef, ...] | tuple[Try, ...] | dict[str, bytes] | None) -> bytearray:
-    """Parents, tries or extras; empty when there are none, and the statements make NULL of that."""
+    """Encode parents, tries or extras. Empty if there are none; the statements turn that into NULL."""
     return bytearray(_PACKER.encode(value)) if value else bytearray()
 
 
@@ -75,7 +75,7 @@ def job_row(raw: RawRow, terms: dict[int, Terms]) -> JobRow:
     if tuple(map(type, raw)) not in _JOB_SHAPES:
         raise BadRow(_misfit(raw, JOB_COLUMNS, _JOB_TYPES))
     if raw[5] not in _LIVE_STATES:
-        raise BadRow(f"state {raw[5]} is not that of a live job")
+        raise BadRow(f"state {raw[5]} is not a state of a live job")
     parents = () if raw[11] is None else _parents(raw[11])
     extras = None if raw[12] is None else _extras(raw[12])
     tries = () if raw[17] is None else _tries(raw[17])
@@ -84,8 +84,8 @@ def job_row(raw: RawRow, terms: dict[int, Terms]) -> JobRow:
 
 
 def job_rows(page: list[RawRow], terms: dict[int, Terms], bad: list[BadId]) -> list[JobRow]:
-    """As `decode` with `job_row`. A page without oddities is made column by column, twice as fast: a hall
-    that opens with a million jobs waits for this.
+    """The same as `decode` with `job_row`. A page of plain rows is converted by column, which is twice as fast:
+    a hall that opens with a million jobs waits for this.
     """
     columns: list[Sequence[Any]] = list(zip(*page, strict=True))
     plain = all(set(map(type, column)) == {wanted} for column, wanted in zip(columns, _JOB_PLAIN, strict=True))
@@ -100,7 +100,7 @@ def end_row(raw: RawRow, terms: dict[int, Terms]) -> EndRow:
     if tuple(map(type, raw)) not in _END_SHAPES:
         raise BadRow(_misfit(raw, END_COLUMNS, _END_TYPES))
     if not DONE <= raw[3] <= CANCELLED:
-        raise BadRow(f"state {raw[3]} is not that of an ended job")
+        raise BadRow(f"state {raw[3]} is not a state of an ended job")
     extras = None if raw[14] is None else _extras(raw[14])
     tries = () if raw[16] is None else _tries(raw[16])
     return EndRow._make((*raw[:12], _shared_terms(raw[12], terms), raw[13], extras, raw[15], tries))
@@ -112,7 +112,7 @@ def decode(
     terms: dict[int, Terms],
     bad: list[BadId],
 ) -> list[_Row]:
-    """The rows that can be read; the id and fault of each other one goes to `bad`."""
+    """The rows that can be decoded. The ids and errors of the others are added to `bad`."""
     good: list[_Row] = []
     for raw in rows:
         try:
@@ -123,7 +123,7 @@ def decode(
 
 
 def read_terms(connection: sqlite3.Connection) -> dict[int, Terms]:
-    """All terms that make sense, by id. A job whose terms are not among them is a bad row."""
+    """All valid terms by id. A job whose terms are not among them is a bad row."""
     found: dict[int, Terms] = {}
     for raw in connection.execute(f"SELECT {TERMS_COLUMNS} FROM terms"):  # noqa: S608, our own names
         if tuple(map(type, raw)) != _TERMS_SHAPE or min(raw) < 0 or raw[1] >= PRIORITIES or raw[10] > HOLD:
@@ -133,7 +133,7 @@ def read_terms(connection: sqlite3.Connection) -> dict[int, Terms]:
 
 
 def read_firings(connection: sqlite3.Connection, bad: list[str]) -> dict[str, Firing]:
-    """How far each schedule has come; the name of each that cannot be read goes to `bad`."""
+    """The latest firing of each schedule. The names of those that cannot be read are added to `bad`."""
     found: dict[str, Firing] = {}
     for name, due_us, plan in connection.execute("SELECT name, due_us, plan FROM schedules"):
         text = name.decode(errors="replace") if isinstance(name, bytes | bytearray) else str(name)
@@ -177,5 +177,5 @@ def _misfit(raw: RawRow, columns: str, types: tuple[type, ...]) -> str:
         optional = name in {"parents", "extras", "tries"} and value is None
         if type(value) is not wanted and not optional:
             found = "text" if type(value) is bytearray else "nothing" if value is None else type(value).__name__
-            return f"its {name} should be {wanted.__name__} and is {found}"
+            return f"its {name} must be {wanted.__name__}, not {found}"
     return "it has the wrong number of columns"

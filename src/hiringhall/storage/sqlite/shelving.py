@@ -1,14 +1,14 @@
-"""The shelves of the history in the file: which there are, what stands on them, and what is taken off.
+"""The shelves of the history in the file: which exist, what they hold, and what is dropped from them.
 
-The law: no statement gives a row for each line. Python gives up its lock for every row that it is given, so
-what is to be known of many lines comes as one row for each shelf.
+Invariant: no statement returns a row for each line. Python releases the GIL for every row that it fetches, so
+facts about many lines are returned as one row for each shelf.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.storage.retention import ANY
+from hiringhall.storage.retention import UNBOUNDED
 
 if TYPE_CHECKING:
     import sqlite3
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hiringhall.storage.retention import Sections, Shelf
 
 _COMMON_MAX: Final = 1
-"""The shelves up to this number are those of all queues that have no rules of their own."""
+"""Shelves up to this number hold the lines of all queues without rules of their own."""
 _CONTENT: Final = "COALESCE(length(key) + length(result) + length(payload) + COALESCE(length(extras), 0), 0)"
 _USED: Final = (
     "SELECT (page_count - freelist_count) * page_size"
@@ -54,14 +54,14 @@ WHERE shelf = {{number}} AND ended_us < :before_us
 
 
 def ruled_queues(connection: sqlite3.Connection) -> list[bytes]:
-    """The queues that have shelves of their own, since the file was last arranged."""
+    """The queues that have shelves of their own in the file."""
     rows = connection.execute("SELECT queue FROM shelves WHERE queue IS NOT NULL AND dead = 0")
     return [queue for (queue,) in rows.fetchall()]
 
 
 def arrange(connection: sqlite3.Connection, queues: Collection[bytes]) -> dict[bytes, int]:
-    """Let each of these queues have shelves, and no others, with their lines on them; gives for each queue
-    the number of the first. Belongs into a transaction.
+    """Give shelves to exactly these queues and move their lines to them. Return the first shelf number of each
+    queue. Must run in a transaction.
     """
     numbers: dict[bytes, int] = {}
     gone: list[int] = []
@@ -95,10 +95,10 @@ class SqliteShelves:
         self._connection = connection
         self._choices: dict[tuple[int, ...], str] = {}
         self._replaced: dict[int, tuple[int, int]] = {}
-        """For each shelf how many lines, and with how much content, later ends have taken the place of."""
+        """For each shelf: how many lines later ends have replaced, and how much content those lines had."""
 
     def recount(self) -> None:
-        """Count everything. Through the index, but for the content where it matters."""
+        """Count everything. Lines are counted with the index; content only where a queue has its own rules."""
         for shelf in self.sections.shelves.values():
             content = "0" if shelf.number <= _COMMON_MAX else f"COALESCE(SUM({_CONTENT}), 0)"
             shelf.lines, shelf.bytes = self._connection.execute(
@@ -107,8 +107,8 @@ class SqliteShelves:
             ).fetchone()
         self._replaced = self._count_replaced()
 
-    def settle(self) -> int:
-        """Take out of the count what later ends took the place of; gives the number of those lines."""
+    def subtract_replaced(self) -> int:
+        """Subtract the lines that later ends have replaced since the last call. Return their number."""
         before, self._replaced = self._replaced, self._count_replaced()
         lines = 0
         for number, (replaced, replaced_bytes) in self._replaced.items():
@@ -118,16 +118,16 @@ class SqliteShelves:
             lines += replaced - before[number][0]
         return lines
 
-    def leave(self, ids: str) -> None:
-        """Take these lines out of the count: they are about to be taken out of the history."""
-        self._count_out(self._connection.execute(_WEIGH, (ids,)).fetchall())
+    def subtract_lines(self, ids: str) -> None:
+        """Subtract these lines from the counts: they are about to be deleted."""
+        self._subtract(self._connection.execute(_WEIGH, (ids,)).fetchall())
 
     def drop(
         self, shelves: Sequence[Shelf], before_us: int, lines_max: int, bytes_max: int, line_bytes: int
     ) -> int:
         if lines_max <= 0:
             return 0
-        if bytes_max == ANY and len(shelves) == 1 and shelves[0].number <= _COMMON_MAX:
+        if bytes_max == UNBOUNDED and len(shelves) == 1 and shelves[0].number <= _COMMON_MAX:
             values = (shelves[0].number, before_us, lines_max)
             dropped = self._connection.execute(_DROP, values).rowcount
             shelves[0].lines -= dropped
@@ -142,7 +142,7 @@ class SqliteShelves:
         chosen = self._connection.execute(sql, bounds).fetchall()
         for _, _, _, ids in chosen:
             self._connection.execute(_TAKE, (ids.decode(),))
-        return self._count_out([row[:3] for row in chosen])
+        return self._subtract([row[:3] for row in chosen])
 
     def used_bytes(self) -> int:
         (used,) = self._connection.execute(_USED).fetchone()
@@ -161,8 +161,8 @@ class SqliteShelves:
             sql = self._choices[numbers] = _CHOOSE.replace("{oldest}", _merged(_OLDEST, numbers))
         return sql
 
-    def _count_out(self, counted: Iterable[tuple[int, int, int]]) -> int:
-        """Lines and content that leave each shelf; gives the number of lines."""
+    def _subtract(self, counted: Iterable[tuple[int, int, int]]) -> int:
+        """Subtract lines and content from each shelf. Return the number of lines."""
         total = 0
         for number, lines, content_bytes in counted:
             shelf = self.sections.shelves[number]
@@ -177,5 +177,5 @@ class SqliteShelves:
 
 
 def _merged(select: str, numbers: Iterable[int]) -> str:
-    """The lines of several shelves. Each comes by time from the index, so SQLite merges them as they come."""
+    """The lines of several shelves. The index returns each shelf by time, so SQLite only merges them."""
     return " UNION ALL ".join([select.replace("{number}", str(number)) for number in numbers])

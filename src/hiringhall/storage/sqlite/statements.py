@@ -1,13 +1,13 @@
 """One statement for many rows.
 
-Python gives up its lock around every step of a statement, and where another thread is busy it may wait for
-milliseconds to get it back. So what counts is not how fast a row is but how few statements there are: up to
-`ROWS_MAX` rows go into one. There is one text for each power of two, so that SQLite compiles few of them;
-a statement that is larger than its rows is filled up with rows of zeros, which have no effect.
+Python releases the GIL around every step of a statement. If another thread is busy, it may wait milliseconds
+to get it back. So the number of statements matters more than the time per row: one statement takes up to
+`ROWS_MAX` rows. There is one SQL text for each power of two, so that SQLite compiles few of them; unused rows
+are filled with zeros, which have no effect.
 
-Two things about binding values: `bytes` and `None` go through the adapters of Python's module, which costs
-five times as much as a `bytearray`, so bytes are copied into those; and a compiled statement keeps what was
-bound to it last, so large values are bound over with zeros at once.
+Two notes on binding values. `bytes` and `None` go through the adapters of the `sqlite3` module, which costs
+five times as much as a `bytearray`, so bytes are copied into one. A compiled statement keeps the values that
+were bound last, so large values are overwritten with zeros at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ROWS_MAX: Final = 1024
 CHUNK_BYTES_MAX: Final = 1 << 20
-"""Payload bytes after which a statement is sent, and bound over afterwards."""
+"""Payload bytes after which a statement is executed, and its values overwritten."""
 
 Value = int | str | bytearray | None
 
@@ -30,11 +30,11 @@ class Statement(NamedTuple):
     sql: str
     values: list[Value]
     content_bytes: int = 0
-    """Payloads and results among the values."""
+    """Size of the payloads and results among the values."""
 
 
 class Bulk:
-    """A kind of statement: its SQL with a place for the rows, and how many values a row has."""
+    """A kind of statement: its SQL with a placeholder for the rows, and the number of values in a row."""
 
     def __init__(self, template: str, width: int) -> None:
         self._template = template
@@ -43,8 +43,8 @@ class Bulk:
         self.values_max = width * ROWS_MAX
 
     def statements(self, values: list[Value], content_bytes: int) -> Iterator[Statement]:
-        """The statement for whole rows laid end to end; it takes the list over. After large values comes
-        the same statement without rows.
+        """The statement for complete rows, given as one flat list, which is modified. Large values are followed
+        by the same statement without rows.
         """
         rows = len(values) // self._width
         size = 1 << (rows - 1).bit_length()

@@ -1,8 +1,8 @@
 """The durable store.
 
-The law: a commit that returned is on disk, whole; one that raised has left nothing behind, and the next
-starts from there. One connection does every write and every checkpoint: versions of SQLite before 3.51.3
-can lose pages when two connections do.
+Invariant: a commit that returned is completely on disk; one that raised has changed nothing, and the next one
+starts from there. One connection does every write and every checkpoint: SQLite before 3.51.3 can lose pages
+if two connections do.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final
 from hiringhall.core import ids
 from hiringhall.core.changes import Loaded
 from hiringhall.storage.contract import StoreError
-from hiringhall.storage.retention import Brought, Expiry, Sections, keep_all
+from hiringhall.storage.retention import CommitSize, Expiry, Sections, keep_all
 from hiringhall.storage.sqlite.faults import explain, explained, failed_late
+from hiringhall.storage.sqlite.files import FileIdentities, make_private
 from hiringhall.storage.sqlite.lock import FileLock, lock_path
 from hiringhall.storage.sqlite.loss import check_log
-from hiringhall.storage.sqlite.place import Place, make_private
 from hiringhall.storage.sqlite.reader import PAGE_ROWS, find_latest, find_lines, pages_of_jobs
 from hiringhall.storage.sqlite.rows import (
     END_COLUMNS,
@@ -49,15 +49,15 @@ if TYPE_CHECKING:
 
 CACHE_KIB: Final = 16_384
 WAL_PAGES: Final = 1000
-"""The log is copied into the file whenever it is this long; a longer one made commits slower, not faster."""
+"""The log is copied into the file when it has this many pages. A longer log made commits slower, not faster."""
 WAL_BYTES_KEPT: Final = 64 << 20
-"""What a log that grew behind a slow reader is cut to once it starts over."""
+"""A log that grew because of a slow reader is truncated to this size when it starts over."""
 STATEMENTS_CACHED: Final = 128
 BUSY_S: Final = 5.0
 PROBE_BYTES: Final = 65_536
-"""A probe asks for room for a batch: a full disk often still has room for a byte."""
+"""A probe writes as much as a batch: a full disk often still has room for one byte."""
 TERMS_MAX: Final = 10_000
-"""With more terms than this, those that no row uses any more are dropped at the start."""
+"""If there are more terms than this, unused ones are deleted at the start."""
 
 _ENDED_PAGE: Final = (
     f"SELECT {END_COLUMNS_NO_RESULT} FROM (SELECT value AS wanted FROM json_each(?))"  # noqa: S608, our own names
@@ -70,14 +70,14 @@ AND id NOT IN (SELECT terms FROM history WHERE terms IS NOT NULL)
 _SET_ASIDE: Final = """
 INSERT INTO quarantine (source, reason, {columns}) SELECT '{table}', ?, {columns} FROM {table} WHERE id = ?
 """
-_SAY_OPEN: Final = "INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?), (?, ?)"
+_MARK_OPEN: Final = "INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?), (?, ?)"
 _NOTHING: Final = Statement("", [])
 _COLUMNS: Final = {"jobs": JOB_COLUMNS, "history": END_COLUMNS}
 
 
 class SqliteStore:
-    """A hall's data file, open from `load` to `close`. Rows that cannot be read are told to `on_warning`.
-    Without a retention nothing of the history goes, and it stays arranged as it is.
+    """A hall's data file, open from `load` to `close`. Rows that cannot be read are reported to `on_warning`.
+    Without a retention no history is dropped, and the shelves stay as they are.
     """
 
     def __init__(
@@ -93,34 +93,34 @@ class SqliteStore:
         self._retention = retention
         self._on_warning = on_warning
         self._kind: Kind = kind
-        """What others are told of who has the file open."""
+        """The kind of process that the lock file names."""
         self._accept_loss = accept_loss
-        """Open a file whose log is damaged."""
-        self._place: Place | None = None
+        """Also open a file whose log is damaged."""
+        self._files: FileIdentities | None = None
         self._left_over = False
-        """The log may hold a commit that failed, behind those that count."""
+        """The log may hold a failed commit after the valid ones."""
         self._lock: FileLock | None = None
         self._connection: sqlite3.Connection | None = None
         self._live = 0
-        """Rows in `jobs`: counting them anew would take long, as it would those of the shelves."""
+        """Number of rows in `jobs`. It is kept up to date because counting again would take long."""
         self._counted = False
-        """The counts are right; after a failure that is not sure."""
+        """The counts are correct. False after a failure: they must be counted again."""
         self._doubtful = False
-        """The next batch may be on disk already, from a commit that failed to tell so."""
+        """The next batch may already be on disk: its commit failed after it was written."""
 
     def load(self, ended_max: int) -> Loaded:
         if self._connection is not None:
-            raise StoreError(f"{self._path} is open already: it is loaded once until it is closed")
+            raise StoreError(f"{self._path} is already open: close it before it is loaded again")
         if sqlite3.sqlite_version_info < SQLITE_MIN:
             wanted = ".".join(map(str, SQLITE_MIN))
-            raise StoreError(f"Python's SQLite is {sqlite3.sqlite_version}: the store needs {wanted} or later")
+            raise StoreError(f"Python uses SQLite {sqlite3.sqlite_version}: the store needs {wanted} or later")
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreError(f"{self._path.parent} cannot be made a data folder: {error.strerror}") from error
+            raise StoreError(f"data folder {self._path.parent} cannot be created: {error.strerror}") from error
         self._lock = FileLock(lock_path(self._path), self._kind)
-        if self._lock.taken_from is not None:
-            before = self._lock.taken_from.named
+        if self._lock.previous_holder is not None:
+            before = self._lock.previous_holder.description
             self._on_warning(f"{self._path.parent} is taken over from {before}, which ended without closing it")
         try:
             check_log(self._path, self._on_warning, accept_loss=self._accept_loss)
@@ -139,10 +139,10 @@ class SqliteStore:
                 unread: list[str] = []
                 fired = read_firings(self._connection, unread)
                 for name in unread:
-                    self._on_warning(f"schedule {name} in {self._path} cannot be read: it begins anew")
+                    self._on_warning(f"schedule {name} in {self._path} cannot be read: it starts over")
                 epoch = self._bump_epoch()
                 self._begin_log()
-                self._place = Place(self._path)
+                self._files = FileIdentities(self._path)
         except BaseException:
             with suppress(StoreError):
                 self.close()
@@ -150,9 +150,9 @@ class SqliteStore:
         return Loaded(epoch, self.live(), self._latest_ended(ended_max), fired)
 
     def check(self) -> None:
-        """Raises StoreError while a commit would go to a file that no start would find."""
-        if self._place is not None:
-            self._place.check()
+        """Raise StoreError while a commit would go to a file that was removed or replaced."""
+        if self._files is not None:
+            self._files.check()
 
     def commit(self, batch: Batch, now_us: int) -> None:
         with explained(self._path):
@@ -162,11 +162,11 @@ class SqliteStore:
                 self._write(batch, now_us)
             except BaseException as error:
                 self._counted = False
-                self._writer.forget()
-                self._expiry.again()
+                self._writer.rolled_back()
+                self._expiry.reset()
                 self._left_over = self._left_over or failed_late(error)
                 raise
-            self._writer.kept()
+            self._writer.committed()
             if self._left_over:
                 self._left_over = False
                 self._begin_log()
@@ -218,13 +218,13 @@ class SqliteStore:
     def close(self) -> None:
         connection, self._connection = self._connection, None
         lock, self._lock = self._lock, None
-        place, self._place = self._place, None
+        files, self._files = self._files, None
         try:
             if connection is None:
                 return
             with explained(self._path):
-                if place is not None and not place.is_ours:
-                    with place.spared():
+                if files is not None and not files.unchanged:
+                    with files.replacements_kept():
                         connection.close()
                 else:
                     self._fold_log(connection)
@@ -245,11 +245,11 @@ class SqliteStore:
             self._path,
             timeout=BUSY_S,
             isolation_level=None,
-            check_same_thread=False,  # One thread at a time uses it, not always the same one.
+            check_same_thread=False,  # Used by one thread at a time, but not always the same one.
             cached_statements=STATEMENTS_CACHED,
         )
         try:
-            connection.text_factory = bytearray  # So that text where bytes should be is told apart.
+            connection.text_factory = bytearray  # Distinguishes text from bytes.
             steps = migrations()
             check_version(connection, steps, self._path)
             check_soundness(connection, self._path)
@@ -268,14 +268,14 @@ class SqliteStore:
         return connection
 
     def _begin_log(self) -> None:
-        """Copy the log, so that the file itself says that it is open, and begin a new generation of it: what a
-        crash or a failed commit has left behind the last commit is of an earlier one then.
+        """Copy the log into the file, so that the file itself says that it is open, and start a new generation
+        of the log. What a crash or a failed commit left after the last commit then has an older generation.
         """
         with suppress(sqlite3.Error):  # A later checkpoint does the same.
             self._open_connection.execute("PRAGMA wal_checkpoint(RESTART)")
 
     def _fold_log(self, connection: sqlite3.Connection) -> None:
-        """Copy the log into the file, which is closed then. Where that fails nothing is lost: the next start
+        """Copy the log into the file and mark it as closed. If that fails, nothing is lost: the next start
         reads the log.
         """
         try:
@@ -290,12 +290,12 @@ class SqliteStore:
         with self._transaction() as connection:
             row = connection.execute("SELECT value FROM meta WHERE name = 'epoch'").fetchone()
             if row is None or type(row[0]) is not int or not 0 <= row[0] < ids.EPOCH_MAX:
-                # Without it, ids of jobs that were stored before could be given out again.
-                raise StoreError(f"{self._path} has lost its boot number: put a backup in its place")
+                # Without it, ids of stored jobs could be used again.
+                raise StoreError(f"{self._path} has no valid boot epoch: restore a backup")
             epoch: int = row[0] + 1
             connection.execute("UPDATE meta SET value = ? WHERE name = 'epoch'", (epoch,))
             inode = self._path.stat().st_ino
-            connection.execute(_SAY_OPEN, (OPEN, epoch, OPEN_INODE, inode))
+            connection.execute(_MARK_OPEN, (OPEN, epoch, OPEN_INODE, inode))
         return epoch
 
     def _latest_ended(self, ended_max: int) -> Iterator[EndRow]:
@@ -304,7 +304,7 @@ class SqliteStore:
         yield from self._ended_rows(found)
 
     def _ended_rows(self, found: list[int]) -> Iterator[EndRow]:
-        """The lines of these ids, without their results."""
+        """The lines with these ids, without their results."""
         for start in range(0, len(found), PAGE_ROWS):
             bad: list[BadId] = []
             wanted = str(found[start : start + PAGE_ROWS])
@@ -316,20 +316,20 @@ class SqliteStore:
 
     def _write(self, batch: Batch, now_us: int) -> None:
         if batch.revived:
-            self._shelves.leave(str(batch.revived))
+            self._shelves.subtract_lines(str(batch.revived))
         statements = self._writer.statements(batch)
         first = next(statements, _NOTHING)
         second = next(statements, _NOTHING)
         rows, touched = len(batch.inserts) + len(batch.ends), self._writer.touched
         if second is _NOTHING:
-            brought = Brought(len(batch.ends), rows, first.content_bytes)
-            if not self._expiry.due(now_us, brought, touched):
-                self._expiry.skip(brought)
+            added = CommitSize(len(batch.ends), rows, first.content_bytes)
+            if not self._expiry.due(now_us, added, touched):
+                self._expiry.skip(added)
                 if first is not _NOTHING:
-                    taken = self._run(first)  # By itself it is a transaction.
+                    taken = self._run(first)  # A single statement is a transaction.
                     try:
                         self._settle(batch, taken)
-                    except sqlite3.Error:  # The batch is on disk all the same.
+                    except sqlite3.Error:  # The batch is on disk nevertheless.
                         self._counted = False
                 return
         with self._transaction():
@@ -339,23 +339,23 @@ class SqliteStore:
                     taken += self._run(statement)
                     content_bytes += statement.content_bytes
             self._settle(batch, taken)
-            brought = Brought(len(batch.ends), rows, content_bytes)
-            if self._expiry.due(now_us, brought, touched):
-                self._expiry.run(self._shelves, now_us, brought, touched)
+            added = CommitSize(len(batch.ends), rows, content_bytes)
+            if self._expiry.due(now_us, added, touched):
+                self._expiry.run(self._shelves, now_us, added, touched)
             else:
-                self._expiry.skip(brought)
+                self._expiry.skip(added)
 
     def _settle(self, batch: Batch, taken: int) -> None:
-        """Count what triggers did. They take out the jobs that the batch says, unless an end took the place of
-        an earlier one.
+        """Count what the triggers did. They delete the jobs in `batch.deletes`, unless an end replaced an
+        earlier one.
         """
         if taken != len(batch.deletes) or self._doubtful:
-            taken -= self._shelves.settle()
+            taken -= self._shelves.subtract_replaced()
             self._doubtful = False
         self._live += len(batch.inserts) - taken
 
     def _run(self, statement: Statement) -> int:
-        """Gives the number of rows that triggers changed besides."""
+        """Execute a statement. Return the number of rows that its triggers changed."""
         connection = self._open_connection
         changes = connection.total_changes
         rows = connection.execute(statement.sql, statement.values).rowcount
@@ -367,7 +367,7 @@ class SqliteStore:
         self._counted = self._doubtful = True
 
     def _set_aside(self, table: str, bad: list[BadId]) -> None:
-        """Move rows that cannot be read out of the way."""
+        """Move rows that cannot be decoded to the quarantine."""
         if not bad:
             return
         copy = _SET_ASIDE.replace("{table}", table).replace("{columns}", _COLUMNS[table])
@@ -378,7 +378,7 @@ class SqliteStore:
                 connection.execute(f"DELETE FROM {table} WHERE id = ?", (job_id,))  # noqa: S608, one of two names
         for job_id, reason in bad:
             self._on_warning(
-                f"job {job_id} in table {table} of {self._path} was set aside in quarantine: {reason}"
+                f"job {job_id} in table {table} of {self._path} was moved to the quarantine: {reason}"
             )
 
     @contextmanager
@@ -389,8 +389,8 @@ class SqliteStore:
             yield connection
             connection.execute("COMMIT")
         except BaseException:
-            # Some faults make SQLite roll back by itself; and when even this fails, the fault that led
-            # here is the one to tell.
+            # Some errors make SQLite roll back by itself. If the rollback fails too, the first error is the
+            # one to report.
             if connection.in_transaction:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")

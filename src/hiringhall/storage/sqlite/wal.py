@@ -1,16 +1,16 @@
-"""Whether something that was committed is missing from the write-ahead log, found without the help of SQLite.
+"""Detects committed data that is missing from the write-ahead log. SQLite itself does not.
 
-SQLite reads a log up to the first frame whose checksum is wrong, ignores the rest and says nothing. After a
-crash that is right: what was being written is incomplete, and nobody was told that it was kept. This module
-tells such a torn tail from damage. There are three kinds of evidence, and none of them costs a commit anything:
+SQLite reads a log up to the first frame with a wrong checksum and silently ignores the rest. After a crash
+that is right: the last write is incomplete, and nobody was told that it was committed. This module
+distinguishes such a torn tail from damage. It uses three kinds of evidence; none of them slows down a commit:
 
-- The data file says in its table `meta` that it is open, from the start of a hall until it has closed: as long
-  as it does, there must be a log (`OPEN`). A copy of the file, which has another inode, says so too; one made
-  by SQLite's backup is complete without a log, and one made by `cp` is not.
-- SQLite's index of the log (the file `-shm`) counts the frames that are committed, and those that were copied
-  into the data file. It is not synced, so after a loss of power it may count too few, but never too many.
-- A commit waits for the one before it, so a torn tail has one mark of a commit at most, and nothing behind it.
-  The frames of an earlier generation, which the log was filled with before, have other salts.
+- The table `meta` of the data file says that it is open, from the start of a hall until it has closed. As long
+  as it does, there must be a log (`OPEN`). A copy of the file, which has another inode, says so too: a copy
+  made by SQLite's backup is complete without a log, one made by `cp` is not.
+- SQLite's index of the log (the file `-shm`) counts the committed frames, and those copied into the data file.
+  It is not synced, so after a power failure it may count too few frames, but never too many.
+- A commit waits for the one before it, so a torn tail has at most one commit mark, and nothing after it.
+  Frames of an earlier generation of the log have other salts.
 
 The formats are those of https://sqlite.org/fileformat2.html and https://sqlite.org/walformat.html.
 """
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 OPEN: Final = "open"
 """The name of the row in `meta` that holds the boot epoch of the hall that has the file open."""
 OPEN_INODE: Final = "open_inode"
-"""The name of the row in `meta` that holds the inode of the file that it has open."""
+"""The name of the row in `meta` that holds the inode of the open file."""
 
 _HEADER: Final = struct.Struct(">8I")
 _FRAME_HEADER: Final = struct.Struct(">6I")
 _MAGIC: Final = 0x377F0682
 _BIG_ENDIAN: Final = 1
-"""Set in the magic number when the checksums are over big-endian words."""
+"""Set in the magic number if the checksums use big-endian words."""
 _SUMMED_HEADER_BYTES: Final = 24
 _SUMMED_FRAME_HEADER_BYTES: Final = 8
 _FORMAT: Final = 3_007_000
@@ -48,20 +48,20 @@ _WORD: Final = 0xFFFFFFFF
 
 
 class _Log(NamedTuple):
-    """What a log file holds."""
+    """The content of a log file."""
 
     salts: tuple[int, int]
     whole: int
-    """The frames up to the last commit that SQLite will find."""
+    """The number of frames up to the last commit that SQLite will find."""
     whole_commits: int
     frames: int
-    """The number of the last frame of this generation, whether or not it can be read."""
+    """The number of the last frame of this generation, valid or not."""
     later_commits: list[int]
-    """The numbers of the frames behind `whole` that are marked as the end of a commit."""
+    """The numbers of the frames after `whole` that are marked as the end of a commit."""
 
 
 class _Index(NamedTuple):
-    """What SQLite's index counts; zeros: it does not say."""
+    """What SQLite's index counts; zeros: unknown."""
 
     committed: int = 0
     copied: int = 0
@@ -69,7 +69,7 @@ class _Index(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """What is wrong with a log, for people."""
+    """What is wrong with a log, as text for the operator."""
 
     what: str
     certain: str
@@ -77,7 +77,7 @@ class Damage(NamedTuple):
     sure: bool = True
     """False: it may be a complete copy."""
     copied: bool = False
-    """The data file holds more than can be read of the log."""
+    """The data file holds more than the readable part of the log."""
 
 
 def log_path(data_file: Path) -> Path:
@@ -89,7 +89,7 @@ def index_path(data_file: Path) -> Path:
 
 
 def find_damage(data_file: Path) -> Damage | None:
-    """What the log lacks; None: nothing that can be told. No process may have the file open."""
+    """The damage of the log; None: none was found. No process may have the file open."""
     path = log_path(data_file)
     try:
         with path.open("rb") as file:
@@ -100,13 +100,13 @@ def find_damage(data_file: Path) -> Damage | None:
                     return _judge(path.name, log, _read_index(data_file, log.salts))
                 if any(header):
                     return _unreadable(data_file, f"{path.name} is damaged: its header cannot be read")
-                what = "is empty"  # As after a loss of power before the first commit of a new log.
+                what = "is empty"  # As after a power failure before the first commit of a new log.
             else:
                 what = "is empty or cut off"
     except FileNotFoundError:
         what = "is missing"
     except OSError:
-        return None  # SQLite cannot read it either, and the error says why.
+        return None  # SQLite cannot read it either, and its error tells why.
     opened = _find_opened(data_file)
     if opened is None:
         return None
@@ -114,11 +114,11 @@ def find_damage(data_file: Path) -> Damage | None:
         copy = f"{data_file.name} is a copy of a file that a hall had open, without its log"
         return _unreadable(data_file, copy, "; nothing if SQLite's own backup made the copy", sure=False)
     gone = f"{path.name} {what}, and the hall that had it open did not close it"
-    return _unreadable(data_file, gone, "; nothing if sqlite3 or the like has opened the file since")
+    return _unreadable(data_file, gone, "; nothing if sqlite3 or a similar tool has opened the file since")
 
 
 def _unreadable(data_file: Path, what: str, unless: str = "", *, sure: bool = True) -> Damage:
-    lost = f"what was acknowledged after the log was last copied into it{unless}"
+    lost = f"what was acknowledged after the log was last copied into that file{unless}"
     return Damage(what, f"what {data_file.name} holds", lost, sure=sure, copied=True)
 
 
@@ -131,22 +131,22 @@ def _judge(name: str, log: _Log, index: _Index) -> Damage | None:
     what = f"{name} is damaged: of {written} frames only the first {log.whole} can be used"
     if index.copied > log.whole:
         lost = (
-            "nothing" if index.copied >= max(index.committed, *later, 0) else "what was not copied into it yet"
+            "nothing" if index.copied >= max(index.committed, *later, 0) else "what was not yet copied into it"
         )
         return Damage(what, "what the data file holds", lost, copied=True)
     return Damage(
         what,
-        f"what the data file and the first {_told_commits(log.whole_commits)} of the log hold",
-        f"the {_told_commits(max(len(later), 1))} after that, or more",
+        f"what the data file and the first {_commits(log.whole_commits)} of the log hold",
+        f"the {_commits(max(len(later), 1))} after that, or more",
     )
 
 
-def _told_commits(count: int) -> str:
+def _commits(count: int) -> str:
     return f"{count} commit" if count == 1 else f"{count} commits"
 
 
 def _read_log(file: IO[bytes], header: bytes) -> _Log | None:
-    """None: the header cannot be read, and so nothing behind it."""
+    """None: the header is invalid, so nothing after it can be read."""
     magic, version, page_bytes, _, salt_1, salt_2, sum_1, sum_2 = _HEADER.unpack(header)
     order = ">" if magic & _BIG_ENDIAN else "<"
     summed = checksum(header[:_SUMMED_HEADER_BYTES], (0, 0), order)
@@ -155,7 +155,7 @@ def _read_log(file: IO[bytes], header: bytes) -> _Log | None:
     whole = whole_commits = frames = number = 0
     later_commits: list[int] = []
     chained = True
-    """Every frame so far can be read, so SQLite goes on to the next."""
+    """Every frame so far is valid, so SQLite continues with the next."""
     while len(frame := file.read(_FRAME_HEADER.size + page_bytes)) == _FRAME_HEADER.size + page_bytes:
         number += 1
         _, commit_pages, frame_salt_1, frame_salt_2, sum_1, sum_2 = _FRAME_HEADER.unpack_from(frame)
@@ -176,7 +176,7 @@ def _read_log(file: IO[bytes], header: bytes) -> _Log | None:
 
 
 def checksum(data: bytes, before: tuple[int, int], order: str) -> tuple[int, int]:
-    """SQLite's checksum of whole pairs of words, going on from that of what stands before them."""
+    """SQLite's checksum of pairs of words, continued from the checksum of the preceding data."""
     sum_1, sum_2 = before
     words = iter(struct.unpack(f"{order}{len(data) // 4}I", data))
     for first, second in zip(words, words, strict=True):
@@ -186,7 +186,7 @@ def checksum(data: bytes, before: tuple[int, int], order: str) -> tuple[int, int
 
 
 def _read_index(data_file: Path, salts: tuple[int, int]) -> _Index:
-    """What SQLite's index says of the log with these salts."""
+    """What SQLite's index says about the log with these salts."""
     try:
         with index_path(data_file).open("rb") as file:
             header, copy = file.read(_INDEX_HEADER.size), file.read(_INDEX_HEADER.size)
@@ -196,7 +196,7 @@ def _read_index(data_file: Path, salts: tuple[int, int]) -> _Index:
     if len(copied) < 4 or header != copy:
         return _Index()
     version, _, _, _, _, _, committed, _, _, _, _, _, sum_1, sum_2 = _INDEX_HEADER.unpack(header)
-    # The salts are copied byte by byte from the log's header, whatever this machine's byte order is.
+    # The salts are copied byte by byte from the log's header, independent of this machine's byte order.
     same_log = _SALTS.unpack_from(header, _INDEX_SALTS_AT) == salts
     order = "<" if sys.byteorder == "little" else ">"
     summed = checksum(header[:_SUMMED_INDEX_BYTES], (0, 0), order)
@@ -206,21 +206,21 @@ def _read_index(data_file: Path, salts: tuple[int, int]) -> _Index:
 
 
 class _Opened(NamedTuple):
-    """What the data file says of the hall that has it open."""
+    """What the data file says about the hall that has it open."""
 
     inode: int
 
 
 def _find_opened(data_file: Path) -> _Opened | None:
-    """None: it is closed. If its epoch is a later one, a version of the hall that does not write these rows has
-    opened and closed it since.
+    """None: the file is closed. If its epoch is later than that of the `open` row, an older version of the
+    hall, which does not write that row, has opened and closed it since.
     """
     address = f"file:{quote(str(data_file.absolute()))}?immutable=1"  # without its log
     try:
         with closing(sqlite3.connect(address, uri=True)) as connection:
             rows = dict(connection.execute("SELECT name, value FROM meta WHERE name <> 'probe'"))
     except sqlite3.Error:
-        return None  # There is no such file, or it is refused for other reasons.
+        return None  # The file does not exist, or is refused for other reasons.
     epoch, opened, inode = rows.get("epoch"), rows.get(OPEN), rows.get(OPEN_INODE)
     if not isinstance(epoch, int) or not isinstance(opened, int) or opened < epoch:
         return None

@@ -1,7 +1,7 @@
-"""A batch as statements.
+"""Turns a batch into SQL statements.
 
-The law: what is revived leaves the history before anything ends, so that what ends again stays; the rest of
-a batch may come in any order.
+Invariant: revived jobs are removed from the history before ends are written, so that a job that ends again
+stays in it. The rest of a batch may be written in any order.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from hiringhall.storage.retention import Section, Sections
     from hiringhall.storage.sqlite.statements import Value
 
-# What most rows have. A statement for those has constants for the rest, so that nothing is bound for them:
-# NULL for no parents, no extras and no tries, no bytes, or zero.
+# The columns that most rows use. The statement for such rows has constants for the other columns, so that no
+# values are bound for them: NULL for parents, extras and tries, otherwise empty bytes or zero.
 _JOB_PLAIN: Final = "id, queue, key, payload, terms, state, created_us, attempts, started_us"
 _JOB_REST: Final = "due_us, failures, losses, ready_us, holder, worker, parents, extras, tries"
 _UPDATE_PLAIN: Final = "id, terms, state, attempts, ready_us, started_us, holder, worker"
@@ -45,8 +45,8 @@ _UPDATE: Final = "UPDATE jobs SET {changes} FROM (VALUES {rows}) WHERE id = colu
 _LATEST: Final = " ON CONFLICT (id) DO UPDATE SET " + ", ".join(
     f"{column} = excluded.{column}" for column in [*END_COLUMNS.split(", "), "shelf"]
 )
-"""The latest end stands. A dead letter may run again and end within one commit; and a commit that failed may
-be on disk all the same, when the fault came between the write and the answer, and its ends come again."""
+"""The latest end wins. A dead letter may run again and end within one commit. And a failed commit may still be
+on disk, if the error came after the write; then its ends are written again."""
 _INSERT_TERMS: Final = f"INSERT INTO terms ({TERMS_COLUMNS}) VALUES (?{', ?' * len(TERMS_FIELDS)})"  # noqa: S608, our own names
 _MARK: Final = (
     "INSERT INTO schedules (name, due_us, plan) VALUES (?, ?, ?)"
@@ -69,7 +69,7 @@ def _update(plain: str, rest: str, *, full: bool) -> tuple[str, int]:
 
 
 def _values(plain: str, rest: str, *, full: bool) -> tuple[dict[str, str], int]:
-    """For each column the expression of its value, and how many values a row has."""
+    """The expression for each column, and the number of values in a row."""
     bound = (f"{plain}, {rest}" if full else plain).split(", ")
     values = {column: f"column{place}" for place, column in enumerate(bound, 1)}
     for column in rest.split(", "):
@@ -81,7 +81,7 @@ def _values(plain: str, rest: str, *, full: bool) -> tuple[dict[str, str], int]:
 
 
 class BatchWriter:
-    """Turns batches into statements and knows which terms the file has."""
+    """Turns batches into statements. Knows which terms are in the file."""
 
     def __init__(
         self, terms: dict[int, Terms], terms_id_max: int, result_bytes_max: int, sections: Sections
@@ -90,12 +90,12 @@ class BatchWriter:
         self._terms_id_max = terms_id_max
         self._ids = {kept.as_tuple(): terms_id for terms_id, kept in terms.items()}
         self._fresh: list[int] = []
-        """Terms that the batch at hand brings, until it is known whether it was kept."""
+        """Terms that the current batch adds, until it is committed or rolled back."""
         self._result_bytes_max = result_bytes_max
         self._sections = sections
-        """Their shelves count what the statements bring."""
+        """Their shelves count what the statements add."""
         self.touched: set[Section] = set()
-        """Sections with rules of their own that the batch at hand adds to."""
+        """Sections with their own rules that the current batch adds to."""
         jobs, updates, ends = (_JOB_PLAIN, _JOB_REST), (_UPDATE_PLAIN, _UPDATE_REST), (_END_PLAIN, _END_REST)
         self._jobs = Bulk(*_insert("jobs", *jobs, full=False))
         self._jobs_full = Bulk(*_insert("jobs", *jobs, full=True))
@@ -105,7 +105,7 @@ class BatchWriter:
         self._ends_full = Bulk(*_insert("history", *ends, full=True, tail=_LATEST))
 
     def statements(self, batch: Batch) -> Iterator[Statement]:
-        """`batch.deletes` needs none: each of them ends, and a trigger takes the job out with its end."""
+        """`batch.deletes` needs no statement: each of these jobs has an end, and a trigger deletes the job."""
         self.touched.clear()
         if batch.revived:
             yield Statement(_REVIVE, [str(batch.revived)])
@@ -121,18 +121,18 @@ class BatchWriter:
             else:
                 yield Statement(_MARK, [name, firing.due_us, bytearray(firing.plan)])
 
-    def kept(self) -> None:
+    def committed(self) -> None:
         """The batch is on disk."""
         self._fresh.clear()
 
-    def forget(self) -> None:
-        """The batch is not on disk: neither are the terms it brought."""
+    def rolled_back(self) -> None:
+        """The batch is not on disk, and neither are the terms it added."""
         for terms_id in self._fresh:
             del self._ids[self.terms.pop(terms_id).as_tuple()]
         self._fresh.clear()
 
-    # The rows are taken apart in the head of each loop because that is the quickest way to all of their fields.
-    # Rows of one turn mostly share their terms, queue and worker: those are looked up when they change.
+    # The rows are unpacked in the head of each loop because that is the fastest way to read all their fields.
+    # Rows of one turn mostly share their terms, queue and worker, so those are converted only when they change.
 
     def _write_jobs(self, rows: list[JobRow]) -> Iterator[Statement]:
         plain: list[Value] = []
@@ -145,7 +145,7 @@ class BatchWriter:
              extras, ready_us, started_us, holder, worker, tries) in rows:  # fmt: skip
             if terms is not terms_before:
                 terms_before = terms
-                yield from self._bring(terms)
+                yield from self._insert_terms(terms)
                 terms_id = self._ids[terms.as_tuple()]
             if queue is not queue_before:
                 queue_before = queue
@@ -182,7 +182,7 @@ class BatchWriter:
              holder, worker, tries) in rows:  # fmt: skip
             if terms is not terms_before:
                 terms_before = terms
-                yield from self._bring(terms)
+                yield from self._insert_terms(terms)
                 terms_id = self._ids[terms.as_tuple()]
             line = (
                 job_id,
@@ -226,7 +226,7 @@ class BatchWriter:
              losses, terms, payload, extras, ready_us, tries) in rows:  # fmt: skip
             if terms is not terms_before:
                 terms_before = terms
-                yield from self._bring(terms)
+                yield from self._insert_terms(terms)
                 terms_id = self._ids[terms.as_tuple()]
             if queue is not queue_before:
                 queue_before = queue
@@ -264,8 +264,8 @@ class BatchWriter:
         if full:
             yield from self._ends_full.statements(full, full_bytes)
 
-    def _bring(self, terms: Terms) -> Iterator[Statement]:
-        """The statement that adds the terms, when the file has none like them."""
+    def _insert_terms(self, terms: Terms) -> Iterator[Statement]:
+        """The statement that inserts the terms, if the file does not have them."""
         columns = terms.as_tuple()
         if columns not in self._ids:
             self._terms_id_max += 1

@@ -1,7 +1,7 @@
-"""Records for people: a table that is made line by line, and one job in full.
+"""Shows records as text: a table that is made line by line, and one job in full.
 
-Invariants: whatever bytes a job has, a terminal shows them and never obeys them. A line is never wider than
-the terminal; where a table would be, each record takes several lines.
+Invariants: control characters in a job's data are escaped and never reach the terminal. A line is never wider
+than the terminal; if a table would be, each record takes several lines.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from rich.style import Style
 
-from hiringhall.cli.harmless import harmless
+from hiringhall.cli.escaping import escaped
 from hiringhall.cli.layout import BOLD, GAP, PLAIN, cut, stacked, width_of
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ HEADINGS: Final = ("id", "when", "state", "queue", "key", "code", "tries", "work
 STACKED_COLUMNS: Final = 4
 """Columns in the first line of a record that takes several lines; the others follow with their names."""
 SAMPLE_ROWS: Final = 100
-"""The widths of the columns follow from the first rows; a wider row further down takes several lines."""
+"""The first rows decide the widths of the columns. A later row that is wider takes several lines."""
 SHOWN_MAX: Final = 60
-"""Characters of a cell."""
+"""Maximum characters of a cell."""
 RESULT_MIN: Final = 20
 UNKNOWN_WIDTH: Final = 160
-"""The width of a table where no terminal says one, such as in a pipe: one line for each record."""
+"""The width of a table without a terminal, such as in a pipe: one line for each record."""
 
 _CODE: Final = HEADINGS.index("code")
 """Empty for a job that has not ended."""
@@ -47,7 +47,7 @@ _STYLES: Final = {
 
 
 def table_lines(records: Iterable[Record], width: int | None, colours: ColorSystem | None) -> Iterator[str]:
-    """A table's lines; none without records. Where `width` is too small, each record takes several lines."""
+    """The lines of a table; none without records. If `width` is too small, each record takes several lines."""
     rows = map(_cells, records)
     sample = list(islice(rows, SAMPLE_ROWS))
     if not sample:
@@ -82,30 +82,30 @@ def detail_lines(record: Record, colours: ColorSystem | None) -> Iterator[str]:
     fields: list[tuple[str, str]] = [
         ("job", str(record.id)),
         ("state", f"{state}, code {record.code}" if record.ended is not None else state),
-        ("queue", harmless(record.queue)),
-        ("key", harmless(record.key)),
+        ("queue", escaped(record.queue)),
+        ("key", escaped(record.key)),
         ("priority", record.priority),
         ("created", _moment(record.created)),
         ("due", _moment(record.due)),
         ("started", _moment(record.started)),
         ("ended", _moment(record.ended)),
-        ("worker", harmless(record.worker)),
+        ("worker", escaped(record.worker)),
         ("attempts", f"{record.attempts}, {record.losses} of them lost with their worker"),
         ("allowed", _allowed(record)),
     ]
     fields += [("parent", _parent(parent)) for parent in record.parents]
-    fields += [(f"extra {harmless(name)}", harmless(data)) for name, data in record.extras.items()]
+    fields += [(f"extra {escaped(name)}", escaped(data)) for name, data in record.extras.items()]
     for name, text in fields:
         if text:
             yield f"{name:<10}{text}"
     for number, attempt in enumerate(record.tries, record.attempts - len(record.tries)):
         ended = _moment(attempt.ended) or "unknown"
-        worker = harmless(attempt.worker)
+        worker = escaped(attempt.worker)
         yield f"{f'try {number}':<10}{_moment(attempt.started)} to {ended}, code {attempt.code}, {worker}"
     for name, data in (("payload", record.payload), ("result", record.result)):
         if data:
             yield f"{name:<10}{len(data)} bytes"
-            yield from (f"    {line}" for line in harmless(data, lines=True).split("\n"))
+            yield from (f"    {line}" for line in escaped(data, lines=True).split("\n"))
 
 
 def _line(cells: list[str], widths: list[int], style: Style = PLAIN, colours: ColorSystem | None = None) -> str:
@@ -131,11 +131,11 @@ def _cells(record: Record) -> list[str]:
         str(record.code) if record.ended is not None else "",
         str(record.attempts),
         _short(record.worker),
-        _short(record.result, SHOWN_MAX * 4) if record.ended is not None else _outlook(record),
+        _short(record.result, SHOWN_MAX * 4) if record.ended is not None else _waiting_for(record),
     ]
 
 
-def _outlook(record: Record) -> str:
+def _waiting_for(record: Record) -> str:
     """What an unfinished job waits for."""
     if record.state == "held":
         waits = _parent(record.parents[0]) if record.parents else "nothing"
@@ -152,7 +152,7 @@ def _allowed(record: Record) -> str:
 
 
 def _parent(parent: ParentRef) -> str:
-    return str(parent) if isinstance(parent, int) else f"{harmless(parent[0])} {harmless(parent[1])}"
+    return str(parent) if isinstance(parent, int) else f"{escaped(parent[0])} {escaped(parent[1])}"
 
 
 def _moment(moment: datetime | None) -> str:
@@ -160,4 +160,4 @@ def _moment(moment: datetime | None) -> str:
 
 
 def _short(data: bytes, length: int = SHOWN_MAX) -> str:
-    return cut(harmless(data[: length * 4]), length)
+    return cut(escaped(data[: length * 4]), length)

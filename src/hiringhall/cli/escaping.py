@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def harmless(data: bytes | str, *, lines: bool = False) -> str:
+def escaped(data: bytes | str, *, lines: bool = False) -> str:
     """As text in which control characters are escaped; with `lines`, line ends are kept."""
     text = data if isinstance(data, str) else data.decode(errors="backslashreplace")
     if text.isprintable():

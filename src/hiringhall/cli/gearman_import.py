@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ANSWER_S: Final = 10.0
 """A peer that does not answer for this long is not a Gearman server."""
-UNDER_WAY_MAX: Final = 200
+UNACKNOWLEDGED_MAX: Final = 200
 """Jobs that were sent and not yet acknowledged."""
 _SECOND_US: Final = 1_000_000
 _PRIORITIES: Final[dict[int, Priority]] = {HIGH: "high", NORMAL: "normal", LOW: "low"}
@@ -42,10 +42,12 @@ class Tally:
 
     def __str__(self) -> str:
         more = f", and {self.unsure} more may have been" if self.unsure else ""
-        return f"{self.taken} of {told_jobs(self.total)} {'was' if self.taken == 1 else 'were'} imported{more}"
+        return (
+            f"{self.taken} of {counted_jobs(self.total)} {'was' if self.taken == 1 else 'were'} imported{more}"
+        )
 
 
-def told_jobs(count: int) -> str:
+def counted_jobs(count: int) -> str:
     return f"{count} job" if count == 1 else f"{count} jobs"
 
 
@@ -63,34 +65,34 @@ async def send_jobs(
     jobs: Iterable[WrittenJob], address: str, tally: Tally, tls: SSLContext | None = None
 ) -> None:
     """Submit all; raises HallError at the first that is refused. Counts in `tally`."""
-    under_way: deque[tuple[int, asyncio.Task[None]]] = deque()
+    unacknowledged: deque[tuple[int, asyncio.Task[None]]] = deque()
     try:
         async with AsyncClient(address, tls=tls) as client:
-            await _greet(client, address)
+            await _check_answers(client, address)
             try:
                 for job in jobs:
-                    if len(under_way) >= UNDER_WAY_MAX:
-                        await under_way[0][1]
-                        under_way.popleft()
+                    if len(unacknowledged) >= UNACKNOWLEDGED_MAX:
+                        await unacknowledged[0][1]
+                        unacknowledged.popleft()
                         tally.taken += 1
-                    under_way.append((job.line, asyncio.create_task(_submit(client, job.spec))))
-                while under_way:
-                    await under_way[0][1]
-                    under_way.popleft()
+                    unacknowledged.append((job.line, asyncio.create_task(_submit(client, job.spec))))
+                while unacknowledged:
+                    await unacknowledged[0][1]
+                    unacknowledged.popleft()
                     tally.taken += 1
             except GearmanError:
-                await asyncio.gather(*(task for _, task in under_way), return_exceptions=True)
+                await asyncio.gather(*(task for _, task in unacknowledged), return_exceptions=True)
                 raise
             finally:
-                await _count_last([task for _, task in under_way], tally)
+                await _count_last([task for _, task in unacknowledged], tally)
     except GearmanError as error:
-        if not under_way and not tally.taken:
+        if not unacknowledged and not tally.taken:
             raise HallError(f"{error}; no job was sent") from error
-        where = f"line {under_way[0][0]}: " if under_way else ""
+        where = f"line {unacknowledged[0][0]}: " if unacknowledged else ""
         raise HallError(f"{where}{error}; {tally}") from error
 
 
-async def _greet(client: AsyncClient, address: str) -> None:
+async def _check_answers(client: AsyncClient, address: str) -> None:
     """Check that a Gearman door answers; afterwards jobs are sent in order."""
     try:
         async with asyncio.timeout(ANSWER_S):

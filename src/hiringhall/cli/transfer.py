@@ -18,10 +18,10 @@ from typing import IO, TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from hiringhall.cli.doorway import Tally, carry_problems, send_jobs, told_jobs
+from hiringhall.cli.gearman_import import Tally, carry_problems, counted_jobs, send_jobs
 from hiringhall.cli.history import DASH, open_folder
-from hiringhall.cli.progress import watched
-from hiringhall.cli.reporting import TROUBLE, complain, say
+from hiringhall.cli.progress import with_progress
+from hiringhall.cli.reporting import FAILURE, print_error, print_result
 from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
 from hiringhall.config.quantities import Address
 from hiringhall.config.sources import ConfigError
@@ -33,9 +33,9 @@ from hiringhall.endpoints import HallError
 from hiringhall.engine.recovery import open_scheduler
 from hiringhall.peers.tls import client_tls
 from hiringhall.records.joblines import read_jobs, write_job
-from hiringhall.records.writing import whole_file
+from hiringhall.records.writing import atomic_file
 from hiringhall.storage.contract import StoreError
-from hiringhall.storage.sqlite import DATABASE, FileTaken, SqliteStore
+from hiringhall.storage.sqlite import DATABASE, FileInUse, SqliteStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,11 +75,11 @@ def export_jobs(
         else:
             with _writing(file) as out:
                 count = _write_jobs(history, out)
-    report = json.dumps({"exported": count}) if as_json else f"{told_jobs(count)} exported from {folder}"
+    report = json.dumps({"exported": count}) if as_json else f"{counted_jobs(count)} exported from {folder}"
     if file == DASH:
-        complain(report)
+        print_error(report)
     else:
-        say(f"{report}\n")
+        print_result(f"{report}\n")
     return 0
 
 
@@ -125,23 +125,25 @@ def import_jobs(
             return _refuse(file, problems)
         tally.total = len(jobs)
         if address is None:
-            with _deaf_to_hangups():
+            with _ignoring_sighup():
                 return _import_offline(file, jobs, settings, tally, as_json=as_json)
-        asyncio.run(send_jobs(watched(jobs, "jobs", len(jobs)), address, tally, tls))
+        asyncio.run(send_jobs(with_progress(jobs, "jobs", len(jobs)), address, tally, tls))
     except KeyboardInterrupt:
-        complain(f"hall: interrupted; {tally if tally.taken or tally.unsure else 'nothing was imported'}")
+        print_error(f"hall: interrupted; {tally if tally.taken or tally.unsure else 'nothing was imported'}")
         raise
-    say(_told({"sent": len(jobs), "door": address}, f"{told_jobs(len(jobs))} sent to {address}", as_json))
+    print_result(
+        _report({"sent": len(jobs), "door": address}, f"{counted_jobs(len(jobs))} sent to {address}", as_json)
+    )
     return 0
 
 
 def _write_jobs(history: History, out: IO[bytes]) -> int:
-    """Gives the number of jobs."""
+    """Write all unfinished jobs. Return their number."""
     (live, _) = history.count()
     written: set[int] = set()
     awaited: dict[int, int] = {}
     outside = 0
-    for row in watched(history.unfinished(), "jobs", live):
+    for row in with_progress(history.unfinished(), "jobs", live):
         if row.holder == OUTSIDE:
             outside += 1
             continue
@@ -150,12 +152,12 @@ def _write_jobs(history: History, out: IO[bytes]) -> int:
         awaited.update((parent, row.id) for parent in row.parents if isinstance(parent, int))
     out.flush()
     if outside:
-        complain(
-            f"hall: {told_jobs(outside)} not exported: the work is done outside the hall and only reported"
+        print_error(
+            f"hall: {counted_jobs(outside)} not exported: the work is done outside the hall and only reported"
         )
     for parent, child in awaited.items():
         if parent not in written:
-            complain(
+            print_error(
                 f"hall: job {child} waits for job {parent}, which was not exported because it is not durable"
             )
     return len(written)
@@ -170,11 +172,11 @@ def _import_offline(
         )
     folder = Path(settings.hall.data)
     now_us = time.time_ns() // 1000
-    # The history goes by the rules of the hall that will run here, which may have other settings than these.
-    store = SqliteStore(folder.absolute() / DATABASE, None, lambda text: complain(f"hall: {text}"), "import")
+    # Without a retention, no history is dropped: the hall that will run here may have other settings.
+    store = SqliteStore(folder.absolute() / DATABASE, None, lambda text: print_error(f"hall: {text}"), "import")
     try:
         scheduler = open_scheduler(store, settings.limits.limits(), now_us)
-    except FileTaken as error:
+    except FileInUse as error:
         if error.holder.kind == "import":
             raise
         raise HallError(f"{error}, or submit the jobs at its Gearman door with --door") from error
@@ -191,25 +193,25 @@ def _import_offline(
         store.close()
     new, joined = scheduler.counters.submitted, scheduler.counters.joined
     failed = len([job for job in batch.ended if job.state > DONE and not job.stored])
-    words = f"{told_jobs(new)} imported into {folder}"
+    words = f"{counted_jobs(new)} imported into {folder}"
     if joined:
         words += f", {joined} {'was' if joined == 1 else 'were'} already there"
     if failed:
         words += f"; {failed} failed at once because a parent had failed"
     facts = {"imported": new, "already_there": joined, "failed": failed, "data": str(folder)}
-    say(_told(facts, words, as_json))
+    print_result(_report(facts, words, as_json))
     return 0
 
 
 def _submit(jobs: list[WrittenJob], scheduler: Scheduler) -> list[tuple[int, str]]:
-    """Have the core take them all, parents first. Nothing of it is on disk yet."""
+    """Submit all jobs to the scheduler, parents first. Nothing is on disk yet."""
     problems: list[tuple[int, str]] = []
     new_ids: dict[int, int] = {}
-    for job in watched(jobs, "checked", len(jobs)):
+    for job in with_progress(jobs, "checked", len(jobs)):
         spec = job.spec
         numbers = [parent for parent in spec.parents if isinstance(parent, int)]
         if any(number not in new_ids for number in numbers):
-            continue  # That parent was refused, as is told of its own line.
+            continue  # The parent was refused, which is reported for its own line.
         spec.parents = tuple([new_ids[ref] if isinstance(ref, int) else ref for ref in spec.parents])
         try:
             taken = scheduler.submit(spec, None)
@@ -235,12 +237,12 @@ def _commit(batch: Batch, store: SqliteStore, now_us: int, tally: Tally) -> None
 
 
 def _parts(batch: Batch) -> Iterator[Batch]:
-    """The same changes in several transactions; parents come before their children, as they do in the batch."""
+    """The batch in several transactions. Parents stay before their children, as in the batch."""
     part = Batch()
     part.updates, part.deletes, part.ends = batch.updates, batch.deletes, batch.ends
     part.revived = batch.revived
     weight = 0
-    for row in watched(batch.inserts, "stored", len(batch.inserts)):
+    for row in with_progress(batch.inserts, "stored", len(batch.inserts)):
         part.inserts.append(row)
         weight += len(row.payload)
         if len(part.inserts) >= COMMIT_ROWS_MAX or weight >= COMMIT_BYTES_MAX:
@@ -253,15 +255,15 @@ def _parts(batch: Batch) -> Iterator[Batch]:
 
 def _refuse(file: Path, problems: list[tuple[int, str]]) -> int:
     for line, text in sorted(problems, key=itemgetter(0))[:PROBLEMS_MAX]:
-        complain(f"hall: {file}: line {line}: {text}")
+        print_error(f"hall: {file}: line {line}: {text}")
     if len(problems) > PROBLEMS_MAX:
-        complain(f"hall: {file}: {len(problems) - PROBLEMS_MAX} further problems")
-    complain(f"hall: {file}: nothing was imported")
-    return TROUBLE
+        print_error(f"hall: {file}: {len(problems) - PROBLEMS_MAX} further problems")
+    print_error(f"hall: {file}: nothing was imported")
+    return FAILURE
 
 
 def _tls(door: str | None, ca: Path | None, certificate: Path | None, key: Path | None) -> SSLContext | None:
-    """How to come in at a door that speaks TLS; None: it does not."""
+    """The SSLContext for a door with TLS; None: the door has no TLS."""
     given = {"--tls-ca": ca, "--tls-certificate": certificate, "--tls-key": key}
     named = [flag for flag, file in given.items() if file is not None]
     if not named:
@@ -279,7 +281,7 @@ def _tls(door: str | None, ca: Path | None, certificate: Path | None, key: Path 
         raise ConfigError([f"{', '.join(named)}: cannot be used: {error}"]) from None
 
 
-def _told(facts: dict[str, object], words: str, as_json: bool) -> str:
+def _report(facts: dict[str, object], words: str, as_json: bool) -> str:
     return (json.dumps(facts) if as_json else words) + "\n"
 
 
@@ -294,8 +296,8 @@ def _address(written: str) -> Address:
 
 
 @contextmanager
-def _deaf_to_hangups() -> Iterator[None]:
-    """`hall schedule` of an earlier version signals whoever has the folder open."""
+def _ignoring_sighup() -> Iterator[None]:
+    """Ignore SIGHUP: an earlier version of `hall schedule` signals any process that has the folder open."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         yield
@@ -318,7 +320,7 @@ def _reading(file: Path) -> Iterator[IO[bytes]]:
 @contextmanager
 def _writing(file: Path) -> Iterator[IO[bytes]]:
     try:
-        with whole_file(file) as out:
+        with atomic_file(file) as out:
             yield out
     except OSError as error:
         raise HallError(f"{file} cannot be written: {error.strerror or error}") from error

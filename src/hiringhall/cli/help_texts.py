@@ -27,7 +27,7 @@ def completing(words: Iterable[str]) -> Callable[[str], list[str]]:
     return complete
 
 
-def flowing(docstring: str) -> str:
+def unwrapped(docstring: str) -> str:
     """A docstring as help text: a line for each paragraph, so that it is wrapped to the terminal's width."""
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in cleandoc(docstring).split("\n\n"))
 

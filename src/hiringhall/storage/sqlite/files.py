@@ -1,8 +1,8 @@
-"""The data file and its log: for their owner alone, and still those that a start would find.
+"""The data file and its log: private to their owner, and still in place under their names.
 
-A file that is removed, or replaced by another, while it is open takes every write and keeps none of them. The
-files are known by device and inode, and looked at by name only: closing a descriptor of a data file would give
-up SQLite's locks on it.
+If a file is removed or replaced while it is open, every write to it succeeds and is lost. The files are
+identified by device and inode, and checked by name only: closing a descriptor of a data file would release
+SQLite's locks on it.
 """
 
 from __future__ import annotations
@@ -19,55 +19,55 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-_OWNER_ALONE: Final = 0o600
+_OWNER_ONLY: Final = 0o600
 _OTHERS: Final = 0o077
 
 
 def make_private(data_file: Path, on_warning: Callable[[str], None]) -> None:
-    """Let nobody but their owner read and write the files. SQLite gives the log and its index the permissions
-    of the data file. No connection may be open.
+    """Let only the owner read and write the files. SQLite gives the log and its index the permissions of the
+    data file. No connection may be open.
     """
-    with suppress(OSError):  # It is there; or it cannot be made, as SQLite will say.
-        os.close(os.open(data_file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _OWNER_ALONE))
+    with suppress(OSError):  # It exists already; or it cannot be created, and SQLite will report that.
+        os.close(os.open(data_file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _OWNER_ONLY))
     for path in (data_file, log_path(data_file), index_path(data_file)):
         try:
             if path.stat().st_mode & _OTHERS:
-                path.chmod(_OWNER_ALONE)
+                path.chmod(_OWNER_ONLY)
         except FileNotFoundError:
             pass
         except OSError as error:
-            on_warning(f"{path} is open to other users, and that cannot be changed: {error.strerror}")
+            on_warning(f"other users may read {path}, and its permissions cannot be changed: {error.strerror}")
 
 
-class Place:
-    """The data file and its log, as they are while a connection has written to both."""
+class FileIdentities:
+    """The data file and its log. Made when a connection has written to both."""
 
     def __init__(self, data_file: Path) -> None:
         self._data_file = data_file
         self._files = [(str(path), _identity(str(path))) for path in (data_file, log_path(data_file))]
 
     def check(self) -> None:
-        """Raises StoreError while something else, or nothing, is where the files were."""
+        """Raise StoreError while a file is missing or another one has its name."""
         for name, identity in self._files:
             found = _identity(name)
             if found != identity:
                 what = "was removed or moved away" if found is None else "was replaced by another file"
                 raise StoreError(
-                    f"{name} {what} while the hall runs: move the same file back, the hall goes on by itself; "
-                    f"or put a backup there and start the hall again"
+                    f"{name} {what} while the hall runs: move the same file back, then the hall continues by "
+                    f"itself; or restore a backup and restart the hall"
                 )
 
     @property
-    def is_ours(self) -> bool:
+    def unchanged(self) -> bool:
         return all(_identity(name) == identity for name, identity in self._files)
 
     @contextmanager
-    def spared(self) -> Iterator[None]:
-        """Keep what is at the place of our files now: SQLite removes a log and its index by their names."""
+    def replacements_kept(self) -> Iterator[None]:
+        """Keep the files that now have the names of ours: SQLite removes a log and its index by name."""
         kept: list[tuple[Path, Path]] = []
         for path in (log_path(self._data_file), index_path(self._data_file)):
             link = path.with_name(f"{path.name}.kept-{os.getpid()}")
-            with suppress(OSError):  # There is none, or it cannot have two names.
+            with suppress(OSError):  # It does not exist, or hard links are not supported.
                 link.hardlink_to(path)
                 kept.append((path, link))
         try:
@@ -75,7 +75,7 @@ class Place:
         finally:
             for path, link in kept:
                 link.replace(path)
-                link.unlink(missing_ok=True)  # It is still there when both names were of the same file.
+                link.unlink(missing_ok=True)  # It still exists if both names were links to the same file.
 
 
 def _identity(name: str) -> tuple[int, int] | None:
