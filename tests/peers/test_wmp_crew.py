@@ -7,17 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hiringhall.dialects.wmp import wire
-from hiringhall.peers.wmp.worker_state import (
-    ROUTES_MAX,
-    SECOND_US,
-    Effect,
-    Order,
-    Send,
-    Start,
-    Stop,
-    WorkerState,
-    WorkerTerms,
-)
+from hiringhall.peers.wmp import WorkerState, WorkerTerms
+from hiringhall.peers.wmp.worker_state import ROUTES_MAX, SECOND_US, Effect, Order, Send, Start, Stop
 
 LOCK_US = 5 * SECOND_US
 Header = tuple[bytes, bytes]

@@ -37,6 +37,7 @@ ABSOLUTE: Final = re.compile(r"(?<![\w.~/:})\]<>$*\\-])/([A-Za-z][\w.-]+)(?=/[\w
 UPWARDS: Final = re.compile(r"(?<![\w./])(?:\.\./)+")
 
 OURS: Final = "hiringhall"
+_SHARED_BY_PEERS: Final = ("peers.failures", "peers.results", "peers.stream", "peers.threads", "peers.updates")
 
 MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     # Of ours, what each part may import; the first line that fits counts. `<name>` is the same on both sides.
@@ -56,16 +57,11 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
             "dialects.<name>",
         ),
     ),
-    ("peers.failures", ()),
-    ("peers.stream", ()),
-    ("peers.threads", ()),
-    (
-        "peers.<name>",
-        ("dialects.<name>.wire", "peers.failures", "peers.stream", "peers.threads", "peers.<name>"),
-    ),
+    *((module, ()) for module in _SHARED_BY_PEERS),
+    ("peers.<name>", ("dialects.<name>.wire", *_SHARED_BY_PEERS, "peers.<name>")),
     ("engine", ("core", "engine", "dialects.session", "storage.contract")),
     ("storage", ("core.changes", "core.ids", "core.jobs", "core.states", "core.terms", "storage")),
-    ("transports", ("core.limits", "dialects.session", "engine.driver", "transports")),
+    ("transports", ("core.errors", "core.limits", "dialects.session", "engine.driver", "transports")),
     ("config", ("config", "core.limits", "schedules.plan", "storage.contract")),
     ("logs", ("core", "dialects.session", "logs")),
     ("records", ("core.changes", "core.ids", "core.jobs", "core.states", "core.terms", "records", "storage")),

@@ -300,7 +300,7 @@ def test_those_who_take_nothing_keep_nobody_busy() -> None:
         for link in links:
             link.write([b"news" * 500] * 2500)
         # Until the system's buffers are full.
-        await until(lambda: all(link.stuck_s > 0.25 for link in links))
+        await until(lambda: all(link.blocked_s > 0.25 for link in links))
         assert all(link.unsent for link in links)
         before_s = time.process_time()
         await asyncio.sleep(1)
