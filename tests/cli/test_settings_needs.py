@@ -131,7 +131,7 @@ def test_variables_say_the_same() -> None:
         *(
             (
                 f'[[worker]]\nname = "*"\nskills = ["{word}"]',
-                f'hall.toml: worker[0].skills: "{word}" is no {SKILL}',
+                f'hall.toml: worker[0].skills: "{word}" is not a {SKILL}',
             )
             for word in ("f", "=9", "f=", "f=-1", "f=1000001", "f=nine", "f=1.5", "f=٣", "f=00000000")
         ),

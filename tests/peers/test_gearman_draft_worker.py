@@ -183,7 +183,7 @@ def test_what_is_no_result_is_a_failure_and_none_is_an_empty_one() -> None:
         line.say(wire.pack_job_assign_res(b"none", b""))
         await line.expect(("job_complete_announce", b"\0"), ASK)
         line.say(wire.pack_job_assign_res(b"other", b""))
-        await line.expect(("job_complete_announce", b"\x01this worker does not do that"), ASK)
+        await line.expect(("job_complete_announce", b"\x01this worker does not have the function other"), ASK)
         line.say(NO)
 
     def prepare(worker: Worker) -> None:
@@ -215,7 +215,7 @@ def test_it_learns_and_forgets_while_it_works() -> None:
         await line.expect(HELLO, ASK)
         line.say(NO)
         await line.expect(SLEEP)
-        with pytest.raises(ValueError, match="a name"):
+        with pytest.raises(ValueError, match="the name of a task"):
             worker.can_do("", lambda task: None)
 
     play(story)

@@ -80,7 +80,7 @@ def test_a_task_that_came_while_it_was_given_up_is_given_back() -> None:
         line.say(NOOP)
         await line.expect(ASK)
         line.say(ECHO)
-        await line.expect(("job_complete_announce", b"\x01this worker does not do that"), ASK)
+        await line.expect(("job_complete_announce", b"\x01this worker does not have the function echo"), ASK)
 
     play(story)
 
@@ -134,7 +134,7 @@ def test_a_task_over_its_own_limit_is_not_read() -> None:
 
 def test_a_result_that_its_server_refused_is_a_failure_at_the_next_attempt() -> None:
     heard: list[ServerError] = []
-    text = b"the result of 3 bytes is too large for a packet: the server has refused one of 4 bytes"
+    text = b"the result of 3 bytes is too large for a packet: the server refused a packet of 4 bytes"
 
     async def meet(puppets: list[DraftPuppet]) -> DraftLine:
         line = await puppets[0].line()

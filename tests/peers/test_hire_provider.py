@@ -328,7 +328,7 @@ def test_a_job_may_have_an_id_of_its_own_if_it_is_one_word_and_nobody_elses() ->
             await hall.meet()
             working = asyncio.create_task(provider.employ("fine: flour", 60.0, job=str(ANN).upper()))
             await hall.expect(f"{MILL} ANNOUNCE {ANN}:fine%3A%20flour")
-            with pytest.raises(ValueError, match="under way already"):
+            with pytest.raises(ValueError, match="is already open"):
                 await provider.employ("grind", 1.0, job=str(ANN))
             for wrong in ("two words", "a:b"):
                 with pytest.raises(ValueError, match=r"field|blank"):

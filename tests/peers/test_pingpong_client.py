@@ -131,7 +131,7 @@ def test_a_job_without_an_answer_is_sent_again_on_a_new_socket_with_a_new_id(bro
     with Client(broker.address, timeout_s=0.1, retries=2) as client:
         request = client.start(b"job")
         started_s = time.monotonic()
-        with pytest.raises(NoAnswer, match=r"3 times in 0\.1 s each"):
+        with pytest.raises(NoAnswer, match=r"3 attempts of 0\.1 s each"):
             request.result()
         assert 0.3 <= time.monotonic() - started_s < 3.0
         tries = [broker.hear() for _ in range(3)]

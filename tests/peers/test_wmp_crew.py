@@ -404,7 +404,7 @@ def test_what_makes_no_sense_is_counted_and_changes_nothing(frames: list[bytes])
 
 @pytest.mark.parametrize("cost", [0, -1, 3])
 def test_a_role_that_could_never_be_done_is_refused(cost: int) -> None:
-    with pytest.raises(ValueError, match="must cost 1 to 2"):
+    with pytest.raises(ValueError, match="must cost from 1 to 2"):
         Story(2, {b"r": cost})
 
 

@@ -56,7 +56,7 @@ def test_a_skill_is_a_number_for_a_role_of_its_own(skills: dict[str, int]) -> No
     async def resize(_: object) -> bytes:
         return b""
 
-    with pytest.raises(ValueError, match="a skill is from 0 to 1000000"):
+    with pytest.raises(ValueError, match="a value from 0 to 1000000"):
         Worker(["127.0.0.1:1"], {"resize": resize}, skills=skills)
     worker = Worker(["127.0.0.1:1"], {"resize": resize}, skills={"resize": wire.SKILL_MAX})
     with pytest.raises(ValueError, match="must not be negative"):

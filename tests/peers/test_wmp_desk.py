@@ -323,7 +323,7 @@ def test_a_job_that_loses_too_many_workers_has_failed() -> None:
     for number in (1, 2):
         story.give("w")
         story.pass_to(number * LEASE_US)
-    assert story.ends == [(b"L-1", Outcome("failed", 1, b"2 workers that had it were not heard of again"))]
+    assert story.ends == [(b"L-1", Outcome("failed", 1, b"2 workers were lost while they had it"))]
     assert story.hush()[-1] == "w CANCEL job=L-1"
 
 
@@ -401,7 +401,7 @@ def test_an_identity_that_cannot_be_used(identity: bytes) -> None:
 
 
 def test_without_a_lease_a_lost_message_would_hold_a_job_for_ever() -> None:
-    with pytest.raises(ValueError, match="longer than 0"):
+    with pytest.raises(ValueError, match="must be above 0"):
         ManagerState(b"M", b"L", ManagerTerms(lease_us=0))
 
 

@@ -212,7 +212,7 @@ def test_a_manager_has_its_bounds_and_its_time() -> None:
         with pytest.raises(WmpError, match="not open"):
             boss.submit("r", b"")
         async with boss:
-            with pytest.raises(WmpError, match="opened once"):
+            with pytest.raises(WmpError, match="is already open"):
                 await boss.open()
             boss.submit("r", b"")
             with pytest.raises(ManagerFull):
@@ -227,9 +227,9 @@ def test_a_manager_has_its_bounds_and_its_time() -> None:
         ({"slots": 0}, "more than 0"),
         ({"beat_s": 0}, "more than 0"),
         ({"ready_first_s": 2, "ready_max_s": 1}, "at least ready_first_s"),
-        ({"costs": {"other": 1}}, "no handler: other"),
-        ({"costs": {"r": 2}}, "must cost 1 to 1"),
-        ({"name": "two\nlines"}, "a name has"),
+        ({"costs": {"other": 1}}, "without a handler: other"),
+        ({"costs": {"r": 2}}, "must cost from 1 to 1"),
+        ({"name": "two\nlines"}, "a name must have"),
     ],
 )
 def test_a_worker_that_could_not_work(options: dict[str, Any], words: str) -> None:
@@ -240,7 +240,7 @@ def test_a_worker_that_could_not_work(options: dict[str, Any], words: str) -> No
         Worker([ANY], {"r": handler}, **options)
     with pytest.raises(ValueError, match="at least one manager and one handler"):
         Worker([], {"r": handler})
-    with pytest.raises(ValueError, match="a role has"):
+    with pytest.raises(ValueError, match="a role must have"):
         Worker([ANY], {"": handler})
 
 

@@ -27,7 +27,7 @@ def find_zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, OSError, ValueError):
-        raise ValueError(f'"{name}" is not a known time zone; use a name such as Europe/Vienna') from None
+        raise ValueError(f'"{name}" is not a known time zone; it takes a name such as Europe/Vienna') from None
 
 
 def check_cron(cron: str) -> None:
