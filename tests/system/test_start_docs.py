@@ -169,5 +169,5 @@ def test_options_of_gearmand_are_accepted_as_the_page_says(tmp_path: Path) -> No
     idle = Block("sh", "hall-gearmand --check-args -t 4 --hashtable-buckets=7 --http-port=80 -j 3 -R", None, [])
     desk.check(idle)
     for kind in ("MySQL", "Postgres", "redis", "libmemcached"):
-        with pytest.raises(AssertionError, match=f"--queue-type={kind} is refused"):
+        with pytest.raises(AssertionError, match=f"--queue-type={kind} is not supported"):
             desk.run(Block("sh", f"hall-gearmand -q {kind} -P pid", None, []))
