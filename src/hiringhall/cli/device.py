@@ -182,9 +182,10 @@ async def _serve(
         if as_json:
             print_result(json.dumps({"device": relay.address, "pid": pid, "managers": managers}) + "\n")
         else:
-            shield = " with CURVE" if keys is not None else ""
+            encryption = " with CURVE" if keys is not None else ""
             print_result(
-                f"device on {relay.address}{shield}, for {', '.join(managers)} (pid {pid}); Ctrl-C stops it\n"
+                f"device on {relay.address}{encryption}, for {', '.join(managers)} (pid {pid}); "
+                "Ctrl-C stops it\n"
             )
         await relay.run()
     if as_json:

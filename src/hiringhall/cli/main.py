@@ -160,8 +160,8 @@ def _announce(opened: Opened) -> None:
         )
         for door in opened.doors:
             name = f"{door.dialect} {door.role}".rstrip()
-            shield = f" ({door.shield})" if door.shield else ""
-            console.print(f"  door   [green]{name}[/green] on [bold]{door.address}[/bold]{shield}")
+            encryption = f" ({door.encryption})" if door.encryption else ""
+            console.print(f"  door   [green]{name}[/green] on [bold]{door.address}[/bold]{encryption}")
         console.print(f"  data   {escape(opened.data) or 'in memory: jobs are lost when the hall stops'}")
         console.print(f"  jobs   {opened.recovered} recovered")
         first_job = next((door.first_job for door in opened.doors if door.first_job), "")

@@ -43,7 +43,7 @@ class OpenDoor(NamedTuple):
     role: str
     """Which address of the door it is. Empty if the door has only one."""
     address: Address
-    shield: str
+    encryption: str
     """TLS or CURVE. Empty: connections are not encrypted."""
     first_job: str
     """A shell command that runs a first job. Empty if the door is encrypted: the command would need keys."""
@@ -140,8 +140,8 @@ async def open_doors(
             listening = await endpoint.open(hall.driver, budget, index)
             parts.transports.append(listening.transport)
             for role, address in listening.bound:
-                first_job = "" if settings.shield else doors.first_job(address)
-                opened.append(OpenDoor(settings.dialect, role, address, settings.shield, first_job))
+                first_job = "" if settings.encryption else doors.first_job(address)
+                opened.append(OpenDoor(settings.dialect, role, address, settings.encryption, first_job))
         for service in doors.services(settings):
             parts.start(service)
     return opened

@@ -80,7 +80,7 @@ class _Announcer:
     def __call__(self, opened: Opened) -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reopen_log)
         for door in opened.doors:
-            _log.info("Listening on %s%s", door.address, " with TLS" if door.shield else "")
+            _log.info("Listening on %s%s", door.address, " with TLS" if door.encryption else "")
         if opened.data:
             _log.info("%d jobs recovered from %s", opened.recovered, opened.data)
         if self._background is not None:
