@@ -180,7 +180,7 @@ def test_what_all_variables_begin_with_makes_none_of_them_meant(variable: str, m
 
 # --- what is wrong
 
-DIALECTS = 'one of "gearman", "dwork", "pingpong", "wmp", "hire", "hire-bus", "beanstalkd"'
+DIALECTS = 'one of "gearman", "dwork", "pingpong", "wmp", "hire", "hire-bus", "beanstalkd", "native"'
 REMEDY = (
     "can be reached from other machines: configure tls with verify_client, listen on 127.0.0.1 or [::1], "
     "or set insecure = true if anyone who reaches it may use it"

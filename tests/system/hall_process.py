@@ -155,6 +155,8 @@ class HallProcess(Server):
     ) -> None:
         """`more`: further tables, as they stand in the file."""
         super().__init__(folder)
+        self.ports: list[int] = []
+        """Of all doors, in the order of the file."""
         self.data = folder / "data"
         self._hall = {"data": str(self.data), **(hall or {})}
         self._door = {"dialect": "gearman", **(door or {})}
@@ -179,7 +181,8 @@ class HallProcess(Server):
                 env=self._environment,
             )
         opened = json.loads(self._first_line())
-        self.port = int(opened["doors"][0]["address"].rpartition(":")[2])
+        self.ports = [int(door["address"].rpartition(":")[2]) for door in opened["doors"]]
+        self.port = self.ports[0]
 
     def _first_line(self) -> bytes:
         stdout = self.process.stdout

@@ -83,14 +83,16 @@ class Leases:
         queue.average_run_us = (average_us * 7 + took_us) >> 3 if average_us else took_us
         table.end(lease.job, DONE, SUCCESS, result)
 
-    def fail(self, lease: Lease, code: int = FAILURE, data: bytes = b"") -> None:
-        """The attempt failed: the job is retried after a backoff, or fails, as its terms say."""
+    def fail(self, lease: Lease, code: int = FAILURE, data: bytes = b"", *, retry: bool = True) -> None:
+        """The attempt failed: the job is retried after a backoff, or fails, as its terms say. Without `retry`
+        it fails, whatever they say.
+        """
         table = self._table
         self.check_live(lease)
         job = lease.job
         terms = job.terms
         job.failures += 1
-        if job.failures > terms.failures_max or table.is_abandoned(job):
+        if job.failures > terms.failures_max or not retry or table.is_abandoned(job):
             table.end(job, FAILED, code, data)
             return
         table.counters.retried += 1

@@ -317,9 +317,9 @@ class Scheduler:
         """The job succeeded."""
         self.leases.finish(lease, result)
 
-    def fail(self, lease: Lease, code: int = FAILURE, data: bytes = b"") -> None:
-        """The attempt failed: the job is retried after a backoff, or fails, as its terms say."""
-        self.leases.fail(lease, code, data)
+    def fail(self, lease: Lease, code: int = FAILURE, data: bytes = b"", *, retry: bool = True) -> None:
+        """The attempt failed: the job is retried after a backoff, or fails, as its terms and `retry` say."""
+        self.leases.fail(lease, code, data, retry=retry)
 
     def release(self, lease: Lease, *, front: bool = True, delay_us: int = 0) -> None:
         """The worker gives the job back, without a loss: to the front of its lane, the end, or for later."""

@@ -235,6 +235,12 @@ class Session(Peer):
         if self.send(data) and job.terms.durable and not job.stored:
             self._pledge(job, watching=watching, ending=False)
 
+    def acknowledge_all(self, jobs: list[Job], data: bytes, *, watching: bool = False) -> None:
+        """Acknowledge several durable jobs with one message: a pledge until all of them are on disk."""
+        if self.send(data):
+            for job in jobs:
+                self._pledge(job, watching=watching, ending=False)
+
     def conclude(self, job: Job, data: bytes) -> None:
         """Tell a watcher how `job` ended: a pledge if the job is durable. If its acknowledgement is withdrawn,
         this message is dropped too.

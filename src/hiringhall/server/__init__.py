@@ -18,6 +18,7 @@ from hiringhall.doors.beanstalkd import BEANSTALKD
 from hiringhall.doors.dwork import DWORK
 from hiringhall.doors.gearman import GEARMAN
 from hiringhall.doors.hire import HIRE
+from hiringhall.doors.native import NATIVE
 from hiringhall.doors.pingpong import PINGPONG
 from hiringhall.doors.wmp import WMP
 from hiringhall.endpoints import HallError
@@ -44,6 +45,7 @@ DIALECTS: Final = (
     WMP,
     HIRE,
     BEANSTALKD,
+    NATIVE,
 )
 """Every dialect that a hall can speak. A new one is a line here."""
 

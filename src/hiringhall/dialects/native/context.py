@@ -1,0 +1,41 @@
+"""What the sessions of one native door share: its options, and the terms that its clients have used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hiringhall.dialects.native import wire
+from hiringhall.dialects.native.terms import DEFAULTS, TermsCache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hiringhall.core.scheduler import Scheduler
+    from hiringhall.dialects.session import Session
+
+
+@dataclass(frozen=True)
+class NativeOptions:
+    """How one door treats its peers."""
+
+    hall: str = "hall"
+    """The name of the hall, as it greets."""
+    frame_bytes_max: int = wire.FRAME_BYTES_MAX
+    lookups_max: int = 1000
+    """Requests of one connection that may wait for the history at once."""
+    log_all: bool = False
+    """The end of every job goes to the history, and not only that of durable ones."""
+
+
+class NativeContext:
+    """One door."""
+
+    def __init__(
+        self, scheduler: Scheduler, options: NativeOptions, look_up: Callable[[Session, int], None]
+    ) -> None:
+        self.scheduler = scheduler
+        self.options = options
+        self.look_up = look_up
+        """Asks the history for one job: the session's `looked_up` is called in a later turn."""
+        self.terms = TermsCache(DEFAULTS.replace(logged=options.log_all))

@@ -1,0 +1,90 @@
+"""Jobs, queues and workers as the native protocol describes them: maps of names and values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hiringhall.core.reasons import why
+from hiringhall.core.states import LEASED, STATE_NAMES
+
+if TYPE_CHECKING:
+    from hiringhall.core.changes import EndRow
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.queues import Queue
+    from hiringhall.core.scheduler import Scheduler
+    from hiringhall.core.workers import Worker
+
+Described = dict[str, Any]
+
+
+def live_job(scheduler: Scheduler, job: Job) -> Described:
+    """A job that has not ended."""
+    described = _job(job)
+    described["progress"] = (job.numerator, job.denominator)
+    if job.state < LEASED:
+        described["why"] = why(scheduler, job)
+    return described
+
+
+def ended_job(job: Job) -> Described:
+    """A job that has ended, from memory. The result is there until the history has it."""
+    described = _job(job)
+    described["ended_us"] = job.ended_us
+    described["code"] = job.code
+    described["result"] = job.result
+    return described
+
+
+def history_row(row: EndRow) -> Described:
+    """A job that has ended, from the history."""
+    return {
+        "id": row.id,
+        "queue": row.queue,
+        "key": row.key,
+        "state": STATE_NAMES[row.state],
+        "created_us": row.created_us,
+        "started_us": row.started_us,
+        "ended_us": row.ended_us,
+        "attempts": row.attempts,
+        "losses": row.losses,
+        "worker": row.worker,
+        "tries": row.tries,
+        "code": row.code,
+        "result": row.result,
+    }
+
+
+def queue(scheduler: Scheduler, queue: Queue) -> Described:
+    return {
+        "name": queue.name,
+        "ready": queue.ready,
+        "running": queue.leased,
+        "waiting": queue.live - queue.ready - queue.leased,
+        "failed": scheduler.archive.failed(queue.name),
+        "workers": len(queue.workers),
+    }
+
+
+def worker(worker: Worker) -> Described:
+    return {
+        "number": worker.number,
+        "name": worker.name,
+        "queues": [queue.name for queue in worker.abilities],
+        "jobs": list(worker.leases),
+        "heard_us": worker.heard_us,
+    }
+
+
+def _job(job: Job) -> Described:
+    return {
+        "id": job.id,
+        "queue": job.queue.name,
+        "key": job.key,
+        "state": STATE_NAMES[job.state],
+        "created_us": job.created_us,
+        "started_us": job.started_us,
+        "attempts": job.attempts,
+        "losses": job.losses,
+        "worker": job.worker_name,
+        "tries": job.tries or (),
+    }

@@ -1,0 +1,442 @@
+"""One connection of the native protocol: a client, a worker, or both.
+
+The law: whatever arrives, `receive` never raises. Each request with a number is answered once, with `ok` or
+with `error`, and answers may come in any order. An `ok` that promises something is sent after the commit that
+makes it true.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from hiringhall.core import ids
+from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, STORE_DOWN, UNKNOWN_JOB, WRONG_STATE, Refusal
+from hiringhall.core.jobs import JobSpec
+from hiringhall.core.states import FAILED, STATE_NAMES
+from hiringhall.core.timers import NEVER
+from hiringhall.dialects.native import describing, wire
+from hiringhall.dialects.session import BAD_INPUT, REFUSED_SUBMIT, Session
+
+if TYPE_CHECKING:
+    from msgspec import Raw
+
+    from hiringhall.core.changes import EndRow
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.leases import Lease
+    from hiringhall.dialects.native.context import NativeContext
+    from hiringhall.dialects.session import Caller
+
+FEATURES: Final = ("submit", "watch", "job", "cancel", "retry", "list", "work")
+"""What a hall of this version can do; a later one names more."""
+ENDS: Final = 1
+"""The level of a watch that hears of the end only; above it, of progress and chunks too."""
+
+
+class NativeSession(Session):
+    """One peer's conversation."""
+
+    def __init__(self, caller: Caller, context: NativeContext) -> None:
+        super().__init__(caller)
+        self._context = context
+        self._scheduler = context.scheduler
+        self._reader = wire.Reader(context.options.frame_bytes_max)
+        self._greeted = False
+        self._streamed: set[int] = set()
+        """Watched jobs whose progress and chunks the peer wants."""
+        self._unconfirmed: deque[tuple[int, list[Job]]] = deque()
+        """Submits whose commit may not have returned: their numbers and their jobs, oldest first."""
+        self._asked: dict[int, list[tuple[int, bool]]] = {}
+        """Requests that wait for the history, by job: their numbers, and whether they watch."""
+        self._lookups = 0
+        """How many of them there are."""
+        self._slots = 0
+        """Jobs that the worker takes at once."""
+        self._leases: dict[int, Lease] = {}
+        """Its jobs, by the number of the lease."""
+        self._freed = False
+        """A job of the worker has ended in this piece of input."""
+
+    # --- input
+
+    def receive(self, data: bytes) -> None:
+        if self.closing:
+            return
+        worker = self.worker
+        if worker is not None:
+            self._scheduler.beat(worker)
+        reader = self._reader
+        for frame in reader.feed(data):
+            if not self._take_in(frame):
+                return
+        self.input_bytes = reader.kept
+        if reader.error:
+            self._break_off(reader.error)
+        if self._freed:
+            self._freed = False
+            self._offer()
+
+    def _take_in(self, frame: bytes) -> bool:
+        """False: the connection closes, and nothing more is read from it."""
+        try:
+            kind, number, body = wire.decode_frame(frame)
+        except wire.BadFrame as error:
+            self._break_off(str(error))
+            return False
+        try:
+            self._dispatch(kind, number, body)
+        except wire.BadBody as error:
+            self._refuse(number, BAD_REQUEST, f"{kind}: {error}")
+        except Refusal as refusal:
+            self._refuse(number, refusal.reason, refusal.text)
+        return not self.closing
+
+    def _dispatch(self, kind: str, number: int, body: Raw) -> None:
+        """The most frequent kinds come first."""
+        if not self._greeted:
+            self._hello(kind, number, body)
+        elif kind == wire.FINISH:
+            self._finish_job(number, body)
+        elif kind == wire.SUBMIT:
+            self._submit(number, body)
+        elif kind == wire.JOB:
+            self._tell(number, wire.decode(wire.ID_BODY, body)[0], watching=False)
+        elif kind == wire.WATCH:
+            self._watch(number, body)
+        elif kind == wire.PROGRESS:
+            self._progress(number, body)
+        elif kind == wire.CHUNK:
+            self._chunk(number, body)
+        elif kind == wire.FAIL:
+            self._fail_job(number, body)
+        elif kind == wire.RELEASE:
+            self._release(number, body)
+        elif kind == wire.BEAT:
+            self._confirm(number)
+        elif kind == wire.SLOTS:
+            self._slots = wire.decode(wire.SLOTS_BODY, body)[0]
+            self._offer()
+            self._confirm(number)
+        elif kind == wire.WORK:
+            self._work(number, body)
+        elif kind == wire.CANCEL:
+            self._cancel(number, body)
+        elif kind == wire.RETRY:
+            self._retry(number, body)
+        elif kind == wire.UNWATCH:
+            self._unwatch(number, body)
+        elif kind == wire.QUEUES:
+            position, count = _page(body)
+            queues = islice(self._scheduler.queues.values(), position, position + count)
+            self._answer(number, [describing.queue(self._scheduler, queue) for queue in queues])
+        elif kind == wire.WORKERS:
+            position, count = _page(body)
+            workers = islice(self._scheduler.workers, position, position + count)
+            self._answer(number, [describing.worker(worker) for worker in workers])
+        else:
+            self._refuse(number, wire.UNKNOWN_KIND, f"{kind[:40]!r} is not a kind of request")
+
+    def _hello(self, kind: str, number: int, body: Raw) -> None:
+        if kind != wire.HELLO:
+            self._break_off("the first frame must be hello", wire.NO_HELLO, number)
+            return
+        hello = wire.decode(wire.HELLO_BODY, body)
+        if hello.get("version") != wire.VERSION:
+            self._break_off(f"this hall speaks version {wire.VERSION}", BAD_REQUEST, number)
+            return
+        self._greeted = True
+        options = self._context.options
+        welcome: dict[str, Any] = {
+            "version": wire.VERSION,
+            "hall": options.hall,
+            "features": FEATURES,
+            "frame_bytes_max": options.frame_bytes_max,
+            "payload_bytes_max": self._scheduler.limits.payload_bytes_max,
+        }
+        self._answer(number, welcome)
+
+    # --- a client's requests
+
+    def _submit(self, number: int, body: Raw) -> None:
+        # [1, [["resize", "...", {"retries": 3}, "cat.jpg", 0, []]]]
+        watch, specs = wire.decode(wire.SUBMIT_BODY, body)
+        if not 0 < len(specs) <= wire.JOBS_MAX:
+            raise Refusal(BAD_REQUEST, f"a submit must have 1 to {wire.JOBS_MAX} jobs")
+        scheduler = self._scheduler
+        now_us = scheduler.now_us
+        watcher = self if watch else None
+        jobs: list[Job] = []
+        created: list[Job] = []
+        try:
+            for queue, payload, stated, key, delay_us, parents in specs:
+                terms = self._context.terms.get(bytes(stated))
+                due_us = now_us + delay_us if delay_us else NEVER
+                joined = bool(key) and scheduler.find_key(queue, key) is not None
+                job = scheduler.submit(JobSpec(queue, payload, key, terms, due_us, tuple(parents)), watcher)
+                jobs.append(job)
+                if not joined:
+                    created.append(job)
+        except (wire.BadBody, Refusal) as error:
+            self._take_back(jobs, created, watching=watch > 0)
+            reason = error.reason if isinstance(error, Refusal) else BAD_REQUEST
+            text = error.text if isinstance(error, Refusal) else str(error)
+            place = len(jobs)
+            queue, key = specs[place][0], specs[place][3]
+            self.report(REFUSED_SUBMIT, text, queue, key)
+            rest = f" (job {place} of {len(specs)}; none of them was submitted)" if len(specs) > 1 else ""
+            raise Refusal(reason, text + rest) from error
+        if watch > ENDS:
+            self._streamed.update([job.id for job in jobs])
+        unstored = [job for job in jobs if job.terms.durable and not job.stored]
+        if unstored:
+            unconfirmed = self._unconfirmed
+            while unconfirmed and not _pending(unconfirmed[0][1]):
+                unconfirmed.popleft()
+            unconfirmed.append((number, unstored))
+        answer = wire.encode(wire.OK, number, [job.id for job in jobs])
+        self.acknowledge_all(unstored, answer, watching=watch > 0)
+
+    def _take_back(self, jobs: list[Job], created: list[Job], *, watching: bool) -> None:
+        """Undo a submit of which one job was refused."""
+        if watching:
+            for job in jobs:
+                self._scheduler.table.unwatch_once(job, self)
+        for job in reversed(created):
+            self._scheduler.submissions.take_back(job)
+
+    def _watch(self, number: int, body: Raw) -> None:
+        job_id, level = wire.decode(wire.WATCH_BODY, body)
+        job = self._scheduler.jobs.get(job_id)
+        if job is None:
+            self._tell(number, job_id, watching=True)
+            return
+        self._scheduler.watch(job, self)
+        if level > ENDS:
+            self._streamed.add(job_id)
+        self._answer(number, describing.live_job(self._scheduler, job))
+
+    def _unwatch(self, number: int, body: Raw) -> None:
+        job = self._get(wire.decode(wire.ID_BODY, body)[0])
+        self._streamed.discard(job.id)
+        self._scheduler.unwatch(job, self)
+        self._confirm(number)
+
+    def _cancel(self, number: int, body: Raw) -> None:
+        job_id, reason = wire.decode(wire.CANCEL_BODY, body)
+        job = self._get(job_id)
+        durable = job.terms.durable
+        self._scheduler.cancel(job, reason)
+        if durable:
+            self.pledge(wire.encode(wire.OK, number, None))
+        else:
+            self._confirm(number)
+
+    def _retry(self, number: int, body: Raw) -> None:
+        job_id = wire.decode(wire.ID_BODY, body)[0]
+        job = self._scheduler.find(job_id)
+        if job is None:
+            raise Refusal(UNKNOWN_JOB, f"job {job_id} is not a dead letter that is kept in memory")
+        if job.state != FAILED:
+            raise Refusal(WRONG_STATE, f"job {job_id} is {STATE_NAMES[job.state]}, not failed")
+        self._scheduler.retry(job)
+        self.pledge(wire.encode(wire.OK, number, None))
+
+    def _get(self, job_id: int) -> Job:
+        job = self._scheduler.find(job_id)
+        if job is None:
+            raise Refusal(UNKNOWN_JOB, f"job {job_id} is not known, or ended long ago")
+        return job
+
+    def _tell(self, number: int, job_id: int, *, watching: bool) -> None:
+        """Describe a job: a live one, one that has just ended, or one in the history."""
+        scheduler = self._scheduler
+        unwritten = scheduler.unwritten(job_id)
+        job = unwritten if unwritten is not None else scheduler.find(job_id)
+        if job is not None and not job.ended:
+            self._answer(number, describing.live_job(scheduler, job))
+        elif job is not None and (unwritten is not None or not job.logged):
+            # Its end is about to be stored, or was never durable: then its result is not kept.
+            self._answer_end(number, job.id, describing.ended_job(job), watching=watching)
+        elif job is None and ids.epoch_of(job_id) > scheduler.epoch:
+            raise Refusal(UNKNOWN_JOB, f"no job has the id {job_id}")
+        elif self._lookups >= self._context.options.lookups_max:
+            raise Refusal(HALL_FULL, f"{self._lookups} requests of this connection wait for the history")
+        else:
+            self._lookups += 1
+            waiting = self._asked.setdefault(job_id, [])
+            waiting.append((number, watching))
+            if len(waiting) == 1:
+                self._context.look_up(self, job_id)
+
+    def looked_up(self, job_id: int, line: EndRow | None, trouble: str) -> None:
+        for number, watching in self._asked.pop(job_id, ()):
+            self._lookups -= 1
+            if trouble:
+                self._refuse(number, STORE_DOWN, trouble)
+            elif line is not None:
+                self._answer_end(number, job_id, describing.history_row(line), watching=watching)
+            else:
+                self._tell_unrecorded(number, job_id)
+
+    def _tell_unrecorded(self, number: int, job_id: int) -> None:
+        """The history does not know the job."""
+        job = self._scheduler.jobs.get(job_id)
+        if job is not None:
+            # A dead letter that was retried while the history was asked.
+            self._answer(number, describing.live_job(self._scheduler, job))
+        elif self._scheduler.issued(job_id):
+            self._refuse(number, wire.NOT_KEPT, f"job {job_id} has ended, and nothing of it is kept")
+        else:
+            self._refuse(number, UNKNOWN_JOB, f"no job has the id {job_id}, or the history no longer has it")
+
+    def _answer_end(self, number: int, job_id: int, described: describing.Described, *, watching: bool) -> None:
+        self._answer(number, described)
+        if watching:
+            state, code, result = described["state"], described["code"], described["result"]
+            self.send(wire.encode(wire.ENDED, 0, (job_id, state, code, result)))
+
+    # --- a worker's requests
+
+    def _work(self, number: int, body: Raw) -> None:
+        # ["host 4711", 4, [["resize", 0, 0]], -1, 30000000]
+        name, slots, queues, stays_us, silence_us = wire.decode(wire.WORK_BODY, body)
+        scheduler = self._scheduler
+        worker = scheduler.worker(self)
+        scheduler.introduce(worker, name)
+        scheduler.needs.rate_anew(worker)
+        wanted = {queue for queue, _, _ in queues}
+        try:
+            for queue, run_us, skill in queues:
+                scheduler.can_do(worker, queue, run_us)
+                if skill:
+                    scheduler.needs.rate(worker, queue, skill)
+        except Refusal:
+            # All or nothing: a worker that can do only some of its queues would never know.
+            self._slots = 0
+            scheduler.cant_do_any(worker)
+            self._offer()
+            raise
+        for able in list(worker.abilities):
+            if able.name not in wanted:
+                scheduler.cant_do(worker, able.name)
+        scheduler.needs.stay(worker, stays_us)
+        scheduler.expect(worker, silence_us)
+        self._slots = slots
+        self._offer()
+        self._confirm(number)
+
+    def _offer(self) -> None:
+        """Tell the scheduler how many slots are free."""
+        worker = self.worker
+        if worker is not None:
+            self._scheduler.offer(worker, max(self._slots - len(worker.leases), 0))
+
+    def _find_lease(self, lease_number: int) -> Lease:
+        lease = self._leases.get(lease_number)
+        if lease is None:
+            raise self._scheduler.leases.stale()
+        return lease
+
+    def _progress(self, number: int, body: Raw) -> None:
+        lease, numerator, denominator, remaining_us = wire.decode(wire.PROGRESS_BODY, body)
+        self._scheduler.progress(self._find_lease(lease), numerator, denominator, remaining_us)
+        self._confirm(number)
+
+    def _chunk(self, number: int, body: Raw) -> None:
+        lease, data, warning = wire.decode(wire.CHUNK_BODY, body)
+        self._scheduler.chunk(self._find_lease(lease), data, warning)
+        self._confirm(number)
+
+    def _finish_job(self, number: int, body: Raw) -> None:
+        lease_number, result = wire.decode(wire.FINISH_BODY, body)
+        lease = self._find_lease(lease_number)
+        durable = lease.job.terms.durable
+        self._scheduler.finish(lease, result)
+        self._let_go(lease_number, number, durable=durable)
+
+    def _fail_job(self, number: int, body: Raw) -> None:
+        lease_number, code, data, retry = wire.decode(wire.FAIL_BODY, body)
+        lease = self._find_lease(lease_number)
+        durable = lease.job.terms.durable
+        self._scheduler.fail(lease, code, data, retry=retry)
+        self._let_go(lease_number, number, durable=durable)
+
+    def _release(self, number: int, body: Raw) -> None:
+        lease_number, front = wire.decode(wire.RELEASE_BODY, body)
+        lease = self._find_lease(lease_number)
+        durable = lease.job.terms.durable
+        self._scheduler.release(lease, front=front)
+        self._let_go(lease_number, number, durable=durable)
+
+    def _let_go(self, lease_number: int, number: int, *, durable: bool) -> None:
+        """A job is off the worker's hands; the answer waits for the commit if it promises something."""
+        del self._leases[lease_number]
+        self._freed = True
+        if number and durable:
+            self.pledge(wire.encode(wire.OK, number, None))
+        else:
+            self._confirm(number)
+
+    # --- notices
+
+    def assigned(self, lease: Lease) -> None:
+        job = lease.job
+        self._leases[lease.number] = lease
+        run_us = lease.run_until_us - lease.started_us if lease.run_until_us != NEVER else 0
+        body = (lease.number, job.id, job.queue.name, job.work, job.key, job.attempts, run_us)
+        self.send(wire.encode(wire.ASSIGN, 0, body))
+
+    def revoked(self, lease: Lease) -> None:
+        if self._leases.pop(lease.number, None) is not None:
+            self._freed = True
+            self.send(wire.encode(wire.REVOKE, 0, (lease.number,)))
+
+    def lost(self) -> None:
+        self._leases.clear()
+        self.send(wire.encode(wire.LOST, 0, None))
+
+    def progressed(self, job: Job) -> None:
+        if job.id in self._streamed:
+            self.send(wire.encode(wire.PROGRESS, 0, (job.id, job.numerator, job.denominator)))
+
+    def chunked(self, job: Job, data: bytes, warning: bool) -> None:
+        if job.id in self._streamed:
+            self.send(wire.encode(wire.CHUNK, 0, (job.id, data, warning)))
+
+    def ended(self, job: Job) -> None:
+        self._streamed.discard(job.id)
+        body = (job.id, STATE_NAMES[job.state], job.code, job.result)
+        self.conclude(job, wire.encode(wire.ENDED, 0, body))
+
+    def withdrawn(self, job: Job, refusal: Refusal) -> bytes:
+        number = next((number for number, jobs in self._unconfirmed if job in jobs), 0)
+        return wire.encode(wire.ERROR, number, (refusal.reason, refusal.text))
+
+    # --- answers
+
+    def _answer(self, number: int, body: Any) -> None:
+        if number:
+            self.send(wire.encode(wire.OK, number, body))
+
+    def _confirm(self, number: int) -> None:
+        if number:
+            self.send(wire.encode(wire.OK, number, None))
+
+    def _refuse(self, number: int, code: str, text: str) -> None:
+        self.send(wire.encode(wire.ERROR, number, (code, text)))
+
+    def _break_off(self, text: str, code: str = wire.BAD_FRAME, number: int = 0) -> None:
+        self.report(BAD_INPUT, text)
+        self._refuse(number, code, text)
+        self.finish()
+
+
+def _pending(jobs: list[Job]) -> bool:
+    """The commit of some of these jobs may not have returned."""
+    return any(not job.stored and not job.logged and job.terms.durable for job in jobs)
+
+
+def _page(body: Raw) -> tuple[int, int]:
+    position, count = wire.decode(wire.LIST_BODY, body)
+    return position, min(count, wire.LIST_MAX)

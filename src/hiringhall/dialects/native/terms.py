@@ -1,0 +1,85 @@
+"""The terms of a job as the native protocol states them: a map of names and values.
+
+The law: maps with the same bytes give the same `Terms` object, so that a million jobs submitted alike share
+one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hiringhall.core.errors import BAD_REQUEST, Refusal
+from hiringhall.core.needs import SKILL_MAX, TIME_US_MAX
+from hiringhall.core.terms import FAIL_WITH_PARENT, HIGH, HOLD, LOW, NORMAL, RUN_ANYWAY, Terms
+from hiringhall.dialects.native import wire
+
+CACHED_MAX: Final = 1000
+"""Different maps whose terms are kept for the next job."""
+_COUNT_MAX: Final = 1_000_000
+
+_PRIORITIES: Final = {"high": HIGH, "normal": NORMAL, "low": LOW}
+_ON_PARENT_FAILURE: Final = {"fail": FAIL_WITH_PARENT, "run": RUN_ANYWAY, "hold": HOLD}
+_FLAGS: Final = {"durable": "durable", "detached": "detached", "logged": "logged"}
+_WORDS: Final = {
+    "priority": ("priority", _PRIORITIES),
+    "on_parent_failure": ("on_parent_failure", _ON_PARENT_FAILURE),
+}
+_NUMBERS: Final = {
+    # Name on the wire: field of Terms, largest value.
+    "retries": ("failures_max", _COUNT_MAX),
+    "backoff_us": ("backoff_us", TIME_US_MAX),
+    "backoff_max_us": ("backoff_max_us", TIME_US_MAX),
+    "timeout_us": ("run_us", TIME_US_MAX),
+    "silence_us": ("lease_us", TIME_US_MAX),
+    "losses_max": ("losses_max", _COUNT_MAX),
+    "quits_max": ("quits_max", _COUNT_MAX),
+    "expire_us": ("expire_us", TIME_US_MAX),
+    "skill": ("skill", SKILL_MAX),
+    "takes_us": ("takes_us", TIME_US_MAX),
+}
+DEFAULTS: Final = Terms(durable=True, detached=True)
+
+
+class TermsCache:
+    """Terms by the bytes of their map."""
+
+    __slots__ = ("_defaults", "_known")
+
+    def __init__(self, defaults: Terms = DEFAULTS) -> None:
+        self._defaults = defaults
+        self._known: dict[bytes, Terms] = {}
+
+    def get(self, data: bytes) -> Terms:
+        """The terms of an encoded map. Raises BadBody or Refusal."""
+        terms = self._known.get(data)
+        if terms is None:
+            terms = parse(wire.decode(wire.TERMS_BODY, data), self._defaults)
+            if len(self._known) >= CACHED_MAX:
+                self._known.clear()
+            self._known[data] = terms
+        return terms
+
+
+def parse(stated: dict[str, bool | int | str], defaults: Terms = DEFAULTS) -> Terms:
+    """The terms that a map states; what it leaves out has its default. Raises Refusal."""
+    changes: dict[str, int] = {}
+    for name, value in stated.items():
+        if name in _FLAGS:
+            if not isinstance(value, bool):
+                raise Refusal(BAD_REQUEST, f"terms: {name} must be true or false")
+            changes[_FLAGS[name]] = value
+        elif name in _WORDS:
+            field, words = _WORDS[name]
+            if not isinstance(value, str) or value not in words:
+                raise Refusal(BAD_REQUEST, f"terms: {name} must be one of {', '.join(words)}")
+            changes[field] = words[value]
+        elif name in _NUMBERS:
+            field, most = _NUMBERS[name]
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+                raise Refusal(BAD_REQUEST, f"terms: {name} must be a whole number from 0 to {most}")
+            changes[field] = value
+        else:
+            raise Refusal(BAD_REQUEST, f"terms: {name!r} is not known")
+    if changes.get("durable", True) and not changes.get("detached", True):
+        raise Refusal(BAD_REQUEST, "terms: a durable job must be detached")
+    return defaults.replace(**changes) if changes else defaults

@@ -1,0 +1,183 @@
+"""Frames of the native protocol: a length, then one MessagePack array of kind, number and body.
+
+    00 00 00 0d                    length of what follows: 4 bytes, big-endian
+    93                             an array of three:
+       a6 63 61 6e 63 65 6c        kind: "cancel"
+       07                          number: the answer has the same; 0: only an error is answered
+       92 05 c4 00                 body: what the kind requires, here [5, ""]
+
+The law: the length of a frame is checked before memory is taken for it, and nothing that a peer sends is
+decoded without a type.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, TypeVar
+
+from msgspec import Meta, MsgspecError, Raw
+from msgspec.msgpack import Decoder, Encoder
+
+VERSION: Final = 1
+HEADER_BYTES: Final = 4
+FRAME_BYTES_MAX: Final = (64 << 20) + (1 << 20)
+"""The longest payload, and room for the rest of its frame."""
+JOBS_MAX: Final = 10_000
+"""Jobs of one submit."""
+LIST_MAX: Final = 1000
+"""Entries of one page of a listing."""
+
+# What a peer says.
+HELLO: Final = "hello"
+SUBMIT: Final = "submit"
+WATCH: Final = "watch"
+UNWATCH: Final = "unwatch"
+JOB: Final = "job"
+CANCEL: Final = "cancel"
+RETRY: Final = "retry"
+QUEUES: Final = "queues"
+WORKERS: Final = "workers"
+WORK: Final = "work"
+SLOTS: Final = "slots"
+BEAT: Final = "beat"
+PROGRESS: Final = "progress"
+CHUNK: Final = "chunk"
+FINISH: Final = "finish"
+FAIL: Final = "fail"
+RELEASE: Final = "release"
+
+# What the hall says; PROGRESS and CHUNK go both ways.
+OK: Final = "ok"
+ERROR: Final = "error"
+ENDED: Final = "ended"
+ASSIGN: Final = "assign"
+REVOKE: Final = "revoke"
+LOST: Final = "lost"
+
+# Codes of errors, beside the reasons of a `Refusal`.
+BAD_FRAME: Final = "bad_frame"
+"""The stream cannot be read on: the connection is closed."""
+UNKNOWN_KIND: Final = "unknown_kind"
+NO_HELLO: Final = "no_hello"
+NOT_KEPT: Final = "not_kept"
+"""The job has ended, and nothing of it is kept."""
+
+_Number = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+_Count = Annotated[int, Meta(ge=0, le=1_000_000)]
+_Code = Annotated[int, Meta(ge=1, le=255)]
+# An int with bounds beside a tuple crashes msgspec 0.22 when its decoder is collected: the core checks the ids.
+_JobSpec = tuple[bytes, bytes, Raw, bytes, _Number, list[int | tuple[bytes, bytes]]]
+
+HELLO_BODY: Final = Decoder(dict[str, int | str])
+"""{"version": 1, "name": "app 4711@host"}"""
+SUBMIT_BODY: Final = Decoder(tuple[_Number, list[_JobSpec]])
+"""[watch, [[queue, payload, terms, key, delay_us, parents], ...]]"""
+WATCH_BODY: Final = Decoder(tuple[_Number, _Number])
+"""[job, level]"""
+ID_BODY: Final = Decoder(tuple[_Number])
+"""[job]"""
+CANCEL_BODY: Final = Decoder(tuple[_Number, bytes])
+"""[job, reason]"""
+LIST_BODY: Final = Decoder(tuple[_Number, _Count])
+"""[position, count]"""
+WORK_BODY: Final = Decoder(tuple[bytes, _Count, list[tuple[bytes, _Number, _Count]], int, _Number])
+"""[name, slots, [[queue, run_us, skill], ...], stays_us, silence_us]"""
+SLOTS_BODY: Final = Decoder(tuple[_Count])
+"""[slots]"""
+PROGRESS_BODY: Final = Decoder(tuple[_Number, _Number, _Number, _Number])
+"""[lease, numerator, denominator, remaining_us]"""
+CHUNK_BODY: Final = Decoder(tuple[_Number, bytes, bool])
+"""[lease, data, warning]"""
+FINISH_BODY: Final = Decoder(tuple[_Number, bytes])
+"""[lease, result]"""
+FAIL_BODY: Final = Decoder(tuple[_Number, _Code, bytes, bool])
+"""[lease, code, data, retry]"""
+RELEASE_BODY: Final = Decoder(tuple[_Number, bool])
+"""[lease, front]"""
+TERMS_BODY: Final = Decoder(dict[str, bool | int | str])
+"""{"retries": 3, "timeout_us": 60000000}: see `terms.py`"""
+
+_FRAME: Final = Decoder(tuple[str, _Number, Raw])
+_ENCODER: Final = Encoder()
+_Body = TypeVar("_Body")
+
+
+class BadFrame(Exception):
+    """The frame cannot be read."""
+
+
+class BadBody(Exception):
+    """The body is not what its kind requires."""
+
+
+class Reader:
+    """Cuts a stream into frames. A part of a frame is kept until the rest has come, and is not scanned
+    again.
+    """
+
+    __slots__ = ("_bytes_max", "_needed", "_parts", "error", "kept")
+
+    def __init__(self, bytes_max: int = FRAME_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._parts: list[bytes] = []
+        self._needed = 0
+        self.kept = 0
+        """Bytes that wait for the rest of their frame."""
+        self.error = ""
+        """Why nothing more can be read; empty: no error."""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The frames that are complete now, each without its length."""
+        if self._parts:
+            self._parts.append(data)
+            self.kept += len(data)
+            if self.kept < self._needed:
+                return []
+            data = b"".join(self._parts)
+            self._parts.clear()
+            self.kept = 0
+        frames: list[bytes] = []
+        at = 0
+        size = len(data)
+        while size - at >= HEADER_BYTES:
+            begin = at + HEADER_BYTES
+            length = int.from_bytes(data[at:begin], "big")
+            if length > self._bytes_max:
+                self.error = (
+                    f"a frame may have {self._bytes_max} bytes, this one says {length} (frame_bytes_max)"
+                )
+                return frames
+            if size - begin < length:
+                self._keep(data[at:], HEADER_BYTES + length)
+                return frames
+            frames.append(data[begin : begin + length])
+            at = begin + length
+        if at < size:
+            self._keep(data[at:], HEADER_BYTES)
+        return frames
+
+    def _keep(self, data: bytes, needed: int) -> None:
+        self._parts.append(data)
+        self.kept = len(data)
+        self._needed = needed
+
+
+def decode_frame(data: bytes) -> tuple[str, int, Raw]:
+    """Kind, number and body of a frame. Raises BadFrame."""
+    try:
+        return _FRAME.decode(data)
+    except (MsgspecError, ValueError, RecursionError) as error:
+        raise BadFrame(f"a frame must be an array of kind, number and body: {error}") from error
+
+
+def decode(decoder: Decoder[_Body], body: bytes | Raw) -> _Body:
+    """A body of a known type. Raises BadBody."""
+    try:
+        return decoder.decode(body)
+    except (MsgspecError, ValueError, RecursionError) as error:
+        raise BadBody(str(error)) from error
+
+
+def encode(kind: str, number: int, body: Any) -> bytes:
+    """A frame with its length."""
+    data = _ENCODER.encode((kind, number, body))
+    return len(data).to_bytes(HEADER_BYTES, "big") + data
