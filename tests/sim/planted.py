@@ -101,15 +101,15 @@ def _lose_uncounted(self: Leases, lease: Any, code: int = LOST) -> None:
     self.give_back(lease, code, front=code == LOST)
 
 
-def _give_back_behind(self: Leases, lease: Any, code: int, *, front: bool = True) -> None:
-    if self._table.is_abandoned(lease.job) or not front:
-        _GIVE_BACK(self, lease, code, front=front)
+def _give_back_behind(self: Leases, lease: Any, code: int, *, front: bool = True, delay_us: int = 0) -> None:
+    if self._table.is_abandoned(lease.job) or not front or delay_us:
+        _GIVE_BACK(self, lease, code, front=front, delay_us=delay_us)
         return
     self._table.move(lease.job, QUEUED)
     self._table.note(lease.job)
 
 
-def _give_back_nowhere(self: Leases, lease: Any, code: int, *, front: bool = True) -> None:
+def _give_back_nowhere(self: Leases, lease: Any, code: int, *, front: bool = True, delay_us: int = 0) -> None:
     self._table._end_lease(lease.job)
     lease.job.state = QUEUED
 
@@ -139,8 +139,8 @@ def _answer_wake_unseen(self: Wakeups, worker: Any) -> None:
     queue.waking -= 1
 
 
-def _fail_at_once(self: Leases, lease: Any, code: int = 1, data: bytes = b"") -> None:
-    _FAIL(self, lease, code, data)
+def _fail_at_once(self: Leases, lease: Any, code: int = 1, data: bytes = b"", *, retry: bool = True) -> None:
+    _FAIL(self, lease, code, data, retry=retry)
     if lease.job.state == DELAYED:
         self._table.timers.arm(lease.job, self._table.now_us + 1)
 
