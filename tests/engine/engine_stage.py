@@ -6,13 +6,12 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING
 
-from engine_room import BACKGROUND, Talker, Wire, submit
-
 from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import Limits
 from hiringhall.engine.driver import Clock, Driver
 from hiringhall.engine.recovery import open_scheduler
 from hiringhall.storage.memory import MemoryStore
+from stage.talker import BACKGROUND, Talker, Wire, submit
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -129,10 +128,10 @@ class Stage:
     ) -> None:
         self.store = store if store is not None else SlowStore()
         clock = clock if clock is not None else Clock()
-        self.core = open_scheduler(self.store, Limits(), clock.now_us())
+        self.scheduler = open_scheduler(self.store, Limits(), clock.now_us())
         self.troubles: list[str] = []
         self.troubled = asyncio.Event()
-        self.driver = Driver(self.core, self.store, self._on_trouble, clock, reporter)
+        self.driver = Driver(self.scheduler, self.store, self._on_trouble, clock, reporter)
         self.driver.start(asyncio.get_running_loop())
 
     def _on_trouble(self, trouble: str) -> None:
@@ -153,16 +152,16 @@ class Stage:
 
     def worker(self, name: str) -> tuple[Talker, LoudWire]:
         session, wire = self.peer(name)
-        self.core.can_do(self.core.worker(session), b"q")
+        self.scheduler.can_do(self.scheduler.worker(session), b"q")
         return session, wire
 
     def submit(self, session: Talker, name: str, terms: Terms = BACKGROUND, due_us: int = 0) -> Job:
         self.driver.turn()
-        return submit(self.core, session, JobSpec(b"q", name.encode(), b"", terms, due_us))
+        return submit(self.scheduler, session, JobSpec(b"q", name.encode(), b"", terms, due_us))
 
     def take(self, session: Talker) -> Lease:
         self.driver.turn()
-        lease = self.core.take(self.core.worker(session))
+        lease = self.scheduler.take(self.scheduler.worker(session))
         assert lease is not None
         return lease
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from engine_room import WATCHED, Room
 
 from hiringhall.engine.deadlines import GROUP_COMMIT_US, NEVER, RETRY_FIRST_US, Deadlines
+from stage.talker import WATCHED, TalkerHall
 
 NAMES = ("linger_us", "group_us", "deferred_us", "started_us", "parents_us", "retry_us")
 
@@ -37,19 +37,19 @@ def test_the_earliest_of_all_deadlines_is_the_next_one(first: int) -> None:
 
 def test_after_a_failed_commit_nothing_is_due_before_the_next_try_of_the_store() -> None:
     """Also inside the group commit window, with a session whose answer waits for the store."""
-    room = Room()
-    ann, _ = room.peer("ann")
-    eve, _ = room.peer("eve")
-    bob, _ = room.worker("bob")
-    with room.turn():
-        room.submit(ann, "a", WATCHED)
-        room.submit(eve, "b", WATCHED)
-    room.turn_that_commits()
-    with room.turn():
-        room.core.finish(room.take(bob), b"")
-        room.core.finish(room.take(bob), b"")
-    room.turn_that_fails()
-    assert room.now_us < room.desk.times_us[0] + GROUP_COMMIT_US
-    assert room.busy()
-    assert room.engine.deadlines.retry_us == room.now_us + RETRY_FIRST_US
-    assert room.engine.next_deadline() > room.now_us + GROUP_COMMIT_US
+    hall = TalkerHall()
+    ann, _ = hall.peer("ann")
+    eve, _ = hall.peer("eve")
+    bob, _ = hall.worker("bob")
+    with hall.turn():
+        hall.submit(ann, "a", WATCHED)
+        hall.submit(eve, "b", WATCHED)
+    hall.turn_that_commits()
+    with hall.turn():
+        hall.scheduler.finish(hall.take(bob), b"")
+        hall.scheduler.finish(hall.take(bob), b"")
+    hall.turn_that_fails()
+    assert hall.now_us < hall.requests.times_us[0] + GROUP_COMMIT_US
+    assert hall.engine.busy
+    assert hall.engine.deadlines.retry_us == hall.now_us + RETRY_FIRST_US
+    assert hall.engine.next_deadline() > hall.now_us + GROUP_COMMIT_US

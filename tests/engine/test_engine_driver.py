@@ -7,7 +7,6 @@ import gc
 from typing import TYPE_CHECKING
 
 import pytest
-from engine_room import BACKGROUND, FOREGROUND, Talker
 from engine_stage import PATIENCE_S, SlowStore, Stage, story
 
 from hiringhall.core.errors import CLOSING, Refusal
@@ -19,6 +18,7 @@ from hiringhall.engine.driver import Clock
 from hiringhall.engine.recovery import open_scheduler
 from hiringhall.storage.contract import HistoryQuery, StoreError
 from hiringhall.storage.memory import MemoryStore
+from stage.talker import BACKGROUND, FOREGROUND, Talker
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -32,7 +32,7 @@ def test_what_arrives_in_one_pass_of_the_loop_is_one_turn() -> None:
         for word in (b"a", b"b", b"c"):
             stage.driver.receive(ann, word)
         await wire.hears("echo a|echo b|echo c|")
-        assert len(wire.writes) == 1
+        assert len(wire.written) == 1
 
     story(tell)
 
@@ -41,12 +41,12 @@ def test_time_stands_still_within_a_turn_and_passes_between() -> None:
     async def tell(stage: Stage) -> None:
         ann, wire = stage.peer("ann")
         stage.driver.receive(ann, b"a")
-        first_us = stage.core.now_us
+        first_us = stage.scheduler.now_us
         stage.driver.receive(ann, b"b")
-        assert stage.core.now_us == first_us
+        assert stage.scheduler.now_us == first_us
         await wire.hears("echo a|echo b|")
         stage.driver.receive(ann, b"c")
-        assert stage.core.now_us > first_us
+        assert stage.scheduler.now_us > first_us
         await wire.hears("echo c|")
 
     story(tell)
@@ -98,9 +98,9 @@ def test_a_deadline_opens_a_turn_by_itself() -> None:
         ann, _ = stage.peer("ann")
         bob, wire = stage.worker("bob")
         stage.driver.turn()
-        stage.core.sleep(stage.core.worker(bob))
-        stage.submit(ann, "soon", Terms(detached=True), due_us=stage.core.now_us + 30_000)
-        stage.submit(ann, "later", Terms(detached=True), due_us=stage.core.now_us + 10**12)
+        stage.scheduler.sleep(stage.scheduler.worker(bob))
+        stage.submit(ann, "soon", Terms(detached=True), due_us=stage.scheduler.now_us + 30_000)
+        stage.submit(ann, "later", Terms(detached=True), due_us=stage.scheduler.now_us + 10**12)
         await wire.hears("woken|")
         assert stage.take(bob).job.payload == b"soon"
 
@@ -111,13 +111,13 @@ def test_an_earlier_deadline_moves_the_timer() -> None:
     async def tell(stage: Stage) -> None:
         ann, _ = stage.peer("ann")
         bob, wire = stage.worker("bob")
-        stage.submit(ann, "later", Terms(detached=True), due_us=stage.core.now_us + 10**12)
+        stage.submit(ann, "later", Terms(detached=True), due_us=stage.scheduler.now_us + 10**12)
         eve, eve_wire = stage.peer("eve")
         stage.driver.receive(eve, b"x")
         await eve_wire.hears("echo x|")
         stage.driver.turn()
-        stage.core.sleep(stage.core.worker(bob))
-        stage.submit(ann, "soon", Terms(detached=True), due_us=stage.core.now_us + 20_000)
+        stage.scheduler.sleep(stage.scheduler.worker(bob))
+        stage.submit(ann, "soon", Terms(detached=True), due_us=stage.scheduler.now_us + 20_000)
         await wire.hears("woken|")
 
     story(tell)
@@ -139,7 +139,7 @@ def test_one_who_parts_is_not_written_to_and_frees_its_work() -> None:
         carl, carl_wire = stage.worker("carl")
         stage.submit(ann, "a")
         stage.take(bob)
-        stage.core.sleep(stage.core.worker(carl))
+        stage.scheduler.sleep(stage.scheduler.worker(carl))
         stage.driver.leave(ann)
         stage.driver.leave(bob)
         await carl_wire.hears("woken|")
@@ -258,10 +258,10 @@ def test_draining_waits_for_what_is_being_worked_on() -> None:
         await wire.hears("accepted a|accepted waits|")
         assert not draining.done()
         stage.driver.turn()
-        assert stage.core.take(stage.core.worker(bob)) is None, "nothing is handed out any more"
+        assert stage.scheduler.take(stage.scheduler.worker(bob)) is None, "nothing is handed out any more"
         with pytest.raises(Refusal, match=CLOSING):
             stage.submit(ann, "b", FOREGROUND)
-        stage.core.finish(lease, b"")
+        stage.scheduler.finish(lease, b"")
         await asyncio.wait_for(draining, PATIENCE_S)
         await wire.hears("ended a|")
         assert job.state == DONE
@@ -306,13 +306,13 @@ def test_a_hall_opens_again_on_what_was_committed() -> None:
         bob, _ = stage.worker("bob")
         ids.extend(stage.submit(ann, name).id for name in ("a", "b", "c"))
         stage.submit(ann, "foreground", FOREGROUND)
-        stage.core.finish(stage.take(bob), b"r")
+        stage.scheduler.finish(stage.take(bob), b"r")
         stage.take(bob)
         await wire.hears("accepted a|accepted b|accepted c|accepted foreground|")
 
     async def after(stage: Stage) -> None:
-        assert list(stage.core.jobs) == ids[1:]
-        done = stage.core.find(ids[0])
+        assert list(stage.scheduler.jobs) == ids[1:]
+        done = stage.scheduler.find(ids[0])
         assert done is not None
         assert done.state == DONE
         bob, _ = stage.worker("bob")

@@ -7,99 +7,94 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from engine_room import WATCHED, Room
 from engine_stage import PATIENCE_S, SlowStore, Stage, story
 
 from hiringhall.core.errors import BrokenLaw
 from hiringhall.dialects.session import Caller, Session
 from hiringhall.engine.deadlines import LINGER_US
 from hiringhall.storage.contract import HistoryQuery, StoreError
+from stage.talker import WATCHED, TalkerHall
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import EndRow
     from hiringhall.core.jobs import Job
 
 
-@pytest.fixture
-def room() -> Room:
-    return Room()
-
-
-def ended(room: Room, name: str, result: bytes) -> Job:
+def ended(hall: TalkerHall, name: str, result: bytes) -> Job:
     """A durable job whose end is in the history."""
-    ann, _ = room.peer("somebody")
-    bob, _ = room.worker("bob")
-    with room.turn():
-        job = room.submit(ann, name)
-    room.turn_that_commits()
-    with room.turn():
-        room.core.finish(room.take(bob), result)
-    with room.turn(after_us=LINGER_US):
+    ann, _ = hall.peer("somebody")
+    bob, _ = hall.worker("bob")
+    with hall.turn():
+        job = hall.submit(ann, name)
+    hall.turn_that_commits()
+    with hall.turn():
+        hall.scheduler.finish(hall.take(bob), result)
+    with hall.turn(after_us=LINGER_US):
         pass
-    room.turn_that_commits()
+    hall.turn_that_commits()
     return job
 
 
-def test_the_answer_comes_in_a_later_turn(room: Room) -> None:
-    job = ended(room, "a", b"result")
+def test_the_answer_comes_in_a_later_turn(hall: TalkerHall) -> None:
+    job = ended(hall, "a", b"result")
     assert job.result == b"", "memory has it no more"
-    ann, wire = room.peer("ann")
-    with room.turn():
-        room.engine.look_up(ann, job.id)
+    ann, wire = hall.peer("ann")
+    with hall.turn():
+        hall.engine.look_up(ann, job.id)
     assert wire.said() == []
-    with room.turn():
-        room.answer()
+    with hall.turn():
+        hall.answer_look_up()
     assert wire.said() == ["found result|"]
 
 
-def test_what_nobody_ever_heard_of(room: Room) -> None:
-    ann, wire = room.peer("ann")
-    with room.turn():
-        room.engine.look_up(ann, 7)
-    with room.turn():
-        room.answer()
+def test_what_nobody_ever_heard_of(hall: TalkerHall) -> None:
+    ann, wire = hall.peer("ann")
+    with hall.turn():
+        hall.engine.look_up(ann, 7)
+    with hall.turn():
+        hall.answer_look_up()
     assert wire.said() == ["unknown 7|"]
 
 
-def test_one_who_is_gone_is_not_answered(room: Room) -> None:
-    job = ended(room, "a", b"result")
-    ann, wire = room.peer("ann")
-    with room.turn():
-        room.engine.look_up(ann, job.id)
-    with room.turn():
-        room.engine.leave(ann)
-    with room.turn():
-        room.answer()
+def test_one_who_is_gone_is_not_answered(hall: TalkerHall) -> None:
+    job = ended(hall, "a", b"result")
+    ann, wire = hall.peer("ann")
+    with hall.turn():
+        hall.engine.look_up(ann, job.id)
+    with hall.turn():
+        hall.engine.leave(ann)
+    with hall.turn():
+        hall.answer_look_up()
     assert wire.said() == []
     assert ann.out == []
 
 
-def test_trouble_is_said(room: Room) -> None:
-    ann, wire = room.peer("ann")
-    with room.turn():
-        room.engine.look_up(ann, 7)
-    with room.turn():
-        room.answer("the disk is gone")
+def test_trouble_is_said(hall: TalkerHall) -> None:
+    ann, wire = hall.peer("ann")
+    with hall.turn():
+        hall.engine.look_up(ann, 7)
+    with hall.turn():
+        hall.answer_look_up("the disk is gone")
     assert wire.said() == ["cannot look up: the disk is gone|"]
 
 
-def test_an_answer_keeps_its_place_behind_a_promise(room: Room) -> None:
-    job = ended(room, "a", b"result")
-    ann, wire = room.peer("ann")
-    with room.turn():
-        room.submit(ann, "b")
-        room.engine.look_up(ann, job.id)
-    with room.turn():
-        room.answer()
+def test_an_answer_keeps_its_place_behind_a_promise(hall: TalkerHall) -> None:
+    job = ended(hall, "a", b"result")
+    ann, wire = hall.peer("ann")
+    with hall.turn():
+        hall.submit(ann, "b")
+        hall.engine.look_up(ann, job.id)
+    with hall.turn():
+        hall.answer_look_up()
     assert wire.said() == [], "the promise before it is not on disk yet"
-    room.turn_that_commits()
+    hall.turn_that_commits()
     assert "".join(wire.said()) == "accepted b|found result|"
 
 
-def test_a_session_that_never_looks_up_is_never_answered(room: Room) -> None:
+def test_a_session_that_never_looks_up_is_never_answered(hall: TalkerHall) -> None:
     with pytest.raises(BrokenLaw):
         Session(Caller("", -1)).looked_up(7, None, "")
-    assert room.desk.questions == []
+    assert hall.requests.look_ups == []
 
 
 # --- with a thread that does it
@@ -129,7 +124,7 @@ async def done(stage: Stage, name: str) -> Job:
     ann, wire = stage.peer("somebody")
     job = stage.submit(ann, name, WATCHED)
     await wire.hears(f"accepted {name}|")
-    stage.core.finish(stage.take(bob), b"result of " + name.encode())
+    stage.scheduler.finish(stage.take(bob), b"result of " + name.encode())
     await wire.hears(f"ended {name}|")
     return job
 
@@ -158,7 +153,7 @@ def test_a_question_is_answered_after_the_commits_before_it() -> None:
         job = stage.submit(ann, "a", WATCHED)
         await wire.hears("accepted a|")
         store.gate.clear()
-        stage.core.finish(stage.take(bob), b"fresh")
+        stage.scheduler.finish(stage.take(bob), b"fresh")
         await asyncio.to_thread(store.tried.wait_for, 2)
         stage.driver.look_up(eve, job.id)
         store.gate.set()

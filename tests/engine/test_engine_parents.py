@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from engine_room import BACKGROUND, Room
 
 from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import Limits
 from hiringhall.core.states import DONE, HELD, QUEUED
 from hiringhall.engine.deadlines import LINGER_US, RETRY_FIRST_US
 from hiringhall.engine.parents import PARENTS_ASKED_MAX
+from stage.talker import BACKGROUND, TalkerHall
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job, ParentRef
@@ -20,118 +20,112 @@ SETUP: ParentRef = (b"q", b"setup")
 
 
 @pytest.fixture
-def room() -> Room:
+def hall() -> TalkerHall:
     """One ended job is kept in memory."""
-    return Room(Limits(ended_max=1))
+    return TalkerHall(Limits(ended_max=1))
 
 
-def run(room: Room, name: str) -> Job:
+def run(hall: TalkerHall, name: str) -> Job:
     """A job begins and ends within one turn."""
-    worker, _ = room.worker("worker")
-    job = room.core.submit(JobSpec(b"q", name.encode(), name.encode(), BACKGROUND), None)
-    room.core.finish(room.take(worker), b"")
+    worker, _ = hall.worker("worker")
+    job = hall.scheduler.submit(JobSpec(b"q", name.encode(), name.encode(), BACKGROUND), None)
+    hall.scheduler.finish(hall.take(worker), b"")
     assert job.state == DONE
     return job
 
 
-def create(room: Room, name: str, *parents: ParentRef) -> Job:
-    return room.core.submit(JobSpec(b"q", name.encode(), name.encode(), BACKGROUND, 0, parents), None)
+def create(hall: TalkerHall, name: str, *parents: ParentRef) -> Job:
+    return hall.scheduler.submit(JobSpec(b"q", name.encode(), name.encode(), BACKGROUND, 0, parents), None)
 
 
-def answer(room: Room, trouble: str = "") -> None:
-    """Inside a turn: the store has looked up what was asked first."""
-    refs = room.desk.parents.pop(0)
-    room.engine.parents_looked_up([] if trouble else room.store.latest_ends(refs), trouble)
-
-
-def ended_jobs(room: Room) -> None:
+def ended_jobs(hall: TalkerHall) -> None:
     """Setup and two more have ended, and are in the ledger only."""
     for name in ("setup", "a", "b"):
-        run(room, name)
+        run(hall, name)
 
 
-def linger(room: Room) -> None:
-    with room.turn(after_us=LINGER_US):
+def linger(hall: TalkerHall) -> None:
+    with hall.turn(after_us=LINGER_US):
         pass
 
 
-def test_the_history_is_asked_once_every_end_is_on_its_way_there(room: Room) -> None:
-    with room.turn():
-        ended_jobs(room)
-        child = create(room, "child", SETUP)
-    assert room.desk.parents == [], "the end of setup is not on its way to the store yet"
-    linger(room)
-    assert room.under_way() is not None
-    assert room.desk.parents == [[SETUP]]
-    room.turn_that_commits()
-    with room.turn():
-        answer(room)
+def test_the_history_is_asked_once_every_end_is_on_its_way_there(hall: TalkerHall) -> None:
+    with hall.turn():
+        ended_jobs(hall)
+        child = create(hall, "child", SETUP)
+    assert hall.requests.parents == [], "the end of setup is not on its way to the store yet"
+    linger(hall)
+    assert hall.requests.under_way() is not None
+    assert hall.requests.parents == [[SETUP]]
+    hall.turn_that_commits()
+    with hall.turn():
+        hall.answer_parents()
     assert child.state == QUEUED
 
 
-def test_an_answer_after_a_failed_commit_is_asked_for_again(room: Room) -> None:
+def test_an_answer_after_a_failed_commit_is_asked_for_again(hall: TalkerHall) -> None:
     """What the commit should have brought may have been what was asked for."""
-    with room.turn():
-        child = room.core.submit(JobSpec(b"other", b"child", b"child", BACKGROUND), None)
+    with hall.turn():
+        child = hall.scheduler.submit(JobSpec(b"other", b"child", b"child", BACKGROUND), None)
         for name in ("setup", "a", "b"):
-            create(room, name)
-    linger(room)
-    room.turn_that_commits()
-    worker, _ = room.worker("worker")
-    with room.turn():
+            create(hall, name)
+    linger(hall)
+    hall.turn_that_commits()
+    worker, _ = hall.worker("worker")
+    with hall.turn():
         for _ in range(3):
-            room.core.finish(room.take(worker), b"")
-        room.core.dependencies.depend(child, (SETUP,))
-    linger(room)
-    assert room.desk.parents == [[SETUP]]
-    room.turn_that_fails()
-    with room.turn():
-        answer(room)
+            hall.scheduler.finish(hall.take(worker), b"")
+        hall.scheduler.dependencies.depend(child, (SETUP,))
+    linger(hall)
+    assert hall.requests.parents == [[SETUP]]
+    hall.turn_that_fails()
+    with hall.turn():
+        hall.answer_parents()
     assert child.state == HELD
-    with room.turn(after_us=RETRY_FIRST_US):
+    with hall.turn(after_us=RETRY_FIRST_US):
         pass
-    room.turn_that_commits()
-    assert room.desk.parents == [[SETUP]]
-    with room.turn():
-        answer(room)
+    hall.turn_that_commits()
+    assert hall.requests.parents == [[SETUP]]
+    with hall.turn():
+        hall.answer_parents()
     assert child.state == QUEUED
 
 
-def test_trouble_with_the_history_is_followed_by_another_try(room: Room) -> None:
-    with room.turn():
-        ended_jobs(room)
-    linger(room)
-    room.turn_that_commits()
-    with room.turn():
-        child = create(room, "child", SETUP)
-    linger(room)
-    room.turn_that_commits()
-    with room.turn():
-        answer(room, "the disk cannot be read")
-    assert room.desk.parents == []
+def test_trouble_with_the_history_is_followed_by_another_try(hall: TalkerHall) -> None:
+    with hall.turn():
+        ended_jobs(hall)
+    linger(hall)
+    hall.turn_that_commits()
+    with hall.turn():
+        child = create(hall, "child", SETUP)
+    linger(hall)
+    hall.turn_that_commits()
+    with hall.turn():
+        hall.answer_parents("the disk cannot be read")
+    assert hall.requests.parents == []
     assert child.state == HELD
-    assert 0 < room.engine.next_deadline() <= room.now_us + RETRY_FIRST_US
-    with room.turn(after_us=RETRY_FIRST_US):
+    assert 0 < hall.engine.next_deadline() <= hall.now_us + RETRY_FIRST_US
+    with hall.turn(after_us=RETRY_FIRST_US):
         pass
-    assert room.desk.parents == [[SETUP]]
-    with room.turn():
-        answer(room)
+    assert hall.requests.parents == [[SETUP]]
+    with hall.turn():
+        hall.answer_parents()
     assert child.state == QUEUED
 
 
-def test_many_parents_are_asked_for_by_the_handful(room: Room) -> None:
+def test_many_parents_are_asked_for_by_the_handful(hall: TalkerHall) -> None:
     count = PARENTS_ASKED_MAX + 5
-    with room.turn():
-        ended_jobs(room)
+    with hall.turn():
+        ended_jobs(hall)
         for number in range(count):
-            create(room, f"child {number}", (b"q", b"parent %d" % number))
-    linger(room)
-    room.turn_that_commits()
-    assert [len(refs) for refs in room.desk.parents] == [PARENTS_ASKED_MAX], "one look-up at a time"
-    with room.turn():
-        answer(room)
-    assert [len(refs) for refs in room.desk.parents] == [5]
-    assert room.engine.asking
-    with room.turn():
-        answer(room)
-    assert not room.engine.asking
+            create(hall, f"child {number}", (b"q", b"parent %d" % number))
+    linger(hall)
+    hall.turn_that_commits()
+    assert [len(refs) for refs in hall.requests.parents] == [PARENTS_ASKED_MAX], "one look-up at a time"
+    with hall.turn():
+        hall.answer_parents()
+    assert [len(refs) for refs in hall.requests.parents] == [5]
+    assert hall.engine.asking
+    with hall.turn():
+        hall.answer_parents()
+    assert not hall.engine.asking

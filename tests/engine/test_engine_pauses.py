@@ -6,7 +6,6 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING, Final
 
-from engine_room import Talker
 from engine_stage import Stage, story
 
 from hiringhall.core.errors import Refusal
@@ -15,6 +14,7 @@ from hiringhall.core.terms import Terms
 from hiringhall.dialects.session import Reporter
 from hiringhall.engine.driver import Clock
 from hiringhall.engine.pauses import PAUSE_US, READING_US, TICK_US, Pauses
+from stage.talker import Talker
 
 if TYPE_CHECKING:
     from hiringhall.core.leases import Lease
@@ -117,12 +117,12 @@ def test_a_lease_outlives_a_sleep_of_the_machine() -> None:
         lease = stage.take(bob)
         await wire.hears("accepted a|")
         await stage.sleep(HOUR_US)
-        assert HOUR_US - TICK_US <= stage.core.table.paused_us <= HOUR_US + READING_US
-        assert stage.log.pauses_us == [stage.core.table.paused_us]
+        assert HOUR_US - TICK_US <= stage.scheduler.table.paused_us <= HOUR_US + READING_US
+        assert stage.log.pauses_us == [stage.scheduler.table.paused_us]
         await stage.passed(10)
         assert (job.state, job.losses) == (LEASED, 0)
         stage.driver.turn()
-        stage.core.finish(lease, b"")
+        stage.scheduler.finish(lease, b"")
         assert job.state == DONE
         await stage.stop()
 
@@ -135,8 +135,8 @@ def test_a_job_that_became_due_while_the_machine_slept_starts_at_once() -> None:
         ann, _ = stage.peer("ann")
         bob, wire = stage.worker("bob")
         stage.driver.turn()
-        stage.core.sleep(stage.core.worker(bob))
-        stage.submit(ann, "a", Terms(detached=True), due_us=stage.core.now_us + HOUR_US)
+        stage.scheduler.sleep(stage.scheduler.worker(bob))
+        stage.submit(ann, "a", Terms(detached=True), due_us=stage.scheduler.now_us + HOUR_US)
         await stage.passed(1)
         assert wire.text == ""
         stage.leaping.leap_us += HOUR_US
@@ -151,7 +151,7 @@ def test_a_lease_ends_in_its_time_if_there_is_no_pause() -> None:
         ann, _ = stage.peer("ann")
         bob, _ = stage.worker("bob")
         carl, wire = stage.worker("carl")
-        stage.core.sleep(stage.core.worker(carl))
+        stage.scheduler.sleep(stage.scheduler.worker(carl))
         stage.submit(ann, "a", Terms(lease_us=50_000, losses_max=0))
         lease = stage.take(bob)
         await wire.hears("woken|")
@@ -167,7 +167,7 @@ def test_deadlines_act_in_a_hall_that_is_never_idle() -> None:
         ann, _ = stage.peer("ann")
         bob, _ = stage.worker("bob")
         carl, wire = stage.worker("carl")
-        stage.core.sleep(stage.core.worker(carl))
+        stage.scheduler.sleep(stage.scheduler.worker(carl))
         stage.submit(ann, "a", Terms(lease_us=20_000, losses_max=0))
         stage.take(bob)
         eve, _ = stage.peer("eve")
@@ -197,7 +197,7 @@ class Finisher(Talker):
 
     def __init__(self, stage: Stage) -> None:
         super().__init__("finisher")
-        self._core = stage.core
+        self._core = stage.scheduler
 
     def receive(self, data: bytes) -> None:
         try:
@@ -211,7 +211,7 @@ def test_what_came_in_time_counts_though_the_loop_was_held_up_until_after_the_de
         ann, wire = stage.peer("ann")
         finisher = Finisher(stage)
         stage.driver.join(finisher, wire)
-        stage.core.can_do(stage.core.worker(finisher), b"q")
+        stage.scheduler.can_do(stage.scheduler.worker(finisher), b"q")
         here, there = socket.socketpair()
         with here, there:
             loop = asyncio.get_running_loop()
@@ -242,7 +242,7 @@ def test_a_pause_during_the_last_moments_of_a_drain_does_not_cut_it_short() -> N
         await stage.passed(1)
         stage.leaping.leap_us += HOUR_US
         loop = asyncio.get_running_loop()
-        loop.call_later(TICK_US * 1.2 / 1e6, lambda: (stage.driver.turn(), stage.core.finish(lease, b"")))
+        loop.call_later(TICK_US * 1.2 / 1e6, lambda: (stage.driver.turn(), stage.scheduler.finish(lease, b"")))
         await draining
         assert job.state == DONE
         await stage.stop()

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine_room import BACKGROUND, FOREGROUND, Room, submit
-
 from hiringhall.core.jobs import JobSpec
 from hiringhall.dialects.session import BAD_INPUT, Caller, Reporter
-from hiringhall.engine.turn import Engine
+from stage.talker import BACKGROUND, FOREGROUND, TalkerHall, submit
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
@@ -35,75 +33,74 @@ class Notes(Reporter):
         self.told.append((kind, text, caller.address, queue.decode(), key.decode()))
 
 
-class NotedRoom(Room):
+class NotedHall(TalkerHall):
     def __init__(self) -> None:
-        super().__init__()
         self.notes = Notes()
-        self.engine = Engine(self.core, self.desk, self.notes)
+        super().__init__(reporter=self.notes)
 
     def working(self, name: bytes, payload: bytes, terms: Terms) -> Worker:
         """A worker of that name, at work on a job of that payload."""
         clerk, _ = self.peer("clerk")
         session, _ = self.peer("worker")
         with self.turn():
-            submit(self.core, clerk, JobSpec(b"rev", payload, b"", terms))
-            worker = self.core.worker(session)
+            submit(self.scheduler, clerk, JobSpec(b"rev", payload, b"", terms))
+            worker = self.scheduler.worker(session)
             worker.name = name
-            self.core.can_do(worker, b"rev")
-            assert self.core.take(worker) is not None
+            self.scheduler.can_do(worker, b"rev")
+            assert self.scheduler.take(worker) is not None
         return worker
 
 
 def test_a_durable_job_that_fails_for_good_is_reported_with_its_last_worker() -> None:
-    room = NotedRoom()
-    worker = room.working(b"ada", b"fatal", BACKGROUND)
-    with room.turn():
-        room.core.fail(next(iter(worker.leases.values())))
-    assert room.notes.told == [("dead letter", "fatal", "ada")]
+    hall = NotedHall()
+    worker = hall.working(b"ada", b"fatal", BACKGROUND)
+    with hall.turn():
+        hall.scheduler.fail(next(iter(worker.leases.values())))
+    assert hall.notes.told == [("dead letter", "fatal", "ada")]
 
 
 def test_a_failed_job_of_memory_is_no_dead_letter() -> None:
-    room = NotedRoom()
-    worker = room.working(b"ada", b"passing", FOREGROUND)
-    with room.turn():
-        room.core.fail(next(iter(worker.leases.values())))
-    assert room.notes.told == []
+    hall = NotedHall()
+    worker = hall.working(b"ada", b"passing", FOREGROUND)
+    with hall.turn():
+        hall.scheduler.fail(next(iter(worker.leases.values())))
+    assert hall.notes.told == []
 
 
 def test_a_worker_that_leaves_with_a_job_is_reported_lost() -> None:
-    room = NotedRoom()
-    worker = room.working(b"ada", b"dropped", BACKGROUND)
-    with room.turn():
-        room.core.leave(worker.peer)
-    assert room.notes.told == [("lost", "ada", "dropped")]
+    hall = NotedHall()
+    worker = hall.working(b"ada", b"dropped", BACKGROUND)
+    with hall.turn():
+        hall.scheduler.leave(worker.peer)
+    assert hall.notes.told == [("lost", "ada", "dropped")]
 
 
 def test_a_worker_that_leaves_idle_is_not_reported() -> None:
-    room = NotedRoom()
-    session, _ = room.peer("worker")
-    with room.turn():
-        room.core.can_do(room.core.worker(session), b"rev")
-    with room.turn():
-        room.core.leave(session)
-    assert room.notes.told == []
+    hall = NotedHall()
+    session, _ = hall.peer("worker")
+    with hall.turn():
+        hall.scheduler.can_do(hall.scheduler.worker(session), b"rev")
+    with hall.turn():
+        hall.scheduler.leave(session)
+    assert hall.notes.told == []
 
 
 def test_a_worker_that_is_silent_for_too_long_is_reported_once() -> None:
-    room = NotedRoom()
-    idle, _ = room.peer("idle")
-    busy = room.working(b"ada", b"stalled", BACKGROUND)
-    with room.turn():
-        room.core.expect(busy, 1_000_000)
-        waiting = room.core.worker(idle)
+    hall = NotedHall()
+    idle, _ = hall.peer("idle")
+    busy = hall.working(b"ada", b"stalled", BACKGROUND)
+    with hall.turn():
+        hall.scheduler.expect(busy, 1_000_000)
+        waiting = hall.scheduler.worker(idle)
         waiting.name = b"bob"
-        room.core.expect(waiting, 1_000_000)
-    with room.turn(2_000_000):
+        hall.scheduler.expect(waiting, 1_000_000)
+    with hall.turn(2_000_000):
         pass
-    assert sorted(room.notes.told) == [("lost", "ada", "stalled"), ("lost", "bob", "")]
+    assert sorted(hall.notes.told) == [("lost", "ada", "stalled"), ("lost", "bob", "")]
 
 
 def test_what_a_session_reports_names_its_caller() -> None:
-    room = NotedRoom()
-    session, _ = room.peer("peer")
+    hall = NotedHall()
+    session, _ = hall.peer("peer")
     session.report(BAD_INPUT, "no magic", b"rev", b"u7")
-    assert room.notes.told == [("bad_input", "no magic", "127.0.0.1", "rev", "u7")]
+    assert hall.notes.told == [("bad_input", "no magic", "127.0.0.1", "rev", "u7")]

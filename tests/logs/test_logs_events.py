@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hiringhall.core.jobs import JobSpec
-from hiringhall.core.limits import Limits
-from hiringhall.core.scheduler import Scheduler
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.session import BAD_INPUT, REFUSED_SUBMIT, Caller, Session
 from hiringhall.logs.events import EVENT_LINES_MAX, Events, peer_name
 from hiringhall.logs.lines import EVENT_ATTRIBUTE, FIELDS_ATTRIBUTE
 from hiringhall.logs.repeats import Repeats
+from stage.hall import Hall
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
@@ -28,25 +27,24 @@ class Talker(Session):
         return b"H:hall:%d" % job.id
 
 
-class Stage:
-    """A scheduler that tells its events, and one worker."""
+class LoggedHall(Hall):
+    """A hall whose events are written to the log, and one worker."""
 
     def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.INFO, "hiringhall")
         self._caplog = caplog
         self.repeats = Repeats()
         self.events = Events(self.repeats)
-        self.core = Scheduler(Limits(), 1, 1_000_000)
-        self.core.table.observer = self.events
+        super().__init__(reporter=self.events)
         self.session = Talker(Caller("127.0.0.1", 3, (), 50_001, DOOR))
-        self.session.reporter = self.events
+        self.engine.join(self.session)
 
     def run(self, payload: bytes, terms: Terms = DURABLE) -> Job:
-        job = self.core.submit(JobSpec(b"rev", payload, b"u" + payload, terms), None)
-        worker = self.core.worker(self.session)
+        job = self.scheduler.submit(JobSpec(b"rev", payload, b"u" + payload, terms), None)
+        worker = self.scheduler.worker(self.session)
         worker.name = b"ada"
-        self.core.can_do(worker, b"rev")
-        self.core.take(worker)
+        self.scheduler.can_do(worker, b"rev")
+        self.scheduler.take(worker)
         return job
 
     def told(self) -> list[tuple[str, str, dict[str, Any]]]:
@@ -58,14 +56,16 @@ class Stage:
 
 
 @pytest.fixture
-def stage(caplog: pytest.LogCaptureFixture) -> Stage:
-    return Stage(caplog)
+def hall(caplog: pytest.LogCaptureFixture) -> LoggedHall:
+    return LoggedHall(caplog)
 
 
-def test_a_dead_letter_is_told_with_door_peer_queue_and_handle(stage: Stage) -> None:
-    job = stage.run(b"a")
-    stage.core.fail(next(iter(stage.core.worker(stage.session).leases.values())), 1, b"no disk\nTraceback: ...")
-    assert stage.told() == [
+def test_a_dead_letter_is_told_with_door_peer_queue_and_handle(hall: LoggedHall) -> None:
+    job = hall.run(b"a")
+    hall.scheduler.fail(
+        next(iter(hall.scheduler.worker(hall.session).leases.values())), 1, b"no disk\nTraceback: ..."
+    )
+    assert hall.told() == [
         (
             "dead_letter",
             "dead letter: failed for good with code 1 after 1 attempt: no disk",
@@ -81,10 +81,10 @@ def test_a_dead_letter_is_told_with_door_peer_queue_and_handle(stage: Stage) -> 
     ]
 
 
-def test_a_lost_worker_is_told_with_the_job_it_held(stage: Stage) -> None:
-    stage.run(b"a")
-    stage.core.leave(stage.session)
-    ((event, text, fields),) = stage.told()
+def test_a_lost_worker_is_told_with_the_job_it_held(hall: LoggedHall) -> None:
+    hall.run(b"a")
+    hall.scheduler.leave(hall.session)
+    ((event, text, fields),) = hall.told()
     assert (event, text) == (
         "lost_worker",
         "lost worker: it disconnected or was silent while it held a job; the job has lost 1 worker so far",
@@ -92,40 +92,42 @@ def test_a_lost_worker_is_told_with_the_job_it_held(stage: Stage) -> None:
     assert (fields["peer"], fields["queue"], fields["worker"]) == ("127.0.0.1:50001", b"rev", b"ada")
 
 
-def test_workers_whose_connections_the_hall_closes_are_not_told_as_lost(stage: Stage) -> None:
-    stage.run(b"a")
-    stage.events.mute()
-    stage.core.leave(stage.session)
-    assert stage.told() == []
+def test_workers_whose_connections_the_hall_closes_are_not_told_as_lost(hall: LoggedHall) -> None:
+    hall.run(b"a")
+    hall.events.mute()
+    hall.scheduler.leave(hall.session)
+    assert hall.told() == []
 
 
-def test_many_events_of_a_kind_at_one_door_are_counted_whoever_caused_them(stage: Stage) -> None:
+def test_many_events_of_a_kind_at_one_door_are_counted_whoever_caused_them(hall: LoggedHall) -> None:
     for number in range(100):
         caller = Caller("127.0.0.1", 3, (), 40_000 + number, DOOR)
-        stage.events.report(BAD_INPUT, f"nonsense {number}", caller)
-    assert len(stage.told()) == EVENT_LINES_MAX
-    ((topic, unwritten, _),) = stage.repeats.summaries(all_of_them=True)
+        hall.events.report(BAD_INPUT, f"nonsense {number}", caller)
+    assert len(hall.told()) == EVENT_LINES_MAX
+    ((topic, unwritten, _),) = hall.repeats.summaries(all_of_them=True)
     assert (topic.text, topic.door, unwritten) == ("bad input", DOOR, 100 - EVENT_LINES_MAX)
 
 
-def test_events_at_other_doors_and_of_other_kinds_have_lines_of_their_own(stage: Stage) -> None:
+def test_events_at_other_doors_and_of_other_kinds_have_lines_of_their_own(hall: LoggedHall) -> None:
     for number in range(100):
-        stage.events.report(BAD_INPUT, f"nonsense {number}", Caller("", 3, (), 0, DOOR))
-    stage.events.report(BAD_INPUT, "elsewhere", Caller("", 3, (), 0, "hire@127.0.0.1:1"))
-    stage.session.report(REFUSED_SUBMIT, "full", b"rev", b"u7")
-    assert [text for _, text, _ in stage.told()[EVENT_LINES_MAX:]] == [
+        hall.events.report(BAD_INPUT, f"nonsense {number}", Caller("", 3, (), 0, DOOR))
+    hall.events.report(BAD_INPUT, "elsewhere", Caller("", 3, (), 0, "hire@127.0.0.1:1"))
+    hall.session.report(REFUSED_SUBMIT, "full", b"rev", b"u7")
+    assert [text for _, text, _ in hall.told()[EVENT_LINES_MAX:]] == [
         "bad input: elsewhere",
         "refused submit: full",
     ]
-    assert stage.told()[-1][2] == {"door": DOOR, "peer": "127.0.0.1:50001", "queue": b"rev", "key": b"u7"}
+    assert hall.told()[-1][2] == {"door": DOOR, "peer": "127.0.0.1:50001", "queue": b"rev", "key": b"u7"}
 
 
-def test_events_below_the_level_are_not_even_counted(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+def test_events_below_the_level_are_not_even_counted(
+    hall: LoggedHall, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.ERROR, "hiringhall")
     for _ in range(100):
-        stage.session.report(BAD_INPUT, "nonsense")
-    assert stage.told() == []
-    assert stage.repeats.summaries(all_of_them=True) == []
+        hall.session.report(BAD_INPUT, "nonsense")
+    assert hall.told() == []
+    assert hall.repeats.summaries(all_of_them=True) == []
 
 
 @pytest.mark.parametrize(
@@ -142,8 +144,8 @@ def test_how_a_peer_is_named(caller: Caller, expected: str) -> None:
     assert peer_name(caller) == expected
 
 
-def test_a_pause_of_the_hall_is_told_with_its_length(stage: Stage) -> None:
-    stage.events.paused(61_234_000)
-    ((event, message, fields),) = stage.told()
+def test_a_pause_of_the_hall_is_told_with_its_length(hall: LoggedHall) -> None:
+    hall.events.paused(61_234_000)
+    ((event, message, fields),) = hall.told()
     assert (event, fields) == ("pause", {"seconds": "61.234"})
     assert message == "pause: the hall or its machine was stopped for 61.2 s; all deadlines move by that time"

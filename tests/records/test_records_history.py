@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from records_room import FIRST_ID, NOW_US, SECOND_US, end, fill, job
+from records_rows import FIRST_ID, NOW_US, SECOND_US, end, fill, job
 
 from hiringhall import records
 from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED, QUEUED

@@ -8,7 +8,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from records_room import NOW_US, job
+from records_rows import NOW_US, job
 
 from hiringhall.core.changes import JobRow  # noqa: TC001 (hypothesis looks at it)
 from hiringhall.core.needs import SKILL_MAX, TIME_US_MAX

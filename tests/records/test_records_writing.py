@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyarrow import parquet
-from records_room import NOW_US, end, fill, job
+from records_rows import NOW_US, end, fill, job
 
 from hiringhall.core.states import DELAYED, FAILED, HELD
 from hiringhall.records import FORMATS, History, save_records

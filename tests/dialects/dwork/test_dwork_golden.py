@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 from dwork_proto import GOLDEN, GOLDEN_BYTES, protoc
-from dwork_said import Said, SaidTask, said
 
 from hiringhall.dialects.dwork import wire
 from hiringhall.dialects.dwork.wire import BadMessage, parse
+from stage.dwork_said import Said, SaidTask, said
 
 AT = 1_790_000_000_000_000
 CUT = SaidTask(b"cut", b"mill")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from dwork_proto import GOLDEN_BYTES, query_class
-from dwork_said import Said, SaidTask, fill, said, said_by_protobuf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hiringhall.dialects.dwork.wire import BadMessage, parse
+from stage.dwork_said import Said, SaidTask, fill, said, said_by_protobuf
 
 texts = st.binary(max_size=6) | st.binary(min_size=120, max_size=140) | st.just(b"x" * 20_000)
 times = st.integers(-(2**63), 2**63 - 1) | st.integers(2**49 - 2, 2**56 + 2) | st.integers(0, 300)

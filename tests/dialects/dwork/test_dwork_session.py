@@ -6,8 +6,6 @@ Each answer is compared whole, so a field that must be absent is.
 from __future__ import annotations
 
 import pytest
-from dwork_said import Said, SaidTask
-from dwork_session_room import EXIT, NOT_FOUND, OK, Room, create, room_with_a_held_task, task
 
 from hiringhall.core.limits import Limits
 from hiringhall.core.states import HELD, LEASED, QUEUED
@@ -15,6 +13,8 @@ from hiringhall.core.terms import Terms
 from hiringhall.dialects.dwork import wire
 from hiringhall.dialects.dwork.context import DworkOptions
 from hiringhall.dialects.dwork.session import STEAL_MAX
+from stage.dwork import EXIT, NOT_FOUND, OK, DworkHall, create, hall_with_a_held_task, task
+from stage.dwork_said import Said, SaidTask
 
 TASKS = (SaidTask(b"cut", b"mill"),)
 
@@ -42,11 +42,11 @@ PAIRS: dict[str, tuple[Said, Said]] = {
 @pytest.mark.parametrize("pair", PAIRS)
 def test_each_request_has_its_answer_and_the_answer_has_no_more_than_its_fields(pair: str) -> None:
     request, answer = PAIRS[pair]
-    assert room_with_a_held_task().guest().asks(request) == answer
+    assert hall_with_a_held_task().guest().asks(request) == answer
 
 
 def test_a_steal_is_answered_with_tasks_and_nothing_else() -> None:
-    guest = room_with_a_held_task().guest()
+    guest = hall_with_a_held_task().guest()
     answer = guest.asks(Said(wire.STEAL, location=b"bench-1"))
     assert answer == Said(wire.TRANSFER, answer.tasks)
     ((name, origin, preds, succs, log),) = answer.tasks
@@ -55,7 +55,7 @@ def test_a_steal_is_answered_with_tasks_and_nothing_else() -> None:
 
 
 def test_a_lookup_is_answered_with_name_location_and_the_task() -> None:
-    answer = room_with_a_held_task().guest().looks_up(b"held")
+    answer = hall_with_a_held_task().guest().looks_up(b"held")
     assert answer == Said(wire.OK, answer.tasks, b"held", None, b"bench-1")
     assert [(task.name, task.origin) for task in answer.tasks] == [(b"held", b"o")]
 
@@ -90,14 +90,14 @@ def test_every_combination_of_fields_is_a_request_or_an_error(kind: int, fields:
         values |= FIELDS[field]
     request = Said(kind, **values)  # type: ignore[arg-type]
     needed, allowed = REQUESTS.get(kind, ({"none of them will do"}, set()))
-    room = room_with_a_held_task()
-    guest = room.guest()
+    hall = hall_with_a_held_task()
+    guest = hall.guest()
     if needed <= fields <= needed | allowed:
         assert guest.asks(request).type != wire.ERROR
     else:
-        before = room.snapshot()
+        before = hall.snapshot()
         assert guest.is_refused(request)
-        assert room.snapshot() == before
+        assert hall.snapshot() == before
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_every_combination_of_fields_is_a_request_or_an_error(kind: int, fields:
     ],
 )
 def test_what_cannot_be_read_is_an_error_and_the_next_request_is_answered(body: bytes) -> None:
-    guest = Room().guest()
+    guest = DworkHall().guest()
     answer = guest.ask_bytes(body)
     assert answer == Said(wire.ERROR, name=answer.name)
     assert answer.name
@@ -122,21 +122,21 @@ def test_what_cannot_be_read_is_an_error_and_the_next_request_is_answered(body: 
 
 @pytest.mark.parametrize("n", [0, -1, -(1 << 31)])
 def test_nobody_steals_less_than_one(n: int) -> None:
-    room = room_with_a_held_task()
-    assert "at least 1" in room.guest().is_refused(Said(wire.STEAL, n=n, location=b"bench-1"))
-    assert room.state(b"idle") == QUEUED
+    hall = hall_with_a_held_task()
+    assert "at least 1" in hall.guest().is_refused(Said(wire.STEAL, n=n, location=b"bench-1"))
+    assert hall.state(b"idle") == QUEUED
 
 
 @pytest.mark.parametrize("kind", [wire.STEAL, wire.EXIT])
 def test_a_location_without_a_name_is_none(kind: int) -> None:
-    room = room_with_a_held_task()
-    answer = room.guest().asks(Said(kind, location=b""))
+    hall = hall_with_a_held_task()
+    answer = hall.guest().asks(Said(kind, location=b""))
     assert answer.type == (wire.ERROR if kind == wire.STEAL else wire.NOT_FOUND)
-    assert room.state(b"idle") == QUEUED
+    assert hall.state(b"idle") == QUEUED
 
 
 def test_requests_of_one_turn_are_answered_in_order() -> None:
-    guest = Room().guest()
+    guest = DworkHall().guest()
     guest.says(
         create(b"a"),
         Said(wire.OK),
@@ -153,53 +153,53 @@ def test_requests_of_one_turn_are_answered_in_order() -> None:
 
 
 def test_tasks_are_stolen_in_the_order_in_which_they_were_created() -> None:
-    guest = Room().guest()
+    guest = DworkHall().guest()
     guest.creates(b"a", b"b")
     guest.creates(b"c")
     assert [guest.steals(b"w") for _ in range(3)] == [[b"a"], [b"b"], [b"c"]]
 
 
 def test_a_task_has_a_name() -> None:
-    room = Room()
-    assert "name" in room.guest().is_refused(create(b""))
-    assert not room.hall.jobs
+    hall = DworkHall()
+    assert "name" in hall.guest().is_refused(create(b""))
+    assert not hall.scheduler.jobs
 
 
 def test_create_on_a_living_task_adds_what_it_waits_for() -> None:
-    room = Room()
-    guest = room.guest()
+    hall = DworkHall()
+    guest = hall.guest()
     assert guest.creates(b"late", b"later", b"t") == OK
-    assert room.state(b"t") == QUEUED
+    assert hall.state(b"t") == QUEUED
     assert guest.creates(task(b"t", b"late")) == OK
-    assert (room.state(b"t"), room.waits_for(b"t")) == (HELD, [b"late"])
+    assert (hall.state(b"t"), hall.waits_for(b"t")) == (HELD, [b"late"])
     assert guest.creates(task(b"t", b"later", b"late")) == OK
-    assert (room.state(b"t"), room.waits_for(b"t")) == (HELD, [b"late", b"later"])
+    assert (hall.state(b"t"), hall.waits_for(b"t")) == (HELD, [b"late", b"later"])
     assert guest.steals(b"w", 9) == [b"late", b"later"]
     assert guest.completes(b"w", b"late", b"later") == OK
     assert guest.steals(b"w", 9) == [b"t"]
 
 
 def test_create_on_a_living_task_without_dependencies_changes_nothing() -> None:
-    room = Room()
-    guest = room.guest()
+    hall = DworkHall()
+    guest = hall.guest()
     guest.creates(b"a", b"t")
     assert guest.asks(Said(wire.CREATE, (SaidTask(b"t", b"another origin"),))) == OK
     (first, second) = guest.asks(Said(wire.STEAL, n=2, location=b"w")).tasks
     assert (first.name, second.name, second.origin) == (b"a", b"t", b"o")
-    assert room.hall.counters.submitted == 2
+    assert hall.scheduler.counters.submitted == 2
 
 
 def test_a_task_that_is_being_worked_on_can_wait_for_nothing_more() -> None:
-    room = room_with_a_held_task()
-    before = room.snapshot()
-    assert "leased" in room.guest().is_refused(create(task(b"held", b"idle")))
-    assert room.snapshot() == before
-    assert room.guest().creates(b"held") == OK
+    hall = hall_with_a_held_task()
+    before = hall.snapshot()
+    assert "leased" in hall.guest().is_refused(create(task(b"held", b"idle")))
+    assert hall.snapshot() == before
+    assert hall.guest().creates(b"held") == OK
 
 
 def test_predecessors_may_be_named_before_they_exist() -> None:
-    room = Room()
-    guest = room.guest()
+    hall = DworkHall()
+    guest = hall.guest()
     assert guest.creates(task(b"roof", b"walls"), task(b"walls", b"ground")) == OK
     assert guest.asks(Said(wire.OK)) == Said(wire.OK, name=b"0 ready, 2 waiting, 0 assigned, 0 failed", n=0)
     assert guest.asks(Said(wire.STEAL, location=b"w")) == NOT_FOUND
@@ -212,22 +212,22 @@ def test_predecessors_may_be_named_before_they_exist() -> None:
 
 @pytest.mark.parametrize("durable", [True, False])
 def test_a_finished_predecessor_is_met_and_a_living_one_of_the_same_name_is_not(durable: bool) -> None:
-    room = Room(DworkOptions(durable=durable))
-    guest = room.guest()
+    hall = DworkHall(DworkOptions(durable=durable))
+    guest = hall.guest()
     guest.creates(b"p")
     guest.steals(b"w")
     guest.completes(b"w", b"p")
     assert guest.creates(task(b"after", b"p")) == OK
-    assert room.state(b"after") == QUEUED
+    assert hall.state(b"after") == QUEUED
     assert guest.creates(b"p") == OK
     assert guest.creates(task(b"again", b"p")) == OK
-    assert room.state(b"again") == HELD
+    assert hall.state(b"again") == HELD
 
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_successors_of_one_message_may_stand_in_any_order(turned: bool) -> None:
-    room = Room()
-    guest = room.guest()
+    hall = DworkHall()
+    guest = hall.guest()
     tasks = [task(b"first", succs=(b"second", b"third")), task(b"second", succs=(b"third",)), task(b"third")]
     assert guest.creates(*(reversed(tasks) if turned else tasks)) == OK
     for name in (b"first", b"second", b"third"):
@@ -236,26 +236,26 @@ def test_successors_of_one_message_may_stand_in_any_order(turned: bool) -> None:
 
 
 def test_a_living_task_can_be_given_a_predecessor_by_naming_it_as_successor() -> None:
-    room = Room()
-    guest = room.guest()
+    hall = DworkHall()
+    guest = hall.guest()
     guest.creates(b"t")
     assert guest.creates(task(b"before", succs=(b"t",))) == OK
-    assert (room.state(b"t"), room.waits_for(b"t")) == (HELD, [b"before"])
+    assert (hall.state(b"t"), hall.waits_for(b"t")) == (HELD, [b"before"])
 
 
 def test_a_successor_that_is_not_known_is_an_error() -> None:
-    room = Room()
-    text = room.guest().is_refused(create(task(b"t", succs=(b"nobody",))))
+    hall = DworkHall()
+    text = hall.guest().is_refused(create(task(b"t", succs=(b"nobody",))))
     assert text.startswith("'t': successor 'nobody' is not known")
-    assert not room.hall.jobs
-    assert room.guest().creates(b"nobody", task(b"t", succs=(b"nobody",))) == OK
-    assert room.waits_for(b"nobody") == [b"t"]
+    assert not hall.scheduler.jobs
+    assert hall.guest().creates(b"nobody", task(b"t", succs=(b"nobody",))) == OK
+    assert hall.waits_for(b"nobody") == [b"t"]
 
 
 def test_a_successor_that_is_being_worked_on_is_an_error() -> None:
-    room = room_with_a_held_task()
-    assert "leased" in room.guest().is_refused(create(task(b"t", succs=(b"held",))))
-    assert room.state(b"held") == LEASED
+    hall = hall_with_a_held_task()
+    assert "leased" in hall.guest().is_refused(create(task(b"t", succs=(b"held",))))
+    assert hall.state(b"held") == LEASED
 
 
 @pytest.mark.parametrize(
@@ -270,10 +270,10 @@ def test_a_successor_that_is_being_worked_on_is_an_error() -> None:
     ],
 )
 def test_a_cycle_is_refused_and_the_same_names_can_be_used(tasks: tuple[SaidTask, ...]) -> None:
-    room = Room()
-    guest = room.guest()
+    hall = DworkHall()
+    guest = hall.guest()
     assert guest.is_refused(create(*tasks))
-    assert not room.hall.jobs
+    assert not hall.scheduler.jobs
     names = {wanted.name for wanted in tasks}
     for name in names:
         guest.creates(name)
@@ -282,32 +282,32 @@ def test_a_cycle_is_refused_and_the_same_names_can_be_used(tasks: tuple[SaidTask
         assert guest.completes(b"w", *stolen) == OK
         done += len(stolen)
     assert done == len(names)
-    assert not room.hall.jobs
+    assert not hall.scheduler.jobs
 
 
 def test_a_task_twice_in_one_message_is_one_task_with_all_dependencies() -> None:
-    room = Room()
-    assert room.guest().creates(task(b"t", b"a"), b"t", task(b"t", b"b", b"b"), b"a", b"b", b"a") == OK
-    assert room.waits_for(b"t") == [b"a", b"b"]
-    assert len(room.hall.jobs) == 3
+    hall = DworkHall()
+    assert hall.guest().creates(task(b"t", b"a"), b"t", task(b"t", b"b", b"b"), b"a", b"b", b"a") == OK
+    assert hall.waits_for(b"t") == [b"a", b"b"]
+    assert len(hall.scheduler.jobs) == 3
 
 
 def test_limits_are_told_in_words() -> None:
-    room = Room(limits=Limits(jobs_max=2, key_bytes_max=8, parents_max=2, payload_bytes_max=10))
-    guest = room.guest()
+    hall = DworkHall(limits=Limits(jobs_max=2, key_bytes_max=8, parents_max=2, payload_bytes_max=10))
+    guest = hall.guest()
     assert "key_bytes_max" in guest.is_refused(create(b"n" * 9))
     assert "payload_bytes_max" in guest.is_refused(Said(wire.CREATE, (SaidTask(b"t", b"o" * 11),)))
     assert "parents_max" in guest.is_refused(create(task(b"t", b"1", b"2", b"3")))
     assert "key_bytes_max" in guest.is_refused(Said(wire.STEAL, location=b"l" * 9))
     assert "jobs_max" in guest.is_refused(create(b"a", b"b", b"c"))
-    assert not room.hall.jobs
+    assert not hall.scheduler.jobs
 
 
 # --- steal
 
 
 def test_a_steal_gives_as_many_as_are_asked_for_and_ready() -> None:
-    guest = Room().guest()
+    guest = DworkHall().guest()
     guest.creates(*(b"%d" % number for number in range(5)))
     assert guest.steals(b"w", 3) == [b"0", b"1", b"2"]
     assert guest.steals(b"w", 3) == [b"3", b"4"]
@@ -315,17 +315,17 @@ def test_a_steal_gives_as_many_as_are_asked_for_and_ready() -> None:
 
 
 def test_a_steal_without_n_gives_one() -> None:
-    guest = Room().guest()
+    guest = DworkHall().guest()
     guest.creates(b"a", b"b")
     assert guest.steals(b"w") == [b"a"]
 
 
 def test_a_steal_is_bounded_in_tasks_and_in_bytes() -> None:
-    guest = Room().guest()
+    guest = DworkHall().guest()
     guest.creates(*(b"%d" % number for number in range(STEAL_MAX + 1)))
     assert len(guest.asks(Said(wire.STEAL, n=1 << 30, location=b"w")).tasks) == STEAL_MAX
     guest.leaves_as(b"w")
-    guest = Room().guest()
+    guest = DworkHall().guest()
     for number in range(3):
         guest.asks(Said(wire.CREATE, (SaidTask(b"%d" % number, bytes(3 << 20)),)))
     assert guest.steals(b"w", 3) == [b"0", b"1"]
@@ -333,7 +333,7 @@ def test_a_steal_is_bounded_in_tasks_and_in_bytes() -> None:
 
 
 def test_not_found_while_tasks_remain_and_exit_when_all_is_done() -> None:
-    guest = Room().guest()
+    guest = DworkHall().guest()
     assert guest.asks(Said(wire.STEAL, location=b"w")) == EXIT
     guest.creates(b"t")
     guest.steals(b"w")
@@ -344,7 +344,7 @@ def test_not_found_while_tasks_remain_and_exit_when_all_is_done() -> None:
 
 
 def test_a_door_that_is_kept_open_never_sends_stealers_home() -> None:
-    guest = Room(DworkOptions(keep_open=True)).guest()
+    guest = DworkHall(DworkOptions(keep_open=True)).guest()
     assert guest.asks(Said(wire.STEAL, location=b"w")) == NOT_FOUND
     guest.creates(b"t")
     guest.steals(b"w")
@@ -353,9 +353,9 @@ def test_a_door_that_is_kept_open_never_sends_stealers_home() -> None:
 
 
 def test_priority_goes_first() -> None:
-    room = Room()
-    guest = room.guest()
+    hall = DworkHall()
+    guest = hall.guest()
     guest.creates(b"normal")
-    room.submit_elsewhere(b"", b"low", Terms(priority=2, durable=True, detached=True))
-    room.submit_elsewhere(b"", b"high", Terms(priority=0, durable=True, detached=True))
+    hall.submit_elsewhere(b"", b"low", Terms(priority=2, durable=True, detached=True))
+    hall.submit_elsewhere(b"", b"high", Terms(priority=0, durable=True, detached=True))
     assert guest.steals(b"w", 9) == [b"high", b"normal", b"low"]

@@ -8,8 +8,6 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
-from dwork_said import Said, SaidTask
-from dwork_session_room import EXIT, Room
 
 from hiringhall.core.limits import SECOND_US
 from hiringhall.core.peer import Peer
@@ -17,6 +15,8 @@ from hiringhall.core.states import DONE
 from hiringhall.core.terms import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY
 from hiringhall.dialects.dwork import wire
 from hiringhall.dialects.dwork.context import DworkOptions
+from stage.dwork import EXIT, DworkHall
+from stage.dwork_said import Said, SaidTask
 
 if TYPE_CHECKING:
     from hiringhall.core.leases import Lease
@@ -37,7 +37,7 @@ class Chaos:
             failures_max=self.dice.choice((0, 2)),
             on_parent_failure=self.dice.choice((FAIL_WITH_PARENT, RUN_ANYWAY, HOLD)),
         )
-        self.room = Room(options)
+        self.hall = DworkHall(options)
         self.asked = 0
         self.heard = 0
         self.come_in()
@@ -45,7 +45,7 @@ class Chaos:
     def come_in(self) -> None:
         """Everybody is new: the hall has just opened."""
         self.asked = self.heard = 0
-        self.guests = [self.room.guest() for _ in range(3)]
+        self.guests = [self.hall.guest() for _ in range(3)]
         self.stranger = Peer()
         self.leases: list[Lease] = []
 
@@ -64,7 +64,7 @@ class Chaos:
         if kind == wire.CREATE:
             return Said(kind, tasks)
         if kind in (wire.COMPLETE, wire.TRANSFER):
-            worker = self.room.hall.residents.find(self.room.door.queue, location)
+            worker = self.hall.scheduler.residents.find(self.hall.context.queue, location)
             held = [lease.job.key for lease in worker.leases.values() if lease.job.key] if worker else []
             if held and dice.random() < 0.8:
                 tasks = tuple(task._replace(name=dice.choice(held)) for task in tasks)
@@ -80,49 +80,49 @@ class Chaos:
 
     def work_elsewhere(self) -> None:
         """A worker of another dialect takes a task, or is done with one in its way."""
-        room = self.room
-        room.begin()
-        worker = room.hall.worker(self.stranger)
-        room.hall.can_do(worker, room.door.queue)
+        hall = self.hall
+        hall.begin()
+        worker = hall.scheduler.worker(self.stranger)
+        hall.scheduler.can_do(worker, hall.context.queue)
         live = [lease for lease in self.leases if lease.job.lease is lease]
         if live and self.dice.random() < 0.6:
             lease = self.dice.choice(live)
             end = self.dice.randrange(3)
             if end == 0:
-                room.hall.finish(lease, b"")
+                hall.scheduler.finish(lease, b"")
             elif end == 1:
-                room.hall.fail(lease)
+                hall.scheduler.fail(lease)
             else:
-                room.hall.release(lease)
+                hall.scheduler.release(lease)
         else:
-            taken = room.hall.take(worker)
+            taken = hall.scheduler.take(worker)
             if taken is not None:
                 self.leases.append(taken)
-        room.end()
+        hall.end()
 
     def leave_elsewhere(self) -> None:
-        self.room.begin()
-        self.room.hall.leave(self.stranger)
-        self.room.end()
+        self.hall.begin()
+        self.hall.scheduler.leave(self.stranger)
+        self.hall.end()
 
     def trouble(self) -> None:
         """The store is slow from now on, or answers, or fails."""
-        room = self.room
-        if not room.held:
-            room.held = True
-        elif not room.desk.batches:
-            room.held = False
+        hall = self.hall
+        if not hall.held:
+            hall.held = True
+        elif hall.requests.under_way() is None:
+            hall.held = False
         elif self.dice.random() < 0.5:
-            room.commit()
+            hall.turn_that_commits()
         else:
-            room.fail()
+            hall.turn_that_fails()
 
     def pass_time(self) -> None:
-        self.room.wait(self.dice.choice((1000, 20_000, 10 * SECOND_US)))
+        self.hall.wait(self.dice.choice((1000, 20_000, 10 * SECOND_US)))
 
     def die(self) -> None:
         self.listen()
-        self.room.die()
+        self.hall.die()
         self.come_in()
 
     def listen(self) -> None:
@@ -131,34 +131,33 @@ class Chaos:
 
     def calm_down(self) -> None:
         """The store works, and everybody has been answered."""
-        room = self.room
-        room.held = False
-        while room.desk.batches:
-            room.commit()
-        room.recover()
-        room.wait(SECOND_US)
+        hall = self.hall
+        hall.held = False
+        hall.end()
+        hall.recover()
+        hall.wait(SECOND_US)
         self.listen()
         assert self.heard == self.asked
 
     def finish(self) -> None:
         """Every name comes, everybody but one goes home, and that one does what is left."""
-        room = self.room
-        room.begin()
-        room.hall.leave(self.stranger)
-        room.end()
-        guest = room.guest()
+        hall = self.hall
+        hall.begin()
+        hall.scheduler.leave(self.stranger)
+        hall.end()
+        guest = hall.guest()
         for location in LOCATIONS:
             guest.leaves_as(location)
         for _ in range(len(NAMES)):
             for name in NAMES:
                 guest.creates(name)
-            room.wait(3600 * SECOND_US)
+            hall.wait(3600 * SECOND_US)
             while stolen := guest.steals(b"w0", 99):
                 unknown = guest.completes(b"w0", *stolen).tasks
                 assert unknown == ()
             if guest.asks(Said(wire.STEAL, location=b"w0")) == EXIT:
                 return
-        raise AssertionError(f"these wait for ever: {room.snapshot()}")
+        raise AssertionError(f"these wait for ever: {hall.snapshot()}")
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -170,8 +169,8 @@ def test_no_law_is_broken_whatever_happens(seed: int) -> None:
         chaos.dice.choice(steps)()
     chaos.calm_down()
     chaos.finish()
-    if chaos.room.options.durable:
-        rows = chaos.room.history()
+    if chaos.hall.options.durable:
+        rows = chaos.hall.history()
         assert len({row.id for row in rows}) == len(rows)
         assert any(row.state == DONE for row in rows)
-        assert list(chaos.room.store.live()) == []
+        assert list(chaos.hall.store.live()) == []

@@ -10,11 +10,11 @@ from __future__ import annotations
 import random
 
 import pytest
-from dwork_said import Said, SaidTask
-from dwork_session_room import EXIT, NOT_FOUND, OK, Guest, Room, task
 
 from hiringhall.dialects.dwork import wire
 from hiringhall.dialects.dwork.context import DworkOptions
+from stage.dwork import EXIT, NOT_FOUND, OK, DworkGuest, DworkHall, task
+from stage.dwork_said import Said, SaidTask
 
 NAMES = [b"t%d" % number for number in range(40)]
 LOCATIONS = [b"w%d" % number for number in range(4)]
@@ -63,12 +63,12 @@ class Play:
     def __init__(self, seed: int, *, durable: bool = True) -> None:
         self.dice = random.Random(seed)
         self.by_holder = seed % 2 == 0
-        self.room = Room(DworkOptions(durable=durable, complete_by_holder=self.by_holder))
+        self.hall = DworkHall(DworkOptions(durable=durable, complete_by_holder=self.by_holder))
         self.model = Model()
-        self.guests = [self.room.guest() for _ in range(3)]
+        self.guests = [self.hall.guest() for _ in range(3)]
 
     @property
-    def guest(self) -> Guest:
+    def guest(self) -> DworkGuest:
         return self.dice.choice(self.guests)
 
     def create(self) -> None:
@@ -156,15 +156,15 @@ class Play:
             assert (answer.type, answer.name) == (wire.OK, name)
 
     def restart(self) -> None:
-        self.guests = [self.room.restart()] + [self.room.guest() for _ in range(2)]
+        self.guests = [self.hall.restart()] + [self.hall.guest() for _ in range(2)]
         self.model.active = set(self.model.holder.values())
 
     def check(self) -> None:
         model = self.model
-        assert {job.key for job in self.room.hall.jobs.values()} == set(model.waits)
-        held = {name: holder for name, _, holder, _ in self.room.snapshot() if holder}
+        assert {job.key for job in self.hall.scheduler.jobs.values()} == set(model.waits)
+        held = {name: holder for name, _, holder, _ in self.hall.snapshot() if holder}
         assert held == model.holder
-        waits = {name: set(unmet) for name, _, _, unmet in self.room.snapshot()}
+        waits = {name: set(unmet) for name, _, _, unmet in self.hall.snapshot()}
         assert waits == model.waits
         assert self.guest.asks(Said(wire.OK)).n == len(model.ready())
 
@@ -201,7 +201,7 @@ def test_random_requests_are_answered_as_the_model_says(seed: int, durable: bool
         play.check()
     play.drain()
     if durable:
-        assert sorted(play.room.done()) == sorted(play.model.done)
+        assert sorted(play.hall.done()) == sorted(play.model.done)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -215,8 +215,8 @@ def test_a_graph_that_is_given_whole_is_done_once_and_in_order(seed: int) -> Non
     preds[b"0"] = []
     names = list(preds)
     dice.shuffle(names)
-    room = Room()
-    guest = room.guest()
+    hall = DworkHall()
+    guest = hall.guest()
     blocks = [names[at : at + 30] for at in range(0, count, 30)]
     holding: dict[bytes, list[bytes]] = {location: [] for location in LOCATIONS}
     done: list[bytes] = []
@@ -229,7 +229,7 @@ def test_a_graph_that_is_given_whole_is_done_once_and_in_order(seed: int) -> Non
             holding[location].append(name)
         what = dice.randrange(10)
         if what == 0:
-            guest = room.restart()
+            guest = hall.restart()
         elif what == 1:
             guest.leaves_as(location)
             holding[location] = []
@@ -237,6 +237,6 @@ def test_a_graph_that_is_given_whole_is_done_once_and_in_order(seed: int) -> Non
             assert guest.completes(location, *holding[location]) == OK
             done += holding[location]
             holding[location] = []
-    assert sorted(room.done()) == sorted(names)
+    assert sorted(hall.done()) == sorted(names)
     assert sorted(done) == sorted(names)
-    assert not room.hall.jobs
+    assert not hall.scheduler.jobs

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from dwork_said import said
 
 from hiringhall.dialects.dwork import wire
 from hiringhall.dialects.dwork.wire import BadMessage, answer_route, encode, encode_log, encode_task, parse
+from stage.dwork_said import said
 
 TYPES = {
     "CREATE": 0,

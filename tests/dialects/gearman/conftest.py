@@ -1,9 +1,10 @@
-"""The room that every story of the Gearman door is told in."""
+"""The hall of every test of the Gearman door."""
 
 import pytest
-from gearman_room import Room
+
+from stage.gearman import GearmanHall
 
 
 @pytest.fixture
-def room() -> Room:
-    return Room()
+def hall() -> GearmanHall:
+    return GearmanHall()

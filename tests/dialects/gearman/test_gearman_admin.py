@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from gearman_room import SECOND_US, START_US, Room
 
 from hiringhall.core.limits import Limits
 from hiringhall.core.queues import NO_BOUND
@@ -11,6 +10,8 @@ from hiringhall.core.states import CANCELLED
 from hiringhall.dialects.gearman import admin, wire
 from hiringhall.dialects.gearman.session import GearmanOptions
 from hiringhall.dialects.session import Caller, Session
+from stage.gearman import GearmanHall
+from stage.hall import SECOND_US, START_US
 
 INCOMPLETE = b"ERR INVALID_ARGUMENTS An+incomplete+set+of+arguments+was+sent+to+this+command+%s\r\n"
 WRONG = b"ERR INVALID_ARGUMENTS %s\r\n"
@@ -63,17 +64,19 @@ ANSWERS = [
 @pytest.mark.parametrize("ending", [b"\n", b"\r\n"])
 def test_every_answer_fed_three_ways(line: bytes, answer: bytes, ending: bytes) -> None:
     whole = line + ending
-    assert Room().guest().say_bytes(whole).reads() == answer
-    drip = Room().guest()
+    assert GearmanHall().guest().say_bytes(whole).reads() == answer
+    drip = GearmanHall().guest()
     for byte in whole:
         assert drip.reads() == b""
         drip.say_bytes(bytes([byte]))
     assert drip.reads() == answer
-    assert Room().guest().say_bytes(whole + b"ver").say_bytes(b"sion\n").reads() == answer + b"OK 1.2.3\n"
+    assert (
+        GearmanHall().guest().say_bytes(whole + b"ver").say_bytes(b"sion\n").reads() == answer + b"OK 1.2.3\n"
+    )
 
 
-def test_text_and_packets_take_turns_on_one_connection(room: Room) -> None:
-    guest = room.guest()
+def test_text_and_packets_take_turns_on_one_connection(hall: GearmanHall) -> None:
+    guest = hall.guest()
     guest.say_bytes(
         wire.pack_request(wire.ECHO_REQ, b"1")
         + b"version\ngetpid\n"
@@ -87,8 +90,8 @@ def test_text_and_packets_take_turns_on_one_connection(room: Room) -> None:
     assert guest.reads() == b"OK 1.2.3\n" + echo_1
 
 
-def test_a_line_has_a_limit(room: Room) -> None:
-    guest = room.guest().say_bytes(b"x" * admin.LINE_BYTES_MAX)
+def test_a_line_has_a_limit(hall: GearmanHall) -> None:
+    guest = hall.guest().say_bytes(b"x" * admin.LINE_BYTES_MAX)
     assert guest.reads() == b""
     guest.say_bytes(b"\n")
     assert guest.reads() == UNKNOWN % (b"x" * 64)
@@ -98,111 +101,111 @@ def test_a_line_has_a_limit(room: Room) -> None:
     assert guest.say_bytes(b"version\n").reads() == b""
 
 
-def test_status_counts_jobs_running_jobs_and_workers(room: Room) -> None:
-    client, worker = room.guest(), room.worker(b"a")
+def test_status_counts_jobs_running_jobs_and_workers(hall: GearmanHall) -> None:
+    client, worker = hall.guest(), hall.worker(b"a")
     for packet_type in (wire.SUBMIT_JOB_HIGH, wire.SUBMIT_JOB, wire.SUBMIT_JOB, wire.SUBMIT_JOB_LOW_BG):
         client.submits(packet_type, b"a", b"", b"")
     client.submits(wire.SUBMIT_JOB_EPOCH, b"b", b"", b"%d" % (START_US // SECOND_US + 60), b"")
     worker.grabs()
-    assert room.ask(b"status") == b"a\t4\t1\t1\nb\t1\t0\t0\n.\n"
-    assert room.ask(b"prioritystatus") == b"a\t0\t2\t1\t1\nb\t0\t0\t0\t0\n.\n"
+    assert hall.ask(b"status") == b"a\t4\t1\t1\nb\t1\t0\t0\n.\n"
+    assert hall.ask(b"prioritystatus") == b"a\t0\t2\t1\t1\nb\t0\t0\t0\t0\n.\n"
 
 
-def test_workers_shows_everybody_who_is_here(room: Room) -> None:
-    room.worker(b"a", b"b").say(wire.SET_CLIENT_ID, b"my worker")
-    gone = room.guest()
-    room.guest()
+def test_workers_shows_everybody_who_is_here(hall: GearmanHall) -> None:
+    hall.worker(b"a", b"b").say(wire.SET_CLIENT_ID, b"my worker")
+    gone = hall.guest()
+    hall.guest()
     gone.leaves()
-    assert room.guest().say_bytes(b"workers\n").reads() == (
+    assert hall.guest().say_bytes(b"workers\n").reads() == (
         b"11 127.0.0.1 my worker : a b\n13 127.0.0.1 - :\n14 127.0.0.1 - :\n.\n"
     )
 
 
-def test_workers_shows_those_of_other_doors(room: Room) -> None:
+def test_workers_shows_those_of_other_doors(hall: GearmanHall) -> None:
     stranger = Session(Caller("", -1))
-    worker = room.hall.worker(stranger)
+    worker = hall.scheduler.worker(stranger)
     worker.name = b"elsewhere"
-    room.hall.can_do(worker, b"a")
-    assert room.guest().say_bytes(b"workers\n").reads() == b"11 127.0.0.1 - :\n-1 - elsewhere : a\n.\n"
+    hall.scheduler.can_do(worker, b"a")
+    assert hall.guest().say_bytes(b"workers\n").reads() == b"11 127.0.0.1 - :\n-1 - elsewhere : a\n.\n"
 
 
-def test_a_name_cannot_break_a_line(room: Room) -> None:
-    room.worker(b"a\nb\t1").say(wire.SET_CLIENT_ID, b"id\r\n.\n")
-    room.guest().submits(wire.SUBMIT_JOB_BG, b"c\n", b"u\n.", b"")
-    assert room.ask(b"workers").splitlines()[0] == b"11 127.0.0.1 id??.? : a?b?1"
-    assert room.ask(b"status") == b"a?b?1\t0\t0\t1\nc?\t1\t0\t0\n.\n"
-    assert room.ask(b"show unique jobs") == b"u?.\n.\n"
+def test_a_name_cannot_break_a_line(hall: GearmanHall) -> None:
+    hall.worker(b"a\nb\t1").say(wire.SET_CLIENT_ID, b"id\r\n.\n")
+    hall.guest().submits(wire.SUBMIT_JOB_BG, b"c\n", b"u\n.", b"")
+    assert hall.ask(b"workers").splitlines()[0] == b"11 127.0.0.1 id??.? : a?b?1"
+    assert hall.ask(b"status") == b"a?b?1\t0\t0\t1\nc?\t1\t0\t0\n.\n"
+    assert hall.ask(b"show unique jobs") == b"u?.\n.\n"
 
 
-def test_jobs_and_their_uniques(room: Room) -> None:
-    client, worker = room.guest(), room.worker(b"f")
+def test_jobs_and_their_uniques(hall: GearmanHall) -> None:
+    client, worker = hall.guest(), hall.worker(b"f")
     lost = client.submits(wire.SUBMIT_JOB_BG, b"f", b"one", b"")
     abandoned = client.submits(wire.SUBMIT_JOB, b"f", b"", b"")
-    data = room.guest().submits(wire.SUBMIT_JOB_BG, b"f", b"-", b"data")
-    first = room.worker(b"f")
+    data = hall.guest().submits(wire.SUBMIT_JOB_BG, b"f", b"-", b"data")
+    first = hall.worker(b"f")
     first.grabs()
     first.leaves()
     assert [worker.grabs(), worker.grabs()] == [lost, abandoned]
     client.leaves()
     table = b"".join([lost, b"\t1\t0\t1\n", abandoned, b"\t0\t1\t0\n", data, b"\t0\t0\t1\n.\n"])
-    assert room.ask(b"show jobs") == room.ask(b"jobs") == table
-    assert room.ask(b"show unique jobs") == b"one\n-\n.\n"
+    assert hall.ask(b"show jobs") == hall.ask(b"jobs") == table
+    assert hall.ask(b"show unique jobs") == b"one\n-\n.\n"
 
 
-def test_long_tables_end_early(room: Room) -> None:
-    client = room.guest()
+def test_long_tables_end_early(hall: GearmanHall) -> None:
+    client = hall.guest()
     for place in range(admin.ROWS_MAX + 1):
         client.say(wire.SUBMIT_JOB, b"f", b"%d" % place, b"")
-    assert room.ask(b"show jobs").count(b"\n") == admin.ROWS_MAX + 1
-    assert room.ask(b"show unique jobs").endswith(b"\n99999\n.\n")
+    assert hall.ask(b"show jobs").count(b"\n") == admin.ROWS_MAX + 1
+    assert hall.ask(b"show unique jobs").endswith(b"\n99999\n.\n")
 
 
-def test_cancelling_a_job_that_waits(room: Room) -> None:
-    client, worker = room.guest(), room.worker(b"f")
+def test_cancelling_a_job_that_waits(hall: GearmanHall) -> None:
+    client, worker = hall.guest(), hall.worker(b"f")
     handle = client.submits(wire.SUBMIT_JOB, b"f", b"", b"")
-    assert room.ask(b"cancel job " + handle) == b"OK\r\n"
+    assert hall.ask(b"cancel job " + handle) == b"OK\r\n"
     assert client.hears() == [(wire.WORK_FAIL, handle)]
     assert worker.say(wire.GRAB_JOB).hears() == [(wire.NO_JOB, b"")]
-    assert room.ask(b"cancel job " + handle) == b"ERR UNKNOWN_JOB\r\n"
+    assert hall.ask(b"cancel job " + handle) == b"ERR UNKNOWN_JOB\r\n"
 
 
-def test_cancelling_a_job_that_runs(room: Room) -> None:
-    client, worker = room.guest(), room.worker(b"f")
+def test_cancelling_a_job_that_runs(hall: GearmanHall) -> None:
+    client, worker = hall.guest(), hall.worker(b"f")
     handle = client.submits(wire.SUBMIT_JOB, b"f", b"", b"")
     worker.grabs()
-    assert room.ask(b"CANCEL Job " + handle) == b"OK\r\n"
+    assert hall.ask(b"CANCEL Job " + handle) == b"OK\r\n"
     assert client.hears() == [(wire.WORK_FAIL, handle)]
     worker.say(wire.WORK_COMPLETE, handle, b"").is_refused(b"JOB_NOT_FOUND")
 
 
-def test_the_ok_to_cancelling_a_durable_job_waits_for_the_disk(room: Room) -> None:
-    handle = room.guest().submits(wire.SUBMIT_JOB_BG, b"f", b"", b"")
-    guest = room.guest().say_bytes(b"cancel job " + handle + b"\n")
+def test_the_ok_to_cancelling_a_durable_job_waits_for_the_disk(hall: GearmanHall) -> None:
+    handle = hall.guest().submits(wire.SUBMIT_JOB_BG, b"f", b"", b"")
+    guest = hall.guest().say_bytes(b"cancel job " + handle + b"\n")
     assert guest.session.pledges is not None
-    found = room.hall.find(room.door.job_id(handle))
+    found = hall.scheduler.find(hall.context.job_id(handle))
     assert found is not None
     assert found.state == CANCELLED
 
 
-def test_maxqueue_bounds_a_function(room: Room) -> None:
-    assert room.ask(b"maxqueue f 2") == b"OK\r\n"
-    client = room.guest()
+def test_maxqueue_bounds_a_function(hall: GearmanHall) -> None:
+    assert hall.ask(b"maxqueue f 2") == b"OK\r\n"
+    client = hall.guest()
     client.submits(wire.SUBMIT_JOB, b"f", b"a", b"")
     client.submits(wire.SUBMIT_JOB_BG, b"f", b"b", b"")
     assert "maxqueue" in client.say(wire.SUBMIT_JOB_HIGH, b"f", b"c", b"").is_refused(b"QUEUE_ERROR")
     client.submits(wire.SUBMIT_JOB, b"f", b"a", b"")
-    room.ask(b"maxqueue f")
+    hall.ask(b"maxqueue f")
     client.submits(wire.SUBMIT_JOB_HIGH, b"f", b"c", b"")
 
 
 def test_limits_on_unused_names_leave_room_for_new_functions() -> None:
-    room = Room(limits=Limits(queues_max=100))
+    hall = GearmanHall(limits=Limits(queues_max=100))
     for number in range(300):
-        assert room.ask(b"maxqueue name-%d 5" % number) == admin.OK
-    client = room.guest()
+        assert hall.ask(b"maxqueue name-%d 5" % number) == admin.OK
+    client = hall.guest()
     for number in range(90):
         client.submits(wire.SUBMIT_JOB_BG, b"new-%d" % number, b"", b"")
-        room.wait(SECOND_US)
+        hall.wait(SECOND_US)
     # The latest limits stand.
     for _ in range(5):
         client.submits(wire.SUBMIT_JOB_BG, b"name-299", b"", b"")
@@ -210,46 +213,48 @@ def test_limits_on_unused_names_leave_room_for_new_functions() -> None:
 
 
 def test_a_limit_of_a_function_in_use_is_not_forgotten_for_others() -> None:
-    room = Room(limits=Limits(queues_max=100))
-    worker = room.worker(b"served")
-    room.ask(b"maxqueue served 1")
+    hall = GearmanHall(limits=Limits(queues_max=100))
+    worker = hall.worker(b"served")
+    hall.ask(b"maxqueue served 1")
     for number in range(300):
-        room.ask(b"maxqueue name-%d 5" % number)
-    client = room.guest()
+        hall.ask(b"maxqueue name-%d 5" % number)
+    client = hall.guest()
     client.submits(wire.SUBMIT_JOB_BG, b"served", b"", b"")
     client.say(wire.SUBMIT_JOB_BG, b"served", b"", b"").is_refused(b"QUEUE_ERROR")
     worker.leaves()
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"])
-def test_who_is_on_loopback_may_stop_the_hall_and_cancel_jobs(room: Room, address: str) -> None:
-    handle = room.guest("10.0.0.7").submits(wire.SUBMIT_JOB_BG, b"f", b"", b"")
-    guest = room.guest(address)
+def test_who_is_on_loopback_may_stop_the_hall_and_cancel_jobs(hall: GearmanHall, address: str) -> None:
+    handle = hall.guest("10.0.0.7").submits(wire.SUBMIT_JOB_BG, b"f", b"", b"")
+    guest = hall.guest(address)
     assert guest.say_bytes(b"cancel job " + handle + b"\n").reads() == admin.OK
     assert guest.say_bytes(b"shutdown\n").reads() == admin.OK
-    assert room.stops == [False]
+    assert hall.stops == [False]
 
 
 @pytest.mark.parametrize("address", ["10.0.0.7", "::ffff:10.0.0.7", "fe80::1", "::127.0.0.1", ""])
-def test_others_may_not_stop_the_hall_nor_cancel_what_they_do_not_wait_for(room: Room, address: str) -> None:
-    handle = room.guest().submits(wire.SUBMIT_JOB_BG, b"f", b"", b"")
-    guest = room.guest(address)
+def test_others_may_not_stop_the_hall_nor_cancel_what_they_do_not_wait_for(
+    hall: GearmanHall, address: str
+) -> None:
+    handle = hall.guest().submits(wire.SUBMIT_JOB_BG, b"f", b"", b"")
+    guest = hall.guest(address)
     own = guest.submits(wire.SUBMIT_JOB, b"f", b"", b"")
     refused = b"ERR NOT_ALLOWED %s+is+allowed+only+from+loopback+at+this+door+(admin_from)\r\n"
     assert guest.say_bytes(b"cancel job " + handle + b"\n").reads() == refused % b"cancel+job"
     assert guest.say_bytes(b"shutdown graceful\n").reads() == refused % b"shutdown"
-    assert (room.stops, len(room.hall.jobs)) == ([], 2)
+    assert (hall.stops, len(hall.scheduler.jobs)) == ([], 2)
     answer = guest.say_bytes(b"cancel job " + own + b"\n").reads()
     assert answer == wire.pack_response(wire.WORK_FAIL, own) + admin.OK
-    assert len(room.hall.jobs) == 1
+    assert len(hall.scheduler.jobs) == 1
 
 
 def test_the_door_may_let_everybody_stop_the_hall_and_cancel_jobs() -> None:
-    room = Room(GearmanOptions(admin_anywhere=True))
-    handle = room.guest().submits(wire.SUBMIT_JOB_BG, b"f", b"", b"")
-    guest = room.guest("10.0.0.7")
+    hall = GearmanHall(GearmanOptions(admin_anywhere=True))
+    handle = hall.guest().submits(wire.SUBMIT_JOB_BG, b"f", b"", b"")
+    guest = hall.guest("10.0.0.7")
     assert guest.say_bytes(b"cancel job " + handle + b"\nshutdown\n").reads() == admin.OK * 2
-    assert room.stops == [False]
+    assert hall.stops == [False]
 
 
 @pytest.mark.parametrize(
@@ -264,65 +269,65 @@ def test_the_door_may_let_everybody_stop_the_hall_and_cancel_jobs() -> None:
         (b"1 2", [1, 2, NO_BOUND]),
     ],
 )
-def test_maxqueue_by_priority(room: Room, words: bytes, maxima: list[int]) -> None:
-    assert room.ask(b"maxqueue f " + words) == b"OK\r\n"
-    assert room.hall.queues[b"f"].maxima == maxima
+def test_maxqueue_by_priority(hall: GearmanHall, words: bytes, maxima: list[int]) -> None:
+    assert hall.ask(b"maxqueue f " + words) == b"OK\r\n"
+    assert hall.scheduler.queues[b"f"].maxima == maxima
 
 
-def test_functions_come_and_go(room: Room) -> None:
-    assert room.ask(b"create function f") == b"OK\r\n"
-    assert room.ask(b"status") == b"f\t0\t0\t0\n.\n"
-    assert room.ask(b"drop function f") == b"OK\r\n"
-    assert room.ask(b"status") == b".\n"
-    worker = room.worker(b"f")
+def test_functions_come_and_go(hall: GearmanHall) -> None:
+    assert hall.ask(b"create function f") == b"OK\r\n"
+    assert hall.ask(b"status") == b"f\t0\t0\t0\n.\n"
+    assert hall.ask(b"drop function f") == b"OK\r\n"
+    assert hall.ask(b"status") == b".\n"
+    worker = hall.worker(b"f")
     in_use = b"ERR there are still connected workers or executing clients\r\n"
-    assert room.ask(b"drop function f") == in_use
+    assert hall.ask(b"drop function f") == in_use
     worker.leaves()
-    assert room.ask(b"drop function f") == b"OK\r\n"
+    assert hall.ask(b"drop function f") == b"OK\r\n"
 
 
 def test_a_full_hall_says_so_to_maxqueue_and_create() -> None:
-    room = Room(limits=Limits(queues_max=1))
-    room.worker(b"f")
-    assert room.ask(b"maxqueue g 1").startswith(b"ERR HALL_FULL the+hall+has+1+queues")
-    assert room.ask(b"create function g") == b"ERR CREATE_FUNCTION g\r\n"
+    hall = GearmanHall(limits=Limits(queues_max=1))
+    hall.worker(b"f")
+    assert hall.ask(b"maxqueue g 1").startswith(b"ERR HALL_FULL the+hall+has+1+queues")
+    assert hall.ask(b"create function g") == b"ERR CREATE_FUNCTION g\r\n"
 
 
 def test_shutdown_where_it_is_allowed() -> None:
-    room = Room()
-    assert room.ask(b"shutdown") == room.ask(b"shutdown graceful") == b"OK\r\n"
-    assert room.stops == [False, True]
-    room = Room(GearmanOptions(shutdown_allowed=False))
-    assert room.ask(b"shutdown") == b"ERR NOT_ALLOWED shutdown+is+disabled+at+this+door\r\n"
-    assert room.stops == []
+    hall = GearmanHall()
+    assert hall.ask(b"shutdown") == hall.ask(b"shutdown graceful") == b"OK\r\n"
+    assert hall.stops == [False, True]
+    hall = GearmanHall(GearmanOptions(shutdown_allowed=False))
+    assert hall.ask(b"shutdown") == b"ERR NOT_ALLOWED shutdown+is+disabled+at+this+door\r\n"
+    assert hall.stops == []
 
 
 # --- how a job ended
 
 
-def test_the_outcome_of_a_job_is_told(room: Room) -> None:
-    client, worker = room.guest(), room.worker(b"f")
+def test_the_outcome_of_a_job_is_told(hall: GearmanHall) -> None:
+    client, worker = hall.guest(), hall.worker(b"f")
     handles = [client.submits(wire.SUBMIT_JOB_BG, b"f", b"", b"") for _ in range(4)]
     for packet_type, handle in ((wire.WORK_COMPLETE, handles[0]), (wire.WORK_FAIL, handles[1])):
         assert worker.grabs() == handle
         worker.say(packet_type, handle).hears()
-    room.ask(b"cancel job " + handles[2])
-    ends = [room.ask(b"outcome " + handle) for handle in handles]
+    hall.ask(b"cancel job " + handles[2])
+    ends = [hall.ask(b"outcome " + handle) for handle in handles]
     assert ends == [b"OK done 0\n", b"OK failed 1\n", b"OK cancelled 130\n", b"OK queued\n"]
 
 
-def test_the_outcome_of_a_job_that_left_nothing_is_that_it_ended(room: Room) -> None:
-    client, worker = room.guest(), room.worker(b"f")
+def test_the_outcome_of_a_job_that_left_nothing_is_that_it_ended(hall: GearmanHall) -> None:
+    client, worker = hall.guest(), hall.worker(b"f")
     handle = client.submits(wire.SUBMIT_JOB, b"f", b"", b"")
     worker.say(wire.WORK_COMPLETE, worker.grabs(), b"")
-    assert room.ask(b"outcome " + handle) == b"OK ended\n"
-    assert room.ask(b"outcome " + handle + b"0") == admin.UNKNOWN_JOB
-    assert room.ask(b"outcome nonsense") == admin.UNKNOWN_JOB
-    assert room.ask(b"outcome").startswith(b"ERR INVALID_ARGUMENTS")
+    assert hall.ask(b"outcome " + handle) == b"OK ended\n"
+    assert hall.ask(b"outcome " + handle + b"0") == admin.UNKNOWN_JOB
+    assert hall.ask(b"outcome nonsense") == admin.UNKNOWN_JOB
+    assert hall.ask(b"outcome").startswith(b"ERR INVALID_ARGUMENTS")
 
 
-def test_the_outcome_of_a_durable_job_is_told_when_it_is_on_disk(room: Room) -> None:
-    client, worker, curious = room.guest(), room.worker(b"f"), room.guest()
+def test_the_outcome_of_a_durable_job_is_told_when_it_is_on_disk(hall: GearmanHall) -> None:
+    client, worker, curious = hall.guest(), hall.worker(b"f"), hall.guest()
     handle = client.submits(wire.SUBMIT_JOB_BG, b"f", b"", b"")
     worker.say(wire.WORK_COMPLETE, worker.grabs(), b"")
     curious.say_bytes(b"outcome " + handle + b"\n")

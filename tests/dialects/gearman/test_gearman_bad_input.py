@@ -5,18 +5,18 @@ from __future__ import annotations
 from struct import pack
 
 import pytest
-from gearman_room import Guest, Room
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hiringhall.core.limits import Limits
 from hiringhall.dialects.gearman import wire
 from hiringhall.dialects.gearman.session import GearmanContext, GearmanOptions, ProcessInfo
+from stage.gearman import GearmanGuest, GearmanHall
 
 PACKET_BYTES_MAX = 300
 
 
-def still_served(guest: Guest) -> None:
+def still_served(guest: GearmanGuest) -> None:
     assert guest.say(wire.ECHO_REQ, b"still").hears() == [(wire.ECHO_RES, b"still")]
 
 
@@ -32,7 +32,7 @@ def still_served(guest: Guest) -> None:
 def test_a_stream_that_cannot_be_trusted_is_closed_after_an_error(bad: bytes, code: bytes) -> None:
     echo = wire.pack_request(wire.ECHO_REQ, b"before")
     for pieces in ([echo + bad], [bytes([byte]) for byte in echo + bad], [echo + bad + echo, echo]):
-        guest = Room(GearmanOptions(packet_bytes_max=PACKET_BYTES_MAX)).guest()
+        guest = GearmanHall(GearmanOptions(packet_bytes_max=PACKET_BYTES_MAX)).guest()
         for piece in pieces:
             guest.say_bytes(piece)
         before, error = guest.hears()
@@ -64,8 +64,10 @@ def test_a_stream_that_cannot_be_trusted_is_closed_after_an_error(bad: bytes, co
         0xFFFFFFFF,
     ],
 )
-def test_a_type_that_no_server_takes_is_an_error_and_the_stream_goes_on(room: Room, packet_type: int) -> None:
-    guest = room.guest().say_bytes(b"\0REQ" + pack(">II", packet_type, 3) + b"a\0b")
+def test_a_type_that_no_server_takes_is_an_error_and_the_stream_goes_on(
+    hall: GearmanHall, packet_type: int
+) -> None:
+    guest = hall.guest().say_bytes(b"\0REQ" + pack(">II", packet_type, 3) + b"a\0b")
     assert guest.is_refused(b"INVALID_COMMAND")
     still_served(guest)
 
@@ -88,40 +90,40 @@ def test_a_type_that_no_server_takes_is_an_error_and_the_stream_goes_on(room: Ro
     ],
 )
 def test_missing_arguments_are_an_error_and_the_stream_goes_on(
-    room: Room, packet_type: int, arguments: int
+    hall: GearmanHall, packet_type: int, arguments: int
 ) -> None:
-    guest = room.guest()
+    guest = hall.guest()
     for given_arguments in range(1, arguments):
         text = guest.say(packet_type, *[b"1"] * given_arguments).is_refused(b"INVALID_ARGUMENT")
         assert text.startswith(wire.NAMES[packet_type])
         assert text.count(",") == arguments
     still_served(guest)
-    assert not room.hall.jobs
+    assert not hall.scheduler.jobs
 
 
 @pytest.mark.parametrize("packet_type", [wire.CAN_DO, wire.CANT_DO])
-def test_a_function_with_a_nul_is_an_error(room: Room, packet_type: int) -> None:
-    room.guest().say(packet_type, b"a", b"b").is_refused(b"INVALID_ARGUMENT")
+def test_a_function_with_a_nul_is_an_error(hall: GearmanHall, packet_type: int) -> None:
+    hall.guest().say(packet_type, b"a", b"b").is_refused(b"INVALID_ARGUMENT")
 
 
-def test_a_function_without_a_name_is_an_error(room: Room) -> None:
-    room.guest().say(wire.CAN_DO).is_refused(b"INVALID_ARGUMENT")
-    room.guest().say(wire.CAN_DO_TIMEOUT, b"", b"1").is_refused(b"INVALID_ARGUMENT")
+def test_a_function_without_a_name_is_an_error(hall: GearmanHall) -> None:
+    hall.guest().say(wire.CAN_DO).is_refused(b"INVALID_ARGUMENT")
+    hall.guest().say(wire.CAN_DO_TIMEOUT, b"", b"1").is_refused(b"INVALID_ARGUMENT")
 
 
 @pytest.mark.parametrize("prefix", [b"", b"x" * 44, b"a b", b"a\0b", b"a\nb"])
-def test_a_door_with_a_prefix_that_breaks_handles_does_not_open(room: Room, prefix: bytes) -> None:
-    process = ProcessInfo("", 0, "", room.stops.append)
+def test_a_door_with_a_prefix_that_breaks_handles_does_not_open(hall: GearmanHall, prefix: bytes) -> None:
+    process = ProcessInfo("", 0, "", hall.stops.append)
     with pytest.raises(ValueError, match="prefix"):
-        GearmanContext(room.hall, GearmanOptions(handle_prefix=prefix), process)
+        GearmanContext(hall.scheduler, GearmanOptions(handle_prefix=prefix), process)
 
 
 def test_the_longest_handle_fits() -> None:
-    room = Room(GearmanOptions(handle_prefix=b"x" * 42))
-    handle = room.door.handle(2**63 - 1)
+    hall = GearmanHall(GearmanOptions(handle_prefix=b"x" * 42))
+    handle = hall.context.handle(2**63 - 1)
     assert len(handle) <= 63
-    assert room.door.job_id(handle) == 2**63 - 1
-    assert room.door.job_id(room.door.handle(2**63)) == 0
+    assert hall.context.job_id(handle) == 2**63 - 1
+    assert hall.context.job_id(hall.context.handle(2**63)) == 0
 
 
 # --- whatever arrives
@@ -173,42 +175,42 @@ SMALL = Limits(
 
 @given(mutated_streams(), mutated_streams(), st.integers(0, 3))
 def test_no_stream_breaks_the_hall(first: list[bytes], second: list[bytes], waits: int) -> None:
-    room = Room(GearmanOptions(packet_bytes_max=PACKET_BYTES_MAX), SMALL)
-    honest = room.guest()
-    guests = [room.guest(), room.guest()]
+    hall = GearmanHall(GearmanOptions(packet_bytes_max=PACKET_BYTES_MAX), SMALL)
+    honest = hall.guest()
+    guests = [hall.guest(), hall.guest()]
     for place in range(max(len(first), len(second))):
         for guest, pieces in zip(guests, (first, second), strict=True):
             if place < len(pieces):
                 guest.say_bytes(pieces[place])
-        room.wait(waits * 700_000)
-        assert len(room.hall.jobs) <= SMALL.jobs_max
-        assert len(room.hall.queues) <= SMALL.queues_max
+        hall.wait(waits * 700_000)
+        assert len(hall.scheduler.jobs) <= SMALL.jobs_max
+        assert len(hall.scheduler.queues) <= SMALL.queues_max
     for guest in guests:
         guest.reads()
         guest.leaves()
     still_served(honest)
     assert not honest.session.closing
-    assert list(room.door.sessions) == [honest.session]
+    assert list(hall.context.sessions) == [honest.session]
 
 
 @given(mutated_streams(), st.integers(1, 40))
 def test_however_it_is_cut_the_same_is_said(pieces: list[bytes], step: int) -> None:
     stream = b"".join(pieces)
-    whole = Room(limits=SMALL).guest().say_bytes(stream).reads()
-    drip = Room(limits=SMALL).guest()
+    whole = GearmanHall(limits=SMALL).guest().say_bytes(stream).reads()
+    drip = GearmanHall(limits=SMALL).guest()
     for start in range(0, len(stream), step):
         drip.say_bytes(stream[start : start + step])
     assert drip.reads() == whole
 
 
 @pytest.mark.parametrize("asking", [wire.pack_request(wire.ECHO_REQ, bytes(100)), b"status\n"])
-def test_who_asks_for_more_than_can_be_sent_is_closed_in_the_middle(room: Room, asking: bytes) -> None:
+def test_who_asks_for_more_than_can_be_sent_is_closed_in_the_middle(hall: GearmanHall, asking: bytes) -> None:
     """A small question may have a large answer, and many fit into one piece of input."""
     for number in range(100):
-        room.hall.queue(b"function-%d" % number)
-    guest = room.guest()
+        hall.scheduler.queue(b"function-%d" % number)
+    guest = hall.guest()
     guest.session.out_bytes_max = 10_000
     guest.session.receive(asking * 1000 + wire.pack_request(wire.SUBMIT_JOB_BG, b"f", b"", b""))
     assert guest.session.closing
     assert guest.session.out_bytes < 15_000
-    assert not room.hall.jobs
+    assert not hall.scheduler.jobs

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from gearman_room import SECOND_US, Room
 
 from hiringhall.core.limits import Limits
 from hiringhall.core.ratings import Rating, Ratings
 from hiringhall.dialects.gearman import wire
+from stage.gearman import GearmanHall
+from stage.hall import SECOND_US
 
 INCOMPLETE = b"ERR INVALID_ARGUMENTS An+incomplete+set+of+arguments+was+sent+to+this+command+%s\r\n"
 WRONG_SKILL = b"ERR INVALID_ARGUMENTS skill+takes+a+skill+from+0+to+1000000\r\n"
@@ -64,71 +65,71 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("line", "answer"), ANSWERS)
-def test_every_way_to_ask_has_its_answer(room: Room, line: bytes, answer: bytes) -> None:
-    room.worker(b"f").say(wire.SET_CLIENT_ID, b"bob")
-    assert room.ask(line) == answer
+def test_every_way_to_ask_has_its_answer(hall: GearmanHall, line: bytes, answer: bytes) -> None:
+    hall.worker(b"f").say(wire.SET_CLIENT_ID, b"bob")
+    assert hall.ask(line) == answer
 
 
-def test_a_job_of_60_s_is_not_for_a_worker_with_30_s_left(room: Room) -> None:
-    bob = room.worker(b"render").say(wire.SET_CLIENT_ID, b"bob")
-    assert room.ask(b"needs render 0 60") == OK
-    assert room.ask(b"time-left bob 30") == OK
-    handle = room.guest().submits(wire.SUBMIT_JOB_BG, b"render", b"", b"film")
+def test_a_job_of_60_s_is_not_for_a_worker_with_30_s_left(hall: GearmanHall) -> None:
+    bob = hall.worker(b"render").say(wire.SET_CLIENT_ID, b"bob")
+    assert hall.ask(b"needs render 0 60") == OK
+    assert hall.ask(b"time-left bob 30") == OK
+    handle = hall.guest().submits(wire.SUBMIT_JOB_BG, b"render", b"", b"film")
     assert bob.say(wire.GRAB_JOB).hears_one() == (wire.NO_JOB, b"")
     bob.say(wire.PRE_SLEEP)
     assert bob.hears() == []
-    assert room.ask(b"why " + handle) == b"OK it takes 60 s, and none of 1 workers has that much time left\n"
-    assert room.ask(b"prioritystatus") == b"render\t0\t1\t0\t1\n.\n"
+    assert hall.ask(b"why " + handle) == b"OK it takes 60 s, and none of 1 workers has that much time left\n"
+    assert hall.ask(b"prioritystatus") == b"render\t0\t1\t0\t1\n.\n"
     # What needs nothing passes it by.
-    room.hall.needs.need(b"render", 0, 0)
-    other = room.guest().submits(wire.SUBMIT_JOB_BG, b"render", b"", b"still")
+    hall.scheduler.needs.need(b"render", 0, 0)
+    other = hall.guest().submits(wire.SUBMIT_JOB_BG, b"render", b"", b"still")
     assert bob.hears_one() == (wire.NOOP, b"")
     assert bob.grabs() == other
-    carl = room.worker(b"render").say(wire.SET_CLIENT_ID, b"carl")
+    carl = hall.worker(b"render").say(wire.SET_CLIENT_ID, b"carl")
     assert carl.grabs() == handle
-    assert room.ask(b"why " + handle) == b"OK it is leased\n"
+    assert hall.ask(b"why " + handle) == b"OK it is leased\n"
 
 
-def test_a_worker_that_stays_after_all_is_woken(room: Room) -> None:
-    bob = room.worker(b"render").say(wire.SET_CLIENT_ID, b"bob").say(wire.PRE_SLEEP)
-    room.ask(b"needs render 0 60")
-    room.ask(b"time-left bob 59.999999")
-    handle = room.guest().submits(wire.SUBMIT_JOB_BG, b"render", b"", b"film")
+def test_a_worker_that_stays_after_all_is_woken(hall: GearmanHall) -> None:
+    bob = hall.worker(b"render").say(wire.SET_CLIENT_ID, b"bob").say(wire.PRE_SLEEP)
+    hall.ask(b"needs render 0 60")
+    hall.ask(b"time-left bob 59.999999")
+    handle = hall.guest().submits(wire.SUBMIT_JOB_BG, b"render", b"", b"film")
     assert bob.hears() == []
-    assert room.ask(b"time-left bob none") == OK
+    assert hall.ask(b"time-left bob none") == OK
     assert bob.hears_one() == (wire.NOOP, b"")
     assert bob.grabs() == handle
 
 
-def test_a_skill_is_for_all_who_have_that_name(room: Room) -> None:
+def test_a_skill_is_for_all_who_have_that_name(hall: GearmanHall) -> None:
     first, second, other = (
-        room.worker(b"render").say(wire.SET_CLIENT_ID, name) for name in (b"gpu", b"gpu", b"x")
+        hall.worker(b"render").say(wire.SET_CLIENT_ID, name) for name in (b"gpu", b"gpu", b"x")
     )
-    room.ask(b"needs render 5 0")
-    handles = [room.guest().submits(wire.SUBMIT_JOB_BG, b"render", b"", b"film") for _ in range(2)]
-    assert room.ask(b"why " + handles[0]) == b"OK it needs skill 5, which none of 3 workers has\n"
-    assert room.ask(b"skill gpu render 5") == OK
+    hall.ask(b"needs render 5 0")
+    handles = [hall.guest().submits(wire.SUBMIT_JOB_BG, b"render", b"", b"film") for _ in range(2)]
+    assert hall.ask(b"why " + handles[0]) == b"OK it needs skill 5, which none of 3 workers has\n"
+    assert hall.ask(b"skill gpu render 5") == OK
     assert other.say(wire.GRAB_JOB).hears_one() == (wire.NO_JOB, b"")
     assert [first.grabs(), second.grabs()] == handles
 
 
 def test_more_skills_than_the_hall_keeps_of_a_worker_are_refused() -> None:
-    room = Room(limits=Limits(abilities_max=1))
-    room.worker(b"f").say(wire.SET_CLIENT_ID, b"bob")
-    assert room.ask(b"skill bob f 1") == OK
-    assert room.ask(b"skill bob g 1") == b"ERR HALL_FULL a+worker+may+have+1+queues+(abilities_max)\r\n"
+    hall = GearmanHall(limits=Limits(abilities_max=1))
+    hall.worker(b"f").say(wire.SET_CLIENT_ID, b"bob")
+    assert hall.ask(b"skill bob f 1") == OK
+    assert hall.ask(b"skill bob g 1") == b"ERR HALL_FULL a+worker+may+have+1+queues+(abilities_max)\r\n"
 
 
 @pytest.mark.parametrize("named_first", [True, False])
-def test_who_is_known_by_name_need_not_be_rated(room: Room, named_first: bool) -> None:
-    room.hall.needs.know(Ratings([(b"gpu-*", Rating({b"render": 5}, 30 * SECOND_US))]))
-    room.hall.needs.need(b"render", 5, 20 * SECOND_US)
-    handle = room.guest().submits(wire.SUBMIT_JOB_BG, b"render", b"", b"film")
+def test_who_is_known_by_name_need_not_be_rated(hall: GearmanHall, named_first: bool) -> None:
+    hall.scheduler.needs.know(Ratings([(b"gpu-*", Rating({b"render": 5}, 30 * SECOND_US))]))
+    hall.scheduler.needs.need(b"render", 5, 20 * SECOND_US)
+    handle = hall.guest().submits(wire.SUBMIT_JOB_BG, b"render", b"", b"film")
     if named_first:
-        worker = room.guest().say(wire.SET_CLIENT_ID, b"gpu-7").say(wire.CAN_DO, b"render")
+        worker = hall.guest().say(wire.SET_CLIENT_ID, b"gpu-7").say(wire.CAN_DO, b"render")
     else:
-        worker = room.worker(b"render").say(wire.SET_CLIENT_ID, b"gpu-7")
-    room.wait(11 * SECOND_US)
+        worker = hall.worker(b"render").say(wire.SET_CLIENT_ID, b"gpu-7")
+    hall.wait(11 * SECOND_US)
     assert worker.say(wire.GRAB_JOB).hears_one() == (wire.NO_JOB, b"")
     # It says its name again, which makes it no younger; another one does.
     worker.say(wire.SET_CLIENT_ID, b"gpu-7")

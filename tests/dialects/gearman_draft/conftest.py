@@ -1,9 +1,10 @@
-"""The room that every story of the draft's door is told in."""
+"""The hall of every test of the draft's door."""
 
 import pytest
-from draft_room import Room
+
+from stage.draft import DraftHall
 
 
 @pytest.fixture
-def room() -> Room:
-    return Room()
+def hall() -> DraftHall:
+    return DraftHall()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from draft_room import START_US, Guest, Room
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -12,13 +11,15 @@ from hiringhall.dialects.gearman_draft import wire
 from hiringhall.dialects.gearman_draft.session import DraftContext, DraftOptions
 from hiringhall.dialects.gearman_draft.wire import pack
 from hiringhall.storage.contract import Retention
+from stage.draft import DraftGuest, DraftHall
+from stage.hall import START_US
 
 PACKET_BYTES_MAX = 300
 FIRST = 1 << 36
 JOB = b"rss\0u7\0"
 
 
-def still_served(guest: Guest) -> None:
+def still_served(guest: DraftGuest) -> None:
     assert guest.takes() is None
 
 
@@ -39,7 +40,7 @@ def still_served(guest: Guest) -> None:
 def test_a_stream_that_cannot_be_trusted_is_closed_after_an_error(bad: bytes, code: int) -> None:
     ask = wire.JOB_ASSIGN_REQ_PACKET
     for pieces in ([ask + bad], [bytes([byte]) for byte in ask + bad], [ask + bad + ask, ask]):
-        guest = Room(DraftOptions(packet_bytes_max=PACKET_BYTES_MAX)).guest()
+        guest = DraftHall(DraftOptions(packet_bytes_max=PACKET_BYTES_MAX)).guest()
         for piece in pieces:
             guest.say(piece)
         # What came before the bad packet counts.
@@ -99,26 +100,26 @@ STRICT = Limits(queue_name_bytes_max=40, key_bytes_max=40, payload_bytes_max=100
 
 @pytest.mark.parametrize(("packet", "code"), MISTAKES, ids=lambda value: str(value)[:60])
 def test_a_mistake_is_answered_and_the_conversation_goes_on(packet: bytes, code: int) -> None:
-    room = Room(limits=STRICT)
-    guest = room.guest().say(packet)
+    hall = DraftHall(limits=STRICT)
+    guest = hall.guest().say(packet)
     guest.is_refused(code)
     assert not guest.closed
-    assert not room.hall.jobs
+    assert not hall.scheduler.jobs
     still_served(guest)
 
 
 @pytest.mark.parametrize("name", [b"\xff\xfe", b"two words", b"line\nend", b"\x01", "größe".encode()])
-def test_a_name_is_bytes(room: Room, name: bytes) -> None:
-    application, worker = room.guest(), room.worker(name)
+def test_a_name_is_bytes(hall: DraftHall, name: bytes) -> None:
+    application, worker = hall.guest(), hall.worker(name)
     handle = application.creates(name, name)
     assert application.creates(name, name) == handle
     assert worker.takes() == (name, b"")
 
 
 def test_a_list_of_names_that_is_refused_leaves_a_worker_with_none() -> None:
-    room = Room(limits=Limits(queue_name_bytes_max=8))
-    room.guest().creates(b"mail")
-    worker = room.worker(b"rss")
+    hall = DraftHall(limits=Limits(queue_name_bytes_max=8))
+    hall.guest().creates(b"mail")
+    worker = hall.worker(b"rss")
     worker.say(wire.pack_worker_connect([b"mail", b"much too long"]))
     worker.is_refused(wire.TOO_LARGE)
     assert worker.takes() is None
@@ -130,22 +131,22 @@ def test_a_list_of_names_that_is_refused_leaves_a_worker_with_none() -> None:
 
 
 def test_a_full_hall_and_one_that_closes_say_so() -> None:
-    room = Room(limits=Limits(jobs_max=1))
-    guest = room.guest()
+    hall = DraftHall(limits=Limits(jobs_max=1))
+    guest = hall.guest()
     guest.creates(b"rss")
     guest.say(wire.pack_job_create_req(b"rss", b"", 0, wire.ASYNC_HANDLE, b""))
     assert "jobs_max" in guest.is_refused(wire.FULL)
     guest.say(wire.pack_task_start(b"rss", b"u7", START_US))
     assert "jobs_max" in guest.is_refused(wire.FULL)
-    room.hall.close()
+    hall.scheduler.close()
     guest.say(wire.pack_job_create_req(b"rss", b"", 0, wire.SYNC_WAIT, b""))
     guest.is_refused(wire.CLOSING)
-    still_served(room.worker(b"rss"))
+    still_served(hall.worker(b"rss"))
 
 
-def test_somebody_elses_task_is_out_of_reach(room: Room) -> None:
+def test_somebody_elses_task_is_out_of_reach(hall: DraftHall) -> None:
     """A worker speaks of its own task only: there is no way to name another."""
-    application, worker, thief = room.guest(), room.worker(b"rss"), room.worker(b"rss")
+    application, worker, thief = hall.guest(), hall.worker(b"rss"), hall.worker(b"rss")
     handle = application.creates(b"rss")
     worker.takes()
     for packet in (
@@ -162,8 +163,8 @@ def test_somebody_elses_task_is_out_of_reach(room: Room) -> None:
     assert application.asks_end(handle) == (1, 0, b"honest")
 
 
-def test_what_another_had_before_is_not_reported_on_by_who_had_it_first(room: Room) -> None:
-    application, first, second = room.guest(), room.worker(b"rss"), room.worker(b"rss")
+def test_what_another_had_before_is_not_reported_on_by_who_had_it_first(hall: DraftHall) -> None:
+    application, first, second = hall.guest(), hall.worker(b"rss"), hall.worker(b"rss")
     handle = application.creates(b"rss")
     first.takes()
     first.say(wire.WORKER_DISCONNECT_PACKET + wire.pack_worker_connect([b"rss"]))
@@ -174,20 +175,20 @@ def test_what_another_had_before_is_not_reported_on_by_who_had_it_first(room: Ro
     assert application.asks_end(handle) == (1, 0, b"second")
 
 
-def test_who_asks_for_more_than_can_be_sent_is_closed_in_the_middle(room: Room) -> None:
-    guest = room.guest()
+def test_who_asks_for_more_than_can_be_sent_is_closed_in_the_middle(hall: DraftHall) -> None:
+    guest = hall.guest()
     guest.session.out_bytes_max = 10_000
     create = wire.pack_job_create_req(b"rss", b"", 0, wire.ASYNC_HANDLE, b"")
     guest.say(pack(wire.JOB_STATUS_REQ) * 1000 + create)
     assert guest.closed
     assert len(guest.reads()) < 15_000
-    assert not room.hall.jobs
+    assert not hall.scheduler.jobs
 
 
 @pytest.mark.parametrize("prefix", [b"", b"x" * 44, b"a b", b"a\0b", b"a\nb"])
-def test_a_door_with_a_prefix_that_breaks_handles_does_not_open(room: Room, prefix: bytes) -> None:
+def test_a_door_with_a_prefix_that_breaks_handles_does_not_open(hall: DraftHall, prefix: bytes) -> None:
     with pytest.raises(ValueError, match="prefix"):
-        DraftContext(room.hall, DraftOptions(handle_prefix=prefix), room.look_up)
+        DraftContext(hall.scheduler, DraftOptions(handle_prefix=prefix), hall.engine.look_up)
 
 
 # --- whatever arrives
@@ -243,18 +244,18 @@ def test_no_stream_breaks_the_hall(
     first: list[bytes], second: list[bytes], waits: int, slow: bool, durable: bool
 ) -> None:
     options = DraftOptions(packet_bytes_max=PACKET_BYTES_MAX, background_durable=durable, failures_max=1)
-    room = Room(options, SMALL)
-    honest = room.guest()
-    guests = [room.guest(), room.guest()]
+    hall = DraftHall(options, SMALL)
+    honest = hall.guest()
+    guests = [hall.guest(), hall.guest()]
     for place in range(max(len(first), len(second))):
-        room.slow = slow and place % 2 == 0
+        hall.held = slow and place % 2 == 0
         for guest, pieces in zip(guests, (first, second), strict=True):
             if place < len(pieces):
                 guest.say(pieces[place])
-        room.wait(waits * 700_000)
-        assert len(room.hall.jobs) <= SMALL.jobs_max
-        assert len(room.hall.queues) <= SMALL.queues_max
-    room.slow = False
+        hall.wait(waits * 700_000)
+        assert len(hall.scheduler.jobs) <= SMALL.jobs_max
+        assert len(hall.scheduler.queues) <= SMALL.queues_max
+    hall.held = False
     for guest in guests:
         guest.hears()
         guest.leaves()
@@ -268,8 +269,8 @@ def test_no_stream_breaks_the_hall(
 def test_however_it_is_cut_the_same_is_said(pieces: list[bytes], step: int) -> None:
     """Also when some answers have to be looked up, and others wait for the disk."""
     stream = b"".join(pieces)
-    whole = Room(None, SMALL, KEEP_ALL).guest().say(stream).hears()
-    drip = Room(None, SMALL, KEEP_ALL).guest()
+    whole = DraftHall(None, SMALL, KEEP_ALL).guest().say(stream).hears()
+    drip = DraftHall(None, SMALL, KEEP_ALL).guest()
     for start in range(0, len(stream), step):
         drip.say(stream[start : start + step])
     assert answers(drip.hears()) == answers(whole)

@@ -11,7 +11,7 @@ import pytest
 from hiringhall.dialects.gearman_draft import wire
 
 if TYPE_CHECKING:
-    from draft_room import Guest, Room
+    from stage.draft import DraftGuest, DraftHall
 
 PAGE = (Path(__file__).parents[3] / "docs/protocols/gearman-draft.md").read_text()
 LINE = re.compile(r"(\w+) +([<>]) ((?:[0-9A-F]{2} {1,2})+) *(\w+).*")
@@ -19,15 +19,15 @@ CONVERSATIONS = re.findall(r"^```conversation\n(.*?)^```", PAGE, re.DOTALL | re.
 
 
 @pytest.mark.parametrize("conversation", CONVERSATIONS, ids=["async", "sync"])
-def test_the_examples_are_told_as_they_stand(room: Room, conversation: str) -> None:
-    guests: dict[str, Guest] = {}
+def test_the_examples_are_told_as_they_stand(hall: DraftHall, conversation: str) -> None:
+    guests: dict[str, DraftGuest] = {}
     heard: dict[str, bytes] = {}
     for line in conversation.splitlines():
         read = LINE.fullmatch(line)
         assert read is not None, line
         name, direction, code, said = read.groups()
         packet = bytes.fromhex(code)
-        guest = guests.setdefault(name, room.guest())
+        guest = guests.setdefault(name, hall.guest())
         if direction == ">":
             guest.say(packet)
         else:

@@ -1,9 +1,10 @@
-"""The room that every story of the hire doors is told in."""
+"""The hall of every test of the hire doors."""
 
 import pytest
-from hire_room import Room
+
+from stage.hire import HireHall
 
 
 @pytest.fixture
-def room() -> Room:
-    return Room()
+def hall() -> HireHall:
+    return HireHall()

@@ -7,6 +7,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from hiringhall.core.limits import SECOND_US
+from hiringhall.core.markets import Rules
+from hiringhall.core.policies import soonest
+from hiringhall.dialects.hire.session import HireOptions
+
 HALL: Final = "5e1d8c30-0f55-4b0e-9a47-2bc168117d02"
 UUIDS: Final = {
     "hall": HALL,
@@ -76,6 +81,32 @@ def _compact(speaker: str, verb: str, fields: list[str]) -> bytes:
 
 def short(uuid: str) -> str:
     return urlsafe_b64encode(UUID(uuid).bytes).decode().rstrip("=")
+
+
+def line(speaker: str, verb: str, *fields: str) -> str:
+    """A line in its long form, with names for UUIDs."""
+    return _long(speaker, verb, list(fields)).decode()
+
+
+def options_of(settings: dict[str, float], *, bus: bool, compact: bool) -> HireOptions:
+    posting_us = round(settings.get("posting_s", 300) * SECOND_US)
+    return HireOptions(id=UUID(HALL).bytes, bus=bus, compact=compact, posting_us=posting_us)
+
+
+def rules_of(settings: dict[str, float]) -> Rules:
+    """Those of the transcripts' settings, the others as a door has them."""
+
+    def us(name: str, default_s: float) -> int:
+        return round(settings.get(name, default_s) * SECOND_US)
+
+    return Rules(
+        soonest,
+        window_us=us("window_s", 0.1),
+        buffer_us=us("buffer_s", 5),
+        answer_us=us("answer_s", 5),
+        ahead_us=us("ahead_s", 0),
+        perform_us=us("perform_s", 10),
+    )
 
 
 def _read_step(line: str) -> Step:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hire_room import Bus, Guest, Room, line
-from hire_script import UUIDS
+from hire_script import UUIDS, line
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,24 +13,25 @@ from hiringhall.core.states import LEASED, QUEUED
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.hire import wire
 from hiringhall.dialects.hire.context import HireContext, HireOptions
+from stage.hire import Bus, HireGuest, HireHall
 
 JOB = "5e1d8c30-0f55-4b0e-0000-001000000001"
 HALL = "5e1d8c30-0f55-4b0e-9a47-2bc168117d02"
 
 
-def hire(room: Room, smith: Guest) -> None:
+def hire(hall: HireHall, smith: HireGuest) -> None:
     """A job, and smith on the way to it."""
-    room.submits(b"bake", Terms(detached=True))
+    hall.submits(b"bake", Terms(detached=True))
     assert smith.hears() == [f"{HALL} ANNOUNCE {JOB}:bake"]
     smith.says(line("smith", "AVAIL", "job1", "0", "40"))
-    room.wait(0.1)
+    hall.wait_s(0.1)
     assert smith.hears() == [f"{HALL} HIRE {UUIDS['smith']}:{JOB}"]
 
 
-def test_what_is_wrong_with_a_line_is_told_to_who_said_it_and_the_next_line_counts(room: Room) -> None:
-    door = room.door()
-    smith, baker = room.guest(door), room.guest(door)
-    hire(room, smith)
+def test_what_is_wrong_with_a_line_is_told_to_who_said_it_and_the_next_line_counts(hall: HireHall) -> None:
+    door = hall.door()
+    smith, baker = hall.guest(door), hall.guest(door)
+    hire(hall, smith)
     assert baker.reads() != b""
     smith.says("", "hello there", line("smith", "SING", "job1"), line("smith", "START", "job1"))
     said = smith.hears()
@@ -41,67 +41,67 @@ def test_what_is_wrong_with_a_line_is_told_to_who_said_it_and_the_next_line_coun
     assert door.dropped == 3
 
 
-def test_comments_are_skipped(room: Room) -> None:
-    smith = room.guest(room.door())
+def test_comments_are_skipped(hall: HireHall) -> None:
+    smith = hall.guest(hall.door())
     assert smith.says("# good morning", "#").reads() == b""
 
 
-def test_lines_may_end_as_a_terminal_ends_them(room: Room) -> None:
-    smith = room.guest(room.door())
-    room.submits(b"bake", Terms(detached=True))
+def test_lines_may_end_as_a_terminal_ends_them(hall: HireHall) -> None:
+    smith = hall.guest(hall.door())
+    hall.submits(b"bake", Terms(detached=True))
     smith.reads()
-    smith.says_bytes(line("smith", "AVAIL", "job1", "0", "1").encode() + b"\r\n")
-    room.wait(0.1)
+    smith.say_bytes(line("smith", "AVAIL", "job1", "0", "1").encode() + b"\r\n")
+    hall.wait_s(0.1)
     assert smith.hears() == [f"{HALL} HIRE {UUIDS['smith']}:{JOB}"]
 
 
-def test_a_line_of_the_full_length_is_one_and_a_longer_one_ends_the_connection(room: Room) -> None:
-    door = room.door()
+def test_a_line_of_the_full_length_is_one_and_a_longer_one_ends_the_connection(hall: HireHall) -> None:
+    door = hall.door()
     full = b"# " + b"x" * (wire.LINE_BYTES_MAX - 2)
-    smith = room.guest(door)
+    smith = hall.guest(door)
     for end in (b"\n", b"\r\n"):
         for at in (1, 2000, 4095, 4096, 4097):
-            smith.says_bytes((full + end)[:at]).says_bytes((full + end)[at:])
+            smith.say_bytes((full + end)[:at]).say_bytes((full + end)[at:])
     assert smith.reads() == b""
     assert not smith.session.closing
     for data in (full + b"x\n", full + b"x", full + b"\rx", b"\0" * (1 << 20)):
-        smith = room.guest(door)
-        smith.says_bytes(data)
+        smith = hall.guest(door)
+        smith.say_bytes(data)
         assert smith.session.closing
         assert smith.reads().startswith(b"# a line may have 4096 bytes")
 
 
-def test_nobody_speaks_with_the_uuid_of_another_connection(room: Room) -> None:
-    door = room.door()
-    smith, thief = room.guest(door), room.guest(door)
-    hire(room, smith)
+def test_nobody_speaks_with_the_uuid_of_another_connection(hall: HireHall) -> None:
+    door = hall.door()
+    smith, thief = hall.guest(door), hall.guest(door)
+    hire(hall, smith)
     thief.reads()
     thief.says(line("smith", "QUIT", "job1"), line("smith", "START", "job1"))
     assert thief.hears() == ["# another connection uses this UUID"] * 2
     thief.says(line("baker", "QUIT", "job1"), line("smith", "QUIT", "job1"))
     assert thief.hears() == ["# a connection must use the UUID of its first line"]
-    job = room.job(1)
+    job = hall.job(1)
     assert job is not None
     assert job.state == LEASED
     smith.says(line("smith", "START", "job1"))
     assert smith.hears() == [f"{HALL} PERFORM {JOB}:bake:10"]
 
 
-def test_a_uuid_is_free_again_when_its_connection_is_gone(room: Room) -> None:
-    door = room.door()
-    smith = room.guest(door)
-    hire(room, smith)
-    smith.goes()
-    again = room.guest(door)
+def test_a_uuid_is_free_again_when_its_connection_is_gone(hall: HireHall) -> None:
+    door = hall.door()
+    smith = hall.guest(door)
+    hire(hall, smith)
+    smith.leaves()
+    again = hall.guest(door)
     assert again.hears() == [f"{HALL} ANNOUNCE {JOB}:bake"]
     again.says(line("smith", "AVAIL", "job1", "0", "40"))
-    room.wait(0.1)
+    hall.wait_s(0.1)
     assert again.hears() == [f"{HALL} HIRE {UUIDS['smith']}:{JOB}"]
 
 
-def test_nobody_speaks_as_the_hall_or_calls_a_job_as_the_hall_does(room: Room) -> None:
-    door = room.door()
-    thief, tower = room.guest(door), room.guest(door)
+def test_nobody_speaks_as_the_hall_or_calls_a_job_as_the_hall_does(hall: HireHall) -> None:
+    door = hall.door()
+    thief, tower = hall.guest(door), hall.guest(door)
     for name in ("hall", "miller"):
         assert thief.says(line(name, "QUIT", "task")).hears() == [
             "# UUIDs that start like this one are reserved for the hall"
@@ -116,40 +116,40 @@ def test_nobody_speaks_as_the_hall_or_calls_a_job_as_the_hall_does(room: Room) -
     assert thief.reads() == b""
 
 
-def test_another_s_words_about_a_job_do_nothing(room: Room) -> None:
-    door = room.door()
-    smith, baker = room.guest(door), room.guest(door)
-    hire(room, smith)
+def test_another_s_words_about_a_job_do_nothing(hall: HireHall) -> None:
+    door = hall.door()
+    smith, baker = hall.guest(door), hall.guest(door)
+    hire(hall, smith)
     baker.reads()
     baker.says(line("baker", "QUIT", "job1"), line("baker", "AVAIL", "job1", "0", "99"))
     assert baker.reads() == b""
     assert door.hire_bus.stale == 2
-    job = room.job(1)
+    job = hall.job(1)
     assert job is not None
     assert job.lease is not None
     assert job.lease.worker is smith.session.participant.worker  # type: ignore[union-attr]
 
 
-def test_words_out_of_turn_do_nothing(room: Room) -> None:
-    door = room.door()
-    smith = room.guest(door)
-    hire(room, smith)
+def test_words_out_of_turn_do_nothing(hall: HireHall) -> None:
+    door = hall.door()
+    smith = hall.guest(door)
+    hire(hall, smith)
     smith.says(line("smith", "PERFORMING", "job1"))
     assert smith.reads() == b""
-    assert room.hall.counters.stale == 1
+    assert hall.scheduler.counters.stale == 1
     smith.says(line("smith", "START", "job1"))
     smith.says(
         line("smith", "PERFORMING", "job1"), line("smith", "PERFORMING", "job1"), line("smith", "START", "job1")
     )
     assert smith.hears() == [f"{HALL} PERFORM {JOB}:bake:10"]
-    room.wait(10)
+    hall.wait_s(10)
     assert smith.hears() == [f"{HALL} DISMISS {UUIDS['smith']}:{JOB}"]
-    assert room.hall.counters.done == 1
+    assert hall.scheduler.counters.done == 1
 
 
-def test_only_its_provider_speaks_for_a_posting(room: Room) -> None:
-    door = room.door()
-    tower, castle, smith = room.guest(door), room.guest(door), room.guest(door)
+def test_only_its_provider_speaks_for_a_posting(hall: HireHall) -> None:
+    door = hall.door()
+    tower, castle, smith = hall.guest(door), hall.guest(door), hall.guest(door)
     tower.says(line("tower", "ANNOUNCE", "task", "guard"))
     smith.says(line("smith", "AVAIL", "task", "0", "1"))
     for guest in (castle, smith, tower):
@@ -180,9 +180,9 @@ def test_only_its_provider_speaks_for_a_posting(room: Room) -> None:
     assert castle.reads() == tower.reads() == b""
 
 
-def test_who_was_not_there_to_bid_is_not_hired(room: Room) -> None:
-    door = room.door()
-    tower, smith = room.guest(door), room.guest(door)
+def test_who_was_not_there_to_bid_is_not_hired(hall: HireHall) -> None:
+    door = hall.door()
+    tower, smith = hall.guest(door), hall.guest(door)
     tower.says(line("tower", "ANNOUNCE", "task", "guard"))
     smith.reads()
     tower.says(line("tower", "HIRE", "smith", "task"))
@@ -190,9 +190,9 @@ def test_who_was_not_there_to_bid_is_not_hired(room: Room) -> None:
     assert smith.reads() == b""
 
 
-def test_words_about_a_job_that_nobody_announced_reach_nobody_on_connections(room: Room) -> None:
-    door = room.door()
-    smith, tower = room.guest(door), room.guest(door)
+def test_words_about_a_job_that_nobody_announced_reach_nobody_on_connections(hall: HireHall) -> None:
+    door = hall.door()
+    smith, tower = hall.guest(door), hall.guest(door)
     for verb in ("START", "PERFORMING", "QUIT"):
         smith.says(line("smith", verb, "task"))
     smith.says(line("smith", "AVAIL", "task", "0", "1"), line("smith", "HIRE", "baker", "task"))
@@ -200,16 +200,16 @@ def test_words_about_a_job_that_nobody_announced_reach_nobody_on_connections(roo
     assert door.hire_bus.stale == 5
 
 
-def test_an_announcement_is_forgotten_after_its_time_unless_it_is_made_again(room: Room) -> None:
-    door = room.door(HireOptions(posting_us=1_000_000))
-    tower, castle, smith = room.guest(door), room.guest(door), room.guest(door)
+def test_an_announcement_is_forgotten_after_its_time_unless_it_is_made_again(hall: HireHall) -> None:
+    door = hall.door(HireOptions(posting_us=1_000_000))
+    tower, castle, smith = hall.guest(door), hall.guest(door), hall.guest(door)
     tower.says(line("tower", "ANNOUNCE", "task", "guard"))
-    room.wait(0.9)
+    hall.wait_s(0.9)
     tower.says(line("tower", "ANNOUNCE", "task", "guard"))
-    room.wait(0.9)
+    hall.wait_s(0.9)
     smith.says(line("smith", "AVAIL", "task", "0", "1"))
     assert tower.hears() == [line("smith", "AVAIL", "task", "0", "1")]
-    room.wait(0.1)
+    hall.wait_s(0.1)
     tower.says(line("tower", "HIRE", "smith", "task"))
     assert tower.reads() == b""
     assert castle.reads()
@@ -219,17 +219,17 @@ def test_an_announcement_is_forgotten_after_its_time_unless_it_is_made_again(roo
 
 
 def test_a_type_longer_than_a_queue_s_name_may_be_is_refused() -> None:
-    room = Room(Limits(queue_name_bytes_max=8))
-    tower = room.guest(room.door())
+    hall = HireHall(Limits(queue_name_bytes_max=8))
+    tower = hall.guest(hall.door())
     tower.says(line("tower", "ANNOUNCE", "task", "guarding!"))
     assert tower.hears() == ["# a type may have 8 bytes"]
 
 
 def test_a_queue_whose_name_is_too_long_for_a_line_is_not_announced() -> None:
-    room = Room(Limits(queue_name_bytes_max=4096))
-    door = room.door()
-    smith = room.guest(door)
-    room.submits(b":" * 513, Terms(detached=True))
+    hall = HireHall(Limits(queue_name_bytes_max=4096))
+    door = hall.door()
+    smith = hall.guest(door)
+    hall.submits(b":" * 513, Terms(detached=True))
     assert smith.reads() == b""
     assert door.dropped == 1
 
@@ -237,47 +237,47 @@ def test_a_queue_whose_name_is_too_long_for_a_line_is_not_announced() -> None:
 # --- on a bus there is no word for a mistake
 
 
-def bus_room(**options: int) -> tuple[Room, HireContext, Bus]:
-    room = Room()
-    door = room.door(HireOptions(bus=True, **options), Rules(soonest))  # type: ignore[arg-type]
-    return room, door, Bus(room, door)
+def hall_with_bus(**options: int) -> tuple[HireHall, HireContext, Bus]:
+    hall = HireHall()
+    door = hall.door(HireOptions(bus=True, **options), Rules(soonest))  # type: ignore[arg-type]
+    return hall, door, Bus(hall, door)
 
 
 def test_on_a_bus_what_is_no_line_is_dropped_and_counted() -> None:
-    _, door, bus = bus_room()
+    _, door, bus = hall_with_bus()
     bus.says("", "hello", line("smith", "SING", "task"), line("hall", "QUIT", "task"), b"\xff" * 5000, "# hm")
     assert bus.hears() == []
     assert door.dropped == 5
 
 
 def test_on_a_bus_words_about_a_job_unknown_to_the_hall_are_heard_by_all() -> None:
-    _, _, bus = bus_room()
+    _, _, bus = hall_with_bus()
     bus.says(line("smith", "START", "task"))
     assert bus.hears() == [line("smith", "START", "task")]
 
 
-def test_on_a_bus_nobody_speaks_with_the_uuid_of_a_connection(room: Room) -> None:
-    door = room.door()
-    bus = Bus(room, room.door(HireOptions(bus=True)))
-    smith = room.guest(door)
-    hire(room, smith)
+def test_on_a_bus_nobody_speaks_with_the_uuid_of_a_connection(hall: HireHall) -> None:
+    door = hall.door()
+    bus = Bus(hall, hall.door(HireOptions(bus=True)))
+    smith = hall.guest(door)
+    hire(hall, smith)
     bus.hears()
     bus.says(line("smith", "QUIT", "job1"))
     assert bus.hears() == []
-    job = room.job(1)
+    job = hall.job(1)
     assert job is not None
     assert job.state == LEASED
 
 
-def test_a_connection_takes_the_uuid_of_a_bus_only_if_it_holds_nothing_there(room: Room) -> None:
-    door = room.door()
-    bus = Bus(room, room.door(HireOptions(bus=True)))
-    room.submits(b"bake", Terms(detached=True))
+def test_a_connection_takes_the_uuid_of_a_bus_only_if_it_holds_nothing_there(hall: HireHall) -> None:
+    door = hall.door()
+    bus = Bus(hall, hall.door(HireOptions(bus=True)))
+    hall.submits(b"bake", Terms(detached=True))
     bus.hears()
     bus.says(line("smith", "AVAIL", "job1", "0", "40"), line("baker", "AVAIL", "job1", "1", "40"))
-    room.wait(0.1)
+    hall.wait_s(0.1)
     assert bus.hears()[-1] == line("hall", "HIRE", "smith", "job1")
-    smith, baker = room.guest(door), room.guest(door)
+    smith, baker = hall.guest(door), hall.guest(door)
     assert smith.says(line("smith", "QUIT", "job1")).hears() == ["# another connection uses this UUID"]
     assert baker.says(line("baker", "QUIT", "job1")).hears() == []
     bus.says(line("baker", "QUIT", "task"))
@@ -285,13 +285,13 @@ def test_a_connection_takes_the_uuid_of_a_bus_only_if_it_holds_nothing_there(roo
 
 
 def test_who_is_silent_on_a_bus_and_holds_nothing_is_forgotten() -> None:
-    room, door, bus = bus_room(idle_us=70_000_000)
-    room.submits(b"bake", Terms(detached=True))
+    hall, door, bus = hall_with_bus(idle_us=70_000_000)
+    hall.submits(b"bake", Terms(detached=True))
     bus.hears()
     bus.says(line("smith", "AVAIL", "job1", "600", "40"), line("tower", "ANNOUNCE", "task", "guard"))
-    room.wait(0.1)
+    hall.wait_s(0.1)
     bus.says(line("baker", "QUIT", "task"))
-    room.wait(71)
+    hall.wait_s(71)
     bus.says(line("castle", "QUIT", "task"))
     assert [UUIDS["smith"], UUIDS["tower"], UUIDS["castle"]] == [
         wire.write_uuid(uuid).decode() for uuid in door.hire_bus.participants
@@ -299,15 +299,15 @@ def test_who_is_silent_on_a_bus_and_holds_nothing_is_forgotten() -> None:
 
 
 def test_a_bus_knows_so_many_and_no_more() -> None:
-    room, door, bus = bus_room(participants_max=2)
+    hall, door, bus = hall_with_bus(participants_max=2)
     bus.says(line("tower", "ANNOUNCE", "task", "guard"), line("castle", "ANNOUNCE", "roof-7", "guard"))
     bus.hears()
-    room.wait(2)
+    hall.wait_s(2)
     bus.says(line("smith", "QUIT", "task"))
     assert bus.hears() == []
     assert door.dropped == 1
     bus.says(line("castle", "DISMISS", "smith", "roof-7"))
-    room.wait(2)
+    hall.wait_s(2)
     bus.says(line("smith", "AVAIL", "task", "0", "1"))
     assert bus.hears()[-1] == line("smith", "AVAIL", "task", "0", "1")
 
@@ -331,16 +331,16 @@ TALK = b"".join(
 
 @given(st.lists(st.integers(0, len(TALK)), max_size=12))
 def test_the_same_is_heard_however_the_bytes_are_cut(cuts: list[int]) -> None:
-    room = Room()
-    door = room.door()
-    tower, other = room.guest(door), room.guest(door)
-    whole_room = Room()
-    whole_door = whole_room.door()
-    whole_tower, whole_other = whole_room.guest(whole_door), whole_room.guest(whole_door)
-    whole_tower.says_bytes(TALK)
+    hall = HireHall()
+    door = hall.door()
+    tower, other = hall.guest(door), hall.guest(door)
+    whole_hall = HireHall()
+    whole_door = whole_hall.door()
+    whole_tower, whole_other = whole_hall.guest(whole_door), whole_hall.guest(whole_door)
+    whole_tower.say_bytes(TALK)
     before = 0
     for cut in [*sorted(cuts), len(TALK)]:
-        tower.says_bytes(TALK[before:cut])
+        tower.say_bytes(TALK[before:cut])
         before = cut
     assert tower.reads() == whole_tower.reads() != b""
     assert other.reads() == whole_other.reads() != b""
@@ -348,14 +348,14 @@ def test_the_same_is_heard_however_the_bytes_are_cut(cuts: list[int]) -> None:
 
 @given(st.lists(st.binary(max_size=300), max_size=20))
 def test_garbage_disturbs_nobody(pieces: list[bytes]) -> None:
-    room = Room()
-    door = room.door()
-    smith, vandal = room.guest(door), room.guest(door)
-    hire(room, smith)
+    hall = HireHall()
+    door = hall.door()
+    smith, vandal = hall.guest(door), hall.guest(door)
+    hire(hall, smith)
     for piece in pieces:
-        vandal.says_bytes(piece)
+        vandal.say_bytes(piece)
     smith.says(line("smith", "QUIT", "job1"))
     assert smith.hears() == [f"{HALL} ANNOUNCE {JOB}:bake"]
-    job = room.job(1)
+    job = hall.job(1)
     assert job is not None
     assert job.state == QUEUED

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote_to_bytes
 
 import pytest
-from hire_room import SECOND_US, Bus, GearmanWorker, Guest, Room, options_of, rules_of
-from hire_script import SCRIPTS, Script, Step
+from hire_script import SCRIPTS, Script, Step, options_of, rules_of
+from hire_strangers import GearmanWorker
 
 from hiringhall.core.states import STATE_NAMES
 from hiringhall.core.terms import Terms
+from stage.hall import SECOND_US
+from stage.hire import Bus, HireGuest, HireHall
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
@@ -34,18 +36,18 @@ class Stage(Protocol):
 class Connections:
     """Each has one of its own."""
 
-    def __init__(self, room: Room, script: Script, *, compact: bool) -> None:
+    def __init__(self, hall: HireHall, script: Script, *, compact: bool) -> None:
         options = options_of(script.settings, bus=False, compact=compact)
-        self._room = room
-        self._door = room.door(options, rules_of(script.settings))
-        self._guests: dict[str, Guest] = {}
+        self._hall = hall
+        self._door = hall.door(options, rules_of(script.settings))
+        self._guests: dict[str, HireGuest] = {}
         self._expected: dict[str, list[bytes]] = {}
 
     def comes(self, name: str) -> None:
-        self._guests[name] = self._room.guest(self._door)
+        self._guests[name] = self._hall.guest(self._door)
 
     def goes(self, name: str) -> None:
-        self._guests.pop(name).goes()
+        self._guests.pop(name).leaves()
 
     def says(self, name: str, text: bytes) -> None:
         self._guests[name].says(text)
@@ -64,9 +66,9 @@ class Connections:
 class Everybody:
     """All speak on one bus, and hear each other and themselves."""
 
-    def __init__(self, room: Room, script: Script, *, compact: bool) -> None:
+    def __init__(self, hall: HireHall, script: Script, *, compact: bool) -> None:
         options = options_of(script.settings, bus=True, compact=compact)
-        self._bus = Bus(room, room.door(options, rules_of(script.settings)))
+        self._bus = Bus(hall, hall.door(options, rules_of(script.settings)))
         self._expected: list[str] = []
 
     def comes(self, name: str) -> None:
@@ -92,8 +94,8 @@ class Play:
     """One transcript, played."""
 
     def __init__(self, script: Script, *, bus: bool, compact: bool) -> None:
-        self.room = Room()
-        self.stage: Stage = (Everybody if bus else Connections)(self.room, script, compact=compact)
+        self.hall = HireHall()
+        self.stage: Stage = (Everybody if bus else Connections)(self.hall, script, compact=compact)
         self.bus = bus
         self.compact = compact
         self.script = script
@@ -107,7 +109,7 @@ class Play:
             if step.acts:
                 self.stage.check()
             if step.acts and step.words[0] != "ended":
-                counters = self.room.hall.counters
+                counters = self.hall.scheduler.counters
                 self.before = {
                     "done": counters.done,
                     "failed": counters.failed,
@@ -134,7 +136,7 @@ class Play:
 
     def ends(self) -> list[str]:
         """How the latest job of a provider ended, if one has."""
-        counters = self.room.hall.counters
+        counters = self.hall.scheduler.counters
         now = {"done": counters.done, "failed": counters.failed, "cancelled": counters.cancelled}
         return [state for state, count in now.items() if count > self.before[state]]
 
@@ -145,18 +147,18 @@ class Play:
             case [name, "goes"]:
                 self.stage.goes(name)
             case [name, "works", function]:
-                self.workers[name] = GearmanWorker(self.room, function.encode())
+                self.workers[name] = GearmanWorker(self.hall, function.encode())
             case [name, "takes" | "completes" | "fails" as deed]:
                 getattr(self.workers[name], deed)()
             case ["job", number, queue]:
-                self.jobs[number] = self.room.submits(unquote_to_bytes(queue), Terms(detached=True))
+                self.jobs[number] = self.hall.submits(unquote_to_bytes(queue), Terms(detached=True))
             case ["job", number, queue, "due", seconds]:
-                due_us = self.room.hall.now_us + int(seconds) * SECOND_US
-                self.jobs[number] = self.room.submits(queue.encode(), Terms(detached=True), due_us)
+                due_us = self.hall.scheduler.now_us + int(seconds) * SECOND_US
+                self.jobs[number] = self.hall.submits(queue.encode(), Terms(detached=True), due_us)
             case ["wait", seconds]:
-                self.room.wait(float(seconds))
+                self.hall.wait_s(float(seconds))
             case ["cancel", number]:
-                self.room.hall.cancel(self.jobs[number])
+                self.hall.scheduler.cancel(self.jobs[number])
             case ["job", number, "is", state]:
                 assert STATE_NAMES[self.jobs[number].state] == state
             case ["job", number, "lost", losses, "workers"]:

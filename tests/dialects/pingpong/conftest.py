@@ -1,9 +1,10 @@
-"""The room that every story of the PING/PONG door is told in."""
+"""The hall of every test of the PING/PONG door."""
 
 import pytest
-from pingpong_room import Room
+
+from stage.pingpong import PingPongHall
 
 
 @pytest.fixture
-def room() -> Room:
-    return Room()
+def hall() -> PingPongHall:
+    return PingPongHall()

@@ -11,13 +11,13 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 import pytest
-from pingpong_room import JOB_TIMEOUT_US, Room
 
 from hiringhall.core.limits import SECOND_US
 from hiringhall.dialects.pingpong.context import PingPongOptions
+from stage.pingpong import JOB_TIMEOUT_US, PingPongHall
 
 if TYPE_CHECKING:
-    from pingpong_room import Guest
+    from stage.pingpong import PingPongGuest
 
 WORKERS = 3
 UNDER_WAY_US = JOB_TIMEOUT_US - 1
@@ -27,9 +27,9 @@ UNDER_WAY_US = JOB_TIMEOUT_US - 1
 class ModelWorker:
     """One thread: it pings while it is idle, works when it has a job, and says READY on a new socket."""
 
-    def __init__(self, room: Room) -> None:
-        self.room = room
-        self.guest: Guest
+    def __init__(self, hall: PingPongHall) -> None:
+        self.hall = hall
+        self.guest: PingPongGuest
         self.to_hall: deque[bytes] = deque()
         self.to_worker: deque[bytes] = deque()
         self.job: bytes | None = None
@@ -37,7 +37,7 @@ class ModelWorker:
 
     def open_socket(self) -> None:
         """Closed and opened again: a new identity, and whatever was under way is lost."""
-        self.guest = self.room.worker()
+        self.guest = self.hall.worker()
         self.to_hall.clear()
         self.to_worker.clear()
         self.to_hall.append(b"READY")
@@ -77,29 +77,25 @@ class ModelWorker:
 
 
 class World:
-    """The room, and everybody in it."""
+    """The hall, its workers and its clients."""
 
     def __init__(self, durable: bool) -> None:
-        self.room = Room(PingPongOptions(losses_max=0, durable=durable))
-        self.workers = [ModelWorker(self.room) for _ in range(WORKERS)]
-        self.clients: list[tuple[bytes, Guest, list[bytes]]] = []
+        self.hall = PingPongHall(PingPongOptions(losses_max=0, durable=durable))
+        self.workers = [ModelWorker(self.hall) for _ in range(WORKERS)]
+        self.clients: list[tuple[bytes, PingPongGuest, list[bytes]]] = []
 
     def submit(self) -> None:
         payload = b"job %d" % len(self.clients)
-        self.clients.append((payload, self.room.client(payload).say(payload), []))
+        self.clients.append((payload, self.hall.client(payload).say(payload), []))
 
     def pause(self, duration_us: int, stopped: bool) -> None:
         """Time passes: for a hall that runs, deadline by deadline; for one that is stopped, in one step. Then
         what was under way arrives.
         """
         if stopped:
-            hall = self.room.hall
-            hall.set_time(hall.now_us + duration_us)
-            hall.resume(duration_us)
-            hall.advance(hall.now_us)
-            self.room.end_turn()
+            self.hall.pause(duration_us)
         else:
-            self.room.wait(duration_us)
+            self.hall.wait(duration_us)
         for worker in self.workers:
             while worker.to_hall:
                 worker.deliver()

@@ -4,172 +4,171 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pingpong_room import EXPIRE_US, JOB_TIMEOUT_US, Room
-
 from hiringhall.core.limits import SECOND_US
 from hiringhall.core.states import CUT_SHORT, DELAYED, DONE, FAILED, LEASED, QUEUED
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.pingpong.context import PingPongOptions
+from stage.pingpong import EXPIRE_US, JOB_TIMEOUT_US, PingPongHall
 
 if TYPE_CHECKING:
-    from pingpong_room import Guest
+    from stage.pingpong import PingPongGuest
 
 
-def part(guest: Guest) -> None:
+def part(guest: PingPongGuest) -> None:
     """The transport has forgotten it, because it was silent and nothing referred to it."""
     assert guest.session.idle
-    guest.room.hall.leave(guest.session)
-    guest.session.disconnected()
+    guest.leaves()
 
 
-def test_a_late_result_counts_if_nobody_else_has_begun(room: Room) -> None:
-    late, client = room.ready_worker(), room.client().say(b"long")
+def test_a_late_result_counts_if_nobody_else_has_begun(hall: PingPongHall) -> None:
+    late, client = hall.ready_worker(), hall.client().say(b"long")
     job = late.lease().job
-    room.wait(JOB_TIMEOUT_US)
+    hall.wait(JOB_TIMEOUT_US)
     assert (job.state, job.losses) == (QUEUED, 1)
     late.say(b"done at last")
     assert client.hears() == [b"done at last"]
     assert (job.state, job.attempts) == (DONE, 1)
-    assert room.hall.counters.stale == 0
-    assert late.is_ready()
+    assert hall.scheduler.counters.stale == 0
+    assert hall.is_ready(late)
 
 
-def test_a_job_may_take_any_time_where_there_is_one_worker(room: Room) -> None:
-    worker, client = room.ready_worker(), room.client().say(b"long", b"next")
-    room.wait(50 * JOB_TIMEOUT_US)
+def test_a_job_may_take_any_time_where_there_is_one_worker(hall: PingPongHall) -> None:
+    worker, client = hall.ready_worker(), hall.client().say(b"long", b"next")
+    hall.wait(50 * JOB_TIMEOUT_US)
     assert client.hears() == []
     worker.say(b"done at last")
     assert client.hears() == [b"done at last"]
     assert worker.hears() == [b"long", b"next"]
 
 
-def test_the_first_result_wins_and_the_other_is_forgotten(room: Room) -> None:
-    late, client = room.ready_worker(), room.client().say(b"long", b"next")
-    room.wait(JOB_TIMEOUT_US)
-    other = room.ready_worker()
+def test_the_first_result_wins_and_the_other_is_forgotten(hall: PingPongHall) -> None:
+    late, client = hall.ready_worker(), hall.client().say(b"long", b"next")
+    hall.wait(JOB_TIMEOUT_US)
+    other = hall.ready_worker()
     assert other.hears() == [b"long"]
     late.say(b"from the first")
     assert client.hears() == [b"from the first"]
     assert late.hears() == [b"long", b"next"]
     other.say(b"from the second")
     assert client.hears() == [], "nobody takes it for the result of another job"
-    assert room.hall.counters.stale == 1
-    assert other.is_ready()
+    assert hall.scheduler.counters.stale == 1
+    assert hall.is_ready(other)
 
 
-def test_a_late_result_of_a_job_that_another_has_done_is_dropped(room: Room) -> None:
-    late, client = room.ready_worker(), room.client().say(b"long", b"next")
-    room.wait(JOB_TIMEOUT_US)
-    room.ready_worker().say(b"from the second")
+def test_a_late_result_of_a_job_that_another_has_done_is_dropped(hall: PingPongHall) -> None:
+    late, client = hall.ready_worker(), hall.client().say(b"long", b"next")
+    hall.wait(JOB_TIMEOUT_US)
+    hall.ready_worker().say(b"from the second")
     assert client.hears() == [b"from the second"]
     late.say(b"from the first")
     assert client.hears() == []
-    assert room.hall.counters.stale == 1
+    assert hall.scheduler.counters.stale == 1
 
 
-def test_three_workers_that_all_take_too_long_do_not_fail_a_job_that_one_of_them_does(room: Room) -> None:
-    client = room.client().say(b"long")
+def test_three_workers_that_all_take_too_long_do_not_fail_a_job_that_one_of_them_does(
+    hall: PingPongHall,
+) -> None:
+    client = hall.client().say(b"long")
     workers = []
     for _ in range(3):
-        workers.append(room.ready_worker())
+        workers.append(hall.ready_worker())
         assert workers[-1].hears() == [b"long"]
-        room.wait(JOB_TIMEOUT_US - SECOND_US)
-        room.wait(SECOND_US if len(workers) < 3 else 0)
+        hall.wait(JOB_TIMEOUT_US - SECOND_US)
+        hall.wait(SECOND_US if len(workers) < 3 else 0)
     for number, worker in enumerate(workers):
         worker.say(b"done by %d" % number)
     assert client.hears() == [b"done by 0"]
-    assert all(worker.is_ready() for worker in workers)
+    assert all(hall.is_ready(worker) for worker in workers)
 
 
-def test_the_history_says_who_did_it_and_since_when(room: Room) -> None:
-    late = room.ready_worker(b"first")
-    room.client().say(b"long")
+def test_the_history_says_who_did_it_and_since_when(hall: PingPongHall) -> None:
+    late = hall.ready_worker(b"first")
+    hall.client().say(b"long")
     job = late.lease().job
     began_us = job.started_us
-    room.wait(JOB_TIMEOUT_US)
-    room.ready_worker(b"second")
-    second_us = room.hall.now_us
-    room.wait(SECOND_US)
+    hall.wait(JOB_TIMEOUT_US)
+    hall.ready_worker(b"second")
+    second_us = hall.scheduler.now_us
+    hall.wait(SECOND_US)
     late.say(b"done at last")
     assert (job.worker_name, job.started_us, job.attempts) == (b"first", began_us, 2)
-    assert job.tries == [(second_us, room.hall.now_us, b"second", CUT_SHORT)]
+    assert job.tries == [(second_us, hall.scheduler.now_us, b"second", CUT_SHORT)]
     assert job.queue.average_run_us == JOB_TIMEOUT_US + SECOND_US
 
 
-def test_a_late_failure_counts_if_nobody_else_has_begun(room: Room) -> None:
-    late, client = room.ready_worker(), room.client().say(b"long")
-    room.wait(JOB_TIMEOUT_US)
+def test_a_late_failure_counts_if_nobody_else_has_begun(hall: PingPongHall) -> None:
+    late, client = hall.ready_worker(), hall.client().say(b"long")
+    hall.wait(JOB_TIMEOUT_US)
     late.say(b"ERROR 7 broke")
     assert client.hears() == [b"ERROR 7 broke"]
 
 
-def test_a_late_failure_does_not_end_what_another_has_begun(room: Room) -> None:
-    late, client = room.ready_worker(), room.client().say(b"long")
-    room.wait(JOB_TIMEOUT_US)
-    other = room.ready_worker()
+def test_a_late_failure_does_not_end_what_another_has_begun(hall: PingPongHall) -> None:
+    late, client = hall.ready_worker(), hall.client().say(b"long")
+    hall.wait(JOB_TIMEOUT_US)
+    other = hall.ready_worker()
     late.say(b"ERROR 7 broke")
     assert client.hears() == []
     other.say(b"done")
     assert client.hears() == [b"done"]
 
 
-def test_a_late_result_counts_while_the_job_waits_for_its_next_attempt(room: Room) -> None:
+def test_a_late_result_counts_while_the_job_waits_for_its_next_attempt(hall: PingPongHall) -> None:
     terms = Terms(detached=True, lease_us=JOB_TIMEOUT_US, failures_max=1, backoff_us=SECOND_US)
-    job, onlooker = room.submit_elsewhere(b"long", terms)
-    late = room.ready_worker()
-    room.wait(JOB_TIMEOUT_US)
-    other = room.ready_worker()
+    job, watcher = hall.submit_elsewhere(b"long", terms)
+    late = hall.ready_worker()
+    hall.wait(JOB_TIMEOUT_US)
+    other = hall.ready_worker()
     other.say(b"ERROR 7 broke")
     assert job.state == DELAYED
     late.say(b"done at last")
-    assert onlooker.heard == [(DONE, 0, b"done at last")]
-    room.wait(2 * SECOND_US)
+    assert watcher.hears() == [("done 0", b"done at last")]
+    hall.wait(2 * SECOND_US)
     assert other.hears() == [b"long"], "it is not sent again"
 
 
-def test_a_late_result_counts_for_a_job_of_another_door(room: Room) -> None:
-    _, onlooker = room.submit_elsewhere(b"from elsewhere")
-    late = room.ready_worker()
-    room.wait(JOB_TIMEOUT_US + EXPIRE_US)
-    assert not room.hall.workers
+def test_a_late_result_counts_for_a_job_of_another_door(hall: PingPongHall) -> None:
+    _, watcher = hall.submit_elsewhere(b"from elsewhere")
+    late = hall.ready_worker()
+    hall.wait(JOB_TIMEOUT_US + EXPIRE_US)
+    assert not hall.scheduler.workers
     late.say(b"done at last")
-    assert onlooker.heard == [(DONE, 0, b"done at last")]
+    assert watcher.hears() == [("done 0", b"done at last")]
 
 
-def test_a_late_result_counts_though_the_transport_had_forgotten_its_worker(room: Room) -> None:
-    late, client = room.ready_worker(b"w"), room.client().say(b"long")
+def test_a_late_result_counts_though_the_transport_had_forgotten_its_worker(hall: PingPongHall) -> None:
+    late, client = hall.ready_worker(b"w"), hall.client().say(b"long")
     assert late.hears() == [b"long"]
-    room.wait(JOB_TIMEOUT_US + EXPIRE_US)
+    hall.wait(JOB_TIMEOUT_US + EXPIRE_US)
     part(late)
-    room.worker(b"w").say(b"done at last")
+    hall.worker(b"w").say(b"done at last")
     assert client.hears() == [b"done at last"]
 
 
-def test_who_is_cut_off_with_a_job_and_comes_back_is_not_taken_for_done_with_it(room: Room) -> None:
+def test_who_is_cut_off_with_a_job_and_comes_back_is_not_taken_for_done_with_it(hall: PingPongHall) -> None:
     """The job may not have reached it: what it says is of something else."""
-    gone, client = room.ready_worker(b"w"), room.client().say(b"job")
-    room.hall.leave(gone.session)
-    gone.session.disconnected()
-    room.worker(b"w").say(b"of another hall")
+    gone, client = hall.ready_worker(b"w"), hall.client().say(b"job")
+    gone.leaves()
+    hall.worker(b"w").say(b"of another hall")
     assert client.hears() == []
 
 
-def test_ready_after_the_timeout_is_no_second_loss(room: Room) -> None:
-    late = room.ready_worker()
-    room.client().say(b"long")
+def test_ready_after_the_timeout_is_no_second_loss(hall: PingPongHall) -> None:
+    late = hall.ready_worker()
+    hall.client().say(b"long")
     job = late.lease().job
-    room.wait(JOB_TIMEOUT_US)
+    hall.wait(JOB_TIMEOUT_US)
     late.say(b"READY")
     assert (job.state, job.losses) == (LEASED, 1), "it was sent the job again"
 
 
 def test_a_result_after_the_job_has_lost_too_many_workers_is_dropped() -> None:
-    room = Room(PingPongOptions(losses_max=1))
-    late, client = room.ready_worker(), room.client().say(b"long")
+    hall = PingPongHall(PingPongOptions(losses_max=1))
+    late, client = hall.ready_worker(), hall.client().say(b"long")
     job = late.lease().job
-    room.wait(JOB_TIMEOUT_US)
+    hall.wait(JOB_TIMEOUT_US)
     assert job.state == FAILED
     client.hears()
     late.say(b"too late")
     assert client.hears() == []
-    assert late.is_ready()
+    assert hall.is_ready(late)

@@ -1,9 +1,10 @@
-"""The room that every story of the WMP door is told in."""
+"""The hall of every test of the WMP door."""
 
 import pytest
-from wmp_room import Room
+
+from stage.wmp import WmpHall
 
 
 @pytest.fixture
-def room() -> Room:
-    return Room()
+def hall() -> WmpHall:
+    return WmpHall()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wmp_room import SECRET, Room
 
 from hiringhall.core.limits import Limits
 from hiringhall.core.states import LEASED
 from hiringhall.dialects.wmp import wire
 from hiringhall.dialects.wmp.session import WmpContext, WmpOptions
+from stage.wmp import SECRET, WmpHall
 
 READY_F = b"WMP1 READY\nrole: f\n\n"
 ROLE_LONG = b"r" * 513
@@ -62,38 +62,38 @@ def roles(count: int) -> bytes:
         b"WMP1 STATUS\nmanager: hall\njob: %s\nprogress: 1/" + b"9" * 19 + b"\n\nhalf",
     ],
 )
-def test_it_is_counted_and_changes_nothing(room: Room, body: bytes) -> None:
-    client, path, stranger = room.client(), room.path(), room.path()
+def test_it_is_counted_and_changes_nothing(hall: WmpHall, body: bytes) -> None:
+    client, path, stranger = hall.client(), hall.path(), hall.path()
     job = client.submits(b"f")
     name = path.is_ready(b"f").is_woken(b"f").takes(b"f")
     path.is_ready(b"f").hears_nothing()
     bad = body.replace(b"%s", name)
-    path.says_bytes(bad).hears_nothing()
-    stranger.says_bytes(bad).hears_nothing()
-    assert (room.door.dropped, room.stale) == (2, 0)
+    path.say_bytes(bad).hears_nothing()
+    stranger.say_bytes(bad).hears_nothing()
+    assert (hall.context.dropped, hall.stale) == (2, 0)
     assert stranger.session.idle
     assert (job.state, client.hears()) == (LEASED, [])
-    assert [queue.name for queue in room.hall.queues.values()] == [b"f"]
+    assert [queue.name for queue in hall.scheduler.queues.values()] == [b"f"]
     # Neither the READY that is remembered nor the job has suffered.
     client.submits(b"f")
     path.is_woken(b"f").reports(name, payload=b"done")
-    assert client.hears() == [("ended 0", b"done")]
+    assert client.hears() == [("done 0", b"done")]
 
 
-def test_as_many_roles_as_may_be(room: Room) -> None:
-    path = room.path().says_bytes(roles(256))
-    assert room.door.dropped == 0
-    room.client().submits(b"255")
+def test_as_many_roles_as_may_be(hall: WmpHall) -> None:
+    path = hall.path().say_bytes(roles(256))
+    assert hall.context.dropped == 0
+    hall.client().submits(b"255")
     path.is_woken(b"255")
 
 
 def test_a_hall_full_of_queues_knows_the_roles_it_knew() -> None:
-    room = Room(limits=Limits(queues_max=2))
-    client = room.client()
+    hall = WmpHall(limits=Limits(queues_max=2))
+    client = hall.client()
     client.submits(b"f")
     client.submits(b"g")
-    path = room.path().is_ready(b"other", b"g")
-    assert room.door.dropped == 1
+    path = hall.path().is_ready(b"other", b"g")
+    assert hall.context.dropped == 1
     path.is_woken(b"g").takes(b"g")
 
 
@@ -109,7 +109,7 @@ def test_a_hall_full_of_queues_knows_the_roles_it_knew() -> None:
 )
 def test_a_door_that_cannot_be(options: WmpOptions) -> None:
     with pytest.raises(ValueError, match=r"name of a manager|above 0"):
-        WmpContext(Room().hall, options, SECRET)
+        WmpContext(WmpHall().scheduler, options, SECRET)
 
 
 WORDS = st.sampled_from(
@@ -139,19 +139,19 @@ def mutate(body: bytes, edits: list[tuple[int, int, int]]) -> bytes:
 @settings(max_examples=300, deadline=None)
 @given(script=st.lists(st.tuples(st.integers(0, 2), WORDS, EDITS), max_size=25))
 def test_whatever_is_said_the_hall_stands(script: list[tuple[int, bytes, list[tuple[int, int, int]]]]) -> None:
-    room = Room()
-    client = room.client()
+    hall = WmpHall()
+    client = hall.client()
     for _ in range(6):
         client.submits(b"f")
-    paths = [room.path() for _ in range(3)]
+    paths = [hall.path() for _ in range(3)]
     name = b"none-yet"
     for who, word, edits in script:
-        paths[who].says_bytes(mutate(word.replace(b"%s", name), edits))
+        paths[who].say_bytes(mutate(word.replace(b"%s", name), edits))
         for path in paths:
             for message in path.hears():
                 if message.command == wire.TAKE:
                     name = message.first(b"job")
-        room.hall.advance(room.hall.now_us + 1000)
-    room.wait(3600 * 1_000_000)
-    assert not room.hall.workers
-    assert not any(queue.leased for queue in room.hall.queues.values())
+        hall.jump(1000)
+    hall.wait(3600 * 1_000_000)
+    assert not hall.scheduler.workers
+    assert not any(queue.leased for queue in hall.scheduler.queues.values())

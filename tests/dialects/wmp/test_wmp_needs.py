@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from wmp_room import SECOND_US, Path, Room
 
 from hiringhall.core.limits import Limits
 from hiringhall.core.needs import SKILL_MAX
@@ -11,6 +10,8 @@ from hiringhall.core.ratings import Rating, Ratings
 from hiringhall.core.reasons import why
 from hiringhall.dialects.wmp import wire
 from hiringhall.dialects.wmp.session import WmpOptions
+from stage.hall import SECOND_US
+from stage.wmp import Path, WmpHall
 
 ROLE = (b"role", b"f")
 
@@ -23,24 +24,24 @@ def test_the_highest_skill_is_that_of_the_core() -> None:
     assert wire.SKILL_MAX == SKILL_MAX
 
 
-def test_a_job_of_60_s_is_not_for_a_worker_with_30_s_left(room: Room) -> None:
-    room.hall.needs.need(b"f", 0, 60 * SECOND_US)
-    job = room.client().submits(b"f")
-    short = ready(room.path(), (b"time-left", b"30"))
+def test_a_job_of_60_s_is_not_for_a_worker_with_30_s_left(hall: WmpHall) -> None:
+    hall.scheduler.needs.need(b"f", 0, 60 * SECOND_US)
+    job = hall.client().submits(b"f")
+    short = ready(hall.path(), (b"time-left", b"30"))
     short.hears_nothing()
     short.is_denied(b"f")
     short.hears_nothing()
-    assert why(room.hall, job) == "it takes 60 s, and none of 1 workers has that much time left"
-    long = ready(room.path(), (b"time-left", b"60.5"))
+    assert why(hall.scheduler, job) == "it takes 60 s, and none of 1 workers has that much time left"
+    long = ready(hall.path(), (b"time-left", b"60.5"))
     long.is_woken(b"f").takes(b"f")
     short.hears_nothing()
 
 
-def test_time_left_is_counted_from_the_latest_ready(room: Room) -> None:
-    room.hall.needs.need(b"f", 0, 60 * SECOND_US)
-    path = ready(room.path(), (b"time-left", b"90"))
-    room.wait(31 * SECOND_US)
-    room.client().submits(b"f")
+def test_time_left_is_counted_from_the_latest_ready(hall: WmpHall) -> None:
+    hall.scheduler.needs.need(b"f", 0, 60 * SECOND_US)
+    path = ready(hall.path(), (b"time-left", b"90"))
+    hall.wait(31 * SECOND_US)
+    hall.client().submits(b"f")
     path.hears_nothing()
     ready(path, (b"time-left", b"60")).is_woken(b"f")
     # It is called away before it asks.
@@ -50,11 +51,11 @@ def test_time_left_is_counted_from_the_latest_ready(room: Room) -> None:
     ready(path).is_woken(b"f").takes(b"f")
 
 
-def test_a_skill_is_for_its_role(room: Room) -> None:
-    room.hall.needs.need(b"f", 5, 0)
-    room.hall.needs.need(b"g", 5, 0)
-    client = room.client()
-    path = room.path().says(wire.READY, ROLE, (b"role", b"g"), (b"skill", b"4 f"), (b"skill", b"5 g"))
+def test_a_skill_is_for_its_role(hall: WmpHall) -> None:
+    hall.scheduler.needs.need(b"f", 5, 0)
+    hall.scheduler.needs.need(b"g", 5, 0)
+    client = hall.client()
+    path = hall.path().says(wire.READY, ROLE, (b"role", b"g"), (b"skill", b"4 f"), (b"skill", b"5 g"))
     client.submits(b"f")
     path.hears_nothing()
     client.submits(b"g")
@@ -65,28 +66,28 @@ def test_a_skill_is_for_its_role(room: Room) -> None:
     path.takes(b"g")
 
 
-def test_each_ready_says_all_of_it_anew(room: Room) -> None:
-    room.hall.needs.need(b"f", 5, 0)
-    path = ready(room.path(), (b"skill", b"5 f"))
+def test_each_ready_says_all_of_it_anew(hall: WmpHall) -> None:
+    hall.scheduler.needs.need(b"f", 5, 0)
+    path = ready(hall.path(), (b"skill", b"5 f"))
     ready(path).hears_nothing()
-    room.client().submits(b"f")
+    hall.client().submits(b"f")
     path.hears_nothing()
     ready(path, (b"skill", b"9 f")).is_woken(b"f").takes(b"f")
 
 
-def test_what_was_said_is_said_again_when_the_path_was_forgotten(room: Room) -> None:
-    room.hall.needs.need(b"f", 5, 60 * SECOND_US)
-    path = ready(room.path(), (b"skill", b"5 f"), (b"time-left", b"500"))
-    room.wait(WmpOptions().expire_us)
+def test_what_was_said_is_said_again_when_the_path_was_forgotten(hall: WmpHall) -> None:
+    hall.scheduler.needs.need(b"f", 5, 60 * SECOND_US)
+    path = ready(hall.path(), (b"skill", b"5 f"), (b"time-left", b"500"))
+    hall.wait(WmpOptions().expire_us)
     assert path.session.worker is None
     ready(path, (b"skill", b"5 f")).hears_nothing()
-    room.client().submits(b"f")
+    hall.client().submits(b"f")
     path.is_woken(b"f").takes(b"f")
 
 
-def test_its_own_word_counts_before_what_is_known_by_its_name(room: Room) -> None:
-    room.hall.needs.know(Ratings([(b"gpu", Rating({b"f": 5}, 0))]))
-    path = ready(room.path(), (b"worker", b"gpu"))
+def test_its_own_word_counts_before_what_is_known_by_its_name(hall: WmpHall) -> None:
+    hall.scheduler.needs.know(Ratings([(b"gpu", Rating({b"f": 5}, 0))]))
+    path = ready(hall.path(), (b"worker", b"gpu"))
     worker = path.session.worker
     assert worker is not None
     assert worker.skills == {b"f": 5}
@@ -95,8 +96,8 @@ def test_its_own_word_counts_before_what_is_known_by_its_name(room: Room) -> Non
     ready(path, (b"worker", b"gpu"))
     assert worker.skills == {b"f": 5}
     # A text command's word stays while the worker says what it said.
-    room.hall.needs.rate(worker, b"f", 7)
-    room.hall.needs.stay(worker, SECOND_US)
+    hall.scheduler.needs.rate(worker, b"f", 7)
+    hall.scheduler.needs.stay(worker, SECOND_US)
     ready(path, (b"worker", b"gpu"))
     assert worker.skills == {b"f": 7}
     assert worker.until_us
@@ -120,18 +121,18 @@ def test_its_own_word_counts_before_what_is_known_by_its_name(room: Room) -> Non
         (b"time-left", b"1."),
     ],
 )
-def test_a_skill_or_a_time_that_is_none_makes_no_ready(room: Room, header: tuple[bytes, bytes]) -> None:
-    ready(room.path(), header).hears_nothing()
-    assert room.door.dropped == 1
-    assert not room.hall.workers
+def test_a_skill_or_a_time_that_is_none_makes_no_ready(hall: WmpHall, header: tuple[bytes, bytes]) -> None:
+    ready(hall.path(), header).hears_nothing()
+    assert hall.context.dropped == 1
+    assert not hall.scheduler.workers
 
 
 def test_skills_are_counted() -> None:
-    room = Room(WmpOptions(roles_max=2), Limits(abilities_max=1))
-    ready(room.path(), *[(b"skill", b"1 r%d" % number) for number in range(3)])
-    assert (room.door.dropped, len(room.hall.workers)) == (1, 0)
+    hall = WmpHall(WmpOptions(roles_max=2), Limits(abilities_max=1))
+    ready(hall.path(), *[(b"skill", b"1 r%d" % number) for number in range(3)])
+    assert (hall.context.dropped, len(hall.scheduler.workers)) == (1, 0)
     # More than the hall keeps: what it kept counts.
-    path = ready(room.path(), *[(b"skill", b"1 r%d" % number) for number in range(2)])
+    path = ready(hall.path(), *[(b"skill", b"1 r%d" % number) for number in range(2)])
     assert path.session.worker is not None
     assert path.session.worker.skills == {b"r0": 1}
-    assert room.door.dropped == 2
+    assert hall.context.dropped == 2

@@ -13,7 +13,7 @@ from hiringhall.dialects.wmp import wire
 from hiringhall.dialects.wmp.session import WmpOptions
 
 if TYPE_CHECKING:
-    from wmp_room import Room
+    from stage.wmp import WmpHall
 
 PAGE = (Path(__file__).parents[3] / "docs/protocols/wmp.md").read_text()
 
@@ -69,41 +69,36 @@ def test_every_command_has_its_example_in_the_order_of_the_page() -> None:
     ]
 
 
-def test_the_examples_are_one_story_that_the_hall_tells(room: Room) -> None:
+def test_the_examples_are_one_story_that_the_hall_tells(hall: WmpHall) -> None:
     ready, wake, give, take, no, status, done, _, _, cancel = MESSAGES
-    client, worker = room.client(), room.path()
+    client, worker = hall.client(), hall.path()
     job = client.submits(b"resize", b"an image", b"image-7")
-    room.end_turn()
+    hall.end()
 
     def answer(body: bytes) -> list[bytes]:
-        worker.session.receive(body)
-        room.end_turn()
-        said = list(worker.session.out)
-        worker.session.out.clear()
-        room.outbox.clear()
-        return said
+        return worker.say_bytes(body).messages()
 
     assert answer(ready) == [wake]
     assert answer(give) == [take]
     assert answer(status) == []
     assert client.hears() == [("progress", b"3/8"), ("chunk", b"first row")]
     assert answer(done) == []
-    assert client.hears() == [("ended 0", b"a smaller image")]
+    assert client.hears() == [("done 0", b"a smaller image")]
     assert job.worker_name == b"blade-7"
     assert answer(give) == [no]
     assert answer(status) == [cancel]
-    assert room.door.dropped == 0
+    assert hall.context.dropped == 0
 
 
 @pytest.mark.parametrize(
-    ("index", "heard"), [(7, [("ended 3", b"not an image")]), (8, [])], ids=["failed", "declined"]
+    ("index", "heard"), [(7, [("failed 3", b"not an image")]), (8, [])], ids=["failed", "declined"]
 )
-def test_the_other_ways_to_end(room: Room, index: int, heard: list[tuple[str, bytes]]) -> None:
-    client = room.client()
+def test_the_other_ways_to_end(hall: WmpHall, index: int, heard: list[tuple[str, bytes]]) -> None:
+    client = hall.client()
     client.submits(b"resize", b"an image", b"image-7")
-    room.path().says_bytes(MESSAGES[0]).is_woken(b"resize").says_bytes(MESSAGES[2]).says_bytes(MESSAGES[index])
+    hall.path().say_bytes(MESSAGES[0]).is_woken(b"resize").say_bytes(MESSAGES[2]).say_bytes(MESSAGES[index])
     assert client.hears() == heard
-    assert (room.stale, room.door.dropped, room.hall.queue(b"resize").leased) == (0, 0, 0)
+    assert (hall.stale, hall.context.dropped, hall.scheduler.queue(b"resize").leased) == (0, 0, 0)
 
 
 # --- the way through two devices, by the rules of the page

@@ -5,7 +5,6 @@ from __future__ import annotations
 from hashlib import blake2b
 
 import pytest
-from wmp_room import SECOND_US, SECRET, START_US, Room
 
 from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import Limits
@@ -13,10 +12,12 @@ from hiringhall.core.states import DONE, FAILED, QUEUED
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.wmp import wire
 from hiringhall.dialects.wmp.context import PASSED_MANAGERS
+from stage.hall import SECOND_US, START_US
+from stage.wmp import SECRET, WmpHall
 
 
-def test_a_job_from_ready_to_done(room: Room) -> None:
-    client, path = room.client(), room.path()
+def test_a_job_from_ready_to_done(hall: WmpHall) -> None:
+    client, path = hall.client(), hall.path()
     path.is_ready(b"resize").hears_nothing()
     job = client.submits(b"resize", b"pixels", b"image-7")
     path.is_woken(b"resize")
@@ -31,27 +32,27 @@ def test_a_job_from_ready_to_done(room: Room) -> None:
         (b"lease", b"60"),
     ]
     path.reports(take.first(b"job"), payload=b"fewer pixels").hears_nothing()
-    assert client.hears() == [("ended 0", b"fewer pixels")]
+    assert client.hears() == [("done 0", b"fewer pixels")]
     assert job.state == DONE
-    assert room.door.dropped == room.stale == 0
-    assert list(room.hall.workers) == [path.session.worker]
+    assert hall.context.dropped == hall.stale == 0
+    assert list(hall.scheduler.workers) == [path.session.worker]
 
 
-def test_a_worker_who_is_ready_beside_work_is_woken_at_once(room: Room) -> None:
-    room.client().submits(b"f")
-    room.path().is_ready(b"f").is_woken(b"f")
+def test_a_worker_who_is_ready_beside_work_is_woken_at_once(hall: WmpHall) -> None:
+    hall.client().submits(b"f")
+    hall.path().is_ready(b"f").is_woken(b"f")
 
 
 @pytest.mark.parametrize("key", [b"", b"two\nlines", b"k" * 2000])
 def test_a_key_that_is_none_or_cannot_be_written_is_left_out(key: bytes) -> None:
-    room = Room(limits=Limits(key_bytes_max=4000))
-    room.client().submits(b"f", b"", key)
-    path = room.path().is_ready(b"f").is_woken(b"f")
+    hall = WmpHall(limits=Limits(key_bytes_max=4000))
+    hall.client().submits(b"f", b"", key)
+    path = hall.path().is_ready(b"f").is_woken(b"f")
     assert b"key" not in dict(path.says(wire.GIVE, (b"role", b"f")).hears_one(wire.TAKE).headers)
 
 
-def test_a_ready_that_is_repeated_counts_once(room: Room) -> None:
-    client, path = room.client(), room.path()
+def test_a_ready_that_is_repeated_counts_once(hall: WmpHall) -> None:
+    client, path = hall.client(), hall.path()
     for _ in range(5):
         path.is_ready(b"f")
     for _ in range(3):
@@ -63,8 +64,8 @@ def test_a_ready_that_is_repeated_counts_once(room: Room) -> None:
     path.hears_nothing()
 
 
-def test_several_jobs_at_once_each_for_a_ready_of_its_own(room: Room) -> None:
-    client, path = room.client(), room.path()
+def test_several_jobs_at_once_each_for_a_ready_of_its_own(hall: WmpHall) -> None:
+    client, path = hall.client(), hall.path()
     for number in range(3):
         client.submits(b"f", b"%d" % number)
     jobs = []
@@ -74,13 +75,13 @@ def test_several_jobs_at_once_each_for_a_ready_of_its_own(room: Room) -> None:
     path.is_ready(b"f").hears_nothing()
     for job in reversed(jobs):
         path.reports(job, payload=job)
-    assert client.hears() == [("ended 0", job) for job in reversed(jobs)]
+    assert client.hears() == [("done 0", job) for job in reversed(jobs)]
 
 
-def test_no_more_are_woken_than_there_are_jobs(room: Room) -> None:
-    client = room.client()
-    paths = [room.path().is_ready(b"f") for _ in range(20)]
-    others = [room.path().is_ready(b"g") for _ in range(20)]
+def test_no_more_are_woken_than_there_are_jobs(hall: WmpHall) -> None:
+    client = hall.client()
+    paths = [hall.path().is_ready(b"f") for _ in range(20)]
+    others = [hall.path().is_ready(b"g") for _ in range(20)]
     for _ in range(3):
         client.submits(b"f")
     assert sum(len(path.hears()) for path in paths) == 3
@@ -88,8 +89,8 @@ def test_no_more_are_woken_than_there_are_jobs(room: Room) -> None:
     assert sum(len(path.hears()) for path in paths) == 0
 
 
-def test_who_comes_too_late_hears_no_and_is_woken_again(room: Room) -> None:
-    client, slow, quick = room.client(), room.path(), room.path()
+def test_who_comes_too_late_hears_no_and_is_woken_again(hall: WmpHall) -> None:
+    client, slow, quick = hall.client(), hall.path(), hall.path()
     slow.is_ready(b"f")
     client.submits(b"f")
     slow.is_woken(b"f")
@@ -100,12 +101,12 @@ def test_who_comes_too_late_hears_no_and_is_woken_again(room: Room) -> None:
     slow.is_woken(b"f").takes(b"f")
 
 
-def test_after_no_there_may_be_work_of_another_role(room: Room) -> None:
-    client, path = room.client(), room.path()
+def test_after_no_there_may_be_work_of_another_role(hall: WmpHall) -> None:
+    client, path = hall.client(), hall.path()
     job = client.submits(b"f")
     path.is_ready(b"f", b"g").is_woken(b"f")
     client.submits(b"g")
-    room.hall.cancel(job)
+    hall.scheduler.cancel(job)
     path.says(wire.GIVE, (b"role", b"f"))
     assert [(message.command, message.first(b"role")) for message in path.hears()] == [
         (wire.NO, b"f"),
@@ -113,8 +114,8 @@ def test_after_no_there_may_be_work_of_another_role(room: Room) -> None:
     ]
 
 
-def test_give_without_a_role_takes_what_goes_first(room: Room) -> None:
-    client, path = room.client(), room.path()
+def test_give_without_a_role_takes_what_goes_first(hall: WmpHall) -> None:
+    client, path = hall.client(), hall.path()
     client.submits(b"g", b"first")
     client.submits(b"f", b"second")
     path.is_ready(b"f", b"g").hears()
@@ -124,8 +125,8 @@ def test_give_without_a_role_takes_what_goes_first(room: Room) -> None:
     assert path.says(wire.GIVE).hears_one(wire.NO).every(b"role") == []
 
 
-def test_give_takes_only_the_role_it_names(room: Room) -> None:
-    client, path = room.client(), room.path()
+def test_give_takes_only_the_role_it_names(hall: WmpHall) -> None:
+    client, path = hall.client(), hall.path()
     client.submits(b"f")
     client.submits(b"g")
     path.is_ready(b"f", b"g").hears()
@@ -133,22 +134,22 @@ def test_give_takes_only_the_role_it_names(room: Room) -> None:
 
 
 @pytest.mark.parametrize("role", [b"f", b"g", b"never heard of"])
-def test_give_by_a_path_that_was_never_ready(room: Room, role: bytes) -> None:
-    room.client().submits(b"f")
-    path = room.path()
+def test_give_by_a_path_that_was_never_ready(hall: WmpHall, role: bytes) -> None:
+    hall.client().submits(b"f")
+    path = hall.path()
     path.is_denied(role)
     assert path.session.idle
-    assert room.door.dropped == 0
+    assert hall.context.dropped == 0
 
 
-def test_give_of_a_role_that_ready_did_not_name(room: Room) -> None:
-    room.client().submits(b"g")
-    path = room.path().is_ready(b"f")
+def test_give_of_a_role_that_ready_did_not_name(hall: WmpHall) -> None:
+    hall.client().submits(b"g")
+    path = hall.path().is_ready(b"f")
     path.is_denied(b"g")
 
 
-def test_roles_are_those_of_the_latest_ready(room: Room) -> None:
-    client, path = room.client(), room.path()
+def test_roles_are_those_of_the_latest_ready(hall: WmpHall) -> None:
+    client, path = hall.client(), hall.path()
     path.is_ready(b"f", b"g").is_ready(b"g", b"h", b"g")
     client.submits(b"f")
     path.hears_nothing()
@@ -157,14 +158,14 @@ def test_roles_are_those_of_the_latest_ready(room: Room) -> None:
     path.is_denied(b"f")
 
 
-def test_a_wake_that_is_not_answered_is_passed_on(room: Room) -> None:
-    client, awake, away = room.client(), room.path(), room.path()
+def test_a_wake_that_is_not_answered_is_passed_on(hall: WmpHall) -> None:
+    client, awake, away = hall.client(), hall.path(), hall.path()
     awake.is_ready(b"f")
     away.is_ready(b"f")
     client.submits(b"f")
     away.is_woken(b"f")
     awake.hears_nothing()
-    room.wait(SECOND_US)
+    hall.wait(SECOND_US)
     awake.is_woken(b"f").takes(b"f")
     # Its READY is forgotten, and the next one counts again.
     client.submits(b"f")
@@ -172,15 +173,15 @@ def test_a_wake_that_is_not_answered_is_passed_on(room: Room) -> None:
     away.is_ready(b"f").is_woken(b"f")
 
 
-def test_a_give_that_comes_after_the_wake_was_passed_on_is_served_all_the_same(room: Room) -> None:
-    room.client().submits(b"f")
-    path = room.path().is_ready(b"f").is_woken(b"f")
-    room.wait(SECOND_US)
+def test_a_give_that_comes_after_the_wake_was_passed_on_is_served_all_the_same(hall: WmpHall) -> None:
+    hall.client().submits(b"f")
+    path = hall.path().is_ready(b"f").is_woken(b"f")
+    hall.wait(SECOND_US)
     path.takes(b"f")
 
 
-def test_a_declined_job_goes_to_another_without_blame(room: Room) -> None:
-    client, first, second = room.client(), room.path(), room.path()
+def test_a_declined_job_goes_to_another_without_blame(hall: WmpHall) -> None:
+    client, first, second = hall.client(), hall.path(), hall.path()
     job = client.submits(b"f", b"x")
     name = first.is_ready(b"f").is_woken(b"f").takes(b"f")
     second.is_ready(b"f").hears_nothing()
@@ -189,7 +190,7 @@ def test_a_declined_job_goes_to_another_without_blame(room: Room) -> None:
     assert again != name
     assert (job.losses, job.failures) == (0, 0)
     second.reports(again, payload=b"y")
-    assert client.hears() == [("ended 0", b"y")]
+    assert client.hears() == [("done 0", b"y")]
 
 
 @pytest.mark.parametrize(
@@ -203,28 +204,28 @@ def test_a_declined_job_goes_to_another_without_blame(room: Room) -> None:
         ([(b"x-unknown", b"anything")], 0),
     ],
 )
-def test_how_a_job_ends(room: Room, headers: list[tuple[bytes, bytes]], code: int) -> None:
-    client, path = room.client(), room.path()
+def test_how_a_job_ends(hall: WmpHall, headers: list[tuple[bytes, bytes]], code: int) -> None:
+    client, path = hall.client(), hall.path()
     client.submits(b"f")
     name = path.is_ready(b"f").is_woken(b"f").takes(b"f")
     path.reports(name, *headers, payload=b"what there is to say")
-    assert client.hears() == [(f"ended {code}", b"what there is to say")]
+    assert client.hears() == [(f"{'failed' if code else 'done'} {code}", b"what there is to say")]
 
 
-def test_a_failed_job_follows_its_own_policy(room: Room) -> None:
-    client, path = room.client(), room.path()
+def test_a_failed_job_follows_its_own_policy(hall: WmpHall) -> None:
+    client, path = hall.client(), hall.path()
     job = client.submits(b"f", terms=Terms(failures_max=1, backoff_us=SECOND_US))
     path.reports(path.is_ready(b"f").is_woken(b"f").takes(b"f"), (b"status", b"failed"))
     assert client.hears() == []
     path.is_ready(b"f").hears_nothing()
-    room.wait(SECOND_US)
+    hall.wait(SECOND_US)
     path.reports(path.is_woken(b"f").takes(b"f"), (b"status", b"failed"), payload=b"again")
-    assert client.hears() == [("ended 1", b"again")]
+    assert client.hears() == [("failed 1", b"again")]
     assert job.state == FAILED
 
 
-def test_status_reaches_the_watcher(room: Room) -> None:
-    client, path = room.client(), room.path()
+def test_status_reaches_the_watcher(hall: WmpHall) -> None:
+    client, path = hall.client(), hall.path()
     client.submits(b"f")
     name = path.is_ready(b"f").is_woken(b"f").takes(b"f")
     path.shows(name).shows(name, (b"progress", b"3/8")).shows(name, payload=b"half")
@@ -232,61 +233,61 @@ def test_status_reaches_the_watcher(room: Room) -> None:
     assert client.hears() == [("progress", b"3/8"), ("chunk", b"half"), ("progress", b"8/8"), ("chunk", b"all")]
 
 
-def test_a_cancelled_job_is_called_off(room: Room) -> None:
-    client, path = room.client(), room.path()
+def test_a_cancelled_job_is_called_off(hall: WmpHall) -> None:
+    client, path = hall.client(), hall.path()
     job = client.submits(b"f")
     name = path.is_ready(b"f").is_woken(b"f").takes(b"f")
-    room.hall.cancel(job, b"not wanted")
+    hall.scheduler.cancel(job, b"not wanted")
     assert path.hears_one(wire.CANCEL).first(b"job") == name
-    assert client.hears() == [("ended 130", b"not wanted")]
+    assert client.hears() == [("cancelled 130", b"not wanted")]
     path.reports(name, payload=b"too late").hears_nothing()
-    assert room.stale == 1
+    assert hall.stale == 1
 
 
-def test_a_job_that_runs_too_long_is_called_off(room: Room) -> None:
-    client, path = room.client(), room.path()
+def test_a_job_that_runs_too_long_is_called_off(hall: WmpHall) -> None:
+    client, path = hall.client(), hall.path()
     client.submits(b"f", terms=Terms(run_us=5 * SECOND_US))
     name = path.is_ready(b"f").is_woken(b"f").takes(b"f")
-    room.wait(5 * SECOND_US)
+    hall.wait(5 * SECOND_US)
     assert path.hears_one(wire.CANCEL).first(b"job") == name
-    assert client.hears() == [("ended 124", b"it exceeded its run limit")]
+    assert client.hears() == [("failed 124", b"it exceeded its run limit")]
 
 
-def test_a_worker_has_a_name_for_people(room: Room) -> None:
-    job = room.client().submits(b"f")
-    path = room.path().says(wire.READY, (b"role", b"f"), (b"worker", b"blade-7"), (b"slots", b"4"))
+def test_a_worker_has_a_name_for_people(hall: WmpHall) -> None:
+    job = hall.client().submits(b"f")
+    path = hall.path().says(wire.READY, (b"role", b"f"), (b"worker", b"blade-7"), (b"slots", b"4"))
     path.is_woken(b"f").takes(b"f")
     assert job.worker_name == b"blade-7"
 
 
-def test_a_job_in_hand_does_not_count_as_a_worker(room: Room) -> None:
-    client, path = room.client(), room.path()
+def test_a_job_in_hand_does_not_count_as_a_worker(hall: WmpHall) -> None:
+    client, path = hall.client(), hall.path()
     client.submits(b"f")
     client.submits(b"f")
     path.is_ready(b"f").is_woken(b"f").takes(b"f")
-    assert room.hall.queue(b"f").counts() == (2, 1, 1)
+    assert hall.scheduler.queue(b"f").counts() == (2, 1, 1)
 
 
-def test_while_the_hall_closes_nobody_is_given_anything(room: Room) -> None:
-    job = room.client().submits(b"f")
-    path = room.path().is_ready(b"f").is_woken(b"f")
-    room.hall.close()
+def test_while_the_hall_closes_nobody_is_given_anything(hall: WmpHall) -> None:
+    job = hall.client().submits(b"f")
+    path = hall.path().is_ready(b"f").is_woken(b"f")
+    hall.scheduler.close()
     path.is_denied(b"f")
     assert job.state == QUEUED
-    assert list(room.hall.workers) == [path.session.worker]
+    assert list(hall.scheduler.workers) == [path.session.worker]
 
 
-def test_a_hall_that_works_here_is_known_by_its_ready(room: Room) -> None:
-    path = room.path().is_ready(b"f")
-    assert room.hall.spare(b"f") == 1
+def test_a_hall_that_works_here_is_known_by_its_ready(hall: WmpHall) -> None:
+    path = hall.path().is_ready(b"f")
+    assert hall.scheduler.spare(b"f") == 1
     path.says(wire.READY, (b"role", b"f"), (b"via", b"south"))
-    assert room.hall.spare(b"f") == 0
+    assert hall.scheduler.spare(b"f") == 0
     path.is_ready(b"f")
-    assert room.hall.spare(b"f") == 1
+    assert hall.scheduler.spare(b"f") == 1
 
 
-def test_the_way_of_another_managers_job_goes_with_it(room: Room) -> None:
+def test_the_way_of_another_managers_job_goes_with_it(hall: WmpHall) -> None:
     spec = JobSpec(b"f", b"", terms=Terms(detached=True), extras={PASSED_MANAGERS: b"east\nwest"})
-    room.hall.submit(spec, None)
-    path = room.path().is_ready(b"f").is_woken(b"f")
+    hall.scheduler.submit(spec, None)
+    path = hall.path().is_ready(b"f").is_woken(b"f")
     assert path.says(wire.GIVE, (b"role", b"f")).hears_one(wire.TAKE).every(b"via") == [b"east", b"west"]

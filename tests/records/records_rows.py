@@ -1,4 +1,4 @@
-"""A data folder with whatever rows a story needs, written by the store itself."""
+"""A data folder with the rows that a test needs, written by the store itself."""
 
 from __future__ import annotations
 
