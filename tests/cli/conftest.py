@@ -1,13 +1,14 @@
-"""A small certificate authority, and the rule for programs that are missing."""
+"""A small certificate authority."""
 
 from __future__ import annotations
 
-import shutil
 import ssl
 import subprocess
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+
+from stage.needs import skip_without
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,15 +31,9 @@ class Authority(NamedTuple):
         return context
 
 
-def missing(program: str) -> None:
-    """Say what a test lacks; see tests/conftest.py for what becomes of it."""
-    pytest.skip(f"missing: {program}")
-
-
 def make_authority(folder: Path, name: str) -> Authority:
     """A CA of its own, in files that begin with `name`."""
-    if shutil.which("openssl") is None:
-        missing("openssl")
+    skip_without("openssl")
 
     def path(kind: str) -> Path:
         return folder / f"{name}-{kind}.pem"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import shutil
 import signal
 import ssl
 from pathlib import Path
@@ -15,6 +14,7 @@ from running import HALL, HALL_GEARMAND, Running, ask, connect, run, wait_for_en
 
 from hiringhall import __version__
 from hiringhall.cli.gearmand import _main
+from stage.needs import skip_without
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,12 +85,10 @@ CHECKED = """
 """
 
 
-@pytest.mark.skipif(
-    shutil.which("gearmand") is None, reason="gearmand is not here to be asked (gearman-job-server)"
-)
 def test_arguments_are_checked_as_gearmand_checks_them(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    skip_without("gearmand")
     codes: dict[str, tuple[int, int]] = {}
     for words in CHECKED.replace("\n", "|").split("|"):
         if words.strip():

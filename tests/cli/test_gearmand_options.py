@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import socket
 import sqlite3
 import subprocess
@@ -15,6 +14,7 @@ import pytest
 from hiringhall.cli.gearmand.options import OPTIONS, UsageError, parse, usage
 from hiringhall.cli.gearmand.translating import Plan, plan
 from hiringhall.doors.gearman import GearmanDoorSettings
+from stage.needs import skip_without
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,10 +67,8 @@ def test_every_option_of_gearmand_is_known() -> None:
         assert f"--{name}" in usage()
 
 
-@pytest.mark.skipif(
-    shutil.which("gearmand") is None, reason="gearmand is not here to be asked (gearman-job-server)"
-)
 def test_what_gearmand_itself_lists_is_known_with_its_default() -> None:
+    skip_without("gearmand")
     listed = subprocess.run(["gearmand", "--help"], capture_output=True, text=True, check=True).stdout
     entries = [line.strip() for line in listed.splitlines() if line.startswith("  -")]
     assert len(entries) > 40

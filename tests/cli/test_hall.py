@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import struct
@@ -16,6 +15,7 @@ import pytest
 from running import HALL, Running, ask, connect, run
 
 from hiringhall import __version__
+from stage.needs import skip_without
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,6 +91,7 @@ def test_the_settings_file_is_what_is_served(tmp_path: Path) -> None:
 
 
 def test_people_read_the_doors_the_folder_and_a_line_that_works(tmp_path: Path) -> None:
+    skip_without("gearman")
     with Running(HALL, "serve", *DOOR, cwd=tmp_path) as hall:
         assert hall.process.stdout is not None
         lines: list[str] = []
@@ -100,8 +101,6 @@ def test_people_read_the_doors_the_folder_and_a_line_that_works(tmp_path: Path) 
         assert str(tmp_path / "hall-data") in shown
         assert "0 recovered" in shown
         (first_job,) = [line.strip() for line in lines if "gearman -h" in line]
-        if shutil.which("gearman") is None:
-            pytest.skip("gearman is not here to run the line to paste (gearman-tools)")
         done = subprocess.run(["sh", "-c", first_job], capture_output=True, text=True, timeout=30, check=True)
         assert done.stdout.strip() == "olleh"
 

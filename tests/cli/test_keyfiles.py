@@ -16,6 +16,7 @@ from hiringhall.config.schema import CurveSettings, TlsSettings
 from hiringhall.doors.dwork import DworkDoorSettings
 from hiringhall.doors.gearman import GearmanDoorSettings
 from hiringhall.doors.keyfiles import DAY_S, expiry_warnings, find_certificates, secret_warnings
+from stage.needs import skip_without
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,8 +39,7 @@ verify_client = false
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """With a certificate for ten days, its key, and settings for a hall that uses them."""
-    if shutil.which("openssl") is None:
-        pytest.skip("missing: openssl")
+    skip_without("openssl")
     make_certificate(tmp_path, days=10)
     (tmp_path / "hall.toml").write_text(CONFIG, encoding="utf-8")
     return tmp_path

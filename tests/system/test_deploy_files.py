@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from hall_process import CODE, STOP_S
-from shell_pages import ROOT, Shell, shell_blocks
+from page_blocks import ROOT, Shell, read_blocks
 
 from hiringhall.config.schema import HallSettings
 
@@ -116,7 +116,7 @@ def test_the_units_command_opens_a_hall_with_the_settings_of_the_page(tmp_path: 
     }
     (tmp_path / "settings").mkdir()
     shell = Shell(tmp_path, places)
-    shell.run(shell_blocks("deployment.md")[0].text)
+    shell.run(read_blocks("deployment.md", "sh")[0].text)
     (command,) = unit("ExecStart")
     (state,) = unit("StateDirectory")
     program, *words = shlex.split(shell.translate(command.replace(PROGRAM, "hall")))

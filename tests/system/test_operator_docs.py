@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hall_process import CODE, HallProcess, wait_until
-from shell_pages import ROOT, Shell, marked_blocks, shell_blocks
+from page_blocks import ROOT, Shell, read_blocks
 
 from hiringhall.peers.gearman import Worker
 
@@ -67,7 +67,7 @@ def exported_keys(file: Path) -> set[str]:
 
 
 def test_deployment_a_backup_under_load_has_every_acknowledged_job(tmp_path: Path) -> None:
-    blocks = shell_blocks("deployment.md")
+    blocks = read_blocks("deployment.md", "sh")
     assert [block.heading for block in blocks] == [
         "Install",
         "Backup",
@@ -203,7 +203,7 @@ def answer_without_certificate(port: int, ca: Path) -> bytes:
 
 
 def test_security_every_block_of_the_page_is_run_here() -> None:
-    blocks = marked_blocks("security.md")
+    blocks = read_blocks("security.md")
     assert [(block.heading, block.language) for block in blocks] == [
         ("TLS and client certificates", "sh"),
         ("TLS and client certificates", "sh"),
@@ -214,7 +214,7 @@ def test_security_every_block_of_the_page_is_run_here() -> None:
 
 
 def test_security_the_tls_of_the_page_lets_in_who_has_a_certificate(tmp_path: Path) -> None:
-    make_files, write_settings, connect, *_ = (block.text for block in marked_blocks("security.md"))
+    make_files, write_settings, connect, *_ = (block.text for block in read_blocks("security.md"))
     shell = security_shell(tmp_path)
     shell.run(make_files)
     assert ": fine; gearman on 127.0.0.1:0;" in shell.run(write_settings)
@@ -228,7 +228,7 @@ def test_security_the_tls_of_the_page_lets_in_who_has_a_certificate(tmp_path: Pa
 
 
 def test_security_the_curve_of_the_page_lets_in_who_has_a_key(tmp_path: Path) -> None:
-    *_, make_files, connect = (block.text for block in marked_blocks("security.md"))
+    *_, make_files, connect = (block.text for block in read_blocks("security.md"))
     shell = security_shell(tmp_path)
     assert ": fine; pingpong on 127.0.0.1:0;" in shell.run(make_files)
     with PageHall(tmp_path, tmp_path / "settings/hall.toml") as hall:
@@ -294,7 +294,7 @@ def fail_one_job(hall: HallProcess) -> None:
 
 
 def test_monitoring_every_block_says_what_the_page_says(tmp_path: Path) -> None:
-    blocks = marked_blocks("monitoring.md")
+    blocks = read_blocks("monitoring.md")
     assert [(block.heading, block.language) for block in blocks] == [
         ("Is it up", "sh"),
         ("Queues and workers", "sh"),
@@ -316,7 +316,8 @@ def test_monitoring_every_block_says_what_the_page_says(tmp_path: Path) -> None:
         status, priorities, workers = shell.run(tables).split(".\n")[:3]
         assert "print\t1\t0\t0" in status.splitlines()
         assert "print\t0\t1\t0\t0" in priorities.splitlines()
-        assert re.fullmatch(r"\d+ 127\.0\.0\.1 - :\n", workers), "gearadmin itself is there"
+        # The connection of the gearadmin before may not have ended yet.
+        assert re.fullmatch(r"(\d+ 127\.0\.0\.1 - :\n){1,2}", workers), "gearadmin itself is there"
         assert shell.run(idle) == "print: 1 jobs and no worker\n"
 
         count, *table = shell.run(dead).splitlines()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from foreign import Program, missing_program
 from hall_process import Gearmand, free_port, wait_until
-from start_pages import PAGES, Block, Desk, PageHall, read_blocks
+from page_blocks import DOCS, Block, PageHall, Shell, read_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from hall_process import HallProcess
 
+PAGES: Final = DOCS / "start"
 BLOCKS: Final = {"python.md": 4, "dwork.md": 3, "zeromq.md": 3, "agents.md": 3, "gearman.md": 9}
 """How many blocks of code each page has."""
 SERVED: Final = [page for page in BLOCKS if page != "gearman.md"]
@@ -31,10 +32,10 @@ DUE_S: Final = 4_000_000_000
 
 
 @pytest.fixture
-def gearman_desk(tmp_path: Path, need: Callable[[str], None]) -> Iterator[Desk]:
-    """A desk with two free ports; ends the servers whose pid files are left in it."""
+def gearman_shell(tmp_path: Path, need: Callable[[str], None]) -> Iterator[Shell]:
+    """A shell with two free ports; ends the servers whose pid files are left in it."""
     need(missing_program("gearman", "gearadmin", "rev"))
-    yield Desk(tmp_path, {"4730": free_port(), "4731": free_port()})
+    yield Shell(tmp_path, {"4730": str(free_port()), "4731": str(free_port())})
     for left in tmp_path.glob("*.pid"):
         with contextlib.suppress(ProcessLookupError):
             os.kill(int(left.read_text()), signal.SIGKILL)
@@ -69,25 +70,32 @@ def queued(database: Path) -> list[tuple[object, ...]]:
         return sorted(connection.execute(f"SELECT {columns} FROM gearman_queue"))
 
 
+def read_start(page: str) -> list[Block]:
+    return read_blocks(f"start/{page}")
+
+
 def test_no_page_is_left_out() -> None:
     assert {path.name for path in PAGES.iterdir()} == set(BLOCKS)
 
 
 @pytest.mark.parametrize(("page", "count"), BLOCKS.items())
 def test_every_link_leads_to_a_file_and_every_block_is_known(page: str, count: int) -> None:
-    assert len(read_blocks(page)) == count
+    blocks = read_start(page)
+    assert len(blocks) == count
+    assert {block.language for block in blocks} <= {"sh", "python"}
+    assert (PAGES / page).read_text().count("\n```") == 2 * count, "a block is not marked as sh or python"
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", (PAGES / page).read_text()):
         assert (PAGES / target).exists(), target
 
 
 @pytest.mark.parametrize("page", SERVED)
 def test_every_block_prints_what_its_page_says(tmp_path: Path, page: str) -> None:
-    serve, *blocks = read_blocks(page)
-    desk = Desk(tmp_path, {})
-    with PageHall(desk, serve):
+    serve, *blocks = read_start(page)
+    shell = Shell(tmp_path, {})
+    with PageHall(shell, serve):
         for block in blocks:
             assert block.printed or block.shown, f"{page} does not say what this prints: {block.text}"
-            desk.check(block)
+            shell.check(block)
 
 
 def test_the_village_that_is_named_can_be_made() -> None:
@@ -107,19 +115,19 @@ def test_the_worker_program_of_the_python_page_ends_on_sigterm(hall: HallProcess
         assert worker.finish() == 0, worker.errors()
 
 
-def test_the_gearman_page_from_the_first_job_to_the_end(gearman_desk: Desk) -> None:
-    start, history, stop = read_blocks("gearman.md")[:3]
+def test_the_gearman_page_from_the_first_job_to_the_end(gearman_shell: Shell) -> None:
+    start, history, stop = read_start("gearman.md")[:3]
     for block in (start, history, stop):
-        gearman_desk.check(block)
-    assert not (gearman_desk.folder / "hall.pid").exists()
+        gearman_shell.check(block)
+    assert not (gearman_shell.folder / "hall.pid").exists()
 
 
 def test_queued_jobs_move_from_gearmand_to_the_hall_and_back(
-    gearman_desk: Desk, need: Callable[[str], None]
+    gearman_shell: Shell, need: Callable[[str], None]
 ) -> None:
     need(missing_program("gearmand"))
-    _, _, stop, program, move, *_, export, send_back = read_blocks("gearman.md")
-    folder, port = gearman_desk.folder, gearman_desk.ports["4730"]
+    _, _, stop, program, move, *_, export, send_back = read_start("gearman.md")
+    folder, port = gearman_shell.folder, int(gearman_shell.places["4730"])
     with StoringGearmand(folder, port, folder / "jobs.db") as gearmand:
         with gearmand.client() as client:
             client.submit_background("mail", b"first", unique="u1")
@@ -131,12 +139,12 @@ def test_queued_jobs_move_from_gearmand_to_the_hall_and_back(
     assert len(stored) == 3
     (folder / "queued.py").write_text(program.text)
     with pytest.raises(AssertionError, match="still has 3 jobs of gearmand"):
-        gearman_desk.run(move._replace(text=move.text.partition("\n")[2]))
-    gearman_desk.check(move)
-    gearman_desk.check(stop)
-    gearman_desk.check(export)
+        gearman_shell.run(move.text.partition("\n")[2])
+    gearman_shell.check(move)
+    gearman_shell.check(stop)
+    gearman_shell.check(export)
     with StoringGearmand(folder, port, folder / "back.db") as gearmand:
-        gearman_desk.check(send_back)
+        gearman_shell.check(send_back)
     assert queued(folder / "back.db") == stored
 
 
@@ -154,20 +162,19 @@ def test_gearmand_stores_only_the_latest_job_without_a_unique(
 
 
 def test_workers_serve_gearmand_and_the_hall_side_by_side(
-    gearman_desk: Desk, need: Callable[[str], None]
+    gearman_shell: Shell, need: Callable[[str], None]
 ) -> None:
     need(missing_program("gearmand"))
-    second, both = read_blocks("gearman.md")[5:7]
-    folder = gearman_desk.folder
-    with StoringGearmand(folder, gearman_desk.ports["4730"], folder / "jobs.db"):
-        gearman_desk.check(second)
-        gearman_desk.check(both)
+    second, both = read_start("gearman.md")[5:7]
+    folder = gearman_shell.folder
+    with StoringGearmand(folder, int(gearman_shell.places["4730"]), folder / "jobs.db"):
+        gearman_shell.check(second)
+        gearman_shell.check(both)
 
 
 def test_options_of_gearmand_are_accepted_as_the_page_says(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, {})
-    idle = Block("sh", "hall-gearmand --check-args -t 4 --hashtable-buckets=7 --http-port=80 -j 3 -R", None, [])
-    desk.check(idle)
+    shell = Shell(tmp_path, {})
+    assert shell.run("hall-gearmand --check-args -t 4 --hashtable-buckets=7 --http-port=80 -j 3 -R") == ""
     for kind in ("MySQL", "Postgres", "redis", "libmemcached"):
         with pytest.raises(AssertionError, match=f"--queue-type={kind} is not supported"):
-            desk.run(Block("sh", f"hall-gearmand -q {kind} -P pid", None, []))
+            shell.run(f"hall-gearmand -q {kind} -P pid")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import socket
 import ssl
 import subprocess
@@ -13,6 +12,7 @@ import pytest
 from echo_door import LOOPS, PATIENCE_S, Guest, House, story, until
 
 from hiringhall.transports.tcp import TcpOptions
+from stage.needs import skip_without
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -356,14 +356,12 @@ def test_closing_the_door_does_not_wait_for_one_who_never_reads(loop: str) -> No
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate and its key in one file, made for this run."""
-    program = shutil.which("openssl")
-    if program is None:
-        pytest.skip("the openssl program is missing: it makes the certificate of this test")
+    skip_without("openssl")
     folder = tmp_path_factory.mktemp("tls")
     key, cert, both = folder / "key.pem", folder / "cert.pem", folder / "both.pem"
     names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
     made = ["-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", str(key), "-out", str(cert)]
-    subprocess.run([program, "req", "-x509", *names, *made], check=True, capture_output=True)
+    subprocess.run(["openssl", "req", "-x509", *names, *made], check=True, capture_output=True)
     both.write_bytes(key.read_bytes() + cert.read_bytes())
     return both
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
+from stage.needs import skip_without
 
 PROTO: Final = Path(__file__).parents[3] / "examples" / "dwork" / "TaskMsg.proto"
 GOLDEN: Final = Path(__file__).parent / "golden"
@@ -22,8 +21,7 @@ GOLDEN_BYTES: Final = {
 
 def protoc(*arguments: str, stdin: bytes = b"") -> bytes:
     """What protoc prints when it is told to do something with our .proto file."""
-    if shutil.which("protoc") is None:
-        pytest.skip("missing: protoc; get it with scripts/install-test-clients")
+    skip_without("protoc")
     command = ["protoc", f"-I{PROTO.parent}", *arguments, PROTO.name]
     done = subprocess.run(command, input=stdin, capture_output=True, timeout=30, check=False)
     assert done.returncode == 0, done.stderr.decode()
