@@ -1,7 +1,8 @@
 """The hall of every test of the beanstalkd door."""
 
 import pytest
-from beanstalkd_room import BeanstalkdGuest, BeanstalkdHall
+
+from stage.beanstalkd import BeanstalkdGuest, BeanstalkdHall
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from beanstalkd_room import BeanstalkdGuest, BeanstalkdHall
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +10,7 @@ from hiringhall.core.limits import Limits
 from hiringhall.dialects.beanstalkd import wire
 from hiringhall.dialects.beanstalkd.context import BeanstalkdOptions
 from hiringhall.dialects.session import BAD_INPUT, REFUSED_SUBMIT, Caller, Reporter
+from stage.beanstalkd import BeanstalkdGuest, BeanstalkdHall
 
 SMALL = BeanstalkdOptions(job_bytes_max=100)
 COMMANDS = sorted(wire.ARGUMENTS)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from beanstalkd_room import SECOND_US, BeanstalkdHall
 
 from hiringhall.dialects.beanstalkd.context import BeanstalkdOptions
+from stage.beanstalkd import BeanstalkdHall
+from stage.hall import SECOND_US
 
 FIRST_ID = 1 << 36
 """The number before that of the first job."""

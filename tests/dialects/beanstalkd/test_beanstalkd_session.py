@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from beanstalkd_room import SECOND_US, BeanstalkdGuest, BeanstalkdHall
 
 from hiringhall.core.jobs import JobSpec
 from hiringhall.core.states import CANCELLED, DONE
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.beanstalkd.context import BeanstalkdOptions
 from hiringhall.storage.contract import HistoryQuery
+from stage.beanstalkd import BeanstalkdGuest, BeanstalkdHall
+from stage.hall import SECOND_US
 
 
 def test_a_put_is_acknowledged_after_its_commit(hall: BeanstalkdHall, guest: BeanstalkdGuest) -> None:
@@ -55,7 +56,7 @@ def test_a_put_that_cannot_be_stored_is_refused(hall: BeanstalkdHall, guest: Bea
 def test_jobs_and_buried_jobs_survive_a_crash(hall: BeanstalkdHall, guest: BeanstalkdGuest) -> None:
     ready, buried, delayed = guest.puts("r", 0), guest.puts("b", 2000), guest.puts("d", delay_s=90)
     guest.says(f"reserve-job {buried}", f"bury {buried} 0")
-    hall.reopen()
+    hall.open()
     guest = hall.guest()
     assert guest.says("peek-ready") == f"FOUND {ready} 1\nr"
     assert guest.says("peek-buried") == f"FOUND {buried} 1\nb"
@@ -71,7 +72,7 @@ def test_a_job_that_is_buried_in_memory_is_stored_with_that() -> None:
     job_id = guest.puts("b")
     guest.reserves()
     assert guest.says(f"bury {job_id} 0") == "BURIED"
-    hall.reopen()
+    hall.open()
     assert hall.guest().says("kick 1") == "KICKED 1"
     guest = hall.guest()
     job_id = guest.puts("c", 5000)

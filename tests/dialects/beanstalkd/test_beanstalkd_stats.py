@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from beanstalkd_room import SECOND_US
 
 from hiringhall.core.jobs import JobSpec
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.beanstalkd import wire
+from stage.hall import SECOND_US
 
 if TYPE_CHECKING:
-    from beanstalkd_room import BeanstalkdGuest, BeanstalkdHall
+    from stage.beanstalkd import BeanstalkdGuest, BeanstalkdHall
 
 
 def test_stats_of_a_job_follow_its_life(hall: BeanstalkdHall, guest: BeanstalkdGuest) -> None:
