@@ -277,7 +277,7 @@ def test_nonsense_from_the_server_ends_the_connection() -> None:
         call = asyncio.create_task(client.echo(b"x"))
         await line.hear()
         line.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        with pytest.raises(ConnectionLost, match="starts with"):
+        with pytest.raises(ConnectionLost, match="packets must start with"):
             await call
 
     play(story)

@@ -72,7 +72,7 @@ class SmallDisk:
 class FaintDisk:
     """A folder like any other, and a process that is told that its fsync has failed."""
 
-    complaint = "fails"
+    complaint = "failed"
 
     def __init__(self, folder: Path) -> None:
         compiler = shutil.which("cc")

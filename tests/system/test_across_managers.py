@@ -95,8 +95,8 @@ def test_a_managers_job_is_done_by_a_gearman_worker(tmp_path: Path) -> None:
             assert 1 <= failed.value.code <= 255
             large = bytes(range(256)) * 40_000
             assert await manager.do("saw", large) == b"sawn " + large
-            manager.desk.audit()
-            assert not manager.desk.jobs
+            manager.state.audit()
+            assert not manager.state.jobs
 
     run(tell())
 

@@ -222,7 +222,7 @@ def test_a_handle_of_a_hall_in_memory_names_nothing_after_a_restart(tmp_path: Pa
             assert other.wait(theirs, timeout_s=20).data == b"x"
         assert theirs.handle != job.handle
         assert mine.lost() == [job]
-        with pytest.raises(ServerError, match="no job has this handle"):
+        with pytest.raises(ServerError, match="this handle is not valid"):
             mine.result(job)
 
 
@@ -230,7 +230,7 @@ def test_a_result_over_the_halls_limit_fails_its_task(tmp_path: Path) -> None:
     """The hall refuses it once, and counts a loss; then the worker knows."""
     runs: list[bytes] = []
     words = (
-        b"the result of 2097152 bytes is too large for a packet: the server has refused one of 2097153 bytes"
+        b"the result of 2097152 bytes is too large for a packet: the server refused a packet of 2097153 bytes"
     )
 
     def swell(task: Task) -> bytes:

@@ -314,7 +314,7 @@ def test_hire_by_the_file(hall: NeedyHall) -> None:
             await client.run("sign", b"1")
             assert await performs.get() == ("spot", "sign")
             reason = await asyncio.to_thread(hall.why, film)
-            assert reason.endswith("have not the time for it")
+            assert reason.endswith("have too little time left")
             async with hire.Worker(address, skills, uuid=STEADY, tell=teller("steady")):
                 assert await performs.get() == ("steady", "film")
 

@@ -93,7 +93,7 @@ def _live(client: Client) -> int:
 
 def _at_rest(worker: WorkerPart) -> bool:
     state = worker.state()
-    assert state["ill_formed"] == 0
+    assert state["malformed"] == 0
     return bool((state["used"], state["locked"], state["free"]) == (0, 0, SLOTS))
 
 

@@ -25,7 +25,7 @@ class Reporter(logging.Handler):
     """Tells the test what the worker would log."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        say("anew" if "connecting anew" in record.getMessage() else "warning " + record.getMessage())
+        say("anew" if "reconnecting" in record.getMessage() else "warning " + record.getMessage())
 
 
 def do(job: bytes) -> bytes:

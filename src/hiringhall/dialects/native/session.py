@@ -81,13 +81,13 @@ class NativeSession(Session):
         """False: the connection closes, and nothing more is read from it."""
         try:
             kind, number, body = wire.decode_frame(frame)
-        except wire.BadFrame as error:
-            self._break_off(str(error))
+        except wire.BadFrame as bad_frame:
+            self._break_off(str(bad_frame))
             return False
         try:
             self._dispatch(kind, number, body)
-        except wire.BadBody as error:
-            self._refuse(number, BAD_REQUEST, f"{kind}: {error}")
+        except wire.BadBody as bad_body:
+            self._refuse(number, BAD_REQUEST, f"{kind}: {bad_body}")
         except Refusal as refusal:
             self._refuse(number, refusal.reason, refusal.text)
         return not self.closing
