@@ -10,12 +10,7 @@ from msgspec import inspect
 
 from hiringhall.config.needs import QueueSettings, WorkerSettings
 from hiringhall.config.schedules import ScheduleSettings
-from hiringhall.config.schema import (
-    DoorSettings,
-    HallSettings,
-    HistorySettings,
-    LimitsSettings,
-)
+from hiringhall.config.schema import DoorSettings, HallSettings, HistorySettings, LimitsSettings
 
 if TYPE_CHECKING:
     from msgspec.structs import FieldInfo

@@ -17,13 +17,7 @@ from hiringhall.config.describing import SECTIONS, TABLES, allowed, array_sectio
 from hiringhall.config.needs import QueueSettings, WorkerSettings
 from hiringhall.config.quantities import QUANTITIES
 from hiringhall.config.schedules import ScheduleSettings
-from hiringhall.config.schema import (
-    Config,
-    DoorSettings,
-    HallSettings,
-    HistorySettings,
-    LimitsSettings,
-)
+from hiringhall.config.schema import Config, DoorSettings, HallSettings, HistorySettings, LimitsSettings
 from hiringhall.config.sources import (
     ConfigError,
     Key,

@@ -8,21 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.core.errors import BAD_REQUEST, STORE_DOWN, TOO_LARGE, WRONG_STATE, Refusal
+from hiringhall.core.errors import BAD_REQUEST, TOO_LARGE, WRONG_STATE, Refusal
 from hiringhall.core.graph import Plan, known_jobs, name_of
 from hiringhall.core.jobs import Job, is_named
 from hiringhall.core.queues import Queue
 from hiringhall.core.restoring import ended_job
-from hiringhall.core.states import (
-    DELAYED,
-    DONE,
-    FAILED,
-    HELD,
-    LEASED,
-    PARENT_FAILED,
-    QUEUED,
-    STATE_NAMES,
-)
+from hiringhall.core.states import DELAYED, DONE, FAILED, HELD, LEASED, PARENT_FAILED, QUEUED, STATE_NAMES
 from hiringhall.core.terms import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY
 
 if TYPE_CHECKING:
@@ -53,8 +44,8 @@ class Dependencies:
         """Plan further parents for a job; returns those that are not met. A job that a worker has can wait for
         none, unless it is `returned` first. Changes nothing yet.
         """
-        if job.terms.durable and self._table.store_trouble:
-            raise Refusal(STORE_DOWN, self._table.store_trouble)
+        if job.terms.durable:
+            self._table.check_store()
         name = (job.queue.name, job.key) if job.key else None
         known = plan.count(job) + (len(job.parents) if job.parents is not None else 0)
         found = self.resolve(parents, name, job.terms, known)

@@ -9,15 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.errors import (
-    BAD_REQUEST,
-    CLOSING,
-    HALL_FULL,
-    STALE_LEASE,
-    TOO_LARGE,
-    WRONG_STATE,
-    Refusal,
-)
+from hiringhall.core.errors import BAD_REQUEST, CLOSING, STALE_LEASE, WRONG_STATE, Refusal
 from hiringhall.core.jobs import PROVIDER, QUITS, JobSpec
 from hiringhall.core.leases import ARRIVED, CALLED, HIRED, PERFORMING, Engagement
 from hiringhall.core.leasing import OVERRUN
@@ -170,13 +162,11 @@ class Hiring:
             raise Refusal(WRONG_STATE, "the worker is gone, or was hired for another job")
         if spec.terms.durable:
             raise Refusal(BAD_REQUEST, "a provider's job cannot be durable: it ends with its provider")
-        if len(spec.key) > self._table.limits.key_bytes_max:
-            raise Refusal(TOO_LARGE, f"a key may have {self._table.limits.key_bytes_max} bytes (key_bytes_max)")
+        self._table.check_key(spec.key)
         queue = self._table.queue(spec.queue)
         if not self._is_good(worker, queue):
             raise Refusal(WRONG_STATE, "the worker lacks the queue, the skill or the time for this job")
-        if len(self._table.jobs) >= self._table.limits.jobs_max:
-            raise Refusal(HALL_FULL, f"the hall holds {self._table.limits.jobs_max} jobs (jobs_max)")
+        self._table.check_room()
         extras = {PROVIDER: b"", **(spec.extras or {})}
         keyless = JobSpec(spec.queue, spec.payload, b"", spec.terms, extras=extras)
         job = self._table.admit(keyless, queue, self._table.now_us)

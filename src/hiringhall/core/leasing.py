@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.errors import STALE_LEASE, STORE_DOWN, Refusal
+from hiringhall.core.errors import STALE_LEASE, Refusal
 from hiringhall.core.leases import Lease
 from hiringhall.core.states import (
     CALLED_OFF,
@@ -119,8 +119,7 @@ class Leases:
         job = lease.job
         if terms is not None:
             if terms.durable and not job.terms.durable:
-                if self._table.store_trouble:
-                    raise Refusal(STORE_DOWN, self._table.store_trouble)
+                self._table.check_store()
                 job.before = job.terms
             job.queue.change_terms(job, terms)
             self._table.note(job)

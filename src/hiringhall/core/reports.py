@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, STORE_DOWN, TOO_LARGE, WRONG_STATE, Refusal
+from hiringhall.core.errors import BAD_REQUEST, WRONG_STATE, Refusal
 from hiringhall.core.residents import OUTSIDE
 from hiringhall.core.states import DONE, FAILED, LEASED, SUCCESS
 
@@ -31,12 +31,9 @@ class Reports:
         terms = spec.terms
         if not spec.key or not terms.durable or terms.lease_us or terms.run_us:
             raise Refusal(BAD_REQUEST, "a reported task must have a key, be durable, and have no timeout")
-        if len(spec.key) > self._table.limits.key_bytes_max:
-            raise Refusal(TOO_LARGE, f"a key may have {self._table.limits.key_bytes_max} bytes (key_bytes_max)")
-        if self._table.store_trouble:
-            raise Refusal(STORE_DOWN, self._table.store_trouble)
-        if len(self._table.jobs) >= self._table.limits.jobs_max:
-            raise Refusal(HALL_FULL, f"the hall holds {self._table.limits.jobs_max} jobs (jobs_max)")
+        self._table.check_key(spec.key)
+        self._table.check_store()
+        self._table.check_room()
         queue = self._table.queue(spec.queue)
         if self._table.keys.find(queue, spec.key) is not None:
             raise Refusal(WRONG_STATE, "a job with this queue and key is already live")
@@ -61,8 +58,7 @@ class Reports:
             raise Refusal(WRONG_STATE, "this job is for workers of the hall; only a worker can end it")
         if not job.terms.durable:
             # The store failed at its start: the job lives on in memory, and its end is stored all the same.
-            if self._table.store_trouble:
-                raise Refusal(STORE_DOWN, self._table.store_trouble)
+            self._table.check_store()
             job.before = job.terms
             job.terms = job.terms.replace(durable=True, detached=True)
         if not job.started_us <= ended_us < self._table.now_us:

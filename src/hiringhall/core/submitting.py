@@ -7,29 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.errors import (
-    BAD_REQUEST,
-    CLOSING,
-    HALL_FULL,
-    QUEUE_FULL,
-    STORE_DOWN,
-    TOO_LARGE,
-    WRONG_STATE,
-    Refusal,
-)
+from hiringhall.core.errors import BAD_REQUEST, CLOSING, QUEUE_FULL, TOO_LARGE, WRONG_STATE, Refusal
 from hiringhall.core.graph import known_jobs, name_of
 from hiringhall.core.jobs import QUITS, Job
 from hiringhall.core.reports import REPORTED
-from hiringhall.core.states import (
-    DELAYED,
-    DONE,
-    FAILED,
-    HELD,
-    PARENT_FAILED,
-    QUEUED,
-    SUCCESS,
-    WITHDRAWN,
-)
+from hiringhall.core.states import DELAYED, DONE, FAILED, HELD, PARENT_FAILED, QUEUED, SUCCESS, WITHDRAWN
 
 if TYPE_CHECKING:
     from hiringhall.core.depending import Dependencies
@@ -61,8 +43,7 @@ class Submissions:
         if len(spec.payload) > limits.payload_bytes_max:
             raise Refusal(TOO_LARGE, f"a payload may have {limits.payload_bytes_max} bytes (payload_bytes_max)")
         if spec.terms.durable:
-            if table.store_trouble:
-                raise Refusal(STORE_DOWN, table.store_trouble)
+            table.check_store()
         elif table.closing:
             raise Refusal(CLOSING, "the hall is closing; submit to another hall, or submit a background job")
         queue = table.queues.get(spec.queue)
@@ -70,14 +51,12 @@ class Submissions:
             queue = table.queue(spec.queue)
         key = spec.key
         if key:
-            if len(key) > limits.key_bytes_max:
-                raise Refusal(TOO_LARGE, f"a key may have {limits.key_bytes_max} bytes (key_bytes_max)")
+            table.check_key(key)
             job = table.keys.find(queue, key)
             if job is not None:
                 self._join(job, spec, watcher)
                 return job
-        if len(table.jobs) >= limits.jobs_max:
-            raise Refusal(HALL_FULL, f"the hall holds {limits.jobs_max} jobs (jobs_max)")
+        table.check_room()
         maximum = queue.maxima[spec.terms.priority]
         if 0 <= maximum <= queue.live:
             raise Refusal(QUEUE_FULL, f"the queue holds {maximum} jobs, as many as maxqueue allows")
@@ -148,10 +127,8 @@ class Submissions:
             raise Refusal(WRONG_STATE, "only a durable job that has failed and is still kept can be retried")
         if job.extras is not None and REPORTED in job.extras:
             raise Refusal(WRONG_STATE, "the task ran outside the hall; run it again there")
-        if self._table.store_trouble:
-            raise Refusal(STORE_DOWN, self._table.store_trouble)
-        if len(self._table.jobs) >= self._table.limits.jobs_max:
-            raise Refusal(HALL_FULL, f"the hall holds {self._table.limits.jobs_max} jobs (jobs_max)")
+        self._table.check_store()
+        self._table.check_room()
         queue = self._table.queue(job.queue.name)
         if job.key and self._table.keys.find(queue, job.key) is not None:
             raise Refusal(WRONG_STATE, "another job with the same key is live")

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Final
 from hiringhall.core import ids
 from hiringhall.core.archive import SPARE_SHIFT, Archive
 from hiringhall.core.counters import Counters
-from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, TOO_LARGE, WRONG_STATE, Refusal, invariant
+from hiringhall.core.errors import (
+    BAD_REQUEST,
+    HALL_FULL,
+    STORE_DOWN,
+    TOO_LARGE,
+    WRONG_STATE,
+    Refusal,
+    invariant,
+)
 from hiringhall.core.graph import Graph
 from hiringhall.core.jobs import TRIES_KEPT, Job
 from hiringhall.core.keys import Keys
@@ -217,6 +225,21 @@ class JobTable:
         if not queue.unsettled:
             queue.unsettled = True
             self.unsettled.append(queue)
+
+    def check_room(self) -> None:
+        """Refuse a new job if the hall holds as many as it may."""
+        if len(self.jobs) >= self.limits.jobs_max:
+            raise Refusal(HALL_FULL, f"the hall holds {self.limits.jobs_max} jobs (jobs_max)")
+
+    def check_key(self, key: bytes) -> None:
+        """Refuse a key that is too long."""
+        if len(key) > self.limits.key_bytes_max:
+            raise Refusal(TOO_LARGE, f"a key may have {self.limits.key_bytes_max} bytes (key_bytes_max)")
+
+    def check_store(self) -> None:
+        """Refuse a durable change while the store is in trouble."""
+        if self.store_trouble:
+            raise Refusal(STORE_DOWN, self.store_trouble)
 
     def admit(self, spec: JobSpec, queue: Queue, created_us: int) -> Job:
         """Enter a new job under its id and its key. It is in no state yet."""
