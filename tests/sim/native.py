@@ -149,7 +149,7 @@ class NativeSession(Session):
 
     # --- notices
 
-    def withdrawn(self, job: Job, refusal: Refusal) -> bytes:
+    def withdrawn(self, job: Job, said: bytes, refusal: Refusal) -> bytes:
         return line(refused=refusal.reason)
 
     def woken(self) -> None:

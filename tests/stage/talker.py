@@ -51,7 +51,7 @@ class Talker(Session):
     def receive(self, data: bytes) -> None:
         self.send(b"echo " + data + b"|")
 
-    def withdrawn(self, job: Job, refusal: Refusal) -> bytes:
+    def withdrawn(self, job: Job, said: bytes, refusal: Refusal) -> bytes:
         return b"refused %s: %s|" % (job.payload, refusal.text.encode())
 
     def disconnected(self) -> None:

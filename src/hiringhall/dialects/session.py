@@ -169,8 +169,8 @@ class Session(Peer):
         """Process what arrived, however it was cut up. Never raises because of a peer's input."""
         raise BrokenLaw("a session must override receive")
 
-    def withdrawn(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002
-        """The commit of `job` failed: what to send instead of its acknowledgement."""
+    def withdrawn(self, job: Job, said: bytes, refusal: Refusal) -> bytes:  # noqa: ARG002
+        """The commit of `job` failed: what to send instead of `said`, its acknowledgement, which was not sent."""
         raise BrokenLaw("a session that acknowledges jobs must override withdrawn")
 
     def looked_up(self, job_id: int, line: EndRow | None, trouble: str) -> None:  # noqa: ARG002

@@ -87,8 +87,9 @@ def replace_withdrawn(
             remaining.append(pledge)
         elif not pledge.ending:
             session.report(REFUSED_SUBMIT, refusal.text, job.queue.name, job.key)
-            answer = session.withdrawn(job, refusal)
-            session.out_bytes += len(answer) - len(session.out[pledge.place])
+            said = session.out[pledge.place]
+            answer = session.withdrawn(job, said, refusal)
+            session.out_bytes += len(answer) - len(said)
             session.out[pledge.place] = answer
             if pledge.watching:
                 refused[job.id] = refused.get(job.id, 0) + 1

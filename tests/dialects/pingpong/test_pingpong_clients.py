@@ -114,7 +114,7 @@ def test_a_recalled_acknowledgement_is_an_error(hall: PingPongHall) -> None:
     client = hall.client().say(b"job")
     (job,) = hall.scheduler.jobs.values()
     assert isinstance(client.session, ClientSession)
-    assert client.session.withdrawn(job, Refusal(STORE_DOWN, "disk full")) == b"ERROR store_down disk full"
+    assert client.session.withdrawn(job, b"", Refusal(STORE_DOWN, "disk full")) == b"ERROR store_down disk full"
 
 
 def test_silence_of_whoever_does_the_job_counts(hall: PingPongHall) -> None:

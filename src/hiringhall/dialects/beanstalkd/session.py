@@ -288,5 +288,5 @@ class BeanstalkdSession(Session):
         else:
             self.acknowledge(job, reply)
 
-    def withdrawn(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002 (it has no other name for a job)
+    def withdrawn(self, job: Job, said: bytes, refusal: Refusal) -> bytes:  # noqa: ARG002 (as contracted)
         return replies.refused(refusal)

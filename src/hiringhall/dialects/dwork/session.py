@@ -81,8 +81,7 @@ class DworkSession(Session):
                 if number > self.delivered and lease.job.lease is lease:
                     self.context.scheduler.release(lease)
 
-    def withdrawn(self, job: Job, refusal: Refusal) -> bytes:
-        del job
+    def withdrawn(self, job: Job, said: bytes, refusal: Refusal) -> bytes:  # noqa: ARG002 (as contracted)
         return wire.encode(wire.ERROR, name=refusal.text.encode())
 
     def _answer(self, query: Query) -> None:

@@ -417,7 +417,7 @@ class GearmanSession(Session):
     def job_handle(self, job: Job) -> bytes:
         return self._context.handle(job.id)
 
-    def withdrawn(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002 (the client knows no handle yet)
+    def withdrawn(self, job: Job, said: bytes, refusal: Refusal) -> bytes:  # noqa: ARG002 (as contracted)
         return replies.refused(refusal)
 
     def _send_with(self, head: bytes, before: bytes, data: bytes) -> None:

@@ -381,7 +381,7 @@ class DraftSession(Session):
     def job_handle(self, job: Job) -> bytes:
         return self._context.handle(job.id)
 
-    def withdrawn(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002 (the peer knows no handle yet)
+    def withdrawn(self, job: Job, said: bytes, refusal: Refusal) -> bytes:  # noqa: ARG002 (as contracted)
         return replies.refused(refusal)
 
     def _conclude(self, job: Job) -> None:

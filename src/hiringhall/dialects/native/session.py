@@ -7,7 +7,6 @@ makes it true.
 
 from __future__ import annotations
 
-from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,8 +44,6 @@ class NativeSession(Session):
         self._greeted = False
         self._streamed: set[int] = set()
         """Watched jobs whose progress and chunks the peer wants."""
-        self._unconfirmed: deque[tuple[int, list[Job]]] = deque()
-        """Submits whose commit may not have returned: their numbers and their jobs, oldest first."""
         self._asked: dict[int, list[tuple[int, bool]]] = {}
         """Requests that wait for the history, by job: their numbers, and whether they watch."""
         self._lookups = 0
@@ -189,11 +186,6 @@ class NativeSession(Session):
         if watch > ENDS:
             self._streamed.update([job.id for job in jobs])
         unstored = [job for job in jobs if job.terms.durable and not job.stored]
-        if unstored:
-            unconfirmed = self._unconfirmed
-            while unconfirmed and not _pending(unconfirmed[0][1]):
-                unconfirmed.popleft()
-            unconfirmed.append((number, unstored))
         answer = wire.encode(wire.OK, number, [job.id for job in jobs])
         self.acknowledge_all(unstored, answer, watching=watch > 0)
 
@@ -409,8 +401,8 @@ class NativeSession(Session):
         body = (job.id, STATE_NAMES[job.state], job.code, job.result)
         self.conclude(job, wire.encode(wire.ENDED, 0, body))
 
-    def withdrawn(self, job: Job, refusal: Refusal) -> bytes:
-        number = next((number for number, jobs in self._unconfirmed if job in jobs), 0)
+    def withdrawn(self, job: Job, said: bytes, refusal: Refusal) -> bytes:  # noqa: ARG002 (its frame tells)
+        _, number, _ = wire.decode_frame(said[wire.HEADER_BYTES :])
         return wire.encode(wire.ERROR, number, (refusal.reason, refusal.text))
 
     # --- answers
@@ -430,11 +422,6 @@ class NativeSession(Session):
         self.report(BAD_INPUT, text)
         self._refuse(number, code, text)
         self.finish()
-
-
-def _pending(jobs: list[Job]) -> bool:
-    """The commit of some of these jobs may not have returned."""
-    return any(not job.stored and not job.logged and job.terms.durable for job in jobs)
 
 
 def _page(body: Raw) -> tuple[int, int]:

@@ -149,7 +149,7 @@ class WorkerSession(Session):
             sent = self._sent if self._blocked_until_us else UNKNOWN_JOB
             self._context.remember_unanswered(self.caller.route[0], sent)
 
-    def withdrawn(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002 (a worker submits nothing)
+    def withdrawn(self, job: Job, said: bytes, refusal: Refusal) -> bytes:  # noqa: ARG002 (as contracted)
         return refused(refusal)
 
 
@@ -179,7 +179,7 @@ class ClientSession(Session):
             answer = wire.pack_error(wire.CANCELLED, job.result)
         self.conclude(job, answer)
 
-    def withdrawn(self, job: Job, refusal: Refusal) -> bytes:  # noqa: ARG002 (the client knows no job by name)
+    def withdrawn(self, job: Job, said: bytes, refusal: Refusal) -> bytes:  # noqa: ARG002 (as contracted)
         return refused(refusal)
 
 
