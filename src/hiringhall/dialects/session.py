@@ -170,7 +170,7 @@ class Session(Peer):
         raise BrokenLaw("a session must override receive")
 
     def withdrawn(self, job: Job, said: bytes, refusal: Refusal) -> bytes:  # noqa: ARG002
-        """The commit of `job` failed: what to send instead of `said`, its acknowledgement, which was not sent."""
+        """The commit of `job` failed: what to send instead of `said`, its unsent acknowledgement."""
         raise BrokenLaw("a session that acknowledges jobs must override withdrawn")
 
     def looked_up(self, job_id: int, line: EndRow | None, trouble: str) -> None:  # noqa: ARG002

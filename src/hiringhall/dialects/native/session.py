@@ -401,7 +401,7 @@ class NativeSession(Session):
         body = (job.id, STATE_NAMES[job.state], job.code, job.result)
         self.conclude(job, wire.encode(wire.ENDED, 0, body))
 
-    def withdrawn(self, job: Job, said: bytes, refusal: Refusal) -> bytes:  # noqa: ARG002 (its frame tells)
+    def withdrawn(self, job: Job, said: bytes, refusal: Refusal) -> bytes:  # noqa: ARG002 (see `said`)
         _, number, _ = wire.decode_frame(said[wire.HEADER_BYTES :])
         return wire.encode(wire.ERROR, number, (refusal.reason, refusal.text))
 
