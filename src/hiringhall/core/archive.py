@@ -1,6 +1,6 @@
 """The archive: the latest ended jobs, so that they can be found, named as parents, and retried.
 
-The law: it is bounded in jobs and in bytes; the oldest is dropped first. The history in the store keeps them
+Invariant: it is bounded in jobs and in bytes; the oldest is dropped first. The history in the store keeps them
 longer: a parent that a job waits for is looked up there and brought back.
 """
 

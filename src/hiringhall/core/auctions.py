@@ -1,6 +1,6 @@
 """Auctions: unmatched jobs are announced, workers bid, and one of them is hired.
 
-The laws: an announced job stays ready, so that a worker that pulls first gets it; the most urgent job that a
+Invariants: an announced job stays ready, so that a worker that pulls first gets it; the most urgent job that a
 worker qualifies for is announced first; nothing is announced without an audience. The scheduler tells when a
 job moved, a queue has more jobs than workers, or a worker is free; auctions answer by hiring a worker.
 """

@@ -1,6 +1,6 @@
 """Dependencies: which parents of a job are met, and what happens to its children when it ends.
 
-The laws: only a parent that neither memory nor the history knows is waited for by name; an edge that would
+Invariants: only a parent that neither memory nor the history knows is waited for by name; an edge that would
 close a cycle is refused.
 """
 

@@ -1,6 +1,6 @@
 """Firings: the progress of each schedule.
 
-The law: the job of a schedule and the fact that it has fired are stored together or not at all.
+Invariant: the job of a schedule and the fact that it has fired are stored together or not at all.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The dependency graph: parents and children.
 
-The law: an edge is stored at both ends (the child's `parents`, the parent's `children`) or, while the parent
+Invariant: an edge is stored at both ends (the child's `parents`, the parent's `children`) or, while the parent
 is not known, in the child's `parents` and in `expected`. Each edge is removed once.
 """
 

@@ -1,8 +1,8 @@
 """Hiring: a worker is hired for its next job, arrives, and performs.
 
-The laws: a worker is hired for one job at a time, and that job is not among its leases until it begins; a hired
-worker that does not arrive in time, or quits before it begins, counts no loss; every promise has a deadline, so
-that no worker is reserved for ever, unless the job's provider is connected and decides.
+Invariants: a worker is hired for one job at a time, and that job is not among its leases until it begins; a
+hired worker that does not arrive in time, or quits before it begins, counts no loss; every promise has a
+deadline, so that no worker is reserved for ever, unless the job's provider is connected and decides.
 """
 
 from __future__ import annotations

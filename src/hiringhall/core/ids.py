@@ -1,6 +1,6 @@
 """Job ids: the number of the hall's start in the high bits, a count in the low bits.
 
-The law: ids grow with time and none is used twice. Only this module makes an id, parses one, or knows its
+Invariant: ids grow with time and none is used twice. Only this module makes an id, parses one, or knows its
 bounds.
 """
 

@@ -1,6 +1,6 @@
 """Look-ups in the history of parents that are not in memory.
 
-The law: a reference is looked up once while jobs wait for it. The answer is ignored if a job of that name has
+Invariant: a reference is looked up once while jobs wait for it. The answer is ignored if a job of that name has
 come since.
 """
 

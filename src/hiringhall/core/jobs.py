@@ -1,6 +1,6 @@
 """Jobs: what is asked for (`JobSpec`) and what exists (`Job`).
 
-The law: a job is in exactly one state, moves only along `MOVES`, and its end is recorded once.
+Invariant: a job is in exactly one state, moves only along `MOVES`, and its end is recorded once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The index of live jobs by key.
 
-The law: a key belongs to at most one live job of each queue. The same index answers for one queue and for all
+Invariant: a key belongs to at most one live job of each queue. The same index answers for one queue and for all
 queues; a key that only one queue uses, the usual case, costs one entry.
 """
 

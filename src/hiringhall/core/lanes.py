@@ -1,6 +1,6 @@
 """A lane: the ready jobs of one queue, priority and requirement.
 
-The law: a lane is first in, first out. A job that comes back goes to the front, or to the end if its worker
+Invariant: a lane is first in, first out. A job that comes back goes to the front, or to the end if its worker
 declined it.
 """
 

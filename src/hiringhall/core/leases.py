@@ -1,6 +1,6 @@
 """Leases: one job with one worker. An engagement is the lease of a hired worker.
 
-The law: a job has a lease exactly while it is LEASED, and only that lease can report on it.
+Invariant: a job has a lease exactly while it is LEASED, and only that lease can report on it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Leases: the reports of a worker on its job (progress, the end), and how a job goes back to the queue.
 
-The law: a job has at most one live lease, and only that lease can report on it. Until a job has ended, the
+Invariant: a job has at most one live lease, and only that lease can report on it. Until a job has ended, the
 first report of any worker that held it counts.
 """
 

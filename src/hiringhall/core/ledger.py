@@ -1,6 +1,6 @@
 """The ledger: what has changed since the last commit, and the rows to write.
 
-The law: rows are made from the state at the seal, not from the steps that led there. The flags of a job
+Invariant: rows are made from the state at the seal, not from the steps that led there. The flags of a job
 (`stored`, `logged`) say what is on disk, and change only after a commit.
 """
 

@@ -1,6 +1,6 @@
 """The objects of auctions: markets, announced jobs, bids, and the rules by which one bid is chosen.
 
-The law: a worker is hired for one next job at a time, and each hiring voids its other bids.
+Invariant: a worker is hired for one next job at a time, and each hiring voids its other bids.
 """
 
 from __future__ import annotations

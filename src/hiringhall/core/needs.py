@@ -1,7 +1,7 @@
 """What jobs require of a worker, and what workers have: their skills, and the time they have left.
 
-The law: what a worker qualifies for changes only here, and a worker that comes to qualify for a waiting job is
-found at the end of the turn. Time alone makes no worker qualify, so nothing is polled.
+Invariant: what a worker qualifies for changes only here, and a worker that comes to qualify for a waiting job
+is found at the end of the turn. Time alone makes no worker qualify, so nothing is polled.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Skills and times of workers, configured by name, for dialects that cannot state them.
 
-The law: a rating belongs to a name. A worker that changes its name gets the rating of the new name.
+Invariant: a rating belongs to a name. A worker that changes its name gets the rating of the new name.
 """
 
 from __future__ import annotations

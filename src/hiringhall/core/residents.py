@@ -1,6 +1,6 @@
 """Residents: workers that are known by queue and name, and not by a connection.
 
-The law: a resident keeps its leases until it reports on them, whichever connection speaks for it and however
+Invariant: a resident keeps its leases until it reports on them, whichever connection speaks for it and however
 often the hall restarts.
 """
 

@@ -1,6 +1,6 @@
 """The states of a job, its legal moves, and the codes with which it ends.
 
-The law: a job is in exactly one state and moves only along `MOVES`.
+Invariant: a job is in exactly one state and moves only along `MOVES`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Submitting: new jobs, joined jobs, and retried dead letters.
 
-The law: a verb checks everything that it may refuse before it changes anything.
+Invariant: a verb checks everything that it may refuse before it changes anything.
 """
 
 from __future__ import annotations

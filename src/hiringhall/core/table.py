@@ -1,7 +1,7 @@
 """The job table: all jobs, queues and workers, the one place where a job changes its state, and the one place
 where it ends.
 
-The law: all indexes of a job change together, so that a job is never in two of them, or in none.
+Invariant: all indexes of a job change together, so that a job is never in two of them, or in none.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Workers that sleep, and are woken: one worker for one job.
 
-The law: no worker sleeps while a job that it could do is ready and not reserved for another woken worker.
+Invariant: no worker sleeps while a job that it could do is ready and not reserved for another woken worker.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """The protocols of the hall, one folder each: `wire.py` encodes and decodes, `session.py` acts.
 
-The law: there is no I/O and no clock in here, and no dialect imports another.
+Invariant: there is no I/O and no clock in here, and no dialect imports another.
 """

@@ -1,6 +1,6 @@
 """Job handles, for the dialects that have them: a prefix and the job's number.
 
-The law: a handle names one job for ever, and only a handle that was made here is valid.
+Invariant: a handle names one job for ever, and only a handle that was made here is valid.
 """
 
 from __future__ import annotations

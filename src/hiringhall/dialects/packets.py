@@ -2,7 +2,7 @@
 
     magic, 4 bytes | type | size of the body, 4 bytes | body        all integers are big-endian
 
-The laws: a `PacketReader` never raises, looks at each byte once, copies a body once, and checks a size
+Invariants: a `PacketReader` never raises, looks at each byte once, copies a body once, and checks a size
 against its limit before it keeps anything of the body. Long data is never copied into the packet that is sent.
 """
 

@@ -3,7 +3,7 @@
 The loop plans its next wake-up. If it wakes up much later, the process was paused, and what its peers sent
 meanwhile is unread in its sockets.
 
-The invariant: at least half of the time between two pauses counts for deadlines. They expire in the end even if
+Invariant: at least half of the time between two pauses counts for deadlines. They expire in the end even if
 every wake-up is late.
 """
 

@@ -1,6 +1,6 @@
 """One connection of the beanstalkd protocol: a producer, a worker, or both.
 
-The invariant: each request is answered once, in order. While a reserve waits for a job, later requests wait.
+Invariant: each request is answered once, in order. While a reserve waits for a job, later requests wait.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a beanstalkd client can look at: jobs, tubes and the hall.
 
-The invariant: nothing here changes a job. Statistics that the hall does not keep are left out.
+Invariant: nothing here changes a job. Statistics that the hall does not keep are left out.
 """
 
 from __future__ import annotations

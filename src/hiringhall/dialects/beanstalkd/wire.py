@@ -1,6 +1,6 @@
 """The beanstalkd protocol as requests and replies: lines of text, and bodies whose length the line before says.
 
-The invariant: the length of a line or a body is checked before it is kept. What is too long is skipped, and the
+Invariant: the length of a line or a body is checked before it is kept. What is too long is skipped, and the
 request after it is read as if nothing had happened.
 """
 

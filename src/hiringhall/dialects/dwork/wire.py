@@ -1,6 +1,6 @@
 r"""The messages of dwork: QueryMsg <-> bytes, in protobuf's proto2 encoding, for both roles.
 
-The law: `parse` raises nothing but `BadMessage`, looks at each byte once, and checks every length against the
+Invariant: `parse` raises nothing but `BadMessage`, looks at each byte once, and checks every length against the
 bytes that are left. Names are bytes: they need not be UTF-8.
 
     08 00  12 0A  0A 03 "cut"  12 03 "me1"      a Create of one task

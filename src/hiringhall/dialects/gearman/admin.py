@@ -1,6 +1,6 @@
 """The text protocol: a command is one line, its answer a line or a table, in the format of gearmand.
 
-The law: no name that a peer chose, its own or that of a function, can break a line of a table.
+Invariant: no name that a peer chose, its own or that of a function, can break a line of a table.
 """
 
 from __future__ import annotations

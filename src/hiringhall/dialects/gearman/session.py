@@ -1,6 +1,6 @@
 """One connection of the Gearman protocol: a client, a worker, both at once, or a person at the text protocol.
 
-The laws: `receive` never raises, whatever arrives; everything before a bad packet counts; after a mistake
+Invariants: `receive` never raises, whatever arrives; everything before a bad packet counts; after a mistake
 reading continues, unless the start of the next packet is unknown.
 """
 

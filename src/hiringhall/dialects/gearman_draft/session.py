@@ -1,6 +1,6 @@
 """One connection of the draft's protocol: an application, a worker, or both at once.
 
-The laws: `receive` never raises, whatever arrives; each request has one answer, in the order of the requests,
+Invariants: `receive` never raises, whatever arrives; each request has one answer, in the order of the requests,
 even if an answer has to be looked up; after a mistake reading continues, unless the start of the next packet is
 unknown.
 """

@@ -1,6 +1,6 @@
 """What all sessions of one hire door share: its options, its listeners, and its market in the core.
 
-The law: a line is encoded once for each door, however many sessions receive it.
+Invariant: a line is encoded once for each door, however many sessions receive it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The participants at all hire doors of one hall. The hall itself is one of them, a provider.
 
-The laws: a UUID belongs to one connection, or to one bus; a line about a job is passed on and acted upon only
+Invariants: a UUID belongs to one connection, or to one bus; a line about a job is passed on and acted upon only
 if it comes from a participant that the job concerns.
 """
 

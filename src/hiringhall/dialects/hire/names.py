@@ -4,7 +4,7 @@
     6fa459ea-ee8a-3ca4-0000-00100000002a    its job number 68719476778: 8 bytes of the hall, 8 of the number
     6fa459ea-ee8a-3ca4-8000-001000000003    a worker of another dialect, the third since the hall started
 
-The law: no other participant, and no other job, has such a UUID.
+Invariant: no other participant, and no other job, has such a UUID.
 """
 
 from __future__ import annotations

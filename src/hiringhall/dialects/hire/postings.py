@@ -1,6 +1,6 @@
 """The jobs that providers have announced: one `Posting` each, from its announcement until its dismissal.
 
-The laws: a job id names one posting in a hall. Postings are ordered by the time at which they expire; only
+Invariants: a job id names one posting in a hall. Postings are ordered by the time at which they expire; only
 those for which a worker is hired may be out of order, since they do not expire.
 """
 

@@ -2,7 +2,7 @@
 
 A provider's job is announced through the hall. Once its provider has hired a worker, it is a job of the hall.
 
-The laws: only the provider that announced a job may hire, call and dismiss for it; only the hired worker may
+Invariants: only the provider that announced a job may hire, call and dismiss for it; only the hired worker may
 report on it. The hall bids and answers for workers of other dialects. If an engagement ends without its
 provider's doing, the provider is sent QUIT in the worker's name.
 """

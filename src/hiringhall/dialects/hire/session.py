@@ -1,6 +1,6 @@
 """One TCP connection that sends lines.
 
-The laws: how the bytes are cut makes no difference. The UUID of the first line is that of the connection. A
+Invariants: how the bytes are cut makes no difference. The UUID of the first line is that of the connection. A
 bad line is answered with a comment, only on this connection. A line that is too long closes it.
 """
 

@@ -1,6 +1,6 @@
 """Reads and writes the lines of the hire protocol: `UUID VERB field:field`, or the same in a compact form.
 
-The laws: a line that was written is read back unchanged; a line that is not exactly one of the eight kinds is
+Invariants: a line that was written is read back unchanged; a line that is not exactly one of the eight kinds is
 refused with a reason, whatever bytes it contains.
 
     6fa459ea-ee8a-3ca4-894e-db77e160355e AVAIL 16fd2706-8baf-433b-82eb-8c7fada847da:2.5:40

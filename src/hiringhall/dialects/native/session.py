@@ -1,6 +1,6 @@
 """One connection of the native protocol: a client, a worker, or both.
 
-The law: whatever arrives, `receive` never raises. Each request with a number is answered once, with `ok` or
+Invariant: whatever arrives, `receive` never raises. Each request with a number is answered once, with `ok` or
 with `error`, and answers may come in any order. An `ok` that promises something is sent after the commit that
 makes it true.
 """

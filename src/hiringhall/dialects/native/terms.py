@@ -1,6 +1,6 @@
 """The terms of a job as the native protocol states them: a map of names and values.
 
-The law: maps with the same bytes give the same `Terms` object, so that a million jobs submitted alike share
+Invariant: maps with the same bytes give the same `Terms` object, so that a million jobs submitted alike share
 one.
 """
 

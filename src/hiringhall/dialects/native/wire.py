@@ -6,7 +6,7 @@
        07                          number: the answer has the same; 0: only an error is answered
        92 05 c4 00                 body: what the kind requires, here [5, ""]
 
-The law: the length of a frame is checked before memory is taken for it, and nothing that a peer sends is
+Invariant: the length of a frame is checked before memory is taken for it, and nothing that a peer sends is
 decoded without a type.
 """
 

@@ -1,6 +1,6 @@
 """Sessions of a PING/PONG door: workers at the backend, clients at the frontend.
 
-The law: a worker that was sent a job is sent no other one before it has answered. A result does not name its
+Invariant: a worker that was sent a job is sent no other one before it has answered. A result does not name its
 job, so without this rule the result of one job could be taken for that of another.
 """
 

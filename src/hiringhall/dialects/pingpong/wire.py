@@ -8,7 +8,7 @@ r"""The PING/PONG protocol as frames, for both roles and for both sockets of the
     frontend   client -> hall   [identity, *own, "", job]
                hall -> client   [identity, *own, "", result]
 
-The law: only its bytes tell what a body is. If it is not one of the three words, it is a job or a result. A
+Invariant: only its bytes tell what a body is. If it is not one of the three words, it is a job or a result. A
 failure has the form `ERROR <code> <text>`: see `parse_error`.
 """
 

@@ -1,6 +1,6 @@
 """What all sessions of one WMP door share: its options, its name, and the jobs that it has handed out.
 
-The law: a job that was handed out does not depend on a path. Whoever knows its name in TAKE may report on it,
+Invariant: a job that was handed out does not depend on a path. Whoever knows its name in TAKE may report on it,
 and the lease lives as long as reports come. An answer may come by another path than the job went: a device was
 restarted, or a manager in between passed the job on.
 """

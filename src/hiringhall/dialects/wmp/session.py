@@ -1,6 +1,6 @@
 """One path to a worker, with the hall as its manager.
 
-The law: a READY counts until the path is handed a job, leaves a WAKE unanswered, or is silent for too long.
+Invariant: a READY counts until the path is handed a job, leaves a WAKE unanswered, or is silent for too long.
 Jobs that were handed out belong to the context, not to the path.
 
 The protocol has no error message: a bad message, or one that only a manager may send, is counted and ignored.
@@ -210,7 +210,7 @@ class WmpSession(Session):
         numerator, denominator = wire.parse_progress(progress) if progress else (0, 0)
         lease = self._context.find_lease(name)
         if lease is None:
-            # Its work is in vain: the hall was restarted, or another worker has the job.
+            # Its result is not wanted: the hall was restarted, or another worker has the job.
             self.send(self._context.cancel(name))
             return
         self._context.heard(lease, self)

@@ -1,6 +1,6 @@
 r"""The Worker-Manager Protocol as frames: paths, and messages <-> bytes, for workers, managers and devices.
 
-The laws: nothing of a message is used before all of it is checked; frames that are not a path are `None`, and
+Invariants: nothing of a message is used before all of it is checked; frames that are not a path are `None`, and
 a body that is not a message raises `BadMessage`. Nothing is repaired or guessed.
 
     [to..., "", come..., "", body]      the hops still to go, the hops that it came by, one message

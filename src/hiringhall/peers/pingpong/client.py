@@ -104,7 +104,7 @@ class Client:
         self, address: str, *, timeout_s: float = 30.0, retries: int = 2, curve: Curve | None = None
     ) -> None:
         if timeout_s <= 0 or retries < 0:
-            raise ValueError("the timeout is above nought, and there are no retries or some")
+            raise ValueError("the timeout must be above 0, and retries must be 0 or more")
         self._address = address
         self._timeout_s = timeout_s
         self._retries = retries
