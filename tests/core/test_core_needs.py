@@ -429,3 +429,17 @@ def test_sweeping_shapes_that_are_all_in_use_is_not_done_over_and_over(hall: Hal
     queue = hall.core.queues[b"q"]
     assert queue.requirements_max == 4 * REQUIREMENTS_SWEEP_MIN
     hall.turn()
+
+
+def test_all_skills_of_a_worker_are_set_at_once(hall: Hall) -> None:
+    bob = hall.worker("bob", "q", "r")
+    hall.core.needs.rate(bob.me, b"r", 9)
+    job = hall.submit("hard", terms=Terms(detached=True, skill=3))
+    bob.sleeps()
+    hall.core.needs.rate_all(bob.me, {b"q": 3})
+    hall.turn()
+    bob.hears("woken")
+    assert (bob.me.skill(b"q"), bob.me.skill(b"r")) == (3, 0)
+    assert bob.takes("hard").job is job
+    with refused(BAD_REQUEST):
+        hall.core.needs.rate_all(bob.me, {b"q": SKILL_MAX + 1})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hall_recorder import BACKGROUND, DETACHED, FOREGROUND, SECOND_US, Hall, Person, refused
 
-from hiringhall.core.errors import CLOSING, STORE_DOWN
+from hiringhall.core.errors import BAD_REQUEST, CLOSING, STORE_DOWN
 from hiringhall.core.jobs import JobSpec
 from hiringhall.core.states import CANCELLED, DELAYED, DONE, LEASED, QUEUED
 from hiringhall.core.terms import HIGH, Terms
@@ -392,3 +392,21 @@ def test_one_who_works_on_ones_own_job_and_leaves_takes_it_along(hall: Hall) -> 
     both.leaves()
     assert job.state == CANCELLED
     assert hall.core.jobs == {}
+
+
+def test_a_due_time_that_no_store_could_keep_is_refused(hall: Hall) -> None:
+    with refused(BAD_REQUEST):
+        hall.submit("late", due_us=(1 << 62) + 1, terms=BACKGROUND)
+    assert hall.submit("later", due_us=1 << 62, terms=BACKGROUND).state == DELAYED
+
+
+def test_a_join_can_be_left_in_the_turn_in_which_it_was_made(hall: Hall) -> None:
+    ann = hall.person("ann")
+    job = hall.submit("a", by=ann, key="k")
+    before = job.terms
+    hall.turn()
+    assert hall.submit("again", key="k", terms=BACKGROUND) is job
+    assert job.terms.durable
+    hall.core.submissions.leave_join(job, before)
+    hall.turn()
+    assert (job.terms, job.before, len(hall.core.ledger)) == (before, None, 0)

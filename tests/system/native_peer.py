@@ -46,6 +46,11 @@ class NativePeer:
         """The body of the next frame of this kind that answers nothing."""
         return self._next(lambda frame: frame[:2] == (kind, 0))[2]
 
+    @property
+    def unclaimed(self) -> list[tuple[str, int, Any]]:
+        """Frames that came and that nobody has asked for."""
+        return self._waiting
+
     def submit(self, queue: bytes, payload: bytes, key: bytes = b"", watch: int = 0, **terms: object) -> int:
         (job,) = self.ask("submit", (watch, [(queue, payload, terms, key, 0, [])]))
         assert isinstance(job, int)

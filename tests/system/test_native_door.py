@@ -97,7 +97,7 @@ def test_a_submit_of_many_is_all_or_nothing(hall: HallProcess) -> None:
         with pytest.raises(NativeError) as caught:
             ann.ask("submit", (1, specs))
         text = (
-            "terms: retries must be a whole number from 0 to 1000000 (job 1 of 3; none of them was submitted)"
+            "terms: retries must be a whole number from 0 to 1000000 (job 2 of 3; none of them was submitted)"
         )
         assert caught.value.args == ("bad_request", text)
         assert [queue["ready"] for queue in ann.ask("queues", (0, 10))] in ([], [0])
@@ -238,6 +238,60 @@ def test_unknown_requests_and_jobs_are_refused_and_the_connection_goes_on(hall: 
                 ann.ask(kind, body)
             assert caught.value.args[0] == code, kind
         assert ann.submit(b"q", b"1") > 0
+
+
+def test_numbers_out_of_bounds_are_refused_and_the_hall_goes_on(hall: HallProcess) -> None:
+    largest = (1 << 63) - 1
+    with NativePeer(hall.port) as ann:
+        for kind, body in [
+            ("submit", (0, [(b"q", b"", {}, b"", largest, [])])),
+            ("submit", (3, [(b"q", b"", {}, b"", 0, [])])),
+            ("queues", (largest, 1)),
+            ("workers", (largest, 1)),
+            ("work", (b"bob", 1, [(b"q", largest, 0)], -1, 0)),
+            ("work", (b"bob", 1, [(b"q", 0, 0)], -2, 0)),
+            ("watch", (1, 0)),
+            ("submit", (0, [(b"q", b"", {}, b"", 0, [(b"", b"")])])),
+        ]:
+            with pytest.raises(NativeError, match="bad_request"):
+                ann.ask(kind, body)
+        for body in [(b"b" * 5000, 1, [(b"q", 0, 0)], -1, 0), (b"bob", 1, [(b"q", 0, 1)] * 10_001, -1, 0)]:
+            with pytest.raises(NativeError, match="too_large"):
+                ann.ask("work", body)
+        assert ann.submit(b"q", b"1") > 0
+
+
+def test_a_request_without_a_number_is_not_answered(hall: HallProcess) -> None:
+    with NativePeer(hall.port) as ann:
+        ann.send("submit", (0, [(b"q", b"1", {}, b"k", 0, [])]))
+        ann.send("beat", None)
+        job = ann.submit(b"q", b"2", b"k")
+        ann.send("cancel", (job, b""))
+        wait_until(lambda: state(ann, job) == "cancelled", "the job is cancelled")
+        assert ann.unclaimed == []
+
+
+def test_a_refused_submit_leaves_the_jobs_that_it_joined_as_they_were(hall: HallProcess) -> None:
+    with NativePeer(hall.port) as ann, NativePeer(hall.port) as bob:
+        job = ann.submit(b"q", b"", b"k", watch=1, durable=False, detached=False)
+        for bad in [(b"", b"", {}, b"", 0, []), (b"q", b"", {"durable": False}, b"", 0, [])]:
+            with pytest.raises(NativeError, match="bad_request"):
+                bob.ask("submit", (0, [(b"q", b"", {}, b"k", 0, []), bad]))
+        ann.close()
+        wait_until(lambda: not bob.ask("queues", (0, 1))[0]["ready"], "the job has ended with its watcher")
+        with pytest.raises(NativeError, match="not_kept"):
+            bob.ask("job", (job,))
+
+
+def test_who_watches_twice_is_told_once_and_an_ended_job_can_be_unwatched(hall: HallProcess) -> None:
+    with NativePeer(hall.port) as ann:
+        job = ann.submit(b"q", b"")
+        for level in (2, 1, 1):
+            ann.ask("watch", (job, level))
+        ann.ask("cancel", (job, b""))
+        assert ann.hear("ended")[:2] == [job, "cancelled"]
+        ann.ask("unwatch", (job,))
+        assert ann.unclaimed == []
 
 
 def test_the_client_of_the_page_works_as_it_stands(hall: HallProcess) -> None:

@@ -80,6 +80,11 @@ class Dependencies:
             else:
                 if ref == name:
                     raise Refusal(BAD_REQUEST, "a job cannot be its own parent")
+                if (
+                    not 0 < len(ref[0]) <= limits.queue_name_bytes_max
+                    or not 0 < len(ref[1]) <= limits.key_bytes_max
+                ):
+                    raise Refusal(BAD_REQUEST, "the queue or the key of a parent is empty or too long")
                 job = self._table.find_key(ref[0], ref[1]) or self._table.archive.find_key(ref[0], ref[1])
             if job is not None and job.state > DONE and terms.on_parent_failure == HOLD and job.named:
                 # It waits for the job that has the failed parent's name now, or had it later and succeeded.

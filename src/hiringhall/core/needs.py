@@ -60,6 +60,15 @@ class Needs:
         worker.skills[name] = skill
         self._look_again(worker)
 
+    def rate_all(self, worker: Worker, skills: dict[bytes, int]) -> None:
+        """Set the worker's skills: these, and those configured for its name in other queues."""
+        for skill in skills.values():
+            if not 0 <= skill <= SKILL_MAX:
+                raise Refusal(BAD_REQUEST, f"a skill must be a whole number from 0 to {SKILL_MAX}")
+        known = dict(self.ratings.of(worker.name).skills) if self.ratings is not None else {}
+        worker.skills = {**known, **skills} or None
+        self._look_again(worker)
+
     def rate_anew(self, worker: Worker) -> None:
         """Reset the worker's skills to those configured for its name."""
         worker.skills = None

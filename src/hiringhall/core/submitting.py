@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from hiringhall.core.table import JobTable
     from hiringhall.core.terms import Requirement, Terms
 
+DUE_US_MAX: Final = 1 << 62
+"""The latest due time: what is added to it still fits into the 63 bits that stores keep."""
 NEEDY_MAX: Final = 1000
 """Cached terms with a queue's default requirement."""
 
@@ -45,7 +47,7 @@ class Submissions:
         if spec.terms.durable:
             table.check_store()
         elif table.closing:
-            raise Refusal(CLOSING, "the hall is closing; submit to another hall, or submit a background job")
+            raise Refusal(CLOSING, "the hall is closing; submit to another hall, or submit a durable job")
         queue = table.queues.get(spec.queue)
         if queue is None:
             queue = table.queue(spec.queue)
@@ -57,6 +59,8 @@ class Submissions:
                 self._join(job, spec, watcher)
                 return job
         table.check_room()
+        if spec.due_us > DUE_US_MAX:
+            raise Refusal(BAD_REQUEST, "the due time is too far in the future")
         maximum = queue.maxima[spec.terms.priority]
         if 0 <= maximum <= queue.live:
             raise Refusal(QUEUE_FULL, f"the queue holds {maximum} jobs, as many as maxqueue allows")
@@ -162,6 +166,15 @@ class Submissions:
                 # Its children may have asked the history for the name before the job came.
                 self._table.graph.inquiries.add(name_of(job))
         self._table.cancel_as(job, WITHDRAWN, b"it was refused together with another")
+
+    def leave_join(self, job: Job, terms: Terms) -> None:
+        """Undo a join of this turn: the job has these terms again. No commit may have begun since."""
+        if job.terms is terms:
+            return
+        if job.terms.durable and not terms.durable:
+            self._table.ledger.forget(job)
+            job.before = None
+        job.terms = terms
 
     def withdraw(self, job: Job) -> None:
         """Make a job non-durable that was never acknowledged as durable."""

@@ -70,6 +70,13 @@ def test_equal_maps_share_their_terms_and_few_are_kept() -> None:
     assert cache.get(msgspec.msgpack.encode({"retries": 1})).failures_max == 1
 
 
+def test_a_long_map_is_not_kept() -> None:
+    cache = TermsCache()
+    data = b"\xde\x01\x00" + b"\xa7retries\x01" * 256
+    assert cache.get(data).failures_max == 1
+    assert cache.get(data) is not cache.get(data)
+
+
 def test_what_is_no_map_is_refused() -> None:
     with pytest.raises(wire.BadBody):
         TermsCache().get(msgspec.msgpack.encode([1]))

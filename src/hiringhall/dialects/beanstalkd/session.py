@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 MARGIN_US: Final = SECOND_US
 """The last part of a time to run, in which its worker is not kept waiting for another job."""
-HELD_BYTES_MAX: Final = 65_536
-"""With more than this sent behind a reserve that waits, nothing more is read."""
+HELD_BYTES_MAX: Final = 1 << 20
+"""A peer that sends more than this behind a reserve that waits is disconnected. Reading must go on: otherwise
+nobody would see that the peer is gone, and jobs would be given to it."""
 KICK_MAX: Final = 10_000
 """Jobs moved by one kick, however many it asks for."""
 
@@ -40,10 +41,15 @@ class Alarm(Timed):
 
     def __init__(self, session: BeanstalkdSession) -> None:
         super().__init__()
-        self._session = session
+        self._session: BeanstalkdSession | None = session
 
     def ring(self, scheduler: Scheduler) -> None:  # noqa: ARG002 (the session knows it)
-        self._session.alarmed()
+        if self._session is not None:
+            self._session.alarmed()
+
+    def forget(self) -> None:
+        """The session has closed. An entry in the heap of timers must not keep it, nor what it has read."""
+        self._session = None
 
 
 class BeanstalkdSession(Session):
@@ -57,8 +63,6 @@ class BeanstalkdSession(Session):
         """A reserve waits for a job."""
         self._until_us = NEVER
         """When that reserve times out, by the time that the hall was awake; 0: never."""
-        self._paused = False
-        """The transport was asked to read no more."""
         self._alarm = Alarm(self)
         self._context = context
         self._scheduler = context.scheduler
@@ -68,6 +72,7 @@ class BeanstalkdSession(Session):
 
     def disconnected(self) -> None:
         self._scheduler.timers.disarm(self._alarm)
+        self._alarm.forget()
         self._context.sessions.pop(self, None)
 
     def receive(self, data: bytes) -> None:
@@ -87,14 +92,9 @@ class BeanstalkdSession(Session):
             except Refusal as refusal:
                 self.send(replies.refused(refusal))
         self.input_bytes = self._reader.kept_bytes
-        if self.link is not None:
-            if self.waiting and self.input_bytes > HELD_BYTES_MAX:
-                # Again each time: the engine has it read on whenever a commit has returned.
-                self._paused = True
-                self.link.pause()
-            elif self._paused and not self.waiting:
-                self._paused = False
-                self.link.resume()
+        if self.waiting and self.input_bytes > HELD_BYTES_MAX:
+            self.report(BAD_INPUT, f"more than {HELD_BYTES_MAX} bytes behind a reserve that waits")
+            self.finish()
 
     def _answer(self, request: Request) -> None:
         """The most frequent commands stand first."""
@@ -262,19 +262,24 @@ class BeanstalkdSession(Session):
 
     def _kick(self, bound: int) -> int:
         """Buried jobs of the tube in use, or delayed ones if none is buried: how many were moved."""
-        kicked = 0
-        jobs = self._scheduler.archive.dead_letters(self.tube, KICK_MAX)
-        for job in jobs or stats.delayed_jobs(self._scheduler, self.tube):
-            if kicked >= bound:
+        kicked = self._make_all_ready(self._scheduler.archive.dead_letters(self.tube, KICK_MAX), bound)
+        return kicked or self._make_all_ready(stats.delayed_jobs(self._scheduler, self.tube), bound)
+
+    def _make_all_ready(self, jobs: list[Job], bound: int) -> int:
+        done = 0
+        for job in jobs:
+            if done >= bound:
                 break
             try:
                 self._make_ready(job)
-                kicked += 1
+                done += 1
             except Refusal as refusal:
                 # A dead letter whose key another job has by now stays where it is.
                 if refusal.reason != WRONG_STATE:
+                    if done:
+                        break  # The answer says how many were moved.
                     raise
-        return kicked
+        return done
 
     # --- replies
 

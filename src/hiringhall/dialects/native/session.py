@@ -11,7 +11,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from hiringhall.core import ids
-from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, STORE_DOWN, UNKNOWN_JOB, WRONG_STATE, Refusal
+from hiringhall.core.errors import (
+    BAD_REQUEST,
+    HALL_FULL,
+    STORE_DOWN,
+    TOO_LARGE,
+    UNKNOWN_JOB,
+    WRONG_STATE,
+    Refusal,
+)
 from hiringhall.core.jobs import JobSpec
 from hiringhall.core.states import FAILED, STATE_NAMES
 from hiringhall.core.timers import NEVER
@@ -24,6 +32,7 @@ if TYPE_CHECKING:
     from hiringhall.core.changes import EndRow
     from hiringhall.core.jobs import Job
     from hiringhall.core.leases import Lease
+    from hiringhall.core.terms import Terms
     from hiringhall.dialects.native.context import NativeContext
     from hiringhall.dialects.session import Caller
 
@@ -139,7 +148,8 @@ class NativeSession(Session):
             self._break_off("the first frame must be hello", wire.NO_HELLO, number)
             return
         hello = wire.decode(wire.HELLO_BODY, body)
-        if hello.get("version") != wire.VERSION:
+        stated = hello.get("version")
+        if stated is None or wire.decode(wire.VERSION_BODY, stated) != wire.VERSION:
             self._break_off(f"this hall speaks version {wire.VERSION}", BAD_REQUEST, number)
             return
         self._greeted = True
@@ -165,37 +175,52 @@ class NativeSession(Session):
         watcher = self if watch else None
         jobs: list[Job] = []
         created: list[Job] = []
+        joined: list[tuple[Job, Terms]] = []
+        durable: bool | None = None
         try:
             for queue, payload, stated, key, delay_us, parents in specs:
                 terms = self._context.terms.get(bytes(stated))
+                if durable is None:
+                    durable = terms.durable
+                elif durable != terms.durable:
+                    # If the commit fails, all of them must go.
+                    raise Refusal(BAD_REQUEST, "the jobs of one submit must be all durable, or all not")
                 due_us = now_us + delay_us if delay_us else NEVER
-                joined = bool(key) and scheduler.find_key(queue, key) is not None
+                live = scheduler.find_key(queue, key) if key else None
+                if live is not None:
+                    joined.append((live, live.terms))
                 job = scheduler.submit(JobSpec(queue, payload, key, terms, due_us, tuple(parents)), watcher)
                 jobs.append(job)
-                if not joined:
+                if live is None:
                     created.append(job)
         except (wire.BadBody, Refusal) as error:
-            self._take_back(jobs, created, watching=watch > 0)
+            self._take_back(jobs, created, joined, watching=watch > 0)
             reason = error.reason if isinstance(error, Refusal) else BAD_REQUEST
             text = error.text if isinstance(error, Refusal) else str(error)
             place = len(jobs)
             queue, key = specs[place][0], specs[place][3]
             self.report(REFUSED_SUBMIT, text, queue, key)
-            rest = f" (job {place} of {len(specs)}; none of them was submitted)" if len(specs) > 1 else ""
+            rest = f" (job {place + 1} of {len(specs)}; none of them was submitted)" if len(specs) > 1 else ""
             raise Refusal(reason, text + rest) from error
         if watch > ENDS:
             self._streamed.update([job.id for job in jobs])
         unstored = [job for job in jobs if job.terms.durable and not job.stored]
-        answer = wire.encode(wire.OK, number, [job.id for job in jobs])
-        self.acknowledge_all(unstored, answer, watching=watch > 0)
+        if number:
+            answer = wire.encode(wire.OK, number, [job.id for job in jobs])
+            self.acknowledge_all(unstored, answer, watching=watch > 0)
 
-    def _take_back(self, jobs: list[Job], created: list[Job], *, watching: bool) -> None:
+    def _take_back(
+        self, jobs: list[Job], created: list[Job], joined: list[tuple[Job, Terms]], *, watching: bool
+    ) -> None:
         """Undo a submit of which one job was refused."""
+        submissions = self._scheduler.submissions
         if watching:
             for job in jobs:
                 self._scheduler.table.unwatch_once(job, self)
+        for job, terms in reversed(joined):
+            submissions.leave_join(job, terms)
         for job in reversed(created):
-            self._scheduler.submissions.take_back(job)
+            submissions.take_back(job)
 
     def _watch(self, number: int, body: Raw) -> None:
         job_id, level = wire.decode(wire.WATCH_BODY, body)
@@ -203,15 +228,20 @@ class NativeSession(Session):
         if job is None:
             self._tell(number, job_id, watching=True)
             return
-        self._scheduler.watch(job, self)
+        if job_id not in self.watching:
+            self._scheduler.watch(job, self)
         if level > ENDS:
             self._streamed.add(job_id)
+        else:
+            self._streamed.discard(job_id)
         self._answer(number, describing.live_job(self._scheduler, job))
 
     def _unwatch(self, number: int, body: Raw) -> None:
-        job = self._get(wire.decode(wire.ID_BODY, body)[0])
-        self._streamed.discard(job.id)
-        self._scheduler.unwatch(job, self)
+        job_id = wire.decode(wire.ID_BODY, body)[0]
+        self._streamed.discard(job_id)
+        job = self.watching.get(job_id)
+        if job is not None:
+            self._scheduler.unwatch(job, self)
         self._confirm(number)
 
     def _cancel(self, number: int, body: Raw) -> None:
@@ -219,7 +249,7 @@ class NativeSession(Session):
         job = self._get(job_id)
         durable = job.terms.durable
         self._scheduler.cancel(job, reason)
-        if durable:
+        if number and durable:
             self.pledge(wire.encode(wire.OK, number, None))
         else:
             self._confirm(number)
@@ -232,7 +262,8 @@ class NativeSession(Session):
         if job.state != FAILED:
             raise Refusal(WRONG_STATE, f"job {job_id} is {STATE_NAMES[job.state]}, not failed")
         self._scheduler.retry(job)
-        self.pledge(wire.encode(wire.OK, number, None))
+        if number:
+            self.pledge(wire.encode(wire.OK, number, None))
 
     def _get(self, job_id: int) -> Job:
         job = self._scheduler.find(job_id)
@@ -253,7 +284,9 @@ class NativeSession(Session):
         elif job is None and ids.epoch_of(job_id) > scheduler.epoch:
             raise Refusal(UNKNOWN_JOB, f"no job has the id {job_id}")
         elif self._lookups >= self._context.options.lookups_max:
-            raise Refusal(HALL_FULL, f"{self._lookups} requests of this connection wait for the history")
+            raise Refusal(
+                HALL_FULL, f"{self._lookups} requests of this connection wait for the history (lookups_max)"
+            )
         else:
             self._lookups += 1
             waiting = self._asked.setdefault(job_id, [])
@@ -294,15 +327,18 @@ class NativeSession(Session):
         # ["host 4711", 4, [["resize", 0, 0]], -1, 30000000]
         name, slots, queues, stays_us, silence_us = wire.decode(wire.WORK_BODY, body)
         scheduler = self._scheduler
+        limits = scheduler.limits
+        if len(queues) > limits.abilities_max:
+            raise Refusal(TOO_LARGE, f"a worker may have {limits.abilities_max} queues (abilities_max)")
+        if len(name) > limits.key_bytes_max:
+            raise Refusal(TOO_LARGE, f"a worker's name may have {limits.key_bytes_max} bytes (key_bytes_max)")
         worker = scheduler.worker(self)
         scheduler.introduce(worker, name)
-        scheduler.needs.rate_anew(worker)
+        scheduler.needs.rate_all(worker, {queue: skill for queue, _, skill in queues if skill})
         wanted = {queue for queue, _, _ in queues}
         try:
-            for queue, run_us, skill in queues:
+            for queue, run_us, _ in queues:
                 scheduler.can_do(worker, queue, run_us)
-                if skill:
-                    scheduler.needs.rate(worker, queue, skill)
         except Refusal:
             # All or nothing: a worker that can do only some of its queues would never know.
             self._slots = 0

@@ -15,6 +15,8 @@ from hiringhall.dialects.native import wire
 
 CACHED_MAX: Final = 1000
 """Different maps whose terms are kept for the next job."""
+CACHED_BYTES_MAX: Final = 1024
+"""A longer map repeats itself, and is not kept."""
 _COUNT_MAX: Final = 1_000_000
 
 _PRIORITIES: Final = {"high": HIGH, "normal": NORMAL, "low": LOW}
@@ -54,9 +56,10 @@ class TermsCache:
         terms = self._known.get(data)
         if terms is None:
             terms = parse(wire.decode(wire.TERMS_BODY, data), self._defaults)
-            if len(self._known) >= CACHED_MAX:
-                self._known.clear()
-            self._known[data] = terms
+            if len(data) <= CACHED_BYTES_MAX:
+                if len(self._known) >= CACHED_MAX:
+                    self._known.clear()
+                self._known[data] = terms
         return terms
 
 

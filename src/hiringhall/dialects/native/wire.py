@@ -17,6 +17,8 @@ from typing import Annotated, Any, Final, TypeVar
 from msgspec import Meta, MsgspecError, Raw
 from msgspec.msgpack import Decoder, Encoder
 
+from hiringhall.core.needs import TIME_US_MAX
+
 VERSION: Final = 1
 HEADER_BYTES: Final = 4
 FRAME_BYTES_MAX: Final = (64 << 20) + (1 << 20)
@@ -62,28 +64,40 @@ NOT_KEPT: Final = "not_kept"
 """The job has ended, and nothing of it is kept."""
 
 _Number = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+_Time = Annotated[int, Meta(ge=0, le=TIME_US_MAX)]
+"""Microseconds. A sum of the date and any of these fits into 63 bits."""
 _Count = Annotated[int, Meta(ge=0, le=1_000_000)]
+_Level = Annotated[int, Meta(ge=0, le=2)]
+_Position = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 _Code = Annotated[int, Meta(ge=1, le=255)]
 # An int with bounds beside a tuple crashes msgspec 0.22 when its decoder is collected: the core checks the ids.
-_JobSpec = tuple[bytes, bytes, Raw, bytes, _Number, list[int | tuple[bytes, bytes]]]
+_JobSpec = tuple[bytes, bytes, Raw, bytes, _Time, list[int | tuple[bytes, bytes]]]
 
-HELLO_BODY: Final = Decoder(dict[str, int | str])
+HELLO_BODY: Final = Decoder(dict[str, Raw])
 """{"version": 1, "name": "app 4711@host"}"""
-SUBMIT_BODY: Final = Decoder(tuple[_Number, list[_JobSpec]])
+SUBMIT_BODY: Final = Decoder(tuple[_Level, list[_JobSpec]])
 """[watch, [[queue, payload, terms, key, delay_us, parents], ...]]"""
-WATCH_BODY: Final = Decoder(tuple[_Number, _Number])
+WATCH_BODY: Final = Decoder(tuple[_Number, Annotated[int, Meta(ge=1, le=2)]])
 """[job, level]"""
 ID_BODY: Final = Decoder(tuple[_Number])
 """[job]"""
 CANCEL_BODY: Final = Decoder(tuple[_Number, bytes])
 """[job, reason]"""
-LIST_BODY: Final = Decoder(tuple[_Number, _Count])
+LIST_BODY: Final = Decoder(tuple[_Position, _Count])
 """[position, count]"""
-WORK_BODY: Final = Decoder(tuple[bytes, _Count, list[tuple[bytes, _Number, _Count]], int, _Number])
+WORK_BODY: Final = Decoder(
+    tuple[
+        bytes,
+        _Count,
+        list[tuple[bytes, _Time, _Count]],
+        Annotated[int, Meta(ge=-1, le=TIME_US_MAX)],
+        _Time,
+    ]
+)
 """[name, slots, [[queue, run_us, skill], ...], stays_us, silence_us]"""
 SLOTS_BODY: Final = Decoder(tuple[_Count])
 """[slots]"""
-PROGRESS_BODY: Final = Decoder(tuple[_Number, _Number, _Number, _Number])
+PROGRESS_BODY: Final = Decoder(tuple[_Number, _Number, _Number, _Time])
 """[lease, numerator, denominator, remaining_us]"""
 CHUNK_BODY: Final = Decoder(tuple[_Number, bytes, bool])
 """[lease, data, warning]"""
@@ -95,6 +109,8 @@ RELEASE_BODY: Final = Decoder(tuple[_Number, bool])
 """[lease, front]"""
 TERMS_BODY: Final = Decoder(dict[str, bool | int | str])
 """{"retries": 3, "timeout_us": 60000000}: see `terms.py`"""
+
+VERSION_BODY: Final = Decoder(int)
 
 _FRAME: Final = Decoder(tuple[str, _Number, Raw])
 _ENCODER: Final = Encoder()
