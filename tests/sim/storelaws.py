@@ -98,7 +98,11 @@ class Mirror:
         self.history[end.id] = end
         if (end.queue, end.key) in self._laws.reported and not sight.queue:
             self._report(end.id, end.queue, end.key)
-        sight.succeeded = sight.succeeded_surely = end.state == DONE
+        if end.state == DONE:
+            sight.succeeded = sight.succeeded_surely = True
+        elif not sight.retried:
+            sight.succeeded = sight.succeeded_surely = False
+        # Otherwise its end was on its way to the disk when it was retried: it may have succeeded since.
         if end.state == DONE:
             self._laws.check_result(sight, end.result)
         losses_max = end.terms.losses_max
