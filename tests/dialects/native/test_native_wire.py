@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hiringhall.core.needs import TIME_US_MAX
 from hiringhall.dialects.native import wire
 
 FRAMES = [
@@ -92,3 +93,13 @@ def test_random_bytes_are_a_frame_or_refused(data: bytes) -> None:
 def test_a_body_of_another_type_is_refused(body: object) -> None:
     with pytest.raises(wire.BadBody):
         wire.decode(wire.FINISH_BODY, msgspec.msgpack.encode(body))
+
+
+def test_times_have_the_limit_of_the_core() -> None:
+    def decode(delay_us: int) -> object:
+        body = (0, [(b"q", b"", {}, b"", delay_us, [])])
+        return wire.decode(wire.SUBMIT_BODY, msgspec.msgpack.encode(body))
+
+    assert decode(TIME_US_MAX)
+    with pytest.raises(wire.BadBody):
+        decode(TIME_US_MAX + 1)

@@ -17,8 +17,6 @@ from typing import Annotated, Any, Final, TypeVar
 from msgspec import Meta, MsgspecError, Raw
 from msgspec.msgpack import Decoder, Encoder
 
-from hiringhall.core.needs import TIME_US_MAX
-
 VERSION: Final = 1
 HEADER_BYTES: Final = 4
 FRAME_BYTES_MAX: Final = (64 << 20) + (1 << 20)
@@ -64,8 +62,8 @@ NOT_KEPT: Final = "not_kept"
 """The job has ended, and nothing of it is kept."""
 
 _Number = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
-_Time = Annotated[int, Meta(ge=0, le=TIME_US_MAX)]
-"""Microseconds. A sum of the date and any of these fits into 63 bits."""
+_Time = Annotated[int, Meta(ge=0, le=3_153_600_000_000_000)]
+"""Microseconds, up to a hundred years: `core.needs.TIME_US_MAX`, which mypyc cannot read in a type."""
 _Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 _Level = Annotated[int, Meta(ge=0, le=2)]
 _Position = Annotated[int, Meta(ge=0, le=1_000_000_000)]
@@ -90,7 +88,7 @@ WORK_BODY: Final = Decoder(
         bytes,
         _Count,
         list[tuple[bytes, _Time, _Count]],
-        Annotated[int, Meta(ge=-1, le=TIME_US_MAX)],
+        Annotated[int, Meta(ge=-1, le=3_153_600_000_000_000)],
         _Time,
     ]
 )
