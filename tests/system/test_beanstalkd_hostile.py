@@ -85,14 +85,13 @@ def test_bodies_that_are_too_long_take_no_memory(hall: BeanstalkdHall) -> None:
         assert read_lines(connection, 2) == [b"JOB_TOO_BIG", b"USING default"]
 
 
-def test_what_is_sent_behind_a_reserve_that_waits_takes_no_memory(hall: BeanstalkdHall) -> None:
+def test_a_flood_behind_a_reserve_that_waits_is_cut_off_and_takes_no_memory(hall: BeanstalkdHall) -> None:
     before = hall.rss_bytes()
     with connect(hall) as connection:
         connection.sendall(b"watch quiet\r\nignore default\r\nreserve\r\n")
         assert read_lines(connection, 2) == [b"WATCHING 2", b"WATCHING 1"]
-        connection.settimeout(1.0)
         flood = b"list-tube-used\r\n" * (200 * 65_536)
-        with pytest.raises(TimeoutError):
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
             connection.sendall(flood)
         assert hall.rss_bytes() - before < GROWTH_BYTES_MAX
 
