@@ -63,6 +63,8 @@ class Laws:
         """In this turn somebody may have had a job without anybody being told."""
         self.withdrawing = False
         """In this turn a commit failed."""
+        self.withdrawn: dict[int, tuple[ParentRef, int]] = {}
+        """Jobs with a key that were taken back because a commit failed, with the name, and when."""
         self.undelivered = False
         """In this turn somebody could not be sent what was said to it."""
         self.assigned_now: list[Sight] = []
@@ -161,6 +163,8 @@ class Laws:
             self.check_result(sight, result)
             if not sight.retried:
                 self._end(sight)
+        if self.withdrawing:
+            self._note_withdrawn()
         turnlaws.check(self, hall)
         for job_id, (losses, attempts) in self._unbegun.items():
             losses_now, attempts_now = self._losses(job_id)
@@ -205,6 +209,20 @@ class Laws:
         for job_id, job in self.scheduler.jobs.items():
             self._ids[job.payload] = job_id
             self._ids[job.work] = job_id
+
+    def _note_withdrawn(self) -> None:
+        """A commit failed: what nobody was told of, and what is neither on disk nor in the hall, was taken
+        back.
+        """
+        for payload, job_id in self._ids.items():
+            submit = self.submits.get(payload)
+            if submit is None or not submit.durable or not submit.key or submit.acknowledged:
+                continue
+            if job_id in self.scheduler.jobs or job_id in self.mirror.live or job_id in self.mirror.history:
+                continue
+            sight = self.sights.get(job_id)
+            if sight is None or not (sight.acknowledged or sight.ended_order or sight.gone):
+                self.withdrawn.setdefault(job_id, ((submit.queue, submit.key), self.order))
 
     def know_name(self, sight: Sight) -> bool:
         """Whether it is known who asked for a job, if need be by the hall's own number for what was asked."""

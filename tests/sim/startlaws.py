@@ -41,6 +41,11 @@ def _parent_met(laws: Laws, sight: Sight, submit: Submit, ref: ParentRef) -> Non
     if isinstance(ref, int) and parents[0].key and (submit.on_parent_failure == HOLD or parents[0].gone):
         # A parent that failed for a child that holds on, or died with the hall: its name will do.
         parents = _parents(laws, (parents[0].queue, parents[0].key))
+    if isinstance(ref, int) and ref in laws.withdrawn and ref not in laws.mirror.history:
+        # A parent that was taken back when a commit failed: for a child that came before, its name will do.
+        name, order = laws.withdrawn[ref]
+        if submit.order <= order:
+            parents = [parents[0], *_parents(laws, name)]
     names: list[ParentRef] = [(parent.queue, parent.key) for parent in parents]
     met = any(parent.succeeded or parent.id in laws.foreign for parent in parents)
     if met or _told_done(laws, ref, *names):
