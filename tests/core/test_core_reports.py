@@ -10,8 +10,8 @@ from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, STORE_DOWN, TOO_LARGE
 from hiringhall.core.jobs import Job, JobSpec
 from hiringhall.core.limits import Limits
 from hiringhall.core.residents import OUTSIDE
-from hiringhall.core.states import CANCELLED, DONE, FAILED, LEASED, WITHDRAWN
-from hiringhall.core.terms import Terms
+from hiringhall.core.states import CANCELLED, DONE, FAILED, LEASED, QUEUED, WITHDRAWN
+from hiringhall.core.terms import HOLD, Terms
 
 WHO = b"mail robot"
 
@@ -337,4 +337,42 @@ def test_nobody_else_has_the_name_under_which_they_are_held(hall: Hall) -> None:
     start(hall)
     with refused(BAD_REQUEST):
         hall.core.residents.get(b"q", OUTSIDE)
+    hall.turn()
+
+
+def holding(hall: Hall, parent: Job) -> Job:
+    return hall.submit("child", terms=BACKGROUND.replace(on_parent_failure=HOLD), parents=(parent.id,))
+
+
+def told_failed(hall: Hall, ended_us: int) -> Job:
+    """The start and the end of a task are told together."""
+    job = start(hall, started_us=ended_us)
+    hall.core.reports.end(job, ended_us, 9, b"")
+    return job
+
+
+def told_done(hall: Hall, ended_us: int) -> Job:
+    job = start(hall, started_us=ended_us)
+    hall.core.reports.end(job, ended_us, 0, b"")
+    return job
+
+
+def test_a_name_means_the_task_that_ended_last_and_not_the_one_that_was_told_last(hall: Hall) -> None:
+    hall.after(HOUR_US)
+    first = told_failed(hall, START_US + 1)
+    told_done(hall, START_US + 9)
+    told_failed(hall, START_US + 5)
+    assert holding(hall, first).state == QUEUED
+    hall.turn()
+
+
+def test_a_failure_told_late_does_not_hold_a_child_whose_parent_has_succeeded_since(hall: Hall) -> None:
+    hall.after(HOUR_US)
+    first = told_failed(hall, START_US + 1)
+    told_done(hall, START_US + 9)
+    late = start(hall, started_us=START_US + 2)
+    child = holding(hall, first)
+    assert child.parents == {late.id: late}
+    hall.core.reports.end(late, START_US + 5, 9, b"")
+    assert child.state == QUEUED
     hall.turn()

@@ -49,17 +49,13 @@ class Archive:
                 self._sizes[job.id] = size
                 self._bytes += size
         if job.named:
-            self._by_key[job.queue.name, job.key] = job
+            # As in the history, the name means the job that ended last; an end may be reported late.
+            name = (job.queue.name, job.key)
+            latest = self._by_key.get(name)
+            if latest is None or latest.ended_us <= job.ended_us:
+                self._by_key[name] = job
         if len(self._kept) > self._count_max or self._bytes > self._bytes_max:
             self._drop_oldest()
-
-    def bring_back(self, job: Job) -> None:
-        """Keep a job that was looked up in the history. A later job with the same key keeps the key."""
-        name = (job.queue.name, job.key)
-        latest = self._by_key.get(name) if job.named else None
-        self.add(job)
-        if latest is not None and latest.ended_us > job.ended_us and latest.id in self._kept:
-            self._by_key[name] = latest
 
     def _drop_oldest(self) -> None:
         """Drop several at once: to find its first entry, a dict has to pass over all deleted ones."""

@@ -189,17 +189,17 @@ class Dependencies:
                 if parent is None:
                     # Its queue may be gone; an ended job gets one that is not listed.
                     parent = ended_job(end, self._table.queues.get(end.queue) or Queue(end.queue))
-                    self._table.archive.bring_back(parent)
+                    self._table.archive.add(parent)
                 self._graph.adopt_as(ref, parent)
                 if parent.children is not None:
                     self.parent_ended(parent)
                 if isinstance(ref, int) and parent.named:
-                    self._look_for_successor(parent)
+                    self.look_for_successor(parent)
             elif isinstance(ref, int):
                 for child in list(self._graph.expected[ref].values()):
                     self._miss_parent(child, ref)
 
-    def _look_for_successor(self, parent: Job) -> None:
+    def look_for_successor(self, parent: Job) -> None:
         """Children that HOLD for a failed parent wait for a later job of the same name: a live one, an archived
         one, or one in the history.
         """

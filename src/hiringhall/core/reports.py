@@ -9,6 +9,7 @@ from hiringhall.core.residents import OUTSIDE
 from hiringhall.core.states import DONE, FAILED, LEASED, SUCCESS
 
 if TYPE_CHECKING:
+    from hiringhall.core.depending import Dependencies
     from hiringhall.core.jobs import Job, JobSpec
     from hiringhall.core.leasing import Leases
     from hiringhall.core.residents import Residents
@@ -21,8 +22,11 @@ REPORTED: Final = "reported"
 class Reports:
     """The verbs of peers that report a task."""
 
-    def __init__(self, table: JobTable, leases: Leases, residents: Residents) -> None:
+    def __init__(
+        self, table: JobTable, dependencies: Dependencies, leases: Leases, residents: Residents
+    ) -> None:
         self._table = table
+        self._dependencies = dependencies
         self._leases = leases
         self._residents = residents
 
@@ -64,3 +68,6 @@ class Reports:
         if not job.started_us <= ended_us < self._table.now_us:
             ended_us = self._table.now_us
         self._table.end(job, DONE if code == SUCCESS else FAILED, code, result, ended_us)
+        if job.state != DONE and ended_us < self._table.now_us:
+            # Another job of that name may have ended later and succeeded.
+            self._dependencies.look_for_successor(job)

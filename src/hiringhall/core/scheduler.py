@@ -56,7 +56,7 @@ class Scheduler:
         self.matching = Matching(table, self.wakeups, self.leases, self.hiring)
         self.residents = Residents(table, self.workforce, self.leases, self.needs)
         self.submissions = Submissions(table, self.dependencies, self.needs)
-        self.reports = Reports(table, self.leases, self.residents)
+        self.reports = Reports(table, self.dependencies, self.leases, self.residents)
         self.firings = Firings(table, self.submissions)
         self.auctions = Auctions(self)
         # Read by sessions, used by the engine.
