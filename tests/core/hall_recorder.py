@@ -290,7 +290,7 @@ class Disk:
             self.live[row.id] = row
         for update in batch.updates:
             assert update.id in self.live, "only a stored job is updated"
-            self.live[update.id] = self.live[update.id]._replace(**update._asdict())
+            self.live[update.id] = self.live[update.id].updated(update)
         for job_id in batch.deletes:
             del self.live[job_id]
         for end in batch.ends:

@@ -51,7 +51,7 @@ class Mirror:
         for update in batch.updates:
             if update.id not in self.live:
                 raise Violation("store", f"job {update.id} is updated and is not there")
-            self.live[update.id] = self.live[update.id]._replace(**update._asdict())
+            self.live[update.id] = self.live[update.id].updated(update)
             _is_begun(self.live[update.id])
         for end in batch.ends:
             self._end(end)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from hiringhall.core.changes import Batch, EndRow, JobRow, JobUpdate
+from hiringhall.core.changes import Batch, EndRow, JobRow
 from hiringhall.core.states import DONE, QUEUED
 from hiringhall.core.terms import Terms
 
@@ -19,6 +19,8 @@ HOUR_US = 3_600_000_000
 DAY_US = 24 * HOUR_US
 NOW_US = 1_760_000_000_000_000
 TERMS = Terms(durable=True, detached=True)
+NO_ATTEMPT = (0, 0, b"", b"", ())
+"""The last fields of a row whose job was not started."""
 
 
 def job(
@@ -96,9 +98,28 @@ def end(
     )
 
 
+def update_of(
+    job_id: int,
+    terms: Terms,
+    state: int,
+    due_us: int,
+    attempts: int,
+    failures: int,
+    losses: int,
+    parents: tuple[ParentRef, ...],
+    extras: dict[str, bytes] | None = None,
+    *latest: int | bytes | tuple[Try, ...],
+    **named: int | bytes | tuple[Try, ...],
+) -> JobRow:
+    """A row of an update. A store must not write its queue, key, payload and time of creation."""
+    fields = (terms, state, 1, due_us, attempts, failures, losses, parents, extras, *latest)
+    row = JobRow._make((job_id, b"no queue", b"no key", b"no payload", *fields, *NO_ATTEMPT[len(latest) :]))
+    return row._replace(**named)
+
+
 def batch(
     inserts: Iterable[JobRow] = (),
-    updates: Iterable[JobUpdate] = (),
+    updates: Iterable[JobRow] = (),
     ends: Iterable[EndRow] = (),
     deletes: Iterable[int] = (),
     revived: Iterable[int] = (),

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from store_rows import NOW_US, batch, end, job
+from store_rows import NOW_US, batch, end, job, update_of
 
-from hiringhall.core.changes import JobUpdate
 from hiringhall.core.terms import Terms
 from hiringhall.storage.contract import HistoryQuery, Retention, StoreError
 from hiringhall.storage.sqlite import SqliteStore
@@ -196,7 +195,7 @@ def test_large_rows_are_cut_into_several_statements(store: SqliteStore) -> None:
 
 def test_no_statement_walks_a_whole_table(store: SqliteStore) -> None:
     """The plans that keep a commit short however much is stored."""
-    update = JobUpdate(1, LARGE[0].terms, 2, 0, 0, 0, 0, ())
+    update = update_of(1, LARGE[0].terms, 2, 0, 0, 0, 0, ())
     updates = [update, update._replace(parents=(2,))] * 700
     statements = list(store._writer.statements(batch(updates=updates, revived=[1, 2])))
     plans = [(made.sql, made.values) for made in statements if "INSERT" not in made.sql]

@@ -7,9 +7,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from store_rows import NOW_US, batch, end, job, plain_end, plain_job
+from store_rows import NOW_US, batch, end, job, plain_end, plain_job, update_of
 
-from hiringhall.core.changes import EndRow, Firing, JobRow, JobUpdate
+from hiringhall.core.changes import EndRow, Firing, JobRow
 from hiringhall.core.states import CANCELLED, DONE, FAILED, HELD, LEASED, QUEUED
 from hiringhall.core.terms import Terms
 from hiringhall.storage.contract import HistoryQuery, QueueRetention, Retention, StoreError
@@ -139,12 +139,12 @@ def test_everything_in_version_2_comes_back(path_2: Path, warnings: list[str]) -
 
 def test_the_hall_goes_on_with_it(store: SqliteStore) -> None:
     store.load(0)
-    took = JobUpdate(1, TERMS, LEASED, 0, 6, 6, 7, (), None, 0, NOW_US, b"host", b"ann", ((1, 2, b"bob", 3),))
+    took = update_of(1, TERMS, LEASED, 0, 6, 6, 7, (), None, 0, NOW_US, b"host", b"ann", ((1, 2, b"bob", 3),))
     fired = {"nightly": Firing(1, b"plan")}
     store.commit(batch(inserts=[job(8, holder=b"host")], updates=[took], fired=fired), NOW_US)
     store.commit(batch(ends=[end(2, extras={"a": b"b"}), end(9)], deletes=[2]), NOW_US)
     store.close()
-    after = [JOBS[0]._replace(**took._asdict()), job(8, holder=b"host")]
+    after = [JOBS[0].updated(took), job(8, holder=b"host")]
     loaded = store.load(0)
     assert [plain_job(row) for row in loaded.jobs] == [plain_job(row) for row in after]
     assert loaded.fired == fired

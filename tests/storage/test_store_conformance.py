@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from store_rows import NOW_US, TERMS, batch, end, job, plain_end, plain_job
+from store_rows import NOW_US, TERMS, batch, end, job, plain_end, plain_job, update_of
 
-from hiringhall.core.changes import Firing, JobUpdate
+from hiringhall.core.changes import Firing, JobRow
 from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED, QUEUED
 from hiringhall.core.terms import HIGH, HOLD, LOW, Terms
 from hiringhall.storage.contract import HistoryQuery, StoreError
@@ -59,19 +59,19 @@ JOBS = [
 ]
 
 UPDATES = [
-    JobUpdate(1, TERMS, QUEUED, 0, 0, 0, 0, ()),
-    JobUpdate(1, ODD_TERMS, DELAYED, 2**62, 0, 0, 0, ()),
-    JobUpdate(1, TERMS, QUEUED, 0, 2**62, 0, 0, ()),
-    JobUpdate(1, TERMS, QUEUED, 0, 0, 2**62, 0, ()),
-    JobUpdate(1, TERMS, QUEUED, 0, 0, 0, 2**62, ()),
-    JobUpdate(1, TERMS, HELD, 0, 0, 0, 0, (7, (b"", b"\xff"))),
-    JobUpdate(1, TERMS, QUEUED, 0, 0, 0, 0, (), {"note": b"\x00"}),
-    JobUpdate(1, TERMS, QUEUED, 0, 0, 0, 0, (), None, ready_us=2**62),
-    JobUpdate(1, TERMS, QUEUED, 0, 1, 0, 0, (), None, started_us=2**62, holder=b"host\x00\xff:1"),
-    JobUpdate(1, ODD_TERMS, HELD, 1, 2, 3, 4, (5,), {"": b"y" * (3 << 19)}, 6, 7, b"host"),
-    JobUpdate(1, TERMS, LEASED, 0, 1, 0, 0, (), started_us=2**62, worker=b"ann\x00\xff"),
-    JobUpdate(1, TERMS, QUEUED, 0, 1, 0, 0, (), tries=TRIES),
-    JobUpdate(1, ODD_TERMS, LEASED, 1, 2, 3, 4, (5,), {"a": b""}, 6, 7, b"host", b"host", TRIES[1:]),
+    update_of(1, TERMS, QUEUED, 0, 0, 0, 0, ()),
+    update_of(1, ODD_TERMS, DELAYED, 2**62, 0, 0, 0, ()),
+    update_of(1, TERMS, QUEUED, 0, 2**62, 0, 0, ()),
+    update_of(1, TERMS, QUEUED, 0, 0, 2**62, 0, ()),
+    update_of(1, TERMS, QUEUED, 0, 0, 0, 2**62, ()),
+    update_of(1, TERMS, HELD, 0, 0, 0, 0, (7, (b"", b"\xff"))),
+    update_of(1, TERMS, QUEUED, 0, 0, 0, 0, (), {"note": b"\x00"}),
+    update_of(1, TERMS, QUEUED, 0, 0, 0, 0, (), None, ready_us=2**62),
+    update_of(1, TERMS, QUEUED, 0, 1, 0, 0, (), None, started_us=2**62, holder=b"host\x00\xff:1"),
+    update_of(1, ODD_TERMS, HELD, 1, 2, 3, 4, (5,), {"": b"y" * (3 << 19)}, 6, 7, b"host"),
+    update_of(1, TERMS, LEASED, 0, 1, 0, 0, (), started_us=2**62, worker=b"ann\x00\xff"),
+    update_of(1, TERMS, QUEUED, 0, 1, 0, 0, (), tries=TRIES),
+    update_of(1, ODD_TERMS, LEASED, 1, 2, 3, 4, (5,), {"a": b""}, 6, 7, b"host", b"host", TRIES[1:]),
 ]
 
 ENDS = [
@@ -137,7 +137,7 @@ def test_a_batch_of_any_size(house: House, rows: int, extras: dict[str, bytes] |
     ids = range(1, rows + 1)
     house.store.commit(batch(inserts=[job(i, key=b"%d" % i, extras=extras) for i in ids]), NOW_US)
     assert [row.key for row in house.reopen().jobs] == [b"%d" % i for i in ids]
-    updates = [JobUpdate(i, TERMS, QUEUED, 0, 1, 0, 0, (), extras, 0, i, b"host %d" % i) for i in ids]
+    updates = [update_of(i, TERMS, QUEUED, 0, 1, 0, 0, (), extras, 0, i, b"host %d" % i) for i in ids]
     house.store.commit(batch(updates=updates), NOW_US)
     assert [(row.started_us, row.holder) for row in house.store.live()] == [(i, b"host %d" % i) for i in ids]
     house.store.commit(batch(ends=[end(i, extras=extras) for i in ids], deletes=ids), NOW_US)
@@ -150,7 +150,7 @@ def test_empty_extras_are_none(house: House) -> None:
     house.store.commit(batch(inserts=[job(1, extras={}), job(2, extras={}, parents=(1,))], ends=ends), NOW_US)
     assert [row.extras for row in house.reopen().jobs] == [None, None]
     assert [row.extras for row in house.store.history(HistoryQuery())] == [None, None]
-    updates = [JobUpdate(1, TERMS, QUEUED, 0, 0, 0, 0, (), {}), JobUpdate(2, TERMS, HELD, 0, 0, 0, 0, (1,), {})]
+    updates = [update_of(1, TERMS, QUEUED, 0, 0, 0, 0, (), {}), update_of(2, TERMS, HELD, 0, 0, 0, 0, (1,), {})]
     house.store.commit(batch(updates=updates), NOW_US)
     assert [row.extras for row in house.reopen().jobs] == [None, None]
 
@@ -163,7 +163,7 @@ def test_jobs_submitted_alike_share_their_terms(house: House) -> None:
 
 
 @pytest.mark.parametrize("update", UPDATES, ids=[str(number) for number in range(len(UPDATES))])
-def test_an_update_changes_all_of_its_columns_and_no_others(house: House, update: JobUpdate) -> None:
+def test_an_update_changes_all_of_its_columns_and_no_others(house: House, update: JobRow) -> None:
     before = job(
         1, key=b"k", state=HELD, parents=(5, (b"q", b"k")), extras={"a": b"b"}, holder=b"h", ready_us=9
     )
@@ -171,7 +171,7 @@ def test_an_update_changes_all_of_its_columns_and_no_others(house: House, update
     other = before._replace(id=2)
     house.store.commit(batch(inserts=[before, other]), NOW_US)
     house.store.commit(batch(updates=[update]), NOW_US)
-    after = before._replace(**update._asdict())
+    after = before.updated(update)
     assert [plain_job(row) for row in house.reopen().jobs] == [plain_job(after), plain_job(other)]
 
 
@@ -180,15 +180,15 @@ def test_updates_of_all_kinds_in_one_batch(house: House) -> None:
     updates = [update._replace(id=row.id) for row, update in zip(jobs, UPDATES, strict=True)]
     house.store.commit(batch(inserts=jobs), NOW_US)
     house.store.commit(batch(updates=updates), NOW_US)
-    after = [row._replace(**update._asdict()) for row, update in zip(jobs, updates, strict=True)]
+    after = [row.updated(update) for row, update in zip(jobs, updates, strict=True)]
     assert [plain_job(row) for row in house.reopen().jobs] == [plain_job(row) for row in after]
 
 
 def test_a_holder_takes_a_job_gives_it_back_and_another_ends_it(house: House) -> None:
     house.store.commit(batch(inserts=[job(1), job(2, holder=b"west")]), NOW_US)
-    house.store.commit(batch(updates=[JobUpdate(1, TERMS, QUEUED, 0, 1, 0, 0, (), holder=b"east")]), NOW_US)
+    house.store.commit(batch(updates=[update_of(1, TERMS, QUEUED, 0, 1, 0, 0, (), holder=b"east")]), NOW_US)
     assert [row.holder for row in house.reopen().jobs] == [b"east", b"west"]
-    house.store.commit(batch(updates=[JobUpdate(2, TERMS, QUEUED, 0, 1, 0, 0, ())]), NOW_US)
+    house.store.commit(batch(updates=[update_of(2, TERMS, QUEUED, 0, 1, 0, 0, ())]), NOW_US)
     assert [row.holder for row in house.reopen().jobs] == [b"east", b""]
     house.store.commit(batch(ends=[end(1)], deletes=[1]), NOW_US)
     assert [row.id for row in house.reopen().jobs] == [2]
@@ -197,7 +197,7 @@ def test_a_holder_takes_a_job_gives_it_back_and_another_ends_it(house: House) ->
 
 def test_a_job_that_runs_is_lost_with_its_worker_and_runs_again(house: House) -> None:
     house.store.commit(batch(inserts=[job(1)]), NOW_US)
-    runs = JobUpdate(1, TERMS, LEASED, 0, 1, 0, 0, (), started_us=5, worker=b"ann")
+    runs = update_of(1, TERMS, LEASED, 0, 1, 0, 0, (), started_us=5, worker=b"ann")
     house.store.commit(batch(updates=[runs]), NOW_US)
     assert [(row.state, row.worker, row.tries) for row in house.reopen().jobs] == [(LEASED, b"ann", ())]
     lost = (5, 6, b"ann", 125)
@@ -244,7 +244,7 @@ class TestSchedules:
 def test_an_update_of_a_job_that_is_gone_does_nothing(house: House) -> None:
     house.store.commit(batch(inserts=[job(1)]), NOW_US)
     house.store.commit(batch(ends=[end(1)], deletes=[1]), NOW_US)
-    gone = [JobUpdate(1, TERMS, QUEUED, 0, 0, 0, 0, ()), JobUpdate(2, TERMS, HELD, 0, 0, 0, 0, (3,))]
+    gone = [update_of(1, TERMS, QUEUED, 0, 0, 0, 0, ()), update_of(2, TERMS, HELD, 0, 0, 0, 0, (3,))]
     house.store.commit(batch(updates=gone), NOW_US)
     assert house.store.count() == (0, 1)
     assert list(house.reopen().jobs) == []
@@ -302,7 +302,7 @@ def test_a_batch_that_fails_leaves_nothing_behind(house: House) -> None:
     jobs, lines = house.jobs(), house.lines()
     doomed = batch(
         inserts=[job(9, terms=ODD_TERMS), job(2)],
-        updates=[JobUpdate(1, TERMS, DELAYED, 1, 1, 1, 1, ())],
+        updates=[update_of(1, TERMS, DELAYED, 1, 1, 1, 1, ())],
         ends=[end(1), end(4)],
         deletes=[1],
         revived=[3],

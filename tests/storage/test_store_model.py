@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from store_house import House
-from store_rows import NOW_US, batch, plain_end, plain_job
+from store_rows import NOW_US, batch, plain_end, plain_job, update_of
 
-from hiringhall.core.changes import EndRow, Firing, JobRow, JobUpdate
+from hiringhall.core.changes import EndRow, Firing, JobRow
 from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED, QUEUED
 from hiringhall.core.terms import Terms
 from hiringhall.storage.contract import HistoryQuery, QueueRetention, Retention
@@ -60,7 +60,7 @@ UPDATES, UPDATES_PLAIN = [
     st.tuples(
         *[NO_COUNT, TERMS, LIVE_STATES, counts, COUNTS, counts, counts, parents, extras],
         *[COUNTS, COUNTS, BYTES, BYTES, tries],
-    ).map(JobUpdate._make)
+    ).map(lambda drawn: update_of(*drawn))
     for counts, parents, extras, tries in [
         (COUNTS, PARENTS, EXTRAS, TRIES),
         (NO_COUNT, NO_PARENTS, st.none(), NO_TRIES),
@@ -141,10 +141,10 @@ class Model:
         self.jobs[job_id] = row
         return row
 
-    def _update(self, data: st.DataObject, job_id: int) -> JobUpdate:
-        update = data.draw(UPDATES | UPDATES_PLAIN)._replace(id=job_id)
-        self.jobs[job_id] = self.jobs[job_id]._replace(**update._asdict())
-        return update
+    def _update(self, data: st.DataObject, job_id: int) -> JobRow:
+        changed = data.draw(UPDATES | UPDATES_PLAIN)._replace(id=job_id)
+        self.jobs[job_id] = self.jobs[job_id].updated(changed)
+        return changed
 
     def _end(self, data: st.DataObject, job_id: int) -> EndRow:
         self.jobs.pop(job_id, None)

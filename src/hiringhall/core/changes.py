@@ -45,24 +45,9 @@ class JobRow(NamedTuple):
     """The worker of the latest attempt."""
     tries: tuple[Try, ...] = ()
 
-
-class JobUpdate(NamedTuple):
-    """The columns of a live job that can change once it is stored."""
-
-    id: int
-    terms: Terms
-    state: int
-    due_us: int
-    attempts: int
-    failures: int
-    losses: int
-    parents: tuple[ParentRef, ...]
-    extras: dict[str, bytes] | None = None
-    ready_us: int = 0
-    started_us: int = 0
-    holder: bytes = b""
-    worker: bytes = b""
-    tries: tuple[Try, ...] = ()
+    def updated(self, update: JobRow) -> JobRow:
+        """The row after an update, in which queue, key, payload and time of creation count for nothing."""
+        return update._replace(queue=self.queue, key=self.key, payload=self.payload, created_us=self.created_us)
 
 
 class EndRow(NamedTuple):
@@ -105,7 +90,8 @@ class Batch:
 
     def __init__(self) -> None:
         self.inserts: list[JobRow] = []
-        self.updates: list[JobUpdate] = []
+        self.updates: list[JobRow] = []
+        """Stored jobs that changed. Their queue, key, payload and time of creation never do."""
         self.deletes: list[int] = []
         """Ids to remove from the live jobs; each is also in `ends`."""
         self.ends: list[EndRow] = []

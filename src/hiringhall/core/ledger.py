@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.core.changes import Batch, EndRow, JobRow, JobUpdate
+from hiringhall.core.changes import Batch, EndRow, JobRow
 from hiringhall.core.graph import name_of
 from hiringhall.core.leases import Engagement
 from hiringhall.core.states import DELAYED, DONE, FAILED, QUEUED
@@ -28,6 +28,29 @@ def _parents(job: Job) -> tuple[ParentRef, ...]:
 def _holder(job: Job) -> bytes:
     lease = job.lease
     return lease.worker.name if lease is not None and lease.worker.resident is not None else b""
+
+
+def _job_row(job: Job) -> JobRow:
+    return JobRow(
+        job.id,
+        job.queue.name,
+        job.key,
+        job.payload,
+        job.terms,
+        _state(job),
+        job.created_us,
+        _due_us(job),
+        job.attempts,
+        job.failures,
+        job.losses,
+        _parents(job),
+        job.extras,
+        job.ready_us,
+        job.started_us,
+        _holder(job),
+        job.worker_name,
+        _tries(job),
+    )
 
 
 def _state(job: Job) -> int:
@@ -136,24 +159,7 @@ class Ledger:
                 self._seal_end(batch, job)
             elif job.stored:
                 batch.updated.append(job)
-                batch.updates.append(
-                    JobUpdate(
-                        job.id,
-                        job.terms,
-                        _state(job),
-                        _due_us(job),
-                        job.attempts,
-                        job.failures,
-                        job.losses,
-                        _parents(job),
-                        job.extras,
-                        job.ready_us,
-                        job.started_us,
-                        _holder(job),
-                        job.worker_name,
-                        _tries(job),
-                    )
-                )
+                batch.updates.append(_job_row(job))
             else:
                 self._seal_insert(batch, job)
         self._sealed = self._changed
@@ -166,28 +172,7 @@ class Ledger:
         batch.inserted.append(job)
         if job.logged:
             batch.revived.append(job.id)
-        batch.inserts.append(
-            JobRow(
-                job.id,
-                job.queue.name,
-                job.key,
-                job.payload,
-                job.terms,
-                _state(job),
-                job.created_us,
-                _due_us(job),
-                job.attempts,
-                job.failures,
-                job.losses,
-                _parents(job),
-                job.extras,
-                job.ready_us,
-                job.started_us,
-                _holder(job),
-                job.worker_name,
-                _tries(job),
-            )
-        )
+        batch.inserts.append(_job_row(job))
 
     def _seal_end(self, batch: Batch, job: Job) -> None:
         batch.ended.append(job)

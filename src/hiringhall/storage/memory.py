@@ -71,7 +71,7 @@ class MemoryStore:
         for update in batch.updates:
             before = self._jobs.get(update.id)
             if before is not None:
-                self._put_job(before._replace(**update._asdict()))
+                self._put_job(before.updated(update))
         for name, firing in batch.fired.items():
             if firing is None:
                 self._fired.pop(name, None)

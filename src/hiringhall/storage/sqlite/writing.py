@@ -16,7 +16,7 @@ from hiringhall.storage.sqlite.statements import CHUNK_BYTES_MAX, Bulk, Statemen
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hiringhall.core.changes import Batch, EndRow, JobRow, JobUpdate
+    from hiringhall.core.changes import Batch, EndRow, JobRow
     from hiringhall.core.terms import Terms
     from hiringhall.storage.retention import Section, Sections
     from hiringhall.storage.sqlite.statements import Value
@@ -172,14 +172,14 @@ class BatchWriter:
         if full:
             yield from self._jobs_full.statements(full, full_bytes)
 
-    def _write_updates(self, rows: list[JobUpdate]) -> Iterator[Statement]:
+    def _write_updates(self, rows: list[JobRow]) -> Iterator[Statement]:
         plain: list[Value] = []
         full: list[Value] = []
         full_bytes = 0
         terms_before = None
         terms_id = 0
-        for (job_id, terms, state, due_us, attempts, failures, losses, parents, extras, ready_us, started_us,
-             holder, worker, tries) in rows:  # fmt: skip
+        for (job_id, _, _, _, terms, state, _, due_us, attempts, failures, losses, parents, extras, ready_us,
+             started_us, holder, worker, tries) in rows:  # fmt: skip
             if terms is not terms_before:
                 terms_before = terms
                 yield from self._insert_terms(terms)
