@@ -5,6 +5,7 @@ Invariant: a worker is hired for one next job at a time, and each hiring voids i
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hiringhall.core.terms import Requirement
@@ -47,58 +48,30 @@ class Ask(NamedTuple):
     now_us: int
 
 
+@dataclass(frozen=True)
 class Rules:
     """How a market announces jobs and hires workers."""
 
-    __slots__ = (
-        "ahead_us",
-        "answer_us",
-        "auctions_max",
-        "buffer_us",
-        "pause_max_us",
-        "pause_us",
-        "perform_us",
-        "policy",
-        "promise_max_us",
-        "travel_us",
-        "window_us",
-    )
-
-    def __init__(
-        self,
-        policy: Callable[[list[Offer], Ask], Offer | None],
-        *,
-        window_us: int = 100_000,
-        travel_us: int = 0,
-        buffer_us: int = 5_000_000,
-        answer_us: int = 5_000_000,
-        ahead_us: int = 0,
-        perform_us: int = 10_000_000,
-        pause_us: int = 250_000,
-        pause_max_us: int = 5_000_000,
-        promise_max_us: int = 3_600_000_000,
-        auctions_max: int = 200,
-    ) -> None:
-        self.policy = policy
-        self.window_us = window_us
-        """How long bids are taken after an announcement."""
-        self.travel_us = travel_us
-        """Travel time of every worker, added to the time that it names."""
-        self.buffer_us = buffer_us
-        """How much later than promised a worker may start."""
-        self.answer_us = answer_us
-        """How long a worker that was told to perform may take to confirm it."""
-        self.ahead_us = ahead_us
-        """How long before its due time a delayed job is announced."""
-        self.perform_us = perform_us
-        """How long a job takes, if neither the job nor its queue's average tells."""
-        self.pause_us = pause_us
-        """The pause before a job without bids is announced again; it doubles each time."""
-        self.pause_max_us = pause_max_us
-        self.promise_max_us = promise_max_us
-        """A worker that can begin only later than this is not hired."""
-        self.auctions_max = auctions_max
-        """Auctions of one group at a time."""
+    policy: Callable[[list[Offer], Ask], Offer | None]
+    window_us: int = 100_000
+    """How long bids are taken after an announcement."""
+    travel_us: int = 0
+    """Travel time of every worker, added to the time that it names."""
+    buffer_us: int = 5_000_000
+    """How much later than promised a worker may start."""
+    answer_us: int = 5_000_000
+    """How long a worker that was told to perform may take to confirm it."""
+    ahead_us: int = 0
+    """How long before its due time a delayed job is announced."""
+    perform_us: int = 10_000_000
+    """How long a job takes, if neither the job nor its queue's average tells."""
+    pause_us: int = 250_000
+    """The pause before a job without bids is announced again; it doubles each time."""
+    pause_max_us: int = 5_000_000
+    promise_max_us: int = 3_600_000_000
+    """A worker that can begin only later than this is not hired."""
+    auctions_max: int = 200
+    """Auctions of one group at a time."""
 
 
 class Market(Timed):
