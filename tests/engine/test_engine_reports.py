@@ -26,8 +26,9 @@ class Notes(Reporter):
             ("dead letter", job.payload.decode(), worker.name.decode() if worker is not None else "")
         )
 
-    def worker_lost(self, worker: Worker, job: Job | None) -> None:
-        self.told.append(("lost", worker.name.decode(), job.payload.decode() if job is not None else ""))
+    def worker_lost(self, worker: Worker, job: Job | None, reason: bytes = b"") -> None:
+        payload = job.payload.decode() if job is not None else ""
+        self.told.append(("lost", worker.name.decode(), payload, *([reason.decode()] if reason else [])))
 
     def report(self, kind: str, text: str, caller: Caller, queue: bytes = b"", key: bytes = b"") -> None:
         self.told.append((kind, text, caller.address, queue.decode(), key.decode()))

@@ -92,6 +92,18 @@ def test_a_lost_worker_is_told_with_the_job_it_held(hall: LoggedHall) -> None:
     assert (fields["peer"], fields["queue"], fields["worker"]) == ("127.0.0.1:50001", b"rev", b"ada")
 
 
+def test_a_worker_that_reports_a_loss_is_told_with_its_reason(hall: LoggedHall) -> None:
+    hall.run(b"a")
+    assert hall.session.worker is not None
+    (lease,) = hall.session.worker.leases.values()
+    hall.scheduler.lose(lease, b"its process was ended by signal 6\nTraceback")
+    ((event, text, _),) = hall.told()
+    assert (event, text) == (
+        "lost_worker",
+        "lost worker: its process was ended by signal 6; the job has lost 1 worker so far",
+    )
+
+
 def test_workers_whose_connections_the_hall_closes_are_not_told_as_lost(hall: LoggedHall) -> None:
     hall.run(b"a")
     hall.events.mute()

@@ -50,14 +50,14 @@ def _give_promise_back_nowhere(self: Leases, lease: Any, code: int, *, front: bo
         _GIVE_BACK(self, lease, code, front=front)
 
 
-def _lose_what_was_promised(self: Leases, lease: Any, code: int = LOST) -> None:
+def _lose_what_was_promised(self: Leases, lease: Any, code: int = LOST, reason: bytes = b"") -> None:
     job = lease.job
     if lease.promised:
         job.losses += 1
         if job.terms.losses_max and job.losses >= job.terms.losses_max:
             self._table.end(job, FAILED, LOST, b"its workers were lost")
             return
-    _LOSE(self, lease, code)
+    _LOSE(self, lease, code, reason)
 
 
 def _state_as_it_is(job: Any) -> int:

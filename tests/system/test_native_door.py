@@ -210,6 +210,52 @@ def test_bad_input_is_answered_logged_and_the_connection_closed(
     wait_until(lambda: "bad_input" in hall.errors() or "bad input" in hall.errors(), "it is in the log")
 
 
+def test_a_submit_sent_again_is_not_doubled_whatever_became_of_the_hall(tmp_path: Path) -> None:
+    """Memory keeps one ended job: the others are found in the history."""
+    keys = [b"k%d" % number for number in range(6)]
+    jobs = [(b"q", key, {}, key, 0, []) for key in keys]
+    with HallProcess(tmp_path, door={"dialect": "native"}, limits={"ended_max": 1}) as hall:
+        with NativePeer(hall.port) as ann, NativePeer(hall.port) as bob:
+            ids = ann.ask("submit", (0, jobs))
+            bob.work(b"q")
+            for _ in keys[:3]:
+                lease, _, _, payload, *_ = bob.hear("assign")
+                bob.ask("finish", (lease, payload))
+            with NativePeer(hall.port) as eve:
+                assert eve.ask("submit", (1, jobs, True)) == ids
+                assert sorted(eve.hear("ended") for _ in range(3)) == [
+                    [job, "done", 0, key] for job, key in zip(ids[:3], keys[:3], strict=True)
+                ]
+        hall.kill()
+        hall.start()
+        with NativePeer(hall.port) as ann, NativePeer(hall.port) as bob:
+            new = (b"q", b"new", {}, b"new", 0, [])
+            *known, added = ann.ask("submit", (1, [*jobs, new], True))
+            assert (known, added > ids[-1]) == (ids, True)
+            bob.work(b"q", slots=9)
+            given = [bob.hear("assign") for _ in range(4)]
+            assert [job for _, job, *_ in given] == [*ids[3:], added], "those that ended do not run again"
+            for lease, _, _, payload, *_ in given:
+                bob.send("finish", (lease, payload))
+            ends = sorted(ann.hear("ended") for _ in range(7))
+            results = dict(zip([*ids, added], [*keys, b"new"], strict=True))
+            assert {job: result for job, _, _, result in ends} == results
+
+
+def test_a_job_whose_process_dies_is_lost_and_the_worker_lives_on(hall: HallProcess) -> None:
+    with NativePeer(hall.port) as ann, NativePeer(hall.port) as bob:
+        job = ann.submit(b"q", b"1", watch=1, losses_max=2)
+        bob.work(b"q")
+        for _ in range(2):
+            lease, given, *_ = bob.hear("assign")
+            assert given == job
+            bob.ask("renew", (lease,))
+            bob.ask("lose", (lease, b"its process was ended by signal 9"))
+        text = b"its workers were lost 2 times; the last time: its process was ended by signal 9"
+        assert ann.hear("ended") == [job, "failed", 125, text]
+    wait_until(lambda: "ended by signal 9; the job has lost 1 worker" in hall.errors(), "it is in the log")
+
+
 def test_random_frames_harm_nobody(hall: HallProcess) -> None:
     draw = random.Random(4731)
     with NativePeer(hall.port) as ann:

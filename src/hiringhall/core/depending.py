@@ -172,14 +172,7 @@ class Dependencies:
         as if it had just ended, and its children react to how it ended.
         """
         inquiries = self._graph.inquiries
-        found: dict[ParentRef, EndRow] = {}
-        for line in lines:
-            found[line.id] = line
-            if is_named(line.key, line.extras):
-                # An older job with this key may have been asked for by id.
-                latest = found.get((line.queue, line.key))
-                if latest is None or latest.ended_us <= line.ended_us:
-                    found[line.queue, line.key] = line
+        found = rows_by_ref(lines)
         for ref in refs:
             end = found.get(ref)
             if not inquiries.answered(ref, end is not None):
@@ -278,3 +271,16 @@ class Dependencies:
             child = self.to_fail.pop()
             if child.state == HELD and self._has_failed_parent(child):
                 self._table.end(child, FAILED, PARENT_FAILED, b"a parent did not succeed")
+
+
+def rows_by_ref(lines: list[EndRow]) -> dict[ParentRef, EndRow]:
+    """Rows of the history by id, and the latest of each queue and key."""
+    found: dict[ParentRef, EndRow] = {}
+    for line in lines:
+        found[line.id] = line
+        if is_named(line.key, line.extras):
+            # An older job with this key may have been asked for by id.
+            latest = found.get((line.queue, line.key))
+            if latest is None or latest.ended_us <= line.ended_us:
+                found[line.queue, line.key] = line
+    return found

@@ -140,10 +140,10 @@ class Leases:
         self._table.counters.released += 1
         self.give_back(lease, CUT_SHORT)
 
-    def lose(self, lease: Lease) -> None:
-        """The worker restarted and no longer has the job: a loss."""
+    def lose(self, lease: Lease, reason: bytes = b"") -> None:
+        """The worker no longer has the job, because it restarted or its process died: a loss."""
         self.check_live(lease)
-        self.lost(lease)
+        self.lost(lease, reason=reason)
 
     def reclaim(self, worker: Worker, job: Job, started_us: int) -> Lease:
         """A worker reports on a job that was taken from it because it was silent: lease the job to it again.
@@ -224,9 +224,9 @@ class Leases:
         else:
             self._arm(lease)
 
-    def lost(self, lease: Lease, code: int = LOST) -> None:
+    def lost(self, lease: Lease, code: int = LOST, reason: bytes = b"") -> None:
         """The worker is gone, silent or too slow: the job is queued again, unless it has lost too many workers.
-        A job that it had not begun counts no loss.
+        A job that it had not begun counts no loss. The reason is for people.
         """
         if lease.promised:
             self.give_back(lease, GIVEN_BACK)
@@ -235,9 +235,11 @@ class Leases:
         job.losses += 1
         if code == LOST:
             self._table.counters.lost += 1
-            self._table.observer.worker_lost(lease.worker, job)
+            self._table.observer.worker_lost(lease.worker, job, reason)
         if job.terms.losses_max and job.losses >= job.terms.losses_max:
             text = b"its workers were lost %d times" % job.losses
+            if reason:
+                text += b"; the last time: " + reason
             self._table.end(job, FAILED, code, text if code == LOST else OVERRUN)
         else:
             # A job that exceeds the limit of every worker must not block its lane.

@@ -21,5 +21,7 @@ class Observer:
     def dead_letter(self, job: Job, worker: Worker | None) -> None:
         """A durable job has failed for good; `worker` made the last attempt, if the job was with one."""
 
-    def worker_lost(self, worker: Worker, job: Job | None) -> None:
-        """A worker is gone or silent for too long while it held `job`; None: it was silent and held none."""
+    def worker_lost(self, worker: Worker, job: Job | None, reason: bytes = b"") -> None:
+        """A worker is gone or silent for too long while it held `job`; None: it was silent and held none. A
+        worker that reports a loss itself may say why.
+        """

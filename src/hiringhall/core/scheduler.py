@@ -341,9 +341,9 @@ class Scheduler:
         """Take the job back because the hall closes. No loss is counted."""
         self.leases.recall(lease)
 
-    def lose(self, lease: Lease) -> None:
-        """The worker restarted and no longer has the job: a loss."""
-        self.leases.lose(lease)
+    def lose(self, lease: Lease, reason: bytes = b"") -> None:
+        """The worker no longer has the job, because it restarted or its process died: a loss."""
+        self.leases.lose(lease, reason)
 
     def reclaim(self, worker: Worker, job: Job, started_us: int) -> Lease:
         """A worker reports on a job that was taken from it because it was silent: lease it to it again."""

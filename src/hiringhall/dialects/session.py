@@ -18,7 +18,7 @@ from hiringhall.core.peer import Peer
 if TYPE_CHECKING:
     from hiringhall.core.changes import EndRow
     from hiringhall.core.errors import Refusal
-    from hiringhall.core.jobs import Job
+    from hiringhall.core.jobs import Job, ParentRef
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -178,6 +178,17 @@ class Session(Peer):
         history could not be read; empty: it was.
         """
         raise BrokenLaw("a session that looks jobs up must override looked_up")
+
+    def keys_looked_up(
+        self,
+        ticket: int,  # noqa: ARG002
+        found: dict[ParentRef, EndRow],  # noqa: ARG002
+        trouble: str,  # noqa: ARG002
+    ) -> None:
+        """The answer to a look-up of keys: the latest line of each queue and key that the history has, without
+        its result. `trouble` says why the history could not be read; empty: it was.
+        """
+        raise BrokenLaw("a session that looks keys up must override keys_looked_up")
 
     def job_handle(self, job: Job) -> bytes:
         """The name of a job in this dialect, for the log."""

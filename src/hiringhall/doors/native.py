@@ -37,7 +37,7 @@ class NativeDoors(DialectDoors[NativeDoorSettings]):
         options = NativeOptions(
             self.hall.name, int(settings.frame_bytes_max), settings.lookups_max, log_all=settings.log == "all"
         )
-        context = NativeContext(driver.scheduler, options, driver.look_up)
+        context = NativeContext(driver.scheduler, options, driver.look_up, driver.look_up_keys)
         return [TcpEndpoint(settings, lambda caller: NativeSession(caller, context))]
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hiringhall.core.changes import EndRow
+    from hiringhall.core.jobs import ParentRef
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.core.workers import Worker
     from hiringhall.dialects.session import Link, Reporter, Session
@@ -118,6 +119,10 @@ class Driver:
     def look_up(self, session: Session, job_id: int) -> None:
         """Read one job from the history; see `Session.looked_up`."""
         self.engine.look_up(session, job_id)
+
+    def look_up_keys(self, session: Session, ticket: int, refs: list[ParentRef]) -> None:
+        """Read the latest ends of these keys from the history; see `Session.keys_looked_up`."""
+        self.engine.look_up_keys(session, ticket, refs)
 
     def turn(self) -> None:
         """Start a turn unless one is open."""

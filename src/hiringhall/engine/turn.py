@@ -23,10 +23,11 @@ from hiringhall.engine.deadlines import (
     STARTED_US,
     Deadlines,
 )
-from hiringhall.engine.parents import ParentLookUps
+from hiringhall.engine.parents import KeyQuestion, ParentLookUps
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Batch, EndRow
+    from hiringhall.core.jobs import ParentRef
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.dialects.session import Session
     from hiringhall.engine.writer import Writer
@@ -122,8 +123,14 @@ class Engine:
         if session.link is not None:
             session.looked_up(job_id, line, trouble)
 
+    def look_up_keys(self, session: Session, ticket: int, refs: list[ParentRef]) -> None:
+        """Read the latest ends of these keys from the history; `Session.keys_looked_up` is called in a later
+        turn.
+        """
+        self._parents.questions.append(KeyQuestion(session, ticket, refs))
+
     def parents_looked_up(self, lines: list[EndRow], trouble: str) -> None:
-        """Inside a turn: what the history holds about the parents asked for, or why it could not be read."""
+        """Inside a turn: what the history holds about the jobs asked for, or why it could not be read."""
         self._parents.answered(lines, trouble)
 
     def begin(self, now_us: int, paused_us: int = 0, *, deadlines: bool = True) -> None:
@@ -179,7 +186,7 @@ class Engine:
         outbox.clear()
         if self._batch is None:
             self._commit_if_due()
-        if scheduler.graph.inquiries.waiting:
+        if scheduler.graph.inquiries.waiting or self._parents.questions:
             self._parents.ask()
         else:
             deadlines.parents_us = NEVER
@@ -297,7 +304,7 @@ class Engine:
 
     @property
     def asking(self) -> bool:
-        """Parents are being looked up in the history, or wait to be."""
+        """Ended jobs are being looked up in the history, or wait to be."""
         return self._parents.pending
 
     @property
@@ -330,7 +337,7 @@ class Engine:
         invariant(batch is not None, "failed() needs a transaction under way")
         assert batch is not None
         self._batch = None
-        self._parents.commit_failed()
+        self._parents.commit_failed(trouble)
         scheduler = self.scheduler
         withdrawn = scheduler.withdraw(batch, trouble)
         refusal = Refusal(STORE_DOWN, trouble)

@@ -49,7 +49,7 @@ class Events(Reporter):
             fields = _job_fields(job, session) | _worker_fields(worker)
             self._write(topic, f"{text}: {_first_line(job.result)}" if job.result else text, caller, fields)
 
-    def worker_lost(self, worker: Worker, job: Job | None) -> None:
+    def worker_lost(self, worker: Worker, job: Job | None, reason: bytes = b"") -> None:
         session = _session_of(worker)
         caller = session.caller if session is not None else _NOBODY
         queue = job.queue.name if job is not None else b""
@@ -63,8 +63,8 @@ class Events(Reporter):
         else:
             losses = _counted(job.losses, "worker")
             fields = _job_fields(job, session) | _worker_fields(worker)
-            text = f"it disconnected or was silent while it held a job; the job has lost {losses} so far"
-            self._write(topic, text, caller, fields)
+            said = _first_line(reason) if reason else "it disconnected or was silent while it held a job"
+            self._write(topic, f"{said}; the job has lost {losses} so far", caller, fields)
 
     def report(self, kind: str, text: str, caller: Caller, queue: bytes = b"", key: bytes = b"") -> None:
         topic = Topic(logging.WARNING, kind, kind.replace("_", " "), caller.door)

@@ -11,6 +11,7 @@ from hiringhall.dialects.native.terms import DEFAULTS, TermsCache
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hiringhall.core.jobs import ParentRef
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.dialects.session import Session
 
@@ -32,10 +33,16 @@ class NativeContext:
     """One door."""
 
     def __init__(
-        self, scheduler: Scheduler, options: NativeOptions, look_up: Callable[[Session, int], None]
+        self,
+        scheduler: Scheduler,
+        options: NativeOptions,
+        look_up: Callable[[Session, int], None],
+        look_up_keys: Callable[[Session, int, list[ParentRef]], None],
     ) -> None:
         self.scheduler = scheduler
         self.options = options
         self.look_up = look_up
         """Asks the history for one job: the session's `looked_up` is called in a later turn."""
+        self.look_up_keys = look_up_keys
+        """Asks the history for the latest ends of keys: `keys_looked_up` is called in a later turn."""
         self.terms = TermsCache(DEFAULTS.replace(logged=options.log_all))

@@ -20,26 +20,23 @@ from hiringhall.core.errors import (
     WRONG_STATE,
     Refusal,
 )
-from hiringhall.core.jobs import JobSpec
 from hiringhall.core.states import FAILED, STATE_NAMES
 from hiringhall.core.timers import NEVER
 from hiringhall.dialects.native import describing, wire
-from hiringhall.dialects.session import BAD_INPUT, REFUSED_SUBMIT, Session
+from hiringhall.dialects.native.submitting import ENDS, Submits
+from hiringhall.dialects.session import BAD_INPUT, Session
 
 if TYPE_CHECKING:
     from msgspec import Raw
 
     from hiringhall.core.changes import EndRow
-    from hiringhall.core.jobs import Job
+    from hiringhall.core.jobs import Job, ParentRef
     from hiringhall.core.leases import Lease
-    from hiringhall.core.terms import Terms
     from hiringhall.dialects.native.context import NativeContext
     from hiringhall.dialects.session import Caller
 
-FEATURES: Final = ("submit", "watch", "job", "cancel", "retry", "list", "work")
+FEATURES: Final = ("submit", "watch", "job", "cancel", "retry", "list", "work", "again")
 """What a hall of this version can do; a later one names more."""
-ENDS: Final = 1
-"""The level of a watch that hears of the end only; above it, of progress and chunks too."""
 
 
 class NativeSession(Session):
@@ -51,7 +48,8 @@ class NativeSession(Session):
         self._scheduler = context.scheduler
         self._reader = wire.Reader(context.options.frame_bytes_max)
         self._greeted = False
-        self._streamed: set[int] = set()
+        self._submits = Submits(context)
+        self.streamed: set[int] = set()
         """Watched jobs whose progress and chunks the peer wants."""
         self._asked: dict[int, list[tuple[int, bool]]] = {}
         """Requests that wait for the history, by job: their numbers, and whether they watch."""
@@ -76,9 +74,9 @@ class NativeSession(Session):
         for frame in reader.feed(data):
             if not self._take_in(frame):
                 return
-        self.input_bytes = reader.kept
+        self.input_bytes = reader.kept + self._submits.waiting_bytes
         if reader.error:
-            self._break_off(reader.error)
+            self.break_off(reader.error)
         if self._freed:
             self._freed = False
             self._offer()
@@ -88,14 +86,14 @@ class NativeSession(Session):
         try:
             kind, number, body = wire.decode_frame(frame)
         except wire.BadFrame as bad_frame:
-            self._break_off(str(bad_frame))
+            self.break_off(str(bad_frame))
             return False
         try:
             self._dispatch(kind, number, body)
         except wire.BadBody as bad_body:
-            self._refuse(number, BAD_REQUEST, f"{kind}: {bad_body}")
+            self.refuse(number, BAD_REQUEST, f"{kind}: {bad_body}")
         except Refusal as refusal:
-            self._refuse(number, refusal.reason, refusal.text)
+            self.refuse(number, refusal.reason, refusal.text)
         return not self.closing
 
     def _dispatch(self, kind: str, number: int, body: Raw) -> None:
@@ -105,7 +103,7 @@ class NativeSession(Session):
         elif kind == wire.FINISH:
             self._finish_job(number, body)
         elif kind == wire.SUBMIT:
-            self._submit(number, body)
+            self._submits.submit(self, number, body)
         elif kind == wire.JOB:
             self._tell(number, wire.decode(wire.ID_BODY, body)[0], watching=False)
         elif kind == wire.WATCH:
@@ -118,6 +116,11 @@ class NativeSession(Session):
             self._fail_job(number, body)
         elif kind == wire.RELEASE:
             self._release(number, body)
+        elif kind == wire.RENEW:
+            self._scheduler.renew(self._find_lease(wire.decode(wire.ID_BODY, body)[0]))
+            self._confirm(number)
+        elif kind == wire.LOSE:
+            self._lose(number, body)
         elif kind == wire.BEAT:
             self._confirm(number)
         elif kind == wire.SLOTS:
@@ -141,16 +144,16 @@ class NativeSession(Session):
             workers = islice(self._scheduler.workers, position, position + count)
             self._answer(number, [describing.worker(worker) for worker in workers])
         else:
-            self._refuse(number, wire.UNKNOWN_KIND, f"{kind[:40]!r} is not a kind of request")
+            self.refuse(number, wire.UNKNOWN_KIND, f"{kind[:40]!r} is not a kind of request")
 
     def _hello(self, kind: str, number: int, body: Raw) -> None:
         if kind != wire.HELLO:
-            self._break_off("the first frame must be hello", wire.NO_HELLO, number)
+            self.break_off("the first frame must be hello", wire.NO_HELLO, number)
             return
         hello = wire.decode(wire.HELLO_BODY, body)
         stated = hello.get("version")
         if stated is None or wire.decode(wire.VERSION_BODY, stated) != wire.VERSION:
-            self._break_off(f"this hall speaks version {wire.VERSION}", BAD_REQUEST, number)
+            self.break_off(f"this hall speaks version {wire.VERSION}", BAD_REQUEST, number)
             return
         self._greeted = True
         options = self._context.options
@@ -165,63 +168,6 @@ class NativeSession(Session):
 
     # --- a client's requests
 
-    def _submit(self, number: int, body: Raw) -> None:
-        # [1, [["resize", "...", {"retries": 3}, "cat.jpg", 0, []]]]
-        watch, specs = wire.decode(wire.SUBMIT_BODY, body)
-        if not 0 < len(specs) <= wire.JOBS_MAX:
-            raise Refusal(BAD_REQUEST, f"a submit must have 1 to {wire.JOBS_MAX} jobs")
-        scheduler = self._scheduler
-        now_us = scheduler.now_us
-        watcher = self if watch else None
-        jobs: list[Job] = []
-        created: list[Job] = []
-        joined: list[tuple[Job, Terms]] = []
-        durable: bool | None = None
-        try:
-            for queue, payload, stated, key, delay_us, parents in specs:
-                terms = self._context.terms.get(bytes(stated))
-                if durable is None:
-                    durable = terms.durable
-                elif durable != terms.durable:
-                    # If the commit fails, all of them must go.
-                    raise Refusal(BAD_REQUEST, "the jobs of one submit must be all durable, or all not")
-                due_us = now_us + delay_us if delay_us else NEVER
-                live = scheduler.find_key(queue, key) if key else None
-                if live is not None:
-                    joined.append((live, live.terms))
-                job = scheduler.submit(JobSpec(queue, payload, key, terms, due_us, tuple(parents)), watcher)
-                jobs.append(job)
-                if live is None:
-                    created.append(job)
-        except (wire.BadBody, Refusal) as error:
-            self._take_back(jobs, created, joined, watching=watch > 0)
-            reason = error.reason if isinstance(error, Refusal) else BAD_REQUEST
-            text = error.text if isinstance(error, Refusal) else str(error)
-            place = len(jobs)
-            queue, key = specs[place][0], specs[place][3]
-            self.report(REFUSED_SUBMIT, text, queue, key)
-            rest = f" (job {place + 1} of {len(specs)}; none of them was submitted)" if len(specs) > 1 else ""
-            raise Refusal(reason, text + rest) from error
-        if watch > ENDS:
-            self._streamed.update([job.id for job in jobs])
-        unstored = [job for job in jobs if job.terms.durable and not job.stored]
-        if number:
-            answer = wire.encode(wire.OK, number, [job.id for job in jobs])
-            self.acknowledge_all(unstored, answer, watching=watch > 0)
-
-    def _take_back(
-        self, jobs: list[Job], created: list[Job], joined: list[tuple[Job, Terms]], *, watching: bool
-    ) -> None:
-        """Undo a submit of which one job was refused."""
-        submissions = self._scheduler.submissions
-        if watching:
-            for job in jobs:
-                self._scheduler.table.unwatch_once(job, self)
-        for job, terms in reversed(joined):
-            submissions.leave_join(job, terms)
-        for job in reversed(created):
-            submissions.take_back(job)
-
     def _watch(self, number: int, body: Raw) -> None:
         job_id, level = wire.decode(wire.WATCH_BODY, body)
         job = self._scheduler.jobs.get(job_id)
@@ -231,14 +177,14 @@ class NativeSession(Session):
         if job_id not in self.watching:
             self._scheduler.watch(job, self)
         if level > ENDS:
-            self._streamed.add(job_id)
+            self.streamed.add(job_id)
         else:
-            self._streamed.discard(job_id)
+            self.streamed.discard(job_id)
         self._answer(number, describing.live_job(self._scheduler, job))
 
     def _unwatch(self, number: int, body: Raw) -> None:
         job_id = wire.decode(wire.ID_BODY, body)[0]
-        self._streamed.discard(job_id)
+        self.streamed.discard(job_id)
         job = self.watching.get(job_id)
         if job is not None:
             self._scheduler.unwatch(job, self)
@@ -298,11 +244,17 @@ class NativeSession(Session):
         for number, watching in self._asked.pop(job_id, ()):
             self._lookups -= 1
             if trouble:
-                self._refuse(number, STORE_DOWN, trouble)
+                self.refuse(number, STORE_DOWN, trouble)
             elif line is not None:
                 self._answer_end(number, job_id, describing.history_row(line), watching=watching)
             else:
                 self._tell_unrecorded(number, job_id)
+        self._submits.end_looked_up(self, job_id, line, trouble)
+
+    def keys_looked_up(self, ticket: int, found: dict[ParentRef, EndRow], trouble: str) -> None:
+        if not self.closing:
+            self._submits.keys_looked_up(self, ticket, found, trouble)
+            self.input_bytes = self._reader.kept + self._submits.waiting_bytes
 
     def _tell_unrecorded(self, number: int, job_id: int) -> None:
         """The history does not know the job."""
@@ -311,15 +263,19 @@ class NativeSession(Session):
             # A dead letter that was retried while the history was asked.
             self._answer(number, describing.live_job(self._scheduler, job))
         elif self._scheduler.issued(job_id):
-            self._refuse(number, wire.NOT_KEPT, f"job {job_id} has ended, and nothing of it is kept")
+            self.refuse(number, wire.NOT_KEPT, f"job {job_id} has ended, and nothing of it is kept")
         else:
-            self._refuse(number, UNKNOWN_JOB, f"no job has the id {job_id}, or the history no longer has it")
+            self.refuse(number, UNKNOWN_JOB, f"no job has the id {job_id}, or the history no longer has it")
 
     def _answer_end(self, number: int, job_id: int, described: describing.Described, *, watching: bool) -> None:
         self._answer(number, described)
         if watching:
             state, code, result = described["state"], described["code"], described["result"]
             self.send(wire.encode(wire.ENDED, 0, (job_id, state, code, result)))
+
+    def tell_end(self, job_id: int, state: int, code: int, result: bytes) -> None:
+        """Tell a watcher of an end that is in the history."""
+        self.send(wire.encode(wire.ENDED, 0, (job_id, STATE_NAMES[state], code, result)))
 
     # --- a worker's requests
 
@@ -397,6 +353,14 @@ class NativeSession(Session):
         self._scheduler.release(lease, front=front)
         self._let_go(lease_number, number, durable=durable)
 
+    def _lose(self, number: int, body: Raw) -> None:
+        # [17, "the worker's process was ended by signal 6"]
+        lease_number, reason = wire.decode(wire.FINISH_BODY, body)
+        lease = self._find_lease(lease_number)
+        durable = lease.job.terms.durable
+        self._scheduler.lose(lease, reason)
+        self._let_go(lease_number, number, durable=durable)
+
     def _let_go(self, lease_number: int, number: int, *, durable: bool) -> None:
         """A job is off the worker's hands; the answer waits for the commit if it promises something."""
         del self._leases[lease_number]
@@ -425,15 +389,15 @@ class NativeSession(Session):
         self.send(wire.encode(wire.LOST, 0, None))
 
     def progressed(self, job: Job) -> None:
-        if job.id in self._streamed:
+        if job.id in self.streamed:
             self.send(wire.encode(wire.PROGRESS, 0, (job.id, job.numerator, job.denominator)))
 
     def chunked(self, job: Job, data: bytes, warning: bool) -> None:
-        if job.id in self._streamed:
+        if job.id in self.streamed:
             self.send(wire.encode(wire.CHUNK, 0, (job.id, data, warning)))
 
     def ended(self, job: Job) -> None:
-        self._streamed.discard(job.id)
+        self.streamed.discard(job.id)
         body = (job.id, STATE_NAMES[job.state], job.code, job.result)
         self.conclude(job, wire.encode(wire.ENDED, 0, body))
 
@@ -451,12 +415,12 @@ class NativeSession(Session):
         if number:
             self.send(wire.encode(wire.OK, number, None))
 
-    def _refuse(self, number: int, code: str, text: str) -> None:
+    def refuse(self, number: int, code: str, text: str) -> None:
         self.send(wire.encode(wire.ERROR, number, (code, text)))
 
-    def _break_off(self, text: str, code: str = wire.BAD_FRAME, number: int = 0) -> None:
+    def break_off(self, text: str, code: str = wire.BAD_FRAME, number: int = 0) -> None:
         self.report(BAD_INPUT, text)
-        self._refuse(number, code, text)
+        self.refuse(number, code, text)
         self.finish()
 
 

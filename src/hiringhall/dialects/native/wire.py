@@ -44,6 +44,8 @@ CHUNK: Final = "chunk"
 FINISH: Final = "finish"
 FAIL: Final = "fail"
 RELEASE: Final = "release"
+RENEW: Final = "renew"
+LOSE: Final = "lose"
 
 # What the hall says; PROGRESS and CHUNK go both ways.
 OK: Final = "ok"
@@ -69,12 +71,14 @@ _Level = Annotated[int, Meta(ge=0, le=2)]
 _Position = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 _Code = Annotated[int, Meta(ge=1, le=255)]
 # An int with bounds beside a tuple crashes msgspec 0.22 when its decoder is collected: the core checks the ids.
-_JobSpec = tuple[bytes, bytes, Raw, bytes, _Time, list[int | tuple[bytes, bytes]]]
+JobSpecBody = tuple[bytes, bytes, Raw, bytes, _Time, list[int | tuple[bytes, bytes]]]
 
 HELLO_BODY: Final = Decoder(dict[str, Raw])
 """{"version": 1, "name": "app 4711@host"}"""
-SUBMIT_BODY: Final = Decoder(tuple[_Level, list[_JobSpec]])
+SUBMIT_BODY: Final = Decoder(tuple[_Level, list[JobSpecBody]])
 """[watch, [[queue, payload, terms, key, delay_us, parents], ...]]"""
+SUBMIT_AGAIN_BODY: Final = Decoder(tuple[_Level, list[JobSpecBody], bool])
+"""[watch, [[queue, payload, terms, key, delay_us, parents], ...], again]"""
 WATCH_BODY: Final = Decoder(tuple[_Number, Annotated[int, Meta(ge=1, le=2)]])
 """[job, level]"""
 ID_BODY: Final = Decoder(tuple[_Number])
@@ -100,7 +104,7 @@ PROGRESS_BODY: Final = Decoder(tuple[_Number, _Number, _Number, _Time])
 CHUNK_BODY: Final = Decoder(tuple[_Number, bytes, bool])
 """[lease, data, warning]"""
 FINISH_BODY: Final = Decoder(tuple[_Number, bytes])
-"""[lease, result]"""
+"""[lease, result]; of `lose`: [lease, reason]"""
 FAIL_BODY: Final = Decoder(tuple[_Number, _Code, bytes, bool])
 """[lease, code, data, retry]"""
 RELEASE_BODY: Final = Decoder(tuple[_Number, bool])
@@ -112,6 +116,8 @@ VERSION_BODY: Final = Decoder(int)
 
 _FRAME: Final = Decoder(tuple[str, _Number, Raw])
 _ENCODER: Final = Encoder()
+_ARRAYS_OF_THREE: Final = (b"\x93", b"\xdc\0\x03", b"\xdd\0\0\0\x03")
+"""How such an array begins: in its usual form, and in the two that are longer than they need be."""
 _Body = TypeVar("_Body")
 
 
@@ -189,6 +195,14 @@ def decode(decoder: Decoder[_Body], body: bytes | Raw) -> _Body:
         return decoder.decode(body)
     except (MsgspecError, ValueError, RecursionError) as error:
         raise BadBody(str(error)) from error
+
+
+def decode_submit(body: Raw) -> tuple[int, list[JobSpecBody], bool]:
+    """The watch level, the jobs, and whether they are sent again. Raises BadBody."""
+    if bytes(memoryview(body)[:5]).startswith(_ARRAYS_OF_THREE):
+        return decode(SUBMIT_AGAIN_BODY, body)
+    watch, jobs = decode(SUBMIT_BODY, body)
+    return watch, jobs, False
 
 
 def encode(kind: str, number: int, body: Any) -> bytes:

@@ -1,0 +1,254 @@
+"""The submits of one native connection: all jobs of a request or none, and requests that are sent again.
+
+A client that has lost its connection does not know whether its last submits arrived. It sends them again, with
+the keys that they had. A job of such a key that lives is joined. One that has ended, as memory or the history
+knows, is not submitted a second time: its id is the answer, and a watcher is told its end.
+
+Invariant: only a request that is sent again waits for the history, and it changes nothing until the history has
+answered.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, STORE_DOWN, Refusal
+from hiringhall.core.jobs import Job, JobSpec
+from hiringhall.core.states import STATE_NAMES
+from hiringhall.core.timers import NEVER
+from hiringhall.dialects.native import wire
+from hiringhall.dialects.session import REFUSED_SUBMIT
+
+if TYPE_CHECKING:
+    from msgspec import Raw
+
+    from hiringhall.core.changes import EndRow
+    from hiringhall.core.jobs import ParentRef
+    from hiringhall.core.terms import Terms
+    from hiringhall.dialects.native.context import NativeContext
+    from hiringhall.dialects.native.session import NativeSession
+
+ENDS: Final = 1
+"""The level of a watch that hears of the end only; above it, of progress and chunks too."""
+ENDS_ASKED_MAX: Final = 64
+"""Ends for watchers that are looked up in the history at once."""
+UNTOLD_MAX: Final = 100_000
+"""While more ends than this are still to be told to a connection, it cannot submit jobs again."""
+
+
+class Request:
+    """A submit that waits for the history."""
+
+    __slots__ = ("number", "size", "specs", "watch")
+
+    def __init__(self, number: int, watch: int, specs: list[wire.JobSpecBody], size: int) -> None:
+        self.number = number
+        self.watch = watch
+        self.specs = specs
+        self.size = size
+
+
+class Submits:
+    """What the submits of one session wait for. The session is passed to each method, and not kept."""
+
+    __slots__ = ("_context", "_ends_asked", "_ends_wanted", "_requests", "_ticket", "_untold", "waiting_bytes")
+
+    def __init__(self, context: NativeContext) -> None:
+        self._context = context
+        self._ticket = 0
+        self._requests: dict[int, Request] = {}
+        """Submits that wait for the history, by ticket."""
+        self.waiting_bytes = 0
+        """Their bytes."""
+        self._ends_wanted: deque[tuple[int, int, int]] = deque()
+        """Ended jobs whose watcher is to be told, once the history has been asked for the result: id, state and
+        code."""
+        self._ends_asked: dict[int, list[tuple[int, int]]] = {}
+        """The state and code of those that are being looked up, by id; for each watch one."""
+        self._untold = 0
+        """How many watches there are in both."""
+
+    def submit(self, session: NativeSession, number: int, body: Raw) -> None:
+        # [1, [["resize", "...", {"retries": 3}, "cat.jpg", 0, []]]]
+        watch, specs, again = wire.decode_submit(body)
+        if not 0 < len(specs) <= wire.JOBS_MAX:
+            raise Refusal(BAD_REQUEST, f"a submit must have 1 to {wire.JOBS_MAX} jobs")
+        if again:
+            self._submit_again(session, Request(number, watch, specs, len(memoryview(body))))
+        else:
+            self._enter(session, number, watch, specs, None)
+
+    def _submit_again(self, session: NativeSession, request: Request) -> None:
+        scheduler = self._context.scheduler
+        if self._untold > UNTOLD_MAX:
+            raise Refusal(HALL_FULL, f"{self._untold} ends are still to be told to this connection")
+        unknown: dict[ParentRef, None] = {}
+        for queue, _, _, key, _, _ in request.specs:
+            if not key:
+                raise Refusal(BAD_REQUEST, "each job of a submit that is sent again must have a key")
+            if scheduler.find_key(queue, key) is None and scheduler.archive.find_key(queue, key) is None:
+                unknown[queue, key] = None
+        if not unknown or scheduler.archive.complete:
+            self._enter(session, request.number, request.watch, request.specs, {})
+            return
+        if scheduler.store_trouble:
+            raise Refusal(STORE_DOWN, scheduler.store_trouble)
+        lookups_max = self._context.options.lookups_max
+        if len(self._requests) >= lookups_max:
+            text = f"{lookups_max} submits of this connection wait for the history (lookups_max)"
+            raise Refusal(HALL_FULL, text)
+        self._ticket += 1
+        self._requests[self._ticket] = request
+        self.waiting_bytes += request.size
+        self._context.look_up_keys(session, self._ticket, list(unknown))
+
+    def keys_looked_up(
+        self, session: NativeSession, ticket: int, found: dict[ParentRef, EndRow], trouble: str
+    ) -> None:
+        """The history has answered what a submit waits for."""
+        request = self._requests.pop(ticket)
+        self.waiting_bytes -= request.size
+        if trouble:
+            session.refuse(request.number, STORE_DOWN, trouble)
+            return
+        try:
+            self._enter(session, request.number, request.watch, request.specs, found)
+        except Refusal as refusal:
+            session.refuse(request.number, refusal.reason, refusal.text)
+
+    def _enter(
+        self,
+        session: NativeSession,
+        number: int,
+        watch: int,
+        specs: list[wire.JobSpecBody],
+        known: dict[ParentRef, EndRow] | None,
+    ) -> None:
+        """Submit all of them, or none. `known` is what the history has of a submit that is sent again; None: it
+        is sent for the first time.
+        """
+        scheduler = self._context.scheduler
+        now_us = scheduler.now_us
+        watcher = session if watch else None
+        ids: list[int] = []
+        jobs: list[Job] = []
+        created: list[Job] = []
+        joined: list[tuple[Job, Terms]] = []
+        ended: list[Job] = []
+        rows: list[EndRow] = []
+        durable: bool | None = None
+        try:
+            for queue, payload, stated, key, delay_us, parents in specs:
+                terms = self._context.terms.get(bytes(stated))
+                if durable is None:
+                    durable = terms.durable
+                elif durable != terms.durable:
+                    # If the commit fails, all of them must go.
+                    raise Refusal(BAD_REQUEST, "the jobs of one submit must be all durable, or all not")
+                live = scheduler.find_key(queue, key) if key else None
+                if live is not None:
+                    joined.append((live, live.terms))
+                elif known is not None:
+                    archived = scheduler.archive.find_key(queue, key)
+                    row = known.get((queue, key)) if archived is None else None
+                    if archived is not None:
+                        ended.append(archived)
+                        ids.append(archived.id)
+                        continue
+                    if row is not None:
+                        rows.append(row)
+                        ids.append(row.id)
+                        continue
+                due_us = now_us + delay_us if delay_us else NEVER
+                job = scheduler.submit(JobSpec(queue, payload, key, terms, due_us, tuple(parents)), watcher)
+                jobs.append(job)
+                ids.append(job.id)
+                if live is None:
+                    created.append(job)
+        except (wire.BadBody, Refusal) as error:
+            self._take_back(session, jobs, created, joined, watching=watch > 0)
+            reason = error.reason if isinstance(error, Refusal) else BAD_REQUEST
+            text = error.text if isinstance(error, Refusal) else str(error)
+            place = len(ids)
+            queue, key = specs[place][0], specs[place][3]
+            session.report(REFUSED_SUBMIT, text, queue, key)
+            rest = f" (job {place + 1} of {len(specs)}; none of them was submitted)" if len(specs) > 1 else ""
+            raise Refusal(reason, text + rest) from error
+        if watch > ENDS:
+            session.streamed.update([job.id for job in jobs])
+        if number:
+            unstored = [job for job in jobs if job.terms.durable and not job.stored]
+            unstored += [job for job in ended if job.terms.durable and not job.stored and not job.logged]
+            session.acknowledge_all(unstored, wire.encode(wire.OK, number, ids), watching=watch > 0)
+        if watch and known is not None:
+            self._tell_ends(session, ended, rows)
+
+    def _take_back(
+        self,
+        session: NativeSession,
+        jobs: list[Job],
+        created: list[Job],
+        joined: list[tuple[Job, Terms]],
+        *,
+        watching: bool,
+    ) -> None:
+        """Undo a submit of which one job was refused."""
+        scheduler = self._context.scheduler
+        if watching:
+            for job in jobs:
+                scheduler.table.unwatch_once(job, session)
+        for job, terms in reversed(joined):
+            scheduler.submissions.leave_join(job, terms)
+        for job in reversed(created):
+            scheduler.submissions.take_back(job)
+
+    # --- jobs that ended before they were sent again
+
+    def _tell_ends(self, session: NativeSession, ended: list[Job], rows: list[EndRow]) -> None:
+        """Tell the watcher how they ended. The result of a job whose end is in the history is only there."""
+        before = len(self._ends_wanted)
+        for job in ended:
+            if job.logged:
+                self._ends_wanted.append((job.id, job.state, job.code))
+            else:
+                # Its end is about to be stored, or was never durable: then its result is not kept.
+                body = (job.id, STATE_NAMES[job.state], job.code, job.result)
+                session.conclude(job, wire.encode(wire.ENDED, 0, body))
+        for row in rows:
+            self._ends_wanted.append((row.id, row.state, row.code))
+        self._untold += len(self._ends_wanted) - before
+        self._ask_for_ends(session)
+
+    def _ask_for_ends(self, session: NativeSession) -> None:
+        wanted = self._ends_wanted
+        asked = self._ends_asked
+        while wanted and len(asked) < ENDS_ASKED_MAX:
+            job_id, state, code = wanted.popleft()
+            watches = asked.get(job_id)
+            if watches is None:
+                asked[job_id] = [(state, code)]
+                self._context.look_up(session, job_id)
+            else:
+                watches.append((state, code))
+
+    def end_looked_up(self, session: NativeSession, job_id: int, line: EndRow | None, trouble: str) -> None:
+        """The history has answered: tell the watcher, if one waits for this end."""
+        watches = self._ends_asked.pop(job_id, None)
+        if watches is None:
+            return
+        if trouble:
+            # The peer would wait for ever; it connects again and asks again.
+            session.break_off(f"the end of job {job_id} cannot be read: {trouble}", STORE_DOWN)
+            return
+        self._untold -= len(watches)
+        live = self._context.scheduler.jobs.get(job_id)
+        for state, code in watches:
+            if live is not None:
+                # A dead letter that was retried while the history was asked.
+                self._context.scheduler.watch(live, session)
+            elif line is not None:
+                session.tell_end(job_id, line.state, line.code, line.result)
+            else:
+                session.tell_end(job_id, state, code, b"")
+        self._ask_for_ends(session)
