@@ -86,6 +86,8 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
             "version",
         ),
     ),
+    ("sdk", ("dialects.native.wire", "sdk")),
+    ("__init__", ("sdk",)),
     ("__main__", ("cli",)),
     ("endpoints", ("config", "dialects.session", "engine.driver", "process", "transports")),
     ("server", ("",)),
