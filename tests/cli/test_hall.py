@@ -163,6 +163,17 @@ def test_when_the_grace_is_over_the_job_goes_back_without_a_loss(tmp_path: Path)
 # --- trouble: one line, no traceback
 
 
+def test_a_default_door_whose_port_is_in_use_keeps_the_other_open(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = f"127.0.0.1:{other.getsockname()[1]}"
+        places = ("--set", f"door[0].address={taken}", "--set", "door[1].address=127.0.0.1:0")
+        with Running(HALL, "serve", "--json", "--storage", "memory", *places, cwd=tmp_path) as hall:
+            assert [door["dialect"] for door in hall.opened()["doors"]] == ["native"]
+            hall.process.terminate()
+            hall.wait()
+            assert f"{taken} is in use by another program, so the gearman door is not opened" in hall.errors()
+
+
 def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         address = f"127.0.0.1:{other.getsockname()[1]}"
@@ -272,7 +283,8 @@ def test_the_printed_settings_pass_the_check(tmp_path: Path) -> None:
     (tmp_path / "hall.toml").write_text(run(HALL, "config", cwd=tmp_path).stdout, encoding="utf-8")
     checked = run(HALL, "check-config", cwd=tmp_path)
     assert (checked.returncode, checked.stderr) == (0, "")
-    assert checked.stdout == "hall.toml: fine; gearman on 127.0.0.1:4730; data in hall-data\n"
+    doors = "gearman on 127.0.0.1:4730, native on 127.0.0.1:4731"
+    assert checked.stdout == f"hall.toml: fine; {doors}; data in hall-data\n"
 
 
 @pytest.mark.parametrize(

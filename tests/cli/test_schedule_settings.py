@@ -249,7 +249,7 @@ def test_a_wrong_history_is_named_with_what_is_allowed(toml: str, problem: str) 
 
 
 def test_the_printed_tables_are_complete_and_can_be_taken_into_use() -> None:
-    printed = template.annotated(DOOR_SETTINGS, ["gearman"])
+    printed = template.annotated(DOOR_SETTINGS, ["gearman", "native"])
     assert read(printed) == read()
     _, _, block = printed.partition("# Remove one # from each of these lines for a schedule.\n")
     block = re.sub("^# ?", "", re.split("\n# (?:A door|Remove one #)", block)[0], flags=re.MULTILINE)

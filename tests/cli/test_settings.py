@@ -57,9 +57,12 @@ def problems(toml: str = "", environ: dict[str, str] | None = None, **flags: tup
 # --- what is right
 
 
-def test_without_any_settings_one_gearman_door_is_open_on_loopback() -> None:
+def test_without_any_settings_a_gearman_and_a_native_door_are_open_on_loopback() -> None:
     config = read().config
-    assert [(settings.dialect, settings.address) for settings in config.door] == [("gearman", "127.0.0.1:4730")]
+    assert [(settings.dialect, settings.address) for settings in config.door] == [
+        ("gearman", "127.0.0.1:4730"),
+        ("native", "127.0.0.1:4731"),
+    ]
     assert (config.hall.data, config.hall.storage) == ("hall-data", "sqlite")
 
 
@@ -334,7 +337,7 @@ def test_a_variable_or_a_flag_that_is_wrong_is_named_itself() -> None:
         f'--door: door[0].address: "4730" is not allowed; it takes {Address.allowed}'
     ]
     assert problems("", {"HALL_DOOR_3_LEASE_S": "1"}) == [
-        "HALL_DOOR_3_LEASE_S: door[3]: no such door; there are 1, counted from 0"
+        "HALL_DOOR_3_LEASE_S: door[3]: no such door; there are 2, counted from 0"
     ]
 
 
@@ -442,7 +445,7 @@ def test_an_address_has_a_host_and_a_port(written: object) -> None:
 
 
 def test_the_printed_file_is_complete_and_says_what_the_defaults_say() -> None:
-    printed = template.annotated(DOOR_SETTINGS, ["gearman"])
+    printed = template.annotated(DOOR_SETTINGS, ["gearman", "native"])
     assert read(printed).config == read().config
     tables = tomllib.loads(printed)
     assert set(tables["door"][0]) == set(GearmanDoorSettings.__struct_fields__) - {"tls"}

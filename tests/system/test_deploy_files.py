@@ -185,9 +185,11 @@ def test_the_containers_command_opens_a_hall(tmp_path: Path) -> None:
     variables = dict(word.split("=", 1) for word in values("ENV")[0].split())
     assert set(variables) == {"PATH", "HALL_DATA"}
     number = signal.Signals[values("STOPSIGNAL")[0]]
-    here = {"HALL_DATA": str(tmp_path / "data"), "HALL_DOOR_0_ADDRESS": "127.0.0.1:0"}
+    places = {f"HALL_DOOR_{door}_ADDRESS": "127.0.0.1:0" for door in range(2)}
+    here = {"HALL_DATA": str(tmp_path / "data"), **places}
     said = opens_and_ends(words, tmp_path, environment(**here), number)
     assert "door   gearman on 127.0.0.1:" in said
+    assert "door   native on 127.0.0.1:" in said
     assert (tmp_path / "data/hall.sqlite3").exists()
 
 

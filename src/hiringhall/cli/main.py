@@ -51,7 +51,7 @@ _STORAGE_HELP: Final = (
 )
 _DOOR_HELP: Final = (
     "Open this door, DIALECT=HOST:PORT. Can be given several times; replaces the configured doors. "
-    "Default: Gearman on 127.0.0.1:4730."
+    "Default: Gearman on 127.0.0.1:4730 and native on 127.0.0.1:4731."
 )
 _LOG_FORMAT_HELP: Final = "How the log is written: text or json. Default: text."
 _SET_HELP: Final = "Any setting, such as door[0].lease_s=30. Can be given several times."
@@ -121,7 +121,7 @@ def serve(
     """
     default_doors = ALL_DOORS if all_doors else DEFAULT_DOORS
     loaded = load_settings(config, data, storage, door, assignments, log_format, default_doors)
-    settings = _without_taken(loaded.config) if all_doors and not loaded.doors_named else loaded.config
+    settings = loaded.config if loaded.doors_named else _without_taken(loaded.config)
     level = logging.getLevelNamesMapping()[settings.hall.log_level.upper()]
     with logging_to(DescriptorHandler(sys.stderr.fileno()), level, settings.hall.log_format) as log:
         announce = _announce_json if as_json else _announce

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT_DOORS", "DIALECTS", "DOOR_SETTINGS", "OpenDoor", "Opened", "run"]
 
-DEFAULT_DOORS: Final = ("gearman=127.0.0.1:4730",)
+DEFAULT_DOORS: Final = ("gearman=127.0.0.1:4730", "native=127.0.0.1:4731")
+"""The doors of a hall whose settings name none."""
 
 DIALECTS: Final = (
     GEARMAN,
