@@ -209,12 +209,18 @@ def test_bounds(hall: Hall) -> None:
     smith, bob = small.person("smith"), bidder(small)
     with refused(TOO_LARGE):
         engage(small, bob, smith, key="k" * 11)
-    small.submit("a")
-    with refused(HALL_FULL):
-        engage(small, bob, smith)
     hall.core.close()
     with refused(CLOSING):
         engage(hall, bidder(hall), hall.person("smith"))
+
+
+def test_a_full_hall_still_hires_for_providers() -> None:
+    full = Hall(Limits(jobs_max=1))
+    full.submit("a")
+    engagement = engage(full, bidder(full), full.person("smith"))
+    assert engagement.job.state == LEASED
+    with refused(HALL_FULL):
+        full.submit("b")
 
 
 def test_a_child_that_waits_for_such_a_name_waits_for_a_client(hall: Hall) -> None:

@@ -245,6 +245,8 @@ class DraftTap(Tap):
                 raise Violation(
                     "missing", f"c{self.number} asks for {asked.job_id}, which the hall has promised"
                 )
+            if asked.packet_type == wire.WORKER_SLEEP:
+                self.awake()  # it was given a task by an answer that it had not heard when it said so
             return
         raise Violation("order", f"c{self.number} is told of a mistake, {code}, that it did not make")
 

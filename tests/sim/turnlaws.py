@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hiringhall.core.jobs import PROVIDER
 from hiringhall.core.states import DELAYED, HELD, QUEUED
 from hiringhall.engine.turn import HELD_MESSAGES_MAX
 
@@ -54,7 +55,8 @@ def _one_place(scheduler: Scheduler) -> None:
 def _bounds(hall: Hall) -> None:
     scheduler = hall.scheduler
     limits = hall.limits
-    if len(scheduler.jobs) > limits.jobs_max or len(scheduler.archive) > limits.ended_max:
+    submitted = [job for job in scheduler.jobs.values() if not job.extras or PROVIDER not in job.extras]
+    if len(submitted) > limits.jobs_max or len(scheduler.archive) > limits.ended_max:
         raise Violation(
             "bounds", f"{len(scheduler.jobs)} jobs and {len(scheduler.archive)} ended ones are kept"
         )

@@ -166,7 +166,8 @@ class Hiring:
         queue = self._table.queue(spec.queue)
         if not self._is_good(worker, queue):
             raise Refusal(WRONG_STATE, "the worker lacks the queue, the skill or the time for this job")
-        self._table.check_room()
+        # No check of `jobs_max`: a worker has one promise at most, and a provider that is refused for as long as
+        # the hall is full would announce and hire in a busy loop.
         extras = {PROVIDER: b"", **(spec.extras or {})}
         keyless = JobSpec(spec.queue, spec.payload, b"", spec.terms, extras=extras)
         job = self._table.admit(keyless, queue, self._table.now_us)
