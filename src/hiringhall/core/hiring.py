@@ -166,7 +166,7 @@ class Hiring:
         queue = self._table.queue(spec.queue)
         if not self._is_good(worker, queue):
             raise Refusal(WRONG_STATE, "the worker lacks the queue, the skill or the time for this job")
-        # No check of `jobs_max`: a worker has one promise at most, and a provider that is refused for as long as
+        # `jobs_max` does not count here: a worker has one promise at most, and a provider that is refused while
         # the hall is full would announce and hire in a busy loop.
         extras = {PROVIDER: b"", **(spec.extras or {})}
         keyless = JobSpec(spec.queue, spec.payload, b"", spec.terms, extras=extras)
