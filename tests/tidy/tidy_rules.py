@@ -111,6 +111,7 @@ CORE_ORDER: Final = (
     "lanes",
     "queues",
     "markets",
+    "blocks",
     "keys",
     "inquiries",
     "graph",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hiringhall.core.blocks import BLOCK_BITS
 from hiringhall.core.errors import BrokenLaw
 from hiringhall.core.jobs import TRIES_KEPT, Job
 from hiringhall.core.leases import ARRIVED, PERFORMING, Engagement
@@ -27,7 +28,9 @@ def audit(scheduler: Scheduler) -> None:
     """Raise BrokenLaw at the first law that does not hold. Meant for the end of a turn."""
     counts: dict[bytes, list[int]] = {name: [0, 0, 0] for name in scheduler.queues}
     leases: set[int] = set()
+    blocks: dict[int, int] = {}
     for job_id, job in scheduler.jobs.items():
+        blocks[job_id >> BLOCK_BITS] = blocks.get(job_id >> BLOCK_BITS, 0) + 1
         _law(job_id == job.id, job, "it is filed under its id")
         _law(scheduler.queues.get(job.queue.name) is job.queue, job, "its queue exists")
         count = counts[job.queue.name]
@@ -38,6 +41,8 @@ def audit(scheduler: Scheduler) -> None:
         if job.lease is not None:
             _law(job.lease.number not in leases, job, "no other live lease has the number of its lease")
             leases.add(job.lease.number)
+    if blocks != scheduler.table.blocks.counts():
+        raise BrokenLaw("the blocks of ids count all live jobs")
     for name, queue in scheduler.queues.items():
         right = counts[name] == [queue.live, queue.ready, queue.leased]
         _law(right, queue, "it counts its live, ready and leased jobs")

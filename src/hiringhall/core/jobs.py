@@ -12,6 +12,7 @@ from hiringhall.core.terms import DEFAULT_TERMS
 from hiringhall.core.timers import Timed
 
 if TYPE_CHECKING:
+    from hiringhall.core.blocks import Block
     from hiringhall.core.leases import Lease
     from hiringhall.core.peer import Peer
     from hiringhall.core.queues import Queue
@@ -78,6 +79,7 @@ class Job(Timed):
     __slots__ = (
         "attempts",
         "before",
+        "block",
         "children",
         "code",
         "created_us",
@@ -149,6 +151,8 @@ class Job(Timed):
         """Its end is in the history."""
         self.in_lane = False
         """It is in the deque of its lane: as a ghost, unless it is QUEUED."""
+        self.block: Block | None = None
+        """Where it is counted while it is live; see `Blocks`."""
         self.lease: Lease | None = None
         """Set exactly while LEASED."""
         self.watchers: list[Peer] | None = None

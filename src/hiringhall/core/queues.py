@@ -24,6 +24,8 @@ class Queue:
     __slots__ = (
         "average_run_us",
         "by_requirement",
+        "done",
+        "failed",
         "lanes",
         "leased",
         "listing",
@@ -55,6 +57,10 @@ class Queue:
         self.ready = 0
         """Sum of the ready jobs of all lanes."""
         self.leased = 0
+        self.done = 0
+        """Jobs that have succeeded since the queue was made."""
+        self.failed = 0
+        """Jobs that have failed since then."""
         self.workers: dict[Worker, None] = {}
         """Workers that can do it, in the order in which they said so."""
         self.sleepers: dict[Worker, None] = {}

@@ -41,8 +41,7 @@ def restore(scheduler: Scheduler, loaded: Loaded) -> None:
         job.worker_name = row.worker
         job.tries = list(row.tries) or None
         job.stored = True
-        table.jobs[job.id] = job
-        queue.live += 1
+        table.enter(job)
         if row.key:
             table.keys.add(job)
         if row.state == HELD:

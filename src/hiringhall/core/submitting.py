@@ -148,9 +148,8 @@ class Submissions:
         job.result = b""
         if not job.terms.detached:
             job.terms = job.terms.replace(durable=True, detached=True)
-        self._table.jobs[job.id] = job
         job.queue = queue
-        queue.live += 1
+        self._table.enter(job)
         if job.key:
             self._table.keys.add(job)
         self._table.move(job, QUEUED)

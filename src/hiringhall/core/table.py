@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core import ids
 from hiringhall.core.archive import SPARE_SHIFT, Archive
+from hiringhall.core.blocks import Blocks
 from hiringhall.core.counters import Counters
 from hiringhall.core.errors import (
     BAD_REQUEST,
@@ -79,6 +80,7 @@ class JobTable:
         self.store_trouble = ""
         """Why durable jobs are refused; empty while the store works."""
         self.jobs: dict[int, Job] = {}
+        self.blocks = Blocks()
         self.queues: dict[bytes, Queue] = {}
         self._limited: dict[Queue, None] = {}
         """Queues with a limit for their jobs, the latest limit at the end."""
@@ -246,12 +248,17 @@ class JobTable:
         self.last_id += 1
         job = Job(self.last_id, queue, spec.key, spec.payload, spec.terms, created_us)
         job.extras = spec.extras
-        self.jobs[job.id] = job
-        queue.live += 1
+        self.enter(job)
         if spec.key:
             self.keys.add(job)
         self.counters.submitted += 1
         return job
+
+    def enter(self, job: Job) -> None:
+        """Enter a job under its id: it is live."""
+        self.jobs[job.id] = job
+        self.blocks.enter(job)
+        job.queue.live += 1
 
     def move(self, job: Job, state: int, *, due_us: int = NEVER, front: bool = False) -> None:
         """Change a job's state: the only place that does. The job leaves the indexes of its old state and
@@ -349,13 +356,16 @@ class JobTable:
         job.result = result
         job.ended_us = ended_us or self.now_us
         queue.live -= 1
+        self.blocks.leave(job)
         del self.jobs[job.id]
         if job.key:
             self.keys.remove(job)
         if state == DONE:
             self.counters.done += 1
+            queue.done += 1
         elif state == FAILED:
             self.counters.failed += 1
+            queue.failed += 1
             if job.terms.durable:
                 self.observer.dead_letter(job, worker)
         else:
