@@ -87,6 +87,9 @@ class DiskWriter:
         failing = bool(disk.failing) and world.chance(disk.failing)
         world.at(self._free_us, lambda: self._read(session, job_id, failing=failing))
 
+    def search(self, query: HistoryQuery) -> None:
+        raise NotImplementedError(f"no dialect of the simulator searches: {query}")
+
     def look_up_parents(self, refs: list[ParentRef]) -> None:
         disk = self._disk
         self._free_us = self._begin_us() + disk.world.random.randrange(disk.slow_us)

@@ -38,12 +38,13 @@ class Requests:
         self.times_us: list[int] = []
         """When each batch was written."""
         self.look_ups: list[tuple[Session, int]] = []
+        self.searches: list[HistoryQuery] = []
         self.parents: list[list[ParentRef]] = []
         self._answered = 0
 
     @property
     def waiting(self) -> bool:
-        return self.under_way() is not None or bool(self.look_ups or self.parents)
+        return self.under_way() is not None or bool(self.look_ups or self.searches or self.parents)
 
     def under_way(self) -> Batch | None:
         """The batch that was not answered yet."""
@@ -65,6 +66,10 @@ class Requests:
 
     def look_up(self, session: Session, job_id: int) -> None:
         self.look_ups.append((session, job_id))
+
+    def search(self, query: HistoryQuery) -> None:
+        assert not self.searches, "one page at a time"
+        self.searches.append(query)
 
     def look_up_parents(self, refs: list[ParentRef]) -> None:
         self.parents.append(refs)
@@ -207,7 +212,11 @@ class Hall:
     def answer(self) -> None:
         """The store answers one request."""
         if self.requests.under_way() is None:
-            (self.answer_look_up if self.requests.look_ups else self.answer_parents)(self.trouble)
+            requests = self.requests
+            if requests.look_ups:
+                self.answer_look_up(self.trouble)
+            else:
+                (self.answer_search if requests.searches else self.answer_parents)(self.trouble)
         elif self.trouble:
             self.fail(self.trouble)
         else:
@@ -229,6 +238,10 @@ class Hall:
         session, job_id = self.requests.look_ups.pop(0)
         found = [] if trouble else self.store.history(HistoryQuery(id=job_id, limit=1))
         self.engine.looked_up(session, job_id, found[0] if found else None, trouble)
+
+    def answer_search(self, trouble: str = "") -> None:
+        query = self.requests.searches.pop()
+        self.engine.searched(None if trouble else self.store.page(query), trouble)
 
     def answer_parents(self, trouble: str = "") -> None:
         refs = self.requests.parents.pop(0)

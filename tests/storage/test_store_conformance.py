@@ -10,7 +10,9 @@ from store_rows import NOW_US, TERMS, batch, end, job, plain_end, plain_job, upd
 from hiringhall.core.changes import Firing, JobRow
 from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED, QUEUED
 from hiringhall.core.terms import HIGH, HOLD, LOW, Terms
+from hiringhall.storage import memory
 from hiringhall.storage.contract import HistoryQuery, StoreError
+from hiringhall.storage.sqlite import pages
 
 if TYPE_CHECKING:
     from store_house import House
@@ -459,3 +461,52 @@ class TestHistoryQueries:
             seen += page
             query = query._replace(before_id=page[-1])
         assert seen == house.ids(query._replace(before_id=None, limit=1000))
+
+    @pytest.mark.parametrize(
+        "query",
+        [
+            HistoryQuery(limit=4),
+            HistoryQuery(limit=1000),
+            HistoryQuery(id=1 + 3001 * 4),
+            HistoryQuery(queue=b"odd", limit=4),
+            HistoryQuery(queue=b"nobody", limit=4),
+            HistoryQuery(key=b"k1", limit=2),
+            HistoryQuery(key=b"k1", queue=b"odd", state=DONE),
+            HistoryQuery(state=FAILED, limit=3),
+            HistoryQuery(state=CANCELLED, limit=1),
+            HistoryQuery(state=DONE, ended_from_us=NOW_US + 3, limit=2),
+            HistoryQuery(ended_to_us=NOW_US + 20, before_id=50_000, limit=3),
+        ],
+        ids=str,
+    )
+    @pytest.mark.parametrize("bound", [1, 7, 20_000])
+    def test_pages_of_bounded_work_add_up(
+        self, house: House, query: HistoryQuery, bound: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(memory, "WALKED_MAX", bound)
+        monkeypatch.setattr(pages, "WALKED_MAX", bound)
+        monkeypatch.setattr(pages, "SORTED_MAX", bound)
+        expected = house.ids(query._replace(limit=1000))
+        seen: list[int] = []
+        for _ in range(100):
+            page = house.store.page(query)
+            assert len(page.lines) <= query.limit
+            seen += [line.id for line in page.lines]
+            if not page.before_id:
+                break
+            query = query._replace(before_id=page.before_id)
+        assert seen == expected
+
+    def test_a_page_follows_what_comes_and_goes(self, house: House) -> None:
+        assert len(house.store.page(HistoryQuery(limit=100)).lines) == 30
+        house.store.commit(batch(ends=[end(5), end(2**40)], revived=[1]), NOW_US)
+        house.store.commit(batch(ends=[end(5, result=b"again")]), NOW_US)
+        ids = [line.id for line in house.store.page(HistoryQuery(limit=100)).lines]
+        assert ids == [2**40, *[row.id for row in self.ends if row.id > 1], 5]
+
+
+def test_a_page_has_no_payloads_and_short_results(house: House) -> None:
+    result = bytes(range(256)) * 40
+    house.store.commit(batch(ends=[end(1, state=FAILED, payload=b"again", result=result)]), NOW_US)
+    ((line,), before_id) = house.store.page(HistoryQuery())
+    assert (line.payload, line.result, before_id) == (b"", result[:4096], 0)

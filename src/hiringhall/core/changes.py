@@ -1,4 +1,4 @@
-"""The rows that the store is given, and those it returns at the start.
+"""The rows that the store is given, and those it returns at the start and when the history is asked.
 
 The core notes jobs that changed. At the end of a turn `Scheduler.seal` looks at each of them once and writes
 the net effect, so a job that was submitted and ended within one commit costs one row of history. Rows are
@@ -8,7 +8,7 @@ plain tuples, made in the core's thread: the store's thread never sees a live jo
 from __future__ import annotations
 
 from collections.abc import Iterable  # noqa: TC003 (compiled, a NamedTuple looks its types up)
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hiringhall.core.jobs import Try  # noqa: TC001 (as above)
 from hiringhall.core.terms import Terms  # noqa: TC001 (as above)
@@ -72,6 +72,32 @@ class EndRow(NamedTuple):
     extras: dict[str, bytes] | None
     ready_us: int = 0
     tries: tuple[Try, ...] = ()
+
+
+class HistoryQuery(NamedTuple):
+    """Selects lines of the history, newest first. Every field that is not None must match."""
+
+    id: int | None = None
+    queue: bytes | None = None
+    key: bytes | None = None
+    state: int | None = None
+    ended_from_us: int | None = None
+    ended_to_us: int | None = None
+    before_id: int | None = None
+    """Only ids below this one. Used for paging."""
+    limit: int = 100
+
+
+PAGE_RESULT_BYTES: Final = 4096
+"""A longer result is cut in a page of the history."""
+
+
+class HistoryPage(NamedTuple):
+    """Some of the lines that match a query."""
+
+    lines: list[EndRow]
+    before_id: int
+    """Goes on with the ids below this one; 0: there are no more lines."""
 
 
 class Firing(NamedTuple):

@@ -16,7 +16,7 @@ from hiringhall.core.observer import Observer
 from hiringhall.core.peer import Peer
 
 if TYPE_CHECKING:
-    from hiringhall.core.changes import EndRow
+    from hiringhall.core.changes import EndRow, HistoryPage
     from hiringhall.core.errors import Refusal
     from hiringhall.core.jobs import Job, ParentRef
 
@@ -34,6 +34,11 @@ class Link:
     def close(self) -> None:
         """Send what was written, then close."""
         raise BrokenLaw("a link must override close")
+
+    @property
+    def has_unsent(self) -> bool:
+        """The peer has not read all that was written, as far as is known."""
+        return False
 
     def pause(self) -> None:
         """Stop reading from this peer: too many of its answers wait for the store."""
@@ -189,6 +194,12 @@ class Session(Peer):
         its result. `trouble` says why the history could not be read; empty: it was.
         """
         raise BrokenLaw("a session that looks keys up must override keys_looked_up")
+
+    def searched(self, number: int, page: HistoryPage | None, trouble: str) -> None:  # noqa: ARG002
+        """The answer to a search: a page of the history. `trouble` says why it could not be read; empty: it
+        was.
+        """
+        raise BrokenLaw("a session that searches the history must override searched")
 
     def job_handle(self, job: Job) -> bytes:
         """The name of a job in this dialect, for the log."""

@@ -21,7 +21,7 @@ from hiringhall.engine.turn import Engine
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hiringhall.core.changes import EndRow
+    from hiringhall.core.changes import EndRow, HistoryPage, HistoryQuery
     from hiringhall.core.jobs import ParentRef
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.core.workers import Worker
@@ -69,7 +69,12 @@ class Driver:
         self.clock = clock if clock is not None else Clock()
         self._on_trouble = on_trouble
         self._store_thread = StoreThread(
-            store, self._store_done, self._store_found, self._store_found_parents, self._store_broken
+            store,
+            self._store_done,
+            self._store_found,
+            self._store_found_page,
+            self._store_found_parents,
+            self._store_broken,
         )
         self.engine = Engine(scheduler, self._store_thread, reporter)
         self.reporter = self.engine.reporter
@@ -123,6 +128,10 @@ class Driver:
     def look_up_keys(self, session: Session, ticket: int, refs: list[ParentRef]) -> None:
         """Read the latest ends of these keys from the history; see `Session.keys_looked_up`."""
         self.engine.look_up_keys(session, ticket, refs)
+
+    def search(self, session: Session, number: int, query: HistoryQuery) -> None:
+        """Read a page of the history; see `Session.searched`."""
+        self.engine.search(session, number, query)
 
     def turn(self) -> None:
         """Start a turn unless one is open."""
@@ -304,6 +313,15 @@ class Driver:
         """Called on the store thread."""
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self._answer_parents, lines, trouble)
+
+    def _store_found_page(self, page: HistoryPage | None, trouble: str) -> None:
+        """Called on the store thread."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._answer_search, page, trouble)
+
+    def _answer_search(self, page: HistoryPage | None, trouble: str) -> None:
+        self.turn()
+        self.engine.searched(page, trouble)
 
     def _answer_parents(self, lines: list[EndRow], trouble: str) -> None:
         self.turn()

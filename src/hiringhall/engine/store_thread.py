@@ -13,7 +13,7 @@ from hiringhall.storage.contract import HistoryQuery, StoreError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hiringhall.core.changes import EndRow
+    from hiringhall.core.changes import EndRow, HistoryPage
     from hiringhall.core.jobs import ParentRef
     from hiringhall.dialects.session import Session
     from hiringhall.storage.contract import Store
@@ -27,15 +27,19 @@ class StoreThread:
         store: Store,
         done: Callable[[str, int], None],
         found: Callable[[Session, int, EndRow | None, str], None],
+        found_page: Callable[[HistoryPage | None, str], None],
         found_parents: Callable[[list[EndRow], str], None],
         broken: Callable[[Exception], None],
     ) -> None:
         self._store = store
         self._done = done
         self._found = found
+        self._found_page = found_page
         self._found_parents = found_parents
         self._broken = broken
-        self._requests: SimpleQueue[tuple[Batch | Session | list[ParentRef], int, str] | None] = SimpleQueue()
+        self._requests: SimpleQueue[
+            tuple[Batch | Session | HistoryQuery | list[ParentRef], int, str] | None
+        ] = SimpleQueue()
         self._runner = threading.Thread(target=self._run, name="hall-store", daemon=True)
 
     def start(self) -> None:
@@ -48,6 +52,9 @@ class StoreThread:
 
     def look_up(self, session: Session, job_id: int) -> None:
         self._requests.put((session, job_id, ""))
+
+    def search(self, query: HistoryQuery) -> None:
+        self._requests.put((query, 0, ""))
 
     def look_up_parents(self, refs: list[ParentRef]) -> None:
         self._requests.put((refs, 0, ""))
@@ -68,6 +75,8 @@ class StoreThread:
                     begun_ns = time.monotonic_ns()
                     trouble = trouble or self._commit(what, number)
                     self._done(trouble, (time.monotonic_ns() - begun_ns) // 1000)
+                elif isinstance(what, HistoryQuery):
+                    self._found_page(*self._find_page(what))
                 elif isinstance(what, list):
                     self._found_parents(*self._find_parents(what))
                 else:
@@ -102,6 +111,12 @@ class StoreThread:
         except StoreError as error:
             return None, str(error) or "the store failed"
         return (found[0] if found else None), ""
+
+    def _find_page(self, query: HistoryQuery) -> tuple[HistoryPage | None, str]:
+        try:
+            return self._store.page(query), ""
+        except StoreError as error:
+            return None, str(error) or "the store failed"
 
     def _find_parents(self, refs: list[ParentRef]) -> tuple[list[EndRow], str]:
         try:

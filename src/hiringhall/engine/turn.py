@@ -24,9 +24,10 @@ from hiringhall.engine.deadlines import (
     Deadlines,
 )
 from hiringhall.engine.parents import KeyQuestion, ParentLookUps
+from hiringhall.engine.searching import Searches
 
 if TYPE_CHECKING:
-    from hiringhall.core.changes import Batch, EndRow
+    from hiringhall.core.changes import Batch, EndRow, HistoryPage, HistoryQuery
     from hiringhall.core.jobs import ParentRef
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.dialects.session import Session
@@ -61,6 +62,7 @@ class Engine:
         "_retry_due",
         "_retry_pause_us",
         "_sealed",
+        "_searches",
         "_writer",
         "deadlines",
         "outbox",
@@ -78,6 +80,7 @@ class Engine:
         self._writer = writer
         self.deadlines = Deadlines()
         self._parents = ParentLookUps(scheduler, writer, self.deadlines)
+        self._searches = Searches(writer)
         self._batch: Batch | None = None
         """The transaction under way."""
         self._sealed: list[Session] = []
@@ -128,6 +131,14 @@ class Engine:
         turn.
         """
         self._parents.questions.append(KeyQuestion(session, ticket, refs))
+
+    def search(self, session: Session, number: int, query: HistoryQuery) -> None:
+        """Read a page of the history; `Session.searched` is called with this number in a later turn."""
+        self._searches.ask(session, number, query)
+
+    def searched(self, page: HistoryPage | None, trouble: str) -> None:
+        """Inside a turn: a page of the history, or why it could not be read."""
+        self._searches.answered(page, trouble)
 
     def parents_looked_up(self, lines: list[EndRow], trouble: str) -> None:
         """Inside a turn: what the history holds about the jobs asked for, or why it could not be read."""

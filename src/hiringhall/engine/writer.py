@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from hiringhall.core.changes import Batch
+    from hiringhall.core.changes import Batch, HistoryQuery
     from hiringhall.core.jobs import ParentRef
     from hiringhall.dialects.session import Session
 
@@ -19,6 +19,10 @@ class Writer(Protocol):
 
     def look_up(self, session: Session, job_id: int) -> None:
         """Read one job from the history; answered by `Engine.looked_up`."""
+        ...
+
+    def search(self, query: HistoryQuery) -> None:
+        """Read a page of the history; answered by `Engine.searched`."""
         ...
 
     def look_up_parents(self, refs: list[ParentRef]) -> None:

@@ -10,11 +10,15 @@ from collections.abc import Mapping  # noqa: TC003 (a NamedTuple looks its types
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from hiringhall.core.changes import HistoryQuery
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hiringhall.core.changes import Batch, EndRow, JobRow, Loaded
+    from hiringhall.core.changes import Batch, EndRow, HistoryPage, JobRow, Loaded
     from hiringhall.core.jobs import ParentRef
+
+__all__ = ["RULED_QUEUES_MAX", "HistoryQuery", "QueueRetention", "Retention", "Store", "StoreError"]
 
 RULED_QUEUES_MAX: Final = 100
 """Maximum number of queues with their own retention rules."""
@@ -50,20 +54,6 @@ class Retention(NamedTuple):
     """Queues with their own retention rules: at most `RULED_QUEUES_MAX`."""
 
 
-class HistoryQuery(NamedTuple):
-    """Selects lines of the history, newest first. Every field that is not None must match."""
-
-    id: int | None = None
-    queue: bytes | None = None
-    key: bytes | None = None
-    state: int | None = None
-    ended_from_us: int | None = None
-    ended_to_us: int | None = None
-    before_id: int | None = None
-    """Only ids below this one. Used for paging."""
-    limit: int = 100
-
-
 class Store(Protocol):
     """Keeps durable jobs and the history."""
 
@@ -81,6 +71,11 @@ class Store(Protocol):
 
     def history(self, query: HistoryQuery) -> list[EndRow]:
         """Return the matching lines with their results."""
+
+    def page(self, query: HistoryQuery) -> HistoryPage:
+        """Return some of the matching lines, with bounded work: a commit may be waiting. A line has no payload,
+        and of its result the beginning.
+        """
 
     def latest_ends(self, refs: Sequence[ParentRef]) -> list[EndRow]:
         """Return the line of each job given by id or by (queue, key), if there is one. If several jobs have the

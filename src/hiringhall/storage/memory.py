@@ -7,12 +7,13 @@ crash and open again with what was committed.
 from __future__ import annotations
 
 import secrets
+from bisect import bisect_left
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core import ids
-from hiringhall.core.changes import Loaded
+from hiringhall.core.changes import PAGE_RESULT_BYTES, HistoryPage, Loaded
 from hiringhall.core.jobs import PROVIDER
 from hiringhall.core.states import FAILED
 from hiringhall.storage.contract import Retention, StoreError
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 STALE_ENTRIES_MIN: Final = 1000
 """A shelf's heap may always hold this many entries of lines that were removed."""
+WALKED_MAX: Final = 8192
+"""Lines that are looked at for one page."""
 FIRST_EPOCHS: Final = ids.EPOCH_MAX // 2
 """A random first epoch is below this, so that at least as many epochs are left."""
 
@@ -95,6 +98,22 @@ class MemoryStore:
         found.sort(key=attrgetter("id"), reverse=True)
         return found[: query.limit]
 
+    def page(self, query: HistoryQuery) -> HistoryPage:
+        if query.id is not None:
+            return HistoryPage([_cut(row) for row in self.history(query)], 0)
+        ids = self._shelves.sorted_ids()
+        place = len(ids) if query.before_id is None else bisect_left(ids, query.before_id)
+        last = max(place - WALKED_MAX, 0)
+        found: list[EndRow] = []
+        while place > last:
+            place -= 1
+            row = self._shelves.lines.get(ids[place])
+            if row is not None and _matches(row, query):
+                found.append(_cut(row))
+                if len(found) >= query.limit:
+                    break
+        return HistoryPage(found, ids[place] if place else 0)
+
     def latest_ends(self, refs: Sequence[ParentRef]) -> list[EndRow]:
         lines = self._shelves.lines
         wanted = set(refs)
@@ -150,6 +169,8 @@ class _MemoryShelves:
     def __init__(self, sections: Sections) -> None:
         self.sections = sections
         self.lines: dict[int, EndRow] = {}
+        self._ids: list[int] | None = None
+        """The ids of all lines, and some of lines that were removed, sorted; None until a page is asked for."""
         self.jobs_bytes = 0
         self._lines_bytes = 0
         self._heaps: dict[int, list[_Entry]] = {number: [] for number in sections.shelves}
@@ -158,6 +179,8 @@ class _MemoryShelves:
         shelf = self._shelf(row)
         heap = self._heaps[shelf.number]
         self.lines[row.id] = row
+        if self._ids is not None:
+            self._note_id(self._ids, row.id)
         heappush(heap, (row.ended_us, row.id))
         shelf.lines += 1
         shelf.bytes += _content_bytes(row)
@@ -165,6 +188,21 @@ class _MemoryShelves:
         if len(heap) > 2 * shelf.lines + STALE_ENTRIES_MIN:
             heap[:] = {entry for entry in heap if self._stands(shelf, entry)}
             heapify(heap)
+
+    def sorted_ids(self) -> list[int]:
+        """The ids of all lines, and some of lines that were removed, sorted."""
+        if self._ids is None:
+            self._ids = sorted(self.lines)
+        return self._ids
+
+    def _note_id(self, ids: list[int], job_id: int) -> None:
+        """Most ids are larger than all before, or nearly: only the end of the list moves."""
+        if len(ids) > 2 * len(self.lines) + STALE_ENTRIES_MIN:
+            self._ids = None  # sorted anew if it is needed again
+            return
+        place = bisect_left(ids, job_id)
+        if place == len(ids) or ids[place] != job_id:
+            ids.insert(place, job_id)
 
     def take(self, job_id: int) -> None:
         row = self.lines.pop(job_id, None)
@@ -217,6 +255,11 @@ def _job_bytes(row: JobRow) -> int:
 
 def _extras_bytes(extras: dict[str, bytes] | None) -> int:
     return sum([len(name) + len(value) for name, value in extras.items()]) if extras else 0
+
+
+def _cut(row: EndRow) -> EndRow:
+    """A line as a page has it."""
+    return row._replace(result=row.result[:PAGE_RESULT_BYTES], payload=b"")
 
 
 def _matches(row: EndRow, query: HistoryQuery) -> bool:

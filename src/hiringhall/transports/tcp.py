@@ -309,6 +309,10 @@ class Connection(BufferedLink):
         if self._transport is not None:
             self._transport.abort()
 
+    @property
+    def has_unsent(self) -> bool:
+        return self._transport is not None and self._transport.get_write_buffer_size() > 0
+
     def pause(self) -> None:
         self._held = True
         self._read_or_not()

@@ -13,13 +13,14 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core import ids
-from hiringhall.core.changes import Loaded
+from hiringhall.core.changes import HistoryPage, Loaded
 from hiringhall.storage.contract import StoreError
 from hiringhall.storage.retention import CommitSize, Expiry, Sections, keep_all
 from hiringhall.storage.sqlite.faults import explain, explained, failed_late
 from hiringhall.storage.sqlite.files import FileIdentities, make_private
 from hiringhall.storage.sqlite.lock import FileLock, lock_path
 from hiringhall.storage.sqlite.loss import check_log
+from hiringhall.storage.sqlite.pages import find_page
 from hiringhall.storage.sqlite.reader import PAGE_ROWS, find_latest, find_lines, pages_of_jobs
 from hiringhall.storage.sqlite.rows import (
     END_COLUMNS,
@@ -191,6 +192,14 @@ class SqliteStore:
             found = decode(find_lines(self._open_connection, query), end_row, self._writer.terms, bad)
             self._set_aside("history", bad)
             return found
+
+    def page(self, query: HistoryQuery) -> HistoryPage:
+        with explained(self._path):
+            bad: list[BadId] = []
+            rows, before_id = find_page(self._open_connection, query)
+            lines = decode(rows, end_row, self._writer.terms, bad)
+            self._set_aside("history", bad)
+            return HistoryPage(lines, before_id)
 
     def latest_ends(self, refs: Sequence[ParentRef]) -> list[EndRow]:
         with explained(self._path):

@@ -1,0 +1,88 @@
+"""Pages of the history for the hall itself: a commit may wait for the answer.
+
+Invariant: a page looks at a bounded number of lines. If they do not have enough matches, it is short, and says
+where to go on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.core.changes import PAGE_RESULT_BYTES
+from hiringhall.core.states import FAILED
+from hiringhall.storage.sqlite.reader import (
+    BLOCK_BITS,
+    BLOCKS,
+    IN_BLOCKS,
+    LINES,
+    by_shelf,
+    conditions,
+    is_timed,
+    lines_sql,
+)
+from hiringhall.storage.sqlite.rows import END_COLUMNS
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from hiringhall.core.changes import HistoryQuery
+    from hiringhall.storage.sqlite.reader import Values
+    from hiringhall.storage.sqlite.rows import RawRow
+
+LINES_MAX: Final = 128
+"""Lines of one page: each may have a long result, of which only the beginning is kept."""
+WALKED_MAX: Final = 8192
+"""Lines that are looked at, one after the other."""
+SORTED_MAX: Final = 20_000
+"""Lines of a period, or dead letters, that are sorted by id; more than this are walked through."""
+KEY_BLOCKS_MAX: Final = 256
+"""Blocks in which a key is looked up."""
+
+_CUT: Final = {"result": f"substr(result, 1, {PAGE_RESULT_BYTES}) AS result", "payload": "x'' AS payload"}
+_COLUMNS: Final = ", ".join([_CUT.get(column, column) for column in END_COLUMNS.split(", ")])
+_CUT_LINES: Final = LINES.replace(END_COLUMNS, _COLUMNS)
+_WALKED: Final = """
+SELECT COUNT(*), MIN(id) FROM (
+    SELECT id FROM history NOT INDEXED WHERE id < :before_id ORDER BY id DESC LIMIT :walked_max
+)
+"""
+
+
+def find_page(connection: sqlite3.Connection, query: HistoryQuery) -> tuple[list[RawRow], int]:
+    """Lines of the history that match a query, newest first, and the id below which to go on; 0: no more."""
+    limit = min(query.limit, LINES_MAX)
+    where, values = conditions(query._replace(limit=limit))
+    if query.id is not None:
+        source, floor = "history NOT INDEXED", 0
+    elif query.key is not None or query.queue is not None:
+        source, where, floor = _in_blocks(connection, query, where, values)
+    elif (is_timed(query) or query.state == FAILED) and _are_few(connection, where, values):
+        source, where = by_shelf(where, values)
+        floor = 0
+    else:
+        walked = {"before_id": values["before_id"], "walked_max": WALKED_MAX}
+        count, lowest = connection.execute(_WALKED, walked).fetchone()
+        floor = lowest if count == WALKED_MAX else 0
+        source, where = "history NOT INDEXED", [*where, "id >= :floor"]
+        values["floor"] = floor
+    rows = connection.execute(lines_sql(source, where, _CUT_LINES), values).fetchall()
+    return rows, rows[-1][0] if rows and len(rows) == limit else floor
+
+
+def _in_blocks(
+    connection: sqlite3.Connection, query: HistoryQuery, where: list[str], values: Values
+) -> tuple[str, list[str], int]:
+    """Search by key or queue: one step for each block, or through a whole block."""
+    blocks_max = KEY_BLOCKS_MAX if query.key is not None else max(WALKED_MAX >> BLOCK_BITS, 1)
+    bounds = {"before_id": values["before_id"], "blocks_max": blocks_max}
+    blocks, last = connection.execute(BLOCKS, bounds).fetchone()
+    values["blocks"] = blocks.decode()
+    return "history INDEXED BY history_by_key", [IN_BLOCKS, *where], last << BLOCK_BITS if last else 0
+
+
+def _are_few(connection: sqlite3.Connection, where: list[str], values: Values) -> bool:
+    """Whether the index by end time leads to few enough lines to sort them."""
+    source, _ = by_shelf(where, values)
+    counted = f"SELECT COUNT(*) FROM (SELECT 1 FROM {source} LIMIT :sorted_max)"  # noqa: S608, our own names
+    (count,) = connection.execute(counted, {**values, "sorted_max": SORTED_MAX + 1}).fetchone()
+    return int(count) <= SORTED_MAX
