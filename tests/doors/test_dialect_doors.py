@@ -33,7 +33,7 @@ OTHER_ID = "00000000-0000-4000-8000-000000000001"
 
 def some_hall(name: str = "hall") -> HallAccess:
     driver = Driver(Scheduler(Limits()), MemoryStore(), lambda trouble: None)
-    return HallAccess(name, driver, 4711, "info", lambda graceful: None)
+    return HallAccess(name, driver, 4711, "info", lambda graceful: None, list)
 
 
 def bus_of(endpoint: Any) -> HireBus:

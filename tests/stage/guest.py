@@ -20,8 +20,14 @@ class RecordingLink(Link):
         """The messages of each write since the test last asked."""
         self.closed = False
         self.paused = False
+        self.behind = False
+        """The peer has not read all that was written."""
 
     # --- for the engine
+
+    @property
+    def has_unsent(self) -> bool:
+        return self.behind
 
     def write(self, messages: list[bytes]) -> None:
         assert not self.closed, "nothing is written after the close"

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hiringhall.dialects.native import wire
+from hiringhall.dialects.native.bounds import DEFAULT_BOUNDS, Bounds
 from hiringhall.dialects.native.context import NativeContext, NativeOptions
+from hiringhall.dialects.native.services import HallServices
 from hiringhall.dialects.native.session import NativeSession
 from hiringhall.dialects.session import Caller
 from stage.guest import Guest
@@ -15,6 +17,7 @@ from stage.hall import Hall
 
 if TYPE_CHECKING:
     from hiringhall.core.limits import Limits
+    from hiringhall.dialects.hall import DoorState
     from hiringhall.dialects.session import Reporter
 
 Frame = tuple[str, int, Any]
@@ -68,15 +71,19 @@ class NativeHall(Hall):
         options: NativeOptions | None = None,
         limits: Limits | None = None,
         reporter: Reporter | None = None,
+        bounds: Bounds = DEFAULT_BOUNDS,
     ) -> None:
         self.options = options or NativeOptions()
+        self.bounds = bounds
+        self.doors: list[DoorState] = []
         self._port = 40_000
         super().__init__(limits, reporter=reporter)
 
     def open(self) -> None:
         super().open()
+        services = HallServices(self.scheduler, self.engine.search, self.doors.copy, None, self.bounds)
         self.context = NativeContext(
-            self.scheduler, self.options, self.engine.look_up, self.engine.look_up_keys
+            self.scheduler, self.options, self.engine.look_up, self.engine.look_up_keys, services
         )
 
     def guest(self) -> NativeGuest:

@@ -128,6 +128,8 @@ def test_a_peer_that_does_not_read_is_not_read_from(loop: str) -> None:
         await until(lambda: connection._overfull)
         handled = lazy_session.lines
         assert handled < REQUESTS
+        assert connection.has_unsent
+        assert not house.connection(house.sessions[1]).has_unsent
         # Others are served, and their coming does not move the lazy one on.
         for number in range(200):
             busy.says(b"%d" % number)
@@ -143,6 +145,7 @@ def test_a_peer_that_does_not_read_is_not_read_from(loop: str) -> None:
         assert count == REQUESTS * 64 * KIB
         lazy.says(b"done")
         await lazy.hears(b"done")
+        assert not connection.has_unsent
         await lazy.leaves()
         await busy.leaves()
 

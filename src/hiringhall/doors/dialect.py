@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from hiringhall.config.quantities import Address
+    from hiringhall.dialects.hall import DoorState, Schedules
     from hiringhall.endpoints import Endpoint
     from hiringhall.engine.driver import Driver
 
@@ -27,6 +28,10 @@ class HallAccess(NamedTuple):
     """debug, info, warning or error."""
     shut_down: Callable[[bool], None]
     """Stops the hall. True: running jobs can finish first."""
+    doors: Callable[[], list[DoorState]]
+    """All addresses at which the hall listens."""
+    schedules: Schedules | None = None
+    """None: the hall keeps no schedules."""
 
 
 class Service(Protocol):

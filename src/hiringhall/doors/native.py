@@ -8,8 +8,9 @@ from hiringhall.config.quantities import Address, Size
 from hiringhall.config.schema import TcpDoorSettings
 from hiringhall.dialects.native import wire
 from hiringhall.dialects.native.context import NativeContext, NativeOptions
+from hiringhall.dialects.native.services import HallServices
 from hiringhall.dialects.native.session import NativeSession
-from hiringhall.doors.dialect import Dialect, DialectDoors
+from hiringhall.doors.dialect import Dialect, DialectDoors, HallAccess
 from hiringhall.endpoints import Endpoint, TcpEndpoint
 
 
@@ -30,14 +31,19 @@ class NativeDoorSettings(TcpDoorSettings, frozen=True, kw_only=True, forbid_unkn
 
 
 class NativeDoors(DialectDoors[NativeDoorSettings]):
-    """The native doors of one hall. They share nothing."""
+    """The native doors of one hall. They share what they know of the hall."""
+
+    def __init__(self, hall: HallAccess) -> None:
+        super().__init__(hall)
+        driver = hall.driver
+        self._services = HallServices(driver.scheduler, driver.search, hall.doors, hall.schedules)
 
     def endpoints(self, settings: NativeDoorSettings) -> list[Endpoint]:
         driver = self.hall.driver
         options = NativeOptions(
             self.hall.name, int(settings.frame_bytes_max), settings.lookups_max, log_all=settings.log == "all"
         )
-        context = NativeContext(driver.scheduler, options, driver.look_up, driver.look_up_keys)
+        context = NativeContext(driver.scheduler, options, driver.look_up, driver.look_up_keys, self._services)
         return [TcpEndpoint(settings, lambda caller: NativeSession(caller, context))]
 
 

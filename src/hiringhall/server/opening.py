@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hiringhall.config.quantities import Address  # noqa: TC001 (a NamedTuple looks its types up)
 from hiringhall.core.limits import SECOND_US
 from hiringhall.core.ratings import Rating, Ratings
+from hiringhall.dialects.hall import DoorState
 from hiringhall.endpoints import HallError
 from hiringhall.engine.driver import Clock, Driver
 from hiringhall.engine.recovery import open_scheduler
@@ -66,11 +67,20 @@ class OpenParts:
 
     def __init__(self) -> None:
         self.transports: list[TcpDoor | ZmqDoor | BusDoor] = []
+        self.doors: list[tuple[OpenDoor, TcpDoor | ZmqDoor | BusDoor]] = []
+        """Each address that is open, and its transport."""
         self.services: list[Service] = []
 
     def start(self, service: Service) -> None:
         service.start()
         self.services.append(service)
+
+    def door_states(self) -> list[DoorState]:
+        """All addresses, with their open connections."""
+        return [
+            DoorState(door.dialect, door.role, str(door.address), transport.peers)
+            for door, transport in self.doors
+        ]
 
     def close_listeners(self) -> None:
         """Accept no more connections."""
@@ -141,7 +151,9 @@ async def open_doors(
             parts.transports.append(listening.transport)
             for role, address in listening.bound:
                 first_job = "" if settings.encryption else doors.first_job(address)
-                opened.append(OpenDoor(settings.dialect, role, address, settings.encryption, first_job))
+                door = OpenDoor(settings.dialect, role, address, settings.encryption, first_job)
+                opened.append(door)
+                parts.doors.append((door, listening.transport))
         for service in doors.services(settings):
             parts.start(service)
     return opened

@@ -87,6 +87,11 @@ class BusDoor:
         self._poll_soon()
         return bound
 
+    @property
+    def peers(self) -> int:
+        """How many subscriptions there are: ZeroMQ does not tell how many peers are connected."""
+        return self.listeners
+
     def close_listener(self) -> None:
         """Nothing to do before `close`: workers may still report."""
 

@@ -114,6 +114,11 @@ class TcpDoor:
     def _handshake_failed(self, address: str, port: int, text: str) -> None:
         self.driver.reporter.report(TLS_FAILURE, text, Caller(address, -1, (), port, self.name))
 
+    @property
+    def peers(self) -> int:
+        """How many connections are open."""
+        return len(self.connections)
+
     def close_listener(self) -> None:
         """Accept no more connections."""
         if self._server is not None:

@@ -109,6 +109,11 @@ class ZmqDoor:
         self._poll_soon()
         return bound
 
+    @property
+    def peers(self) -> int:
+        """How many peers are known: ZeroMQ does not tell how many are connected."""
+        return len(self.links)
+
     def close_listener(self) -> None:
         """Nothing to do before `close`: ZeroMQ would close every connection together with the listener, and
         workers may still report.

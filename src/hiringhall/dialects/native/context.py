@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from hiringhall.core.jobs import ParentRef
     from hiringhall.core.scheduler import Scheduler
+    from hiringhall.dialects.native.services import HallServices
     from hiringhall.dialects.session import Session
 
 
@@ -38,6 +39,7 @@ class NativeContext:
         options: NativeOptions,
         look_up: Callable[[Session, int], None],
         look_up_keys: Callable[[Session, int, list[ParentRef]], None],
+        services: HallServices,
     ) -> None:
         self.scheduler = scheduler
         self.options = options
@@ -45,4 +47,5 @@ class NativeContext:
         """Asks the history for one job: the session's `looked_up` is called in a later turn."""
         self.look_up_keys = look_up_keys
         """Asks the history for the latest ends of keys: `keys_looked_up` is called in a later turn."""
+        self.services = services
         self.terms = TermsCache(DEFAULTS.replace(logged=options.log_all))

@@ -54,6 +54,39 @@ def history_row(row: EndRow) -> Described:
     }
 
 
+def listed_job(job: Job) -> Described:
+    """A live job in a list."""
+    return {
+        "id": job.id,
+        "queue": job.queue.name,
+        "key": job.key,
+        "state": STATE_NAMES[job.state],
+        "created_us": job.created_us,
+        "started_us": job.started_us,
+        "attempts": job.attempts,
+        "losses": job.losses,
+        "worker": job.worker_name,
+    }
+
+
+def listed_row(row: EndRow) -> Described:
+    """An ended job in a list."""
+    return {
+        "id": row.id,
+        "queue": row.queue,
+        "key": row.key,
+        "state": STATE_NAMES[row.state],
+        "created_us": row.created_us,
+        "started_us": row.started_us,
+        "ended_us": row.ended_us,
+        "attempts": row.attempts,
+        "losses": row.losses,
+        "worker": row.worker,
+        "code": row.code,
+        "result": row.result,
+    }
+
+
 def queue(scheduler: Scheduler, queue: Queue) -> Described:
     return {
         "name": queue.name,

@@ -23,19 +23,31 @@ from hiringhall.core.errors import (
 from hiringhall.core.states import FAILED, STATE_NAMES
 from hiringhall.core.timers import NEVER
 from hiringhall.dialects.native import describing, wire
+from hiringhall.dialects.native.desk import Desk
 from hiringhall.dialects.native.submitting import ENDS, Submits
 from hiringhall.dialects.session import BAD_INPUT, Session
 
 if TYPE_CHECKING:
     from msgspec import Raw
 
-    from hiringhall.core.changes import EndRow
+    from hiringhall.core.changes import EndRow, HistoryPage
     from hiringhall.core.jobs import Job, ParentRef
     from hiringhall.core.leases import Lease
     from hiringhall.dialects.native.context import NativeContext
     from hiringhall.dialects.session import Caller
 
-FEATURES: Final = ("submit", "watch", "job", "cancel", "retry", "list", "work", "again")
+FEATURES: Final = (
+    "submit",
+    "watch",
+    "job",
+    "cancel",
+    "retry",
+    "list",
+    "work",
+    "again",
+    "subscribe",
+    "schedule",
+)
 """What a hall of this version can do; a later one names more."""
 
 
@@ -59,6 +71,8 @@ class NativeSession(Session):
         """Jobs that the worker takes at once."""
         self._leases: dict[int, Lease] = {}
         """Its jobs, by the number of the lease."""
+        self._desk: Desk | None = None
+        """Answers requests about the hall as a whole; None: there was none yet."""
         self._freed = False
         """A job of the worker has ended in this piece of input."""
 
@@ -143,8 +157,21 @@ class NativeSession(Session):
             position, count = _page(body)
             workers = islice(self._scheduler.workers, position, position + count)
             self._answer(number, [describing.worker(worker) for worker in workers])
-        else:
+        elif not self._open_desk().serve(kind, number, body):
             self.refuse(number, wire.UNKNOWN_KIND, f"{kind[:40]!r} is not a kind of request")
+
+    def _open_desk(self) -> Desk:
+        if self._desk is None:
+            self._desk = Desk(self, self._context.services)
+        return self._desk
+
+    def searched(self, number: int, page: HistoryPage | None, trouble: str) -> None:
+        if self._desk is not None and not self.closing:
+            self._desk.searched(number, page, trouble)
+
+    def disconnected(self) -> None:
+        if self._desk is not None:
+            self._desk.close()
 
     def _hello(self, kind: str, number: int, body: Raw) -> None:
         if kind != wire.HELLO:

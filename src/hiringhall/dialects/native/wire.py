@@ -35,6 +35,13 @@ JOB: Final = "job"
 CANCEL: Final = "cancel"
 RETRY: Final = "retry"
 QUEUES: Final = "queues"
+JOBS: Final = "jobs"
+HISTORY: Final = "history"
+DOORS: Final = "doors"
+SUBSCRIBE: Final = "subscribe"
+SCHEDULES: Final = "schedules"
+SCHEDULE: Final = "schedule"
+UNSCHEDULE: Final = "unschedule"
 WORKERS: Final = "workers"
 WORK: Final = "work"
 SLOTS: Final = "slots"
@@ -54,6 +61,7 @@ ENDED: Final = "ended"
 ASSIGN: Final = "assign"
 REVOKE: Final = "revoke"
 LOST: Final = "lost"
+SUMMARY: Final = "summary"
 
 # Codes of errors, beside the reasons of a `Refusal`.
 BAD_FRAME: Final = "bad_frame"
@@ -87,6 +95,13 @@ CANCEL_BODY: Final = Decoder(tuple[_Number, bytes])
 """[job, reason]"""
 LIST_BODY: Final = Decoder(tuple[_Position, _Count])
 """[position, count]"""
+SUBSCRIBE_BODY: Final = Decoder(tuple[_Time])
+"""[interval_us]"""
+SCHEDULES_BODY: Final = Decoder(tuple[_Position, _Count] | None)
+"""[position, count], or nil"""
+NAME_BODY: Final = Decoder(tuple[Raw])
+"""[name]"""
+NIL_BODY: Final = Decoder(None)
 WORK_BODY: Final = Decoder(
     tuple[
         bytes,

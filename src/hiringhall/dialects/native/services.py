@@ -1,0 +1,37 @@
+"""What a native door can use of its hall, beside the scheduler: the history, the doors, the schedules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiringhall.dialects.native.bounds import DEFAULT_BOUNDS, Bounds
+from hiringhall.dialects.native.summing import Summaries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hiringhall.core.changes import HistoryQuery
+    from hiringhall.core.scheduler import Scheduler
+    from hiringhall.dialects.hall import DoorState, Schedules
+    from hiringhall.dialects.session import Session
+
+
+class HallServices:
+    """What the native doors of one hall share."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        search: Callable[[Session, int, HistoryQuery], None],
+        doors: Callable[[], list[DoorState]],
+        schedules: Schedules | None,
+        bounds: Bounds = DEFAULT_BOUNDS,
+    ) -> None:
+        self.scheduler = scheduler
+        self.search = search
+        """Asks for a page of the history: the session's `searched` is called in a later turn."""
+        self.doors = doors
+        self.schedules = schedules
+        """None: the hall keeps no schedules."""
+        self.bounds = bounds
+        self.summaries = Summaries(scheduler, bounds)
