@@ -76,29 +76,42 @@ def unseal(session: Session) -> None:
 def replace_withdrawn(
     session: Session, withdrawn: dict[int, Job], refusal: Refusal, scheduler: Scheduler
 ) -> None:
-    """Replace the acknowledgements of jobs that were withdrawn. The other pledges stay."""
+    """Replace the acknowledgements of jobs that were withdrawn. One of several jobs is replaced if any of these
+    was. The other pledges stay.
+    """
+    pledges = session.pledges or []
+    places = {pledge.place for pledge in pledges if _acknowledges(pledge, withdrawn)}
     remaining: list[Pledge] = []
     refused: dict[int, int] = {}
     removed = 0
-    for pledge in session.pledges or ():
-        pledge.place -= removed
+    for pledge in pledges:
         job = pledge.job
-        if job is None or job.id not in withdrawn:
+        replaced = pledge.place in places
+        pledge.place -= removed
+        if job is None:
             remaining.append(pledge)
-        elif not pledge.ending:
-            session.report(REFUSED_SUBMIT, refusal.text, job.queue.name, job.key)
-            said = session.out[pledge.place]
-            answer = session.withdrawn(job, said, refusal)
-            session.out_bytes += len(answer) - len(said)
-            session.out[pledge.place] = answer
-            if pledge.watching:
-                refused[job.id] = refused.get(job.id, 0) + 1
-                scheduler.table.unwatch_once(job, session)
-        elif refused.get(job.id, 0):
+        elif pledge.ending and refused.get(job.id, 0):
             refused[job.id] -= 1
             removed += 1
             session.out_bytes -= len(session.out.pop(pledge.place))
+        elif replaced:
+            if job.id in withdrawn:
+                session.report(REFUSED_SUBMIT, refusal.text, job.queue.name, job.key)
+                said = session.out[pledge.place]
+                answer = session.withdrawn(job, said, refusal)
+                session.out_bytes += len(answer) - len(said)
+                session.out[pledge.place] = answer
+            if pledge.watching:
+                refused[job.id] = refused.get(job.id, 0) + 1
+                scheduler.table.unwatch_once(job, session)
+        elif not pledge.ending or job.id not in withdrawn:
+            remaining.append(pledge)
     session.pledges = remaining or None
+
+
+def _acknowledges(pledge: Pledge, withdrawn: dict[int, Job]) -> bool:
+    """It tells that a job was accepted that was withdrawn."""
+    return pledge.job is not None and not pledge.ending and pledge.job.id in withdrawn
 
 
 def _send(link: Link, messages: list[bytes]) -> None:

@@ -63,8 +63,8 @@ class NativeSession(Session):
         self._submits = Submits(context)
         self.streamed: set[int] = set()
         """Watched jobs whose progress and chunks the peer wants."""
-        self._asked: dict[int, list[tuple[int, bool]]] = {}
-        """Requests that wait for the history, by job: their numbers, and whether they watch."""
+        self._asked: dict[int, list[tuple[int, int]]] = {}
+        """Requests that wait for the history, by job: their numbers, and the levels of those that watch."""
         self._lookups = 0
         """How many of them there are."""
         self._slots = 0
@@ -119,7 +119,7 @@ class NativeSession(Session):
         elif kind == wire.SUBMIT:
             self._submits.submit(self, number, body)
         elif kind == wire.JOB:
-            self._tell(number, wire.decode(wire.ID_BODY, body)[0], watching=False)
+            self._tell(number, wire.decode(wire.ID_BODY, body)[0], 0)
         elif kind == wire.WATCH:
             self._watch(number, body)
         elif kind == wire.PROGRESS:
@@ -199,14 +199,17 @@ class NativeSession(Session):
         job_id, level = wire.decode(wire.WATCH_BODY, body)
         job = self._scheduler.jobs.get(job_id)
         if job is None:
-            self._tell(number, job_id, watching=True)
-            return
-        if job_id not in self.watching:
+            self._tell(number, job_id, level)
+        else:
+            self._watch_live(number, job, level)
+
+    def _watch_live(self, number: int, job: Job, level: int) -> None:
+        if job.id not in self.watching:
             self._scheduler.watch(job, self)
         if level > ENDS:
-            self.streamed.add(job_id)
+            self.streamed.add(job.id)
         else:
-            self.streamed.discard(job_id)
+            self.streamed.discard(job.id)
         self._answer(number, describing.live_job(self._scheduler, job))
 
     def _unwatch(self, number: int, body: Raw) -> None:
@@ -244,16 +247,23 @@ class NativeSession(Session):
             raise Refusal(UNKNOWN_JOB, f"job {job_id} is not known, or ended long ago")
         return job
 
-    def _tell(self, number: int, job_id: int, *, watching: bool) -> None:
-        """Describe a job: a live one, one that has just ended, or one in the history."""
+    def _tell(self, number: int, job_id: int, level: int) -> None:
+        """Describe a job: a live one, one that has just ended, or one in the history. A watcher of some level
+        is also told the end.
+        """
         scheduler = self._scheduler
         unwritten = scheduler.unwritten(job_id)
         job = unwritten if unwritten is not None else scheduler.find(job_id)
         if job is not None and not job.ended:
             self._answer(number, describing.live_job(scheduler, job))
-        elif job is not None and (unwritten is not None or not job.logged):
-            # Its end is about to be stored, or was never durable: then its result is not kept.
-            self._answer_end(number, job.id, describing.ended_job(job), watching=watching)
+        elif unwritten is not None:
+            # Its end is about to be stored: until then it could be lost with the hall.
+            told = self._told_end(number, job_id, describing.ended_job(unwritten), level)
+            if told:
+                self.pledge(told)
+        elif job is not None and not job.logged:
+            # It was never durable: its result is not kept.
+            self._send_end(number, job.id, describing.ended_job(job), level)
         elif job is None and ids.epoch_of(job_id) > scheduler.epoch:
             raise Refusal(UNKNOWN_JOB, f"no job has the id {job_id}")
         elif self._lookups >= self._context.options.lookups_max:
@@ -263,19 +273,19 @@ class NativeSession(Session):
         else:
             self._lookups += 1
             waiting = self._asked.setdefault(job_id, [])
-            waiting.append((number, watching))
+            waiting.append((number, level))
             if len(waiting) == 1:
                 self._context.look_up(self, job_id)
 
     def looked_up(self, job_id: int, line: EndRow | None, trouble: str) -> None:
-        for number, watching in self._asked.pop(job_id, ()):
+        for number, level in self._asked.pop(job_id, ()):
             self._lookups -= 1
             if trouble:
                 self.refuse(number, STORE_DOWN, trouble)
             elif line is not None:
-                self._answer_end(number, job_id, describing.history_row(line), watching=watching)
+                self._send_end(number, job_id, describing.history_row(line), level)
             else:
-                self._tell_unrecorded(number, job_id)
+                self._tell_unrecorded(number, job_id, level)
         self._submits.end_looked_up(self, job_id, line, trouble)
 
     def keys_looked_up(self, ticket: int, found: dict[ParentRef, EndRow], trouble: str) -> None:
@@ -283,22 +293,31 @@ class NativeSession(Session):
             self._submits.keys_looked_up(self, ticket, found, trouble)
             self.input_bytes = self._reader.kept + self._submits.waiting_bytes
 
-    def _tell_unrecorded(self, number: int, job_id: int) -> None:
+    def _tell_unrecorded(self, number: int, job_id: int, level: int) -> None:
         """The history does not know the job."""
         job = self._scheduler.jobs.get(job_id)
-        if job is not None:
+        if job is not None and level:
             # A dead letter that was retried while the history was asked.
+            self._watch_live(number, job, level)
+        elif job is not None:
             self._answer(number, describing.live_job(self._scheduler, job))
         elif self._scheduler.issued(job_id):
             self.refuse(number, wire.NOT_KEPT, f"job {job_id} has ended, and nothing of it is kept")
         else:
             self.refuse(number, UNKNOWN_JOB, f"no job has the id {job_id}, or the history no longer has it")
 
-    def _answer_end(self, number: int, job_id: int, described: describing.Described, *, watching: bool) -> None:
-        self._answer(number, described)
-        if watching:
+    def _send_end(self, number: int, job_id: int, described: describing.Described, level: int) -> None:
+        told = self._told_end(number, job_id, described, level)
+        if told:
+            self.send(told)
+
+    def _told_end(self, number: int, job_id: int, described: describing.Described, level: int) -> bytes:
+        """The answer to a request for an ended job; for a watcher, `ended` follows."""
+        told = wire.encode(wire.OK, number, described) if number else b""
+        if level:
             state, code, result = described["state"], described["code"], described["result"]
-            self.send(wire.encode(wire.ENDED, 0, (job_id, state, code, result)))
+            told += wire.encode(wire.ENDED, 0, (job_id, state, code, result))
+        return told
 
     def tell_end(self, job_id: int, state: int, code: int, result: bytes) -> None:
         """Tell a watcher of an end that is in the history."""

@@ -180,7 +180,9 @@ class Submits:
         if number:
             unstored = [job for job in jobs if job.terms.durable and not job.stored]
             unstored += [job for job in ended if job.terms.durable and not job.stored and not job.logged]
-            session.acknowledge_all(unstored, wire.encode(wire.OK, number, ids), watching=watch > 0)
+            # If the commit fails, the others are refused with those that it had.
+            pledged = jobs + ended if unstored else unstored
+            session.acknowledge_all(pledged, wire.encode(wire.OK, number, ids), watching=watch > 0)
         if watch and known is not None:
             self._tell_ends(session, ended, rows)
 

@@ -1,0 +1,69 @@
+"""A client that asks for a job which has ended, or watches it: it hears only what is on disk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hiringhall.core.limits import Limits
+from stage.native import NativeHall
+
+if TYPE_CHECKING:
+    from stage.native import NativeGuest
+
+
+def assigned(frames: list[tuple[str, int, Any]]) -> int:
+    """The lease of the only assignment among these frames."""
+    (lease,) = [body[0] for kind, _, body in frames if kind == "assign"]
+    return int(lease)
+
+
+@pytest.mark.parametrize(("kind", "more"), [("job", ()), ("watch", (1,))])
+def test_an_end_is_told_when_it_is_on_disk(
+    hall: NativeHall, guest: NativeGuest, kind: str, more: tuple[int, ...]
+) -> None:
+    ((_, _, (job,)),) = guest.submits(b"a")
+    bob = hall.guest()
+    lease = assigned(bob.works())
+    hall.held = True
+    bob.says("finish", (lease, b"result"))
+    assert guest.says(kind, (job, *more), 7) == []
+    hall.held = False
+    hall.settle()
+    answer, *rest = guest.hears()
+    assert (answer[:2], answer[2]["state"], answer[2]["result"]) == (("ok", 7), "done", b"result")
+    assert rest == ([("ended", 0, [job, "done", 0, b"result"])] if more else [])
+
+
+def test_a_dead_letter_that_is_retried_while_the_history_is_asked_is_watched() -> None:
+    hall = NativeHall(limits=Limits(ended_max=10))
+    guest, bob = hall.guest(), hall.guest()
+    ((_, _, (job,)),) = guest.submits(b"a")
+    bob.says("fail", (assigned(bob.works()), 1, b"", False))
+    hall.settle()
+    bob.hears()
+    hall.held = True
+    assert guest.says("watch", (job, 1), 7) == []
+    bob.says("retry", (job,), 9)
+    hall.held = False
+    hall.settle()
+    ((kind, number, described),) = guest.hears()
+    assert (kind, number, described["state"]) == ("ok", 7, "leased")
+    bob.says("finish", (assigned(bob.hears()), b"at last"))
+    hall.settle()
+    assert guest.hears() == [("ended", 0, [job, "done", 0, b"at last"])]
+
+
+def test_a_submit_that_the_store_fails_watches_none_of_its_jobs(hall: NativeHall, guest: NativeGuest) -> None:
+    bob = hall.guest()
+    bob.submits(b"old")
+    hall.settle()
+    hall.held = True
+    assert guest.submits(b"new", b"old", watch=1) == []
+    bob.says("finish", (assigned(bob.works()), b"result"))
+    hall.turn_that_fails()
+    hall.recover()
+    assert [(kind, body[0]) for kind, _, body in guest.hears()] == [("error", "store_down")]
+    hall.settle()
+    assert guest.hears() == []
