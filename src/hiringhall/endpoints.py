@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import zmq
 import zmq.auth
 
-from hiringhall.config.quantities import Address
+from hiringhall.config.quantities import Address, StreamAddress
 from hiringhall.config.schema import TcpDoorSettings, ZmqDoorSettings
 from hiringhall.dialects.session import Caller, Session
 from hiringhall.process import connections_possible
 from hiringhall.transports.bus import BusDoor
 from hiringhall.transports.tcp import HANDSHAKE_S, TcpDoor, TcpOptions
+from hiringhall.transports.unix import PATH_BYTES_MAX
 from hiringhall.transports.zmq import Curve, ZmqDoor, ZmqOptions
 
 if TYPE_CHECKING:
@@ -73,6 +74,25 @@ class TcpEndpoint(NamedTuple):
         return Listening(door, [("", bound)])
 
 
+class UnixEndpoint(NamedTuple):
+    """A Unix socket in the data folder, beside the address of a door. A hall opens without it if need be."""
+
+    settings: TcpDoorSettings
+    path: str
+    make_session: MakeSession
+
+    async def open(self, driver: Driver, budget: Budget, index: int) -> Listening:
+        options = dataclasses.replace(tcp_options(self.settings, index), tls=None)
+        door = TcpDoor(driver, self.make_session, options, budget=budget)
+        address = StreamAddress(f"unix:{self.path}")
+        door.name = door_name(self.settings, "", address)
+        try:
+            await door.open_unix(self.path)
+        except OSError as error:
+            _log.warning("door[%d]: %s; the hall opens without it", index, _cannot_listen(address, error))
+        return Listening(door, [])
+
+
 class ZmqEndpoint(NamedTuple):
     """An address with a ZeroMQ ROUTER socket."""
 
@@ -120,6 +140,9 @@ async def _bind(
     """Open a door; the address that was bound."""
     door.name = door_name(settings, role, address)
     try:
+        if address.path and isinstance(door, TcpDoor):
+            await door.open_unix(address.path)
+            return address
         bound = Address.of(*await door.open(address.host, address.port))
     except OSError as error:
         raise HallError(f"door[{index}]: {_cannot_listen(address, error)}") from error
@@ -133,12 +156,22 @@ def door_name(settings: DoorSettings, role: str, address: Address) -> str:
 
 
 def _cannot_listen(address: Address, error: OSError) -> str:
+    if address.path:
+        return _cannot_listen_on_file(address, error)
     if error.errno == errno.EADDRINUSE:
         return f"{address} is in use by another program; stop it or choose another port"
     if error.errno in (errno.EACCES, errno.EPERM):
         return f"this user may not listen on {address}; choose a port above 1023"
     if error.errno == errno.EADDRNOTAVAIL:
         return f"{address} is not an address of this machine"
+    return f"cannot listen on {address}: {error.strerror or error}"
+
+
+def _cannot_listen_on_file(address: Address, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"{address} is in use by another program, or is not a socket; stop it or choose another path"
+    if error.errno == errno.ENAMETOOLONG:
+        return f"{address} is too long: the system allows {PATH_BYTES_MAX} bytes; choose a shorter path"
     return f"cannot listen on {address}: {error.strerror or error}"
 
 

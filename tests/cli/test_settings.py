@@ -10,7 +10,7 @@ import pytest
 
 from hiringhall.config import template
 from hiringhall.config.loading import Flags, Loaded, load
-from hiringhall.config.quantities import Address, Age, Size
+from hiringhall.config.quantities import Address, Age, Size, StreamAddress
 from hiringhall.config.schema import Config, LimitsSettings
 from hiringhall.config.sources import ConfigError
 from hiringhall.core.limits import Limits
@@ -439,6 +439,32 @@ def test_a_size_is_bytes_or_has_a_unit(written: object, size: int, text: str) ->
 def test_an_address_has_a_host_and_a_port(written: object) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 (its text is not for people)
         Address.parse(written)
+
+
+@pytest.mark.parametrize(
+    ("toml", "problem"),
+    [
+        ('address = "unix:"', f'address: "unix:" is not allowed; it takes {StreamAddress.allowed}'),
+        ('address = "4731"', f'address: "4731" is not allowed; it takes {StreamAddress.allowed}'),
+        (
+            'address = "unix:a.sock"\n[door.tls]\ncertificate = "c"\nkey = "k"\nca = "a"',
+            "tls: is not possible at a Unix socket; only this machine reaches it, and only its owner",
+        ),
+    ],
+)
+def test_a_wrong_socket_of_a_native_door_is_named(toml: str, problem: str) -> None:
+    assert problems(f'[[door]]\ndialect = "native"\n{toml}') == [f"hall.toml: door[0].{problem}"]
+
+
+def test_a_native_door_may_be_a_socket_and_two_of_them_not_the_same() -> None:
+    (settings,) = read(doors=("native=unix:run/hall.sock",)).config.door
+    assert (settings.address, settings.address.path) == ("unix:run/hall.sock", "run/hall.sock")
+    assert problems(doors=("native=unix:a", "native=unix:b", "native=unix:a")) == [
+        "--door: door[2].address: unix:a is used by door[0]"
+    ]
+    assert problems(doors=("gearman=unix:a",)) == [
+        f'--door: door[0].address: "unix:a" is not allowed; it takes {Address.allowed}'
+    ]
 
 
 # --- what is printed and documented

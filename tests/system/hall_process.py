@@ -156,7 +156,7 @@ class HallProcess(Server):
         """`more`: further tables, as they stand in the file."""
         super().__init__(folder)
         self.ports: list[int] = []
-        """Of all doors, in the order of the file."""
+        """Of all doors that have one, in the order of the file."""
         self.data = folder / "data"
         self._hall = {"data": str(self.data), **(hall or {})}
         self._door = {"dialect": "gearman", **(door or {})}
@@ -181,7 +181,8 @@ class HallProcess(Server):
                 env=self._environment,
             )
         opened = json.loads(self._first_line())
-        self.ports = [int(door["address"].rpartition(":")[2]) for door in opened["doors"]]
+        addresses = [door["address"] for door in opened["doors"] if not door["address"].startswith("unix:")]
+        self.ports = [int(address.rpartition(":")[2]) for address in addresses]
         self.port = self.ports[0]
 
     def _first_line(self) -> bytes:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import socket
 import struct
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TIMEOUT_S = 20.0
 
@@ -18,8 +21,14 @@ class NativeError(Exception):
 class NativePeer:
     """Asks and is told. Frames that answer nothing wait until somebody wants them."""
 
-    def __init__(self, port: int, *, greet: bool = True) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S)
+    def __init__(self, place: int | Path, *, greet: bool = True) -> None:
+        """`place`: a port of this machine, or the file of a Unix socket."""
+        if isinstance(place, int):
+            self.socket = socket.create_connection(("127.0.0.1", place), timeout=TIMEOUT_S)
+        else:
+            self.socket = socket.socket(socket.AF_UNIX)
+            self.socket.settimeout(TIMEOUT_S)
+            self.socket.connect(str(place))
         self._file = self.socket.makefile("rb")
         self._number = 0
         self._waiting: list[tuple[str, int, Any]] = []

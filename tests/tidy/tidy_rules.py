@@ -68,7 +68,20 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("logs", ("core", "dialects.session", "logs")),
     ("records", ("core.changes", "core.ids", "core.jobs", "core.states", "core.terms", "records", "storage")),
     ("schedules", ("core", "engine.driver", "schedules")),
-    ("doors", ("config", "core", "dialects", "doors", "endpoints", "engine.driver", "peers", "version")),
+    (
+        "doors",
+        (
+            "config",
+            "core",
+            "dialects",
+            "doors",
+            "endpoints",
+            "engine.driver",
+            "peers",
+            "transports.unix",
+            "version",
+        ),
+    ),
     (
         "cli",
         (

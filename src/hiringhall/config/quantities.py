@@ -110,6 +110,9 @@ class Size(int):
         return str(int(self))
 
 
+_UNIX: Final = "unix:"
+
+
 class Address(str):
     """Where a door listens: a host and a port. Port 0 lets the system choose one."""
 
@@ -143,6 +146,11 @@ class Address(str):
         return int(self.rpartition(":")[2])
 
     @property
+    def path(self) -> str:
+        """The file of a Unix socket; empty: it is a host and a port."""
+        return ""
+
+    @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach it. Of host names, only the usual ones of loopback count."""
         try:
@@ -153,6 +161,38 @@ class Address(str):
     @property
     def text(self) -> str:
         return f'"{self}"'
+
+
+class StreamAddress(Address):
+    """Where a door listens that may have a Unix socket: a host and a port, or a path."""
+
+    __slots__ = ()
+    allowed: ClassVar[str] = 'a host and a port such as "127.0.0.1:4731", or "unix:PATH" for a Unix socket'
+
+    @classmethod
+    def parse(cls, written: object) -> Self:
+        if isinstance(written, str) and written.strip().startswith(_UNIX):
+            path = written.strip().removeprefix(_UNIX)
+            if not path or "\0" in path:
+                raise ValueError(written)
+            return cls(_UNIX + path)
+        return super().parse(written)
+
+    @property
+    def path(self) -> str:
+        return self.removeprefix(_UNIX) if self.startswith(_UNIX) else ""
+
+    @property
+    def host(self) -> str:
+        return "" if self.path else super().host
+
+    @property
+    def port(self) -> int:
+        return 0 if self.path else super().port
+
+    @property
+    def is_loopback(self) -> bool:
+        return bool(self.path) or super().is_loopback
 
 
 class Words(tuple[str, ...]):
@@ -173,5 +213,5 @@ class Words(tuple[str, ...]):
         return "[" + ", ".join(json.dumps(word, ensure_ascii=False) for word in self) + "]"
 
 
-Quantity = Age | Interval | Size | Address | Words
-QUANTITIES: Final = (Age, Interval, Size, Address, Words)
+Quantity = Age | Interval | Size | Address | StreamAddress | Words
+QUANTITIES: Final = (Age, Interval, Size, Address, StreamAddress, Words)

@@ -416,7 +416,7 @@ class Config(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
         longest = int(self.limits.queue_name_bytes_max)
         for index, door in enumerate(self.door):
             for address in door.addresses:
-                if address in seen and address.port:
+                if address in seen and (address.port or address.path):
                     yield f"door[{index}].address", f"{address} is used by door[{seen[address]}]"
                 seen.setdefault(address, index)
             for setting, queue in door.queues:

@@ -63,6 +63,10 @@ OVER_BUDGET: Final = "over_budget"
 """A peer was dropped because the buffers of all peers were too large, and its own was the largest."""
 
 
+UNIX: Final = "unix"
+"""The address of a peer that has connected to a Unix socket."""
+
+
 class Caller:
     """What the transport knows of the peer."""
 
@@ -72,7 +76,7 @@ class Caller:
         self, address: str, descriptor: int, route: tuple[bytes, ...] = (), port: int = 0, door: str = ""
     ) -> None:
         self.address = address
-        """Without the port: "127.0.0.1"; "" if there is none."""
+        """Without the port: "127.0.0.1"; UNIX for a Unix socket; "" if there is none."""
         self.descriptor = descriptor
         """The file descriptor, for lists that people read; -1 if there is none."""
         self.route = route
@@ -86,7 +90,7 @@ class Caller:
     def is_loopback(self) -> bool:
         """Whether its address is on this machine."""
         address = self.address.removeprefix("::ffff:")
-        return address == "::1" or address.startswith("127.")
+        return address == "::1" or address.startswith("127.") or address == UNIX
 
     @property
     def name(self) -> str:

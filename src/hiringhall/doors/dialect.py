@@ -9,6 +9,7 @@ from hiringhall.config.schema import DoorSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from hiringhall.config.quantities import Address
     from hiringhall.dialects.hall import DoorState, Schedules
@@ -32,6 +33,8 @@ class HallAccess(NamedTuple):
     """All addresses at which the hall listens."""
     schedules: Schedules | None = None
     """None: the hall keeps no schedules."""
+    data: Path | None = None
+    """The data folder. None: all jobs are in memory only."""
 
 
 class Service(Protocol):

@@ -6,6 +6,8 @@ import errno
 import socket
 from typing import TYPE_CHECKING
 
+from hiringhall.transports import unix
+
 if TYPE_CHECKING:
     from hiringhall.config.quantities import Address
     from hiringhall.config.schema import DoorSettings
@@ -18,12 +20,15 @@ def find_taken(door: DoorSettings, index: int) -> str:
         if address in door.addresses and _is_taken(address):
             return (
                 f"{address} is in use by another program, so the {door.dialect} door is not opened: stop that "
-                f"program, or choose another port with --set door[{index}].{setting}={address.host}:PORT"
+                f"program, or choose another {'path' if address.path else 'port'} with "
+                f"--set door[{index}].{setting}={'unix:PATH' if address.path else f'{address.host}:PORT'}"
             )
     return ""
 
 
 def _is_taken(address: Address) -> bool:
+    if address.path:
+        return unix.is_taken(address.path)
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
         socket.create_server((address.host, address.port), family=family).close()

@@ -122,7 +122,13 @@ class Hall:
     async def _open(self) -> Opened:
         hall, pid = self._config.hall, os.getpid()
         access = HallAccess(
-            hall.name, self._driver, pid, hall.log_level, self._shut_down, self._parts.door_states
+            hall.name,
+            self._driver,
+            pid,
+            hall.log_level,
+            self._shut_down,
+            self._parts.door_states,
+            data=self._data,
         )
         doors = await open_doors(self._config, self._dialects, access, self._parts)
         return Opened(hall.name, pid, str(self._data or ""), doors, self._recovered)

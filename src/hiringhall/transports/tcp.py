@@ -1,4 +1,4 @@
-"""Connections over TCP, with or without TLS.
+"""Connections over TCP, with or without TLS, and over Unix sockets.
 
 Invariant: the hall does not read from a peer that does not read, and closes it at the hard limit. No other
 peer is affected.
@@ -12,9 +12,10 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from hiringhall.dialects.session import DOOR_FULL, OVER_BUDGET, SLOW_PEER, TLS_FAILURE, Caller
+from hiringhall.dialects.session import DOOR_FULL, OVER_BUDGET, SLOW_PEER, TLS_FAILURE, UNIX, Caller
 from hiringhall.transports.budget import NOTED_BYTES_MIN, Budget, BufferedLink, output_bytes
 from hiringhall.transports.tls import TlsListener
+from hiringhall.transports.unix import UnixListener
 
 if TYPE_CHECKING:
     import ssl
@@ -75,6 +76,8 @@ class TcpDoor:
         self.refused = 0
         """Number of connections refused because the door was full."""
         self._server: asyncio.Server | TlsListener | None = None
+        self._unix: UnixListener | None = None
+        """Its socket file, if it listens on one."""
         self._emptied: asyncio.Event | None = None
 
     async def open(self, host: str, port: int) -> tuple[str, int]:
@@ -95,6 +98,15 @@ class TcpDoor:
         sockets: Sequence[socket.socket] = cast("Any", server).sockets
         bound = sockets[0].getsockname()
         return str(bound[0]), int(bound[1])
+
+    async def open_unix(self, path: str) -> None:
+        """Listen on a Unix socket, without TLS. Raises OSError."""
+        listener = UnixListener(path, self.options.backlog)
+        self._unix = listener
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_unix_server(
+            self._make_connection, sock=listener.socket, backlog=self.options.backlog
+        )
 
     def _make_connection(self) -> asyncio.Protocol:
         return cast("asyncio.Protocol", Connection(self))
@@ -124,6 +136,9 @@ class TcpDoor:
         if self._server is not None:
             self._server.close()
             self._server = None
+        if self._unix is not None:
+            self._unix.remove()
+            self._unix = None
 
     async def close(self) -> None:
         """Close every connection. Unsent bytes get `close_wait_s`."""
@@ -142,6 +157,8 @@ class TcpDoor:
         peer = transport.get_extra_info("peername")
         address, port = (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) and peer else ("", 0)
         sock = transport.get_extra_info("socket")
+        if self._unix is not None:
+            address = UNIX
         return Caller(address, sock.fileno() if sock is not None else -1, (), port, self.name)
 
     def forget(self, connection: Connection) -> None:
