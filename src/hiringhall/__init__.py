@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hiringhall.sdk.current import CurrentJob, current_job
+    from hiringhall.sdk.context import CurrentJob, current_job
     from hiringhall.sdk.errors import (
         HallError,
         HallRefused,
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CurrentJob": "current",
+    "CurrentJob": "context",
     "Hall": "hall",
     "HallError": "errors",
     "HallRefused": "errors",
@@ -47,7 +47,7 @@ _HOMES = {
     "JobFailed": "errors",
     "JobFunction": "functions",
     "JobTimeout": "errors",
-    "current_job": "current",
+    "current_job": "context",
 }
 """Names of the SDK and their modules. They are imported at the first use: the server needs none of them."""
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 from hiringhall.dialects.native import wire
 from hiringhall.sdk.codec import BadArguments, argument_parents, decode_arguments, encode_result
 from hiringhall.sdk.connection import Connection
+from hiringhall.sdk.context import CurrentJob, running
 from hiringhall.sdk.conversation import Assigned
-from hiringhall.sdk.current import CurrentJob, running
 from hiringhall.sdk.failures import encode_failure
 
 if TYPE_CHECKING:
@@ -75,8 +75,18 @@ class SmallWorker:
     async def _run_job(self, assigned: Assigned) -> None:
         function = self._functions[assigned.queue.decode()]
         self.ran.append(assigned.job_id)
-        reports = _Reports(self._connection, assigned.lease)
-        job = CurrentJob(assigned.job_id, function.queue, assigned.key.decode(), assigned.attempt, reports)
+        job = CurrentJob(
+            (
+                assigned.lease,
+                assigned.job_id,
+                assigned.queue,
+                assigned.payload,
+                assigned.key,
+                assigned.attempt,
+                assigned.run_us,
+            ),
+            _Sink(self._connection),
+        )
         try:
             results = {
                 parent: (await self._connection.request(wire.JOB, (parent,)))["result"]
@@ -99,23 +109,12 @@ async def _call(function: JobFunction[..., Any], payload: bytes, results: dict[i
     return await result if function.is_async else result
 
 
-class _Reports:
+class _Sink:
     """Sends what a job reports."""
 
-    cancelled = False
-
-    def __init__(self, connection: Connection, lease: int) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._lease = lease
 
-    def progress(self, numerator: int, denominator: int, remaining_us: int) -> None:
-        self._connection.send(wire.PROGRESS, (self._lease, numerator, denominator, remaining_us))
-
-    def chunk(self, data: bytes, *, warning: bool) -> None:
-        self._connection.send(wire.CHUNK, (self._lease, data, warning))
-
-    def log(self, data: bytes) -> None:
-        self._connection.send("log", (self._lease, data))
-
-    def heartbeat(self) -> None:
-        self._connection.send(wire.BEAT, None)
+    def say(self, lease: int, frame: bytes) -> None:
+        kind, _, body = wire.decode_frame(frame[wire.HEADER_BYTES :])
+        self._connection.send(kind, body)

@@ -16,12 +16,14 @@ from rich.markup import escape
 
 from hiringhall import __version__
 from hiringhall.cli import schedule
+from hiringhall.cli.dev import dev
 from hiringhall.cli.device import device
 from hiringhall.cli.help_texts import HELP_NAMES, HallCommand, HallGroup, completing, unwrapped
 from hiringhall.cli.history import history
 from hiringhall.cli.reporting import Parameters, guarded, print_error, print_result
 from hiringhall.cli.settings import ALL_DOORS, ConfigFlag, DataFlag, load_settings
 from hiringhall.cli.transfer import export_jobs, import_jobs
+from hiringhall.cli.work import work
 from hiringhall.config import template
 from hiringhall.doors.keyfiles import expiry_warnings, find_certificates, secret_warnings
 from hiringhall.doors.ports import find_taken
@@ -248,6 +250,8 @@ _command("history")(history)
 _command("export")(export_jobs)
 _command("import")(import_jobs)
 _command("device")(device)
+_command("work")(work)
+_command("dev")(dev)
 
 schedule_app = typer.Typer(
     cls=HallGroup,

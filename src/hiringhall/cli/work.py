@@ -1,0 +1,174 @@
+"""`hall work`: run the functions of a module."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import Annotated, Final
+
+import typer
+import uvloop
+
+from hiringhall.config.quantities import Size
+from hiringhall.config.sources import ConfigError
+from hiringhall.worker.screen import JsonLines, Lines, Screen, Show
+from hiringhall.worker.supervisor import Settings, Supervisor
+
+ModuleArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODULE",
+        help="The module with the functions, such as app; if it has several halls: app:hall.",
+    ),
+]
+ProcessesFlag = Annotated[
+    int | None,
+    typer.Option(
+        "--processes", "-p", metavar="N", help="Processes for plain functions. Default: one for each core."
+    ),
+]
+ThreadsFlag = Annotated[
+    int, typer.Option("--threads", metavar="N", help="Plain functions at a time in each process, in threads.")
+]
+ConcurrencyFlag = Annotated[
+    int,
+    typer.Option("--concurrency", metavar="N", help="Async functions at a time, side by side in one process."),
+]
+OnlyFlag = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="NAME", help="Run only this function. Can be given several times."),
+]
+GraceFlag = Annotated[
+    float,
+    typer.Option(
+        "--grace", metavar="SECONDS", help="After Ctrl-C or SIGTERM, how long running jobs may take to finish."
+    ),
+]
+RecycleFlag = Annotated[
+    int, typer.Option("--recycle", metavar="N", help="Replace a process after so many jobs. 0: never.")
+]
+MemoryFlag = Annotated[
+    str | None,
+    typer.Option(
+        "--memory-max",
+        metavar="SIZE",
+        help="A process that uses more memory, such as 2GiB, is ended, and its job fails.",
+    ),
+]
+HallFlag = Annotated[
+    str | None,
+    typer.Option(
+        "--hall",
+        metavar="URL",
+        help="The hall, such as hall://127.0.0.1:4731. Default: as the module says, else HALL_URL.",
+    ),
+]
+NameFlag = Annotated[
+    str | None, typer.Option("--name", metavar="NAME", help="What the hall calls it. Default: host and pid.")
+]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print a line of JSON for each event.")]
+
+COUNT_MAX: Final = 1_000_000
+
+
+def work(
+    module: ModuleArgument,
+    processes: ProcessesFlag = None,
+    threads: ThreadsFlag = 1,
+    concurrency: ConcurrencyFlag = 100,
+    only: OnlyFlag = None,
+    reload: Annotated[
+        bool, typer.Option("--reload", help="Load the code again when its files change.")
+    ] = False,
+    grace: GraceFlag = 30.0,
+    recycle: RecycleFlag = 0,
+    memory_max: MemoryFlag = None,
+    hall: HallFlag = None,
+    name: NameFlag = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Run the job functions of a module until it is stopped.
+
+    The first Ctrl-C or SIGTERM takes no more jobs and lets running ones finish; the second ends at once. Jobs
+    that were not finished are given back to the hall.
+    """
+    settings = read_settings(
+        module, processes, threads, concurrency, only, reload, grace, recycle, memory_max, hall, name
+    )
+    show = make_show(as_json=as_json)
+    try:
+        return run_worker(settings, show)
+    finally:
+        show.close()
+
+
+def read_settings(
+    module: str,
+    processes: int | None,
+    threads: int,
+    concurrency: int,
+    only: list[str] | None,
+    reload: bool,
+    grace: float,
+    recycle: int,
+    memory_max: str | None,
+    hall: str | None,
+    name: str | None,
+) -> Settings:
+    """The settings of a worker. Raises ConfigError."""
+    settings = Settings(
+        module,
+        threads=threads,
+        concurrency=concurrency,
+        only=tuple(only or ()),
+        reload=reload,
+        grace_s=grace,
+        recycle=recycle,
+        url=hall or "",
+    )
+    problems: list[str] = []
+    if processes is not None:
+        settings.processes = processes
+    if name is not None:
+        settings.name = name
+    for option, number, least in (
+        ("--processes", settings.processes, 1),
+        ("--threads", threads, 1),
+        ("--concurrency", concurrency, 1),
+        ("--recycle", recycle, 0),
+    ):
+        if not least <= number <= COUNT_MAX:
+            problems.append(f"{option}: {number} is not allowed; it takes {least} to {COUNT_MAX}")
+    if not 0 <= grace <= 86_400:
+        problems.append(f"--grace: {grace:g} is not allowed; it takes seconds from 0 to 86400")
+    if memory_max is not None:
+        try:
+            settings.memory_max = int(Size.parse(memory_max))
+        except ValueError:
+            problems.append(f'--memory-max: "{memory_max}" is not allowed; it takes {Size.allowed}')
+    if problems:
+        raise ConfigError(problems)
+    return settings
+
+
+def make_show(*, as_json: bool) -> Show:
+    """A screen on a terminal, lines elsewhere, or JSON. Close it at the end."""
+    if as_json:
+        return JsonLines()
+    return Screen() if sys.stdout.isatty() and os.environ.get("TERM") != "dumb" else Lines()
+
+
+def run_worker(settings: Settings, show: Show) -> int:
+    """Run a worker in this process; its exit code."""
+
+    async def run() -> int:
+        supervisor = Supervisor(settings, show, show.output)
+        showing = asyncio.get_running_loop().create_task(show.run(supervisor))
+        try:
+            return await supervisor.run()
+        finally:
+            showing.cancel()
+            await asyncio.gather(showing, return_exceptions=True)
+
+    return uvloop.run(run())

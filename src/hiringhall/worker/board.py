@@ -1,0 +1,122 @@
+"""What a worker has done and what happens to it: counts for each function, and events for people and programs.
+
+Invariant: an event has a name, a text for people and fields for programs; others decide where it is shown.
+Jobs that end well are counted, and make no event.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
+
+from hiringhall.worker.tasks import Counts
+
+if TYPE_CHECKING:
+    from hiringhall.worker.process import Child
+    from hiringhall.worker.tasks import Task
+
+_FAIL: Final = msgspec.msgpack.Decoder(tuple[str, int, tuple[int, int, bytes, bool]])
+_TEXT_CHARS_MAX: Final = 200
+
+
+class Told(Protocol):
+    """Shows events."""
+
+    def event(self, name: str, text: str, fields: dict[str, Any]) -> None: ...
+
+
+class Board:
+    """The state of the worker, for the screen and for the log."""
+
+    def __init__(self, told: Told, grace_s: float) -> None:
+        self._told = told
+        self.grace_s = grace_s
+        self.counts: dict[bytes, Counts] = {}
+        self.links: dict[str, str] = {}
+        """By kind of functions: the address of the hall, or empty while there is no connection."""
+        self.hall = ""
+        self.trouble = ""
+        """Why there is no connection, or why nothing can run."""
+        self.on_drained: list[Any] = []
+        self._away: bool | None = None
+        """What was told last: the hall is away, or not."""
+
+    def counts_of(self, queue: bytes) -> Counts:
+        counts = self.counts.get(queue)
+        if counts is None:
+            counts = self.counts[queue] = Counts(queue.decode("utf-8", "backslashreplace"))
+        return counts
+
+    def tell(self, name: str, text: str, **fields: Any) -> None:
+        self._told.event(name, text, fields)
+
+    # --- the hall
+
+    def connected(self, mode: str, address: str, hall: str) -> None:
+        self.links[mode] = address
+        self.hall = hall
+        self.trouble = ""
+        if self._away is not False:
+            self._away = False
+            self.tell(
+                "connected", f"connected to {hall or 'the hall'} at {address}", address=address, hall=hall
+            )
+
+    def disconnected(self, mode: str, reason: str) -> None:
+        self.links[mode] = ""
+        self.trouble = f"no hall: {reason}; trying again"
+        if self._away is not True:
+            self._away = True
+            self.tell("disconnected", self.trouble, reason=reason)
+
+    def refused(self, text: str) -> None:
+        self.tell("refused", f"the hall refuses: {text}", reason=text)
+
+    # --- jobs
+
+    def failed(self, task: Task, frame: bytes) -> None:
+        _, code, data, _ = _FAIL.decode(memoryview(frame)[4:])[2]
+        try:
+            failure = msgspec.json.decode(data, type=dict[str, str])
+        except (msgspec.MsgspecError, ValueError):
+            failure = {"text": data.decode("utf-8", "backslashreplace")}
+        kind, said = failure.get("type", ""), failure.get("text", "")
+        lines = said.splitlines() or [""]
+        short = lines[0][:_TEXT_CHARS_MAX]
+        words = f"{kind}: {short}" if kind and short else kind or short
+        self._job(task, "failed", f"failed (code {code}): {words}", code=code, type=kind, reason=said)
+
+    def lost(self, task: Task, reason: str) -> None:
+        self._job(task, "lost", f"lost: {reason}", reason=reason)
+
+    def stopped(self, task: Task) -> None:
+        self._job(task, "stopped", "stopped: cancelled, over its time, or given to another worker")
+
+    def released(self, task: Task) -> None:
+        self._job(task, "released", "given back: the worker ends")
+
+    def stuck(self, task: Task, child: Child) -> None:
+        text = f"does not stop; process {child.pid} is replaced"
+        self._job(task, "stuck", text, pid=child.pid)
+
+    def _job(self, task: Task, name: str, text: str, **fields: Any) -> None:
+        queue = task.counts.queue
+        self.tell(name, f"{queue} {task.job} {text}", queue=queue, job=task.job, **fields)
+
+    # --- processes
+
+    def over_memory(self, child: Child, used: int, limit: int) -> None:
+        text = f"process {child.pid} used {used >> 20} MiB, more than {limit >> 20} MiB: ended"
+        self.tell("memory", text, pid=child.pid, used=used, limit=limit)
+
+    def drained(self) -> None:
+        """A lane that drains has no more jobs."""
+        for call in self.on_drained:
+            call()
+
+
+def stamp() -> str:
+    """The time of an event, for people."""
+    return time.strftime("%H:%M:%S")
