@@ -2,8 +2,9 @@
 
 A payload is an array of positional arguments or an object of keyword arguments; an empty one has none.
 
-    thumbnail.submit("cat.jpg", width=100)     {"path": "cat.jpg", "width": 100}
-    report.submit(thumbnail_job)               [{"$job": 68719476737}], and the job is a parent
+    thumbnail.submit("cat.jpg", width=100)           ["cat.jpg", 100]
+    thumbnail.submit(path="cat.jpg", width=100)      {"path": "cat.jpg", "width": 100}
+    report.submit(thumbnail_job)                     [{"$job": 68719476737}], and the job is a parent
 
 Invariant: what was encoded here decodes to the same arguments, also a dict of the user with the key "$job",
 which is sent as "$$job".

@@ -55,11 +55,12 @@ class Connection:
         urls: str | Sequence[Address] | None = None,
         *,
         name: str = "",
-        patience_s: float | None = PATIENCE_S,
+        patience_s: float | None = -1.0,
         dialled: Dial = dial,
     ) -> None:
         self.addresses = read_addresses(urls) if urls is None or isinstance(urls, str) else list(urls)
-        self.patience_s = patience_s
+        self.patience_s = PATIENCE_S if patience_s is not None and patience_s < 0 else patience_s
+        """How long requests wait for a hall that is gone; None: for ever."""
         self.welcome: said.Welcome | None = None
         """What the hall said last; None: none has answered yet."""
         self.on_frame: dict[type[said.Notice], OnNotice] = {}
@@ -87,6 +88,11 @@ class Connection:
     @property
     def connected(self) -> bool:
         return self._conversation.greeted
+
+    @property
+    def unanswered(self) -> int:
+        """Requests that wait for an answer."""
+        return len(self._conversation.pending)
 
     @property
     def url(self) -> str:
@@ -265,7 +271,7 @@ class Connection:
         for request in self._conversation.unsent():
             self._write(request)
         waiting = self._watches.waiting()
-        if waiting and self._home == welcome.hall:
+        if waiting and self._home in ("", welcome.hall):
             self._again = asyncio.create_task(self._watch_again(waiting))
         elif waiting:
             for job_id, _ in waiting:

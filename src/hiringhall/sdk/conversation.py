@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from hiringhall.sdk.errors import HallError
 
 # Kinds that are not in `wire` belong to the frames below.
-RENEW: Final = "renew"
-LOSE: Final = "lose"
 LOG: Final = "log"
 SUBSCRIBE: Final = "subscribe"
 SUMMARY: Final = "summary"
@@ -38,8 +36,8 @@ BOUND: Final = frozenset(
         wire.FINISH,
         wire.FAIL,
         wire.RELEASE,
-        RENEW,
-        LOSE,
+        wire.RENEW,
+        wire.LOSE,
         LOG,
         SUBSCRIBE,
     }

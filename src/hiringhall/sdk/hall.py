@@ -48,7 +48,8 @@ class Hall:
     """
 
     def __init__(self, url: str | None = None, *, name: str | None = None) -> None:
-        self._url = url
+        self.url = url
+        """As it was given; None: HALL_URL, or the hall on this machine."""
         self.name = name or f"python {os.getpid()}"
         """How this program is called in the hall's lists."""
         self.functions: dict[str, JobFunction[..., Any]] = {}
@@ -147,7 +148,7 @@ class Hall:
             with self._lock:
                 for other in [other for other in self._connections if other.is_closed()]:
                     del self._connections[other]
-                connection = Connection(read_addresses(self._url), name=self.name, dialled=self.dial)
+                connection = Connection(read_addresses(self.url), name=self.name, dialled=self.dial)
                 self._connections[loop] = connection
         return connection
 
@@ -177,6 +178,11 @@ class Hall:
         if connection is not None:
             await connection.close()
 
+    @property
+    def unanswered(self) -> int:
+        """Requests of all faces that the hall has not answered yet."""
+        return sum(connection.unanswered for connection in list(self._connections.values()))
+
     def _forked(self) -> None:
         """In a forked child: leave the parent's connections alone, and begin anew."""
         if self._stopper is not None:
@@ -202,7 +208,7 @@ class Hall:
         await self.aclose()
 
     def __repr__(self) -> str:
-        return f"<Hall {', '.join(address.url for address in read_addresses(self._url))}>"
+        return f"<Hall {', '.join(address.url for address in read_addresses(self.url))}>"
 
 
 class _Decorator:

@@ -74,7 +74,7 @@ class Signature:
         rest = given.pop(self._rest.name, ()) if self._rest else ()
         others = given.pop(self._others.name, {}) if self._others else {}
         by_name = [p.name for p in self._named if p.kind is p.KEYWORD_ONLY and p.name in given]
-        if not by_name and not others and self._gapless(given):
+        if args and not by_name and not others and self._gapless(given):
             return (*(given[p.name] for p in self._positional if p.name in given), *rest)
         if rest or any(p.kind is p.POSITIONAL_ONLY and p.name in given for p in self._positional):
             raise TypeError(

@@ -1,0 +1,223 @@
+"""The two faces at their edges: repeated loops, cancellation, Ctrl-C, fork, the end of the interpreter."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hall_process import CODE, wait_until
+from small_worker import SmallWorker
+
+from hiringhall import Hall
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hall_process import HallProcess
+
+HALL = Hall("hall://127.0.0.1:1")
+
+
+@HALL.job
+def echo(n: int) -> int:
+    return n
+
+
+@pytest.fixture(scope="module")
+def worker(server: HallProcess) -> Iterator[SmallWorker]:
+    with SmallWorker(HALL, f"hall://{server.address}") as worker:
+        yield worker
+
+
+@pytest.fixture(autouse=True)
+def connected(url: str, worker: SmallWorker) -> Iterator[None]:
+    HALL.url = url
+    yield
+    HALL.close()
+
+
+def sockets() -> int:
+    """Open sockets of this process."""
+    count = 0
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # the descriptor of this listing
+            count += str(entry.readlink()).startswith("socket:")
+    return count
+
+
+def run_program(code: str, url: str, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *options, "-c", textwrap.dedent(code)],
+        env={**os.environ, "PYTHONPATH": CODE, "HALL_URL": url},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_repeated_event_loops_leave_no_connection() -> None:
+    async def use() -> int:
+        return await (await echo.asubmit(1))
+
+    assert asyncio.run(use()) == 1
+    gc.collect()
+    before = sockets()
+    for _ in range(5):
+        assert asyncio.run(use()) == 1
+    gc.collect()
+    assert sockets() == before
+    assert len(HALL._connections) <= 1
+
+
+def test_aclose_disconnects_and_a_later_call_connects_anew(url: str) -> None:
+    async def use() -> None:
+        async with Hall(url) as hall:
+            function = hall.function("test_sdk_faces.echo")
+            assert await (await function.asubmit(2)) == 2
+            await hall.aclose()
+            assert await (await function.asubmit(3)) == 3
+
+    asyncio.run(use())
+
+
+def test_close_and_use_again() -> None:
+    assert echo.submit(1).result(20) == 1
+    HALL.close()
+    assert echo.submit(2).result(20) == 2
+
+
+def test_a_cancelled_wait_leaves_nothing_behind() -> None:
+    async def use() -> None:
+        job = await HALL.function("nobody.has.this").asubmit()
+        waiting = asyncio.create_task(job.aresult())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        submitting = asyncio.create_task(echo.asubmit(1))
+        await asyncio.sleep(0)
+        submitting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await submitting
+        assert await (await echo.asubmit(3)) == 3
+        await job.acancel()
+
+    asyncio.run(use())
+
+
+def test_a_blocking_call_in_a_coroutine_works() -> None:
+    async def use() -> int:
+        return echo.submit(4).result(20)
+
+    assert asyncio.run(use()) == 4
+
+
+def test_ctrl_c_ends_a_wait() -> None:
+    job = HALL.function("nobody.has.this").submit()
+    timer = threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT])
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        job.result()
+    timer.join()
+    assert job.state() == "queued"
+    job.cancel()
+
+
+def test_a_forked_child_has_a_connection_of_its_own() -> None:
+    assert echo.submit(1).result(20) == 1
+    before = sockets()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            own = sockets()
+            result = echo.submit(5).result(20)
+            os.write(writing, f"{result} {own}".encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        result, own = pipe.read().split()
+    assert os.waitpid(child, 0)[1] == 0
+    assert result == "5"
+    assert int(own) < before  # the child closed its copy of the parent's socket
+    assert echo.submit(6).result(20) == 6
+
+
+def test_keys_of_a_forked_child_are_its_own() -> None:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, HALL.next_key())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        theirs = pipe.read()
+    os.waitpid(child, 0)
+    assert theirs.split(b"-")[0] != HALL.next_key().split(b"-")[0]
+
+
+FORGETFUL = """
+    import asyncio, sys
+    from hiringhall import Hall
+    hall = Hall()
+    echo = hall.function("test_sdk_faces.echo")
+    job = echo.submit(1)
+    waiting = hall.function("nobody.has.this").submit()
+    print(job.result(20))
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("-X", "dev", "-W", "error")])
+def test_a_program_that_forgets_close_ends_quietly(url: str, options: tuple[str, ...]) -> None:
+    ended = run_program(FORGETFUL, url, *options)
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("1\n", "", 0)
+
+
+def test_a_forked_child_that_exits_as_usual_ends_quietly(url: str) -> None:
+    code = """
+        import os, sys
+        from hiringhall import Hall
+        hall = Hall()
+        echo = hall.function("test_sdk_faces.echo")
+        print(echo.submit(1).result(20), flush=True)
+        child = os.fork()
+        print(echo.submit(2).result(20), flush=True)
+        if child:
+            assert os.waitpid(child, 0)[1] == 0
+    """
+    ended = run_program(code, url)
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("1\n2\n2\n", "", 0)
+
+
+def test_the_sdk_is_imported_at_its_first_use() -> None:
+    code = """
+        import sys, hiringhall
+        assert "msgspec" not in sys.modules and "hiringhall.sdk" not in sys.modules
+        assert "Hall" in dir(hiringhall)
+        hiringhall.Hall
+        assert "rich" not in sys.modules and "hiringhall.core" not in sys.modules
+        try:
+            hiringhall.Hal
+        except AttributeError as error:
+            print(error)
+    """
+    ended = run_program(code, "")
+    assert (ended.stdout, ended.stderr) == ("module 'hiringhall' has no attribute 'Hal'\n", "")
+
+
+def test_a_worker_sees_a_program_that_has_ended(url: str) -> None:
+    """A program that forgets its jobs leaves no watcher: the hall goes on without it."""
+    run_program(FORGETFUL, url)
+    wait_until(lambda: echo.submit(1).result(20) == 1, "the hall answers")
