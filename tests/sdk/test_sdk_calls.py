@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import datetime as dt
-import pickle
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -122,7 +122,7 @@ def test_a_failure_has_the_type_text_and_traceback_of_the_worker() -> None:
     assert (error.code, error.type, error.text, error.queue) == (1, "ValueError", "no", "test_sdk_calls.fail")
     assert "raise ValueError(text)" in error.traceback
     assert "On the worker:" in error.__notes__[0]
-    again = pickle.loads(pickle.dumps(error))
+    again = copy.copy(error)
     assert (type(again), again.args) == (JobFailed, error.args)
 
 

@@ -59,11 +59,6 @@ class Hall:
         self._reset()
         _HALLS.add(self)
 
-    @property
-    def url(self) -> str | None:
-        """The URL that it was made with; None: HALL_URL, or this machine."""
-        return self._url
-
     def _reset(self) -> None:
         """Begin without connections."""
         self._lock = threading.Lock()
