@@ -55,6 +55,15 @@ def test_what_stands_where_it_is_written_is_neither_followed_nor_in_the_way(tmp_
     assert list((tmp_path / "data").iterdir()) == [book.path]
 
 
+def test_a_schedule_is_replaced_if_that_is_wanted(tmp_path: Path) -> None:
+    book = Book(tmp_path)
+    book.add(DAILY)
+    later = Plan(name="daily", queue="q", cron="0 7 * * *")
+    assert book.add(later, replace=True) == book.read() == {"daily": later}
+    assert book.discard("daily") == ({}, True)
+    assert book.discard("daily") == ({}, False)
+
+
 def test_a_name_is_taken_once(tmp_path: Path) -> None:
     book = Book(tmp_path)
     book.add(DAILY)

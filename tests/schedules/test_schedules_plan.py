@@ -425,3 +425,18 @@ def test_times_before_1970_and_fractions_of_seconds() -> None:
         "2026-01-01T00:00:01+00:00"
     )
     assert datetime.fromtimestamp(plan("0 0 * * *").next_due_us(0) // SECOND_US, UTC).day == 2
+
+
+def test_a_plan_has_all_terms_of_its_jobs() -> None:
+    plan = Plan(name="n", queue="q", every_us=SECOND_US, timeout_us=5, silence_us=6, losses_max=0, skill=7)
+    terms = plan.job(0, 0).terms
+    assert (terms.run_us, terms.lease_us, terms.losses_max, terms.skill) == (5, 6, 0, 7)
+    assert plan.further_terms() == {"timeout_us": 5, "silence_us": 6, "losses_max": 0, "skill": 7}
+    assert list(plan.faults()) == []
+    assert Plan(name="n", queue="q", every_us=SECOND_US).further_terms() == {}
+
+
+def test_a_term_out_of_bounds_is_a_fault() -> None:
+    plan = Plan(name="n", queue="q", every_us=SECOND_US, timeout_us=-1)
+    ((field, problem),) = plan.faults()
+    assert (field, problem[:32]) == ("timeout_us", "must be a whole number from 0 to")

@@ -67,7 +67,7 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("config", ("config", "core.limits", "schedules.plan", "storage.contract")),
     ("logs", ("core", "dialects.session", "logs")),
     ("records", ("core.changes", "core.ids", "core.jobs", "core.states", "core.terms", "records", "storage")),
-    ("schedules", ("core", "engine.driver", "schedules")),
+    ("schedules", ("config.quantities", "core", "engine.driver", "schedules")),
     (
         "doors",
         (

@@ -7,9 +7,8 @@ import json
 import os
 import signal
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar, cast, get_args
 
 import typer
 from rich.console import Console
@@ -21,14 +20,14 @@ from hiringhall.cli.help_texts import completing
 from hiringhall.cli.layout import stacked, terminal_width
 from hiringhall.cli.reporting import print_error, print_result
 from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
-from hiringhall.config.quantities import Age, Interval
+from hiringhall.config.quantities import Interval
 from hiringhall.config.schedules import LATE_S_MAX
 from hiringhall.config.sources import ConfigError
 from hiringhall.core.limits import SECOND_US
 from hiringhall.endpoints import HallError
 from hiringhall.schedules.book import Book, BookError
-from hiringhall.schedules.calendar import find_zone
-from hiringhall.schedules.keeper import CATCH_UP_MAX, machine_us
+from hiringhall.schedules.describing import CATCH_UP_MAX, Known, describe, in_zone
+from hiringhall.schedules.keeper import machine_us
 from hiringhall.schedules.plan import LATE_US, RETRIES_MAX, Missed, Plan, Priority
 from hiringhall.storage.sqlite import DATABASE, find_holder, open_history
 
@@ -39,19 +38,11 @@ if TYPE_CHECKING:
     from hiringhall.core.changes import Firing
     from hiringhall.storage.sqlite import Holder
 
-NEXT_SHOWN: Final = 3
 HEADINGS: Final = ("name", "when", "zone", "queue", "key", "defined", "last", "behind", "next")
 TABLE_WIDTH_MAX: Final = 100_000
 """More columns than any table of schedules has."""
 
 _Word = TypeVar("_Word", bound=str)
-
-
-class _Known(NamedTuple):
-    """A schedule, and the file that defines it."""
-
-    plan: Plan
-    defined: str
 
 
 def add(
@@ -140,7 +131,7 @@ def add(
     with _book(loaded) as book:
         is_new = not book.path.parent.exists()
         book.add(plan)
-    due = _in_zone(plan, plan.next_due_us(machine_us()))
+    due = in_zone(plan, plan.next_due_us(machine_us()))
     where = f" in the new data folder {book.path.parent}" if is_new else ""
     _tell_hall(book.path.parent, f'schedule "{name}" was added{where}; it is due next at {due}')
     return 0
@@ -183,7 +174,7 @@ def show(
     The hall can be running or stopped.
     """
     loaded = load_settings(config, data)
-    known: dict[str, _Known] = {}
+    known: dict[str, tuple[Plan, str]] = {}
     folder = Path(loaded.config.hall.data)
     if loaded.config.hall.storage == "sqlite":
         if not folder.exists():
@@ -191,14 +182,17 @@ def show(
                 raise _missing(folder)
             print_error(f"hall: {folder} does not exist: no hall has used it yet")
         with _book(loaded) as book:
-            known = {name: _Known(plan, str(book.path)) for name, plan in book.read().items()}
+            known = {name: (plan, str(book.path)) for name, plan in book.read().items()}
     for schedule in loaded.config.schedule:
-        known[schedule.name] = _Known(schedule.plan(), _origin(loaded))
+        known[schedule.name] = (schedule.plan(), _origin(loaded))
     fired = _firings(folder / DATABASE)
     holder = _find_hall(folder)
     pid = None if holder is None else holder.pid
     now_us = machine_us()
-    lines = [_line(entry, fired.get(name), now_us, pid) for name, entry in sorted(known.items())]
+    lines = [
+        describe(Known(plan, defined, fired.get(name)), now_us, pid)
+        for name, (plan, defined) in sorted(known.items())
+    ]
     if as_json:
         print_result("".join(json.dumps(line) + "\n" for line in lines))
         return 0
@@ -299,10 +293,6 @@ def _one_of(flag: str, written: str, words: tuple[_Word, ...]) -> _Word:
     raise ConfigError([f'{flag}: "{written}" is not allowed; it takes one of {", ".join(words)}'])
 
 
-def _in_zone(plan: Plan, at_us: int) -> str:
-    return datetime.fromtimestamp(at_us / SECOND_US, UTC).astimezone(find_zone(plan.timezone)).isoformat()
-
-
 def _firings(database: Path) -> dict[str, Firing]:
     """The last firing of each schedule, from the store."""
     if not database.exists():
@@ -312,36 +302,6 @@ def _firings(database: Path) -> dict[str, Firing]:
         return reader.firings()
     finally:
         reader.close()
-
-
-def _line(entry: _Known, firing: Firing | None, now_us: int, pid: int | None) -> dict[str, object]:
-    """Everything about one schedule, as a JSON object."""
-    plan = entry.plan
-    begun = firing if firing is not None and firing.plan == plan.digest else None
-    # A job is submitted before it is due: then its due time counts as the last one, not the next.
-    upcoming = [now_us if begun is None else max(now_us, begun.due_us)]
-    for _ in range(NEXT_SHOWN):
-        upcoming.append(plan.next_due_us(upcoming[-1]))
-    return {
-        "name": plan.name,
-        "cron": plan.cron or None,
-        "every": Age(plan.every_us).text.strip('"') if plan.every_us else None,
-        "timezone": plan.timezone,
-        "queue": plan.queue,
-        "key": plan.key,
-        "payload": plan.payload,
-        "priority": plan.priority,
-        "retries": plan.retries,
-        "quits_max": plan.quits_max,
-        "missed": plan.missed,
-        "late_s": plan.late_us / SECOND_US,
-        "defined": entry.defined,
-        "begun": begun is not None,
-        "last": _in_zone(plan, begun.due_us) if begun is not None and plan.is_due(begun.due_us) else None,
-        "behind": len(plan.latest_due(begun.due_us, now_us, CATCH_UP_MAX)) if begun is not None else 0,
-        "next": [_in_zone(plan, due_us) for due_us in upcoming[1:]],
-        "hall": pid,
-    }
 
 
 def _as_text(lines: list[dict[str, object]], width: int | None) -> str:

@@ -29,6 +29,14 @@ class BookError(Exception):
     """A book that cannot be read or written, worded for the operator."""
 
 
+class NameTaken(BookError):
+    """There is already a schedule with this name."""
+
+
+class BookFull(BookError):
+    """The book has as many schedules as it may."""
+
+
 class _Pages(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The content of the file."""
 
@@ -65,23 +73,25 @@ class Book:
                 raise BookError(f'{self.path}: schedule "{plan.name}": {field}: {problem}')
         return plans
 
-    def add(self, plan: Plan) -> None:
-        """Add a schedule. Raises BookError, also if the name is already used."""
+    def add(self, plan: Plan, *, replace: bool = False) -> dict[str, Plan]:
+        """Add a schedule; all schedules now. Raises BookError, also if the name is already used, unless that
+        schedule is to be replaced.
+        """
         with self._open_to_write() as plans:
-            if plan.name in plans:
-                raise BookError(
-                    f'there is already a schedule "{plan.name}"; remove it first, or choose another name'
-                )
-            if len(plans) >= PLANS_MAX:
-                raise BookError(f"{self.path} is full: it has {PLANS_MAX} schedules; remove some first")
-            plans[plan.name] = plan
+            put(plans, plan, replace=replace, where=str(self.path))
+        return plans
 
     def remove(self, name: str) -> bool:
         """Remove a schedule; False: there is none with this name. Raises BookError."""
+        return self.discard(name)[1]
+
+    def discard(self, name: str) -> tuple[dict[str, Plan], bool]:
+        """Remove a schedule; all schedules now, and whether there was one with this name. Raises BookError."""
         if not self.path.parent.exists():
-            return False
+            return {}, False
         with self._open_to_write() as plans:
-            return plans.pop(name, None) is not None
+            found = plans.pop(name, None) is not None
+        return plans, found
 
     @contextmanager
     def _open_to_write(self) -> Iterator[dict[str, Plan]]:
@@ -119,3 +129,12 @@ class Book:
             os.fsync(folder)
         except OSError as error:
             raise BookError(f"{self.path} cannot be written: {error.strerror}") from error
+
+
+def put(plans: dict[str, Plan], plan: Plan, *, replace: bool, where: str) -> None:
+    """Add a schedule to those that are there. Raises NameTaken and BookFull."""
+    if plan.name in plans and not replace:
+        raise NameTaken(f'there is already a schedule "{plan.name}"; remove it first, or choose another name')
+    if plan.name not in plans and len(plans) >= PLANS_MAX:
+        raise BookFull(f"{where} is full: it has {PLANS_MAX} schedules; remove some first")
+    plans[plan.name] = plan

@@ -20,6 +20,7 @@ from hiringhall.core.changes import Firing
 from hiringhall.core.errors import Refusal
 from hiringhall.core.limits import SECOND_US
 from hiringhall.schedules.book import BookError
+from hiringhall.schedules.describing import CATCH_UP_MAX, Known
 
 if TYPE_CHECKING:
     import asyncio
@@ -37,8 +38,6 @@ LATE_MIN_US: Final = SECOND_US
 """A due time is missed only when it is later than this: timers are never exactly on time."""
 CHECK_US: Final = 60 * SECOND_US
 """The longest time between two checks: a change of the clock is noticed within it."""
-CATCH_UP_MAX: Final = 1000
-"""How many missed due times `missed = "all"` fires at once: the latest ones."""
 STEP_US: Final = SECOND_US // 10
 """Clocks that differ by less than this count as equal."""
 
@@ -67,6 +66,11 @@ class Keeper:
         self._book = book
         """None: a hall in memory has no book."""
         self._machine_us = machine
+        self.written: dict[str, Plan] = {}
+        """The schedules of the book; in memory, those that peers have added."""
+        self.rereads = 0
+        """How often the book was read again."""
+        self._loaded = False
         self._plans: dict[str, Plan] = {}
         self._next: dict[str, tuple[Firing, int]] = {}
         """The due time after a firing, computed once."""
@@ -79,12 +83,17 @@ class Keeper:
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
 
+    def load(self) -> None:
+        """Read the book. Raises BookError."""
+        self._take_over(self._read_book())
+        self._loaded = True
+
     def start(self) -> None:
-        """Read the book and start. Raises BookError."""
-        written = self._read_book()
-        self._take_over(written)
+        """Start, and read the book unless that was done. Raises BookError."""
+        if not self._loaded:
+            self.load()
         if self._plans:
-            self._log_count(written)
+            self._log_count(self.written)
         self._driver.run_soon(self._check)
 
     def reread(self) -> None:
@@ -96,9 +105,28 @@ class Keeper:
         except BookError as error:
             _log.error("the schedules were not reloaded: %s", error)
             return
+        self.rereads += 1
         self._take_over(written)
         self._log_count(written)
         self._check()
+
+    def apply(self, written: Mapping[str, Plan]) -> None:
+        """Take over schedules that a peer has changed, inside a turn. They are on disk."""
+        self._take_over(written)
+        self._check()
+
+    def is_configured(self, name: str) -> bool:
+        """Whether the settings define a schedule with this name."""
+        return name in self._configured
+
+    def known(self) -> list[Known]:
+        """All schedules, by name."""
+        by_name = self._driver.scheduler.firings.by_name
+        book = str(self._book.path) if self._book is not None else "memory"
+        return [
+            Known(plan, "settings" if name in self._configured else book, by_name.get(name))
+            for name, plan in sorted(self._plans.items())
+        ]
 
     def stop_taking(self) -> None:
         """The hall drains: fire nothing more."""
@@ -117,12 +145,18 @@ class Keeper:
         for name in written:
             if name in self._configured:
                 _log.warning('schedule "%s" is in the settings and in the book: the settings win', name)
+        before = self._plans
+        self.written = dict(written)
         self._plans = {**written, **self._configured}
         self._ahead.intersection_update(self._plans)
-        for plan in self._plans.values():
+        for name, plan in list(self._plans.items()):
+            known = before.get(name)
+            if known == plan:
+                self._plans[name] = known  # it has computed its terms and its digest
+                continue
             for field, problem in plan.excesses(self._driver.scheduler.limits):
                 _log.error('schedule "%s" will be refused: its %s %s', plan.name, field, problem)
-        self._next.clear()
+        self._next = {name: known for name, known in self._next.items() if name in self._plans}
         self._refused.clear()
 
     def _log_count(self, written: Mapping[str, Plan]) -> None:

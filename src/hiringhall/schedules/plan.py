@@ -18,7 +18,8 @@ import msgspec
 
 from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import SECOND_US, Limits
-from hiringhall.core.terms import HIGH, LOW, NORMAL, Terms
+from hiringhall.core.needs import SKILL_MAX, TIME_US_MAX
+from hiringhall.core.terms import DEFAULT_TERMS, HIGH, LOW, NORMAL, Terms
 from hiringhall.schedules.calendar import check_cron, find_zone, next_due
 
 Priority = Literal["high", "normal", "low"]
@@ -32,6 +33,17 @@ _STRETCH_US: Final = 3600 * SECOND_US
 _PRIORITIES: Final = {"high": HIGH, "normal": NORMAL, "low": LOW}
 _DUE: Final = re.compile(r"\{due(?::([^{}]*))?\}")
 _FORMAT: Final = re.compile(r"(?:[^%\0]|%[aAbBcdfGHIjmMpSuUVwWxXyYzZ%])*")
+_TERMS: Final = {
+    "backoff_us": TIME_US_MAX,
+    "backoff_max_us": TIME_US_MAX,
+    "timeout_us": TIME_US_MAX,
+    "silence_us": TIME_US_MAX,
+    "losses_max": RETRIES_MAX,
+    "expire_us": TIME_US_MAX,
+    "skill": SKILL_MAX,
+    "takes_us": TIME_US_MAX,
+}
+"""The terms that only a peer or the book can set, and the largest value of each."""
 _TEXTS: Final = ("name", "queue", "key", "payload")
 
 
@@ -55,6 +67,21 @@ class Plan(
     retries: int = 0
     quits_max: int = 0
     """Its job fails after this many hired workers quit; 0: no limit."""
+    backoff_us: int = DEFAULT_TERMS.backoff_us
+    """The wait before the first retry; it doubles with each."""
+    backoff_max_us: int = DEFAULT_TERMS.backoff_max_us
+    timeout_us: int = 0
+    """An attempt that takes longer fails; 0: no limit."""
+    silence_us: int = 0
+    """Silence of its worker after which it is lost; 0: only a closed connection."""
+    losses_max: int = DEFAULT_TERMS.losses_max
+    """Its job fails after this many lost workers; 0: no limit."""
+    expire_us: int = 0
+    """A ready job that no worker takes within this time is cancelled; 0: it waits."""
+    skill: int = 0
+    """What its worker needs."""
+    takes_us: int = 0
+    """How much time its worker must have left."""
     missed: Missed = "latest"
     late_us: int = LATE_US
     """A due time that is later than this is missed."""
@@ -77,6 +104,9 @@ class Plan(
             yield "retries", f"must be a whole number from 0 to {RETRIES_MAX}"
         if not 0 <= self.quits_max <= RETRIES_MAX:
             yield "quits_max", f"must be a whole number from 0 to {RETRIES_MAX}"
+        for field, most in _TERMS.items():
+            if not 0 <= getattr(self, field) <= most:
+                yield field, f"must be a whole number from 0 to {most}"
         if self.late_us < 0:
             yield "late_s", "must be 0 seconds or more"
 
@@ -153,6 +183,11 @@ class Plan(
 
     # --- what
 
+    def further_terms(self) -> dict[str, int]:
+        """The terms beside priority, retries and quits_max that are not as usual."""
+        usual = Plan(name=self.name, queue=self.queue)
+        return {name: getattr(self, name) for name in _TERMS if getattr(self, name) != getattr(usual, name)}
+
     @cached_property
     def _terms(self) -> Terms:
         priority = _PRIORITIES[self.priority]
@@ -162,6 +197,14 @@ class Plan(
             detached=True,
             failures_max=self.retries,
             quits_max=self.quits_max,
+            backoff_us=self.backoff_us,
+            backoff_max_us=self.backoff_max_us,
+            run_us=self.timeout_us,
+            lease_us=self.silence_us,
+            losses_max=self.losses_max,
+            expire_us=self.expire_us,
+            skill=self.skill,
+            takes_us=self.takes_us,
         )
 
     def job(self, due_us: int, start_us: int) -> JobSpec:

@@ -20,6 +20,7 @@ from hiringhall.doors.keyfiles import CertificateWatch, secret_warnings
 from hiringhall.endpoints import HallError
 from hiringhall.process import tune_interpreter
 from hiringhall.schedules.book import Book, BookError
+from hiringhall.schedules.editor import Editor
 from hiringhall.schedules.keeper import Keeper
 from hiringhall.server.opening import Opened, OpenParts, data_folder, open_doors
 from hiringhall.storage.contract import StoreError
@@ -105,8 +106,9 @@ class Hall:
         loop.set_exception_handler(self._handle_exception)
         self._driver.start(loop)
         try:
-            opened = await self._open()
-            self._start_services(loop)
+            keeper, editor = self._read_schedules(loop)
+            opened = await self._open(editor)
+            self._start_services(loop, keeper, editor)
             self._handle_signals(loop)
             tune_interpreter()
             announce(opened)
@@ -119,7 +121,19 @@ class Hall:
         _log.info("closed")
         return self._exit_code
 
-    async def _open(self) -> Opened:
+    def _read_schedules(self, loop: asyncio.AbstractEventLoop) -> tuple[Keeper, Editor]:
+        """The schedules are known before a peer can ask for them; they fire once the doors are open."""
+        book = Book(self._data) if self._data is not None else None
+        keeper = Keeper(self._driver, loop, [table.plan() for table in self._config.schedule], book)
+        # The signal is handled before the book is read, so that no change of the book is missed.
+        loop.add_signal_handler(signal.SIGHUP, self._driver.run_soon, keeper.reread)
+        try:
+            keeper.load()
+        except BookError as error:
+            raise HallError(str(error)) from error
+        return keeper, Editor(self._driver, loop, keeper, book, os.getpid())
+
+    async def _open(self, editor: Editor) -> Opened:
         hall, pid = self._config.hall, os.getpid()
         access = HallAccess(
             hall.name,
@@ -128,21 +142,16 @@ class Hall:
             hall.log_level,
             self._shut_down,
             self._parts.door_states,
-            data=self._data,
+            editor,
+            self._data,
         )
         doors = await open_doors(self._config, self._dialects, access, self._parts)
         return Opened(hall.name, pid, str(self._data or ""), doors, self._recovered)
 
-    def _start_services(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _start_services(self, loop: asyncio.AbstractEventLoop, keeper: Keeper, editor: Editor) -> None:
         """Start the background tasks that belong to no door."""
-        book = Book(self._data) if self._data is not None else None
-        keeper = Keeper(self._driver, loop, [table.plan() for table in self._config.schedule], book)
-        # The signal is handled before the book is read, so that no change of the book is missed.
-        loop.add_signal_handler(signal.SIGHUP, self._driver.run_soon, keeper.reread)
-        try:
-            self._parts.start(keeper)
-        except BookError as error:
-            raise HallError(str(error)) from error
+        self._parts.start(keeper)
+        self._parts.start(editor)
         self._parts.start(StoreWatch(self._driver, loop))
         for warning in secret_warnings(self._config.door):
             _log.warning("%s", warning)

@@ -168,6 +168,12 @@ def test_a_connection_that_closes_during_a_search_leaves_the_others_theirs(hall:
     assert (kind, number, len(found)) == (wire.OK, 9, 1)
 
 
+def test_a_hall_without_schedules_says_so(guest: NativeGuest) -> None:
+    plan = {"name": b"n", "queue": b"q", "every_us": 1_000_000}
+    for kind, body in [(wire.SCHEDULES, None), (wire.SCHEDULE, plan), (wire.UNSCHEDULE, (b"n",))]:
+        assert guest.asks(kind, body) == "wrong_state"
+
+
 def test_doors_are_listed(hall: NativeHall, guest: NativeGuest) -> None:
     hall.doors.append(DoorState("hire", "publish", "127.0.0.1:1", 3))
     assert guest.asks(wire.DOORS, None) == [

@@ -1,0 +1,213 @@
+"""The editor: lists, adds and removes schedules for the peers of a running hall.
+
+Invariant: the loop never waits for the book or for a calendar. Both are used by one thread, in the order of the
+requests; each answer comes inside a turn, and a change is acknowledged when it is on disk. A hall in memory
+keeps the change in memory.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from hiringhall.core.errors import BAD_REQUEST, CLOSING, HALL_FULL, STORE_DOWN, Refusal
+from hiringhall.core.terms import HIGH, LOW
+from hiringhall.schedules.book import BookError, BookFull, NameTaken, put
+from hiringhall.schedules.describing import describe
+from hiringhall.schedules.keeper import machine_us
+from hiringhall.schedules.plan import Plan
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from hiringhall.core.limits import Limits
+    from hiringhall.core.terms import Terms
+    from hiringhall.engine.driver import Driver
+    from hiringhall.schedules.book import Book
+    from hiringhall.schedules.keeper import Keeper
+    from hiringhall.schedules.plan import Priority
+
+PENDING_MAX: Final = 1000
+"""Requests that may wait for the thread."""
+MEMORY: Final = "the memory for schedules"
+
+_Result = TypeVar("_Result")
+
+
+class Editor:
+    """What the doors of one hall can do with its schedules. All calls come inside a turn."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        loop: asyncio.AbstractEventLoop,
+        keeper: Keeper,
+        book: Book | None,
+        pid: int,
+    ) -> None:
+        self._driver = driver
+        self._loop = loop
+        self._keeper = keeper
+        self._book = book
+        """None: a hall in memory has no book."""
+        self._pid = pid
+        self._pending = 0
+        self._closed = False
+        self._worker = ThreadPoolExecutor(1, "hall-schedules")
+        """Has no thread until there is something to do."""
+
+    def start(self) -> None:
+        """The keeper starts by itself."""
+
+    def stop_taking(self) -> None:
+        """What was asked for is still done."""
+
+    async def close(self) -> None:
+        """Wait for what was asked for; its answers are sent."""
+        self._closed = True
+        await self._loop.run_in_executor(None, self._worker.shutdown)
+
+    def describe(
+        self, position: int, count: int, done: Callable[[list[dict[str, Any]], Refusal | None], None]
+    ) -> None:
+        known = self._keeper.known()[position : position + count]
+
+        def work() -> list[dict[str, Any]]:
+            now_us = machine_us()
+            return [describe(one, now_us, self._pid) for one in known]
+
+        self._run(work, lambda lines: done(lines, None), lambda refusal: done([], refusal))
+
+    def add(
+        self, stated: dict[str, Any], terms: Terms, replace: bool, done: Callable[[Refusal | None], None]
+    ) -> None:
+        plan = _plan(stated, terms)
+        self._refuse_configured(plan.name)
+        limits = self._driver.scheduler.limits
+        book, rereads = self._book, self._keeper.rereads
+
+        def work() -> dict[str, Plan] | None:
+            _check(plan, limits)
+            return book.add(plan, replace=replace) if book is not None else None
+
+        def finish(written: dict[str, Plan] | None) -> None:
+            try:
+                if written is None:
+                    written = dict(self._keeper.written)
+                    put(written, plan, replace=replace, where=MEMORY)
+            except BookError as error:
+                done(_refusal(error))
+                return
+            self._apply(written, rereads)
+            done(None)
+
+        self._run(work, finish, done)
+
+    def remove(self, name: str, done: Callable[[Refusal | None], None]) -> None:
+        self._refuse_configured(name)
+        book, rereads = self._book, self._keeper.rereads
+
+        def work() -> tuple[dict[str, Plan], bool] | None:
+            return book.discard(name) if book is not None else None
+
+        def finish(result: tuple[dict[str, Plan], bool] | None) -> None:
+            if result is None:
+                written = dict(self._keeper.written)
+                found = written.pop(name, None) is not None
+            else:
+                written, found = result
+            if not found:
+                done(Refusal(BAD_REQUEST, f'name: there is no schedule "{name}"'))
+                return
+            self._apply(written, rereads)
+            done(None)
+
+        self._run(work, finish, done)
+
+    def _apply(self, written: dict[str, Plan], rereads: int) -> None:
+        """Let the keeper know. If it has read the book meanwhile, what it read may be older or newer."""
+        if self._keeper.rereads == rereads:
+            self._keeper.apply(written)
+        else:
+            self._keeper.reread()
+
+    def _refuse_configured(self, name: str) -> None:
+        if self._keeper.is_configured(name):
+            raise Refusal(BAD_REQUEST, f'name: schedule "{name}" is defined in the settings of the hall')
+
+    # --- the thread
+
+    def _run(
+        self,
+        work: Callable[[], _Result],
+        finish: Callable[[_Result], None],
+        refuse: Callable[[Refusal], None],
+    ) -> None:
+        """Do the work in the thread, and call one of the others inside a later turn."""
+        if self._closed:
+            raise Refusal(CLOSING, "the hall is closing")
+        if self._pending >= PENDING_MAX:
+            raise Refusal(HALL_FULL, f"{PENDING_MAX} requests about schedules are under way")
+        self._pending += 1
+
+        def run() -> None:
+            """Runs in the thread."""
+            try:
+                result = work()
+            except Refusal as refusal:
+                self._answer(refuse, refusal)
+            except BookError as error:
+                self._answer(refuse, _refusal(error))
+            except Exception as error:  # noqa: BLE001 (a bug of ours: it is raised on the loop)
+                self._loop.call_soon_threadsafe(_fail_loudly, error)
+            else:
+                self._answer(finish, result)
+
+        self._worker.submit(run)
+
+    def _answer(self, call: Callable[[_Result], None], result: _Result) -> None:
+        """Called in the thread."""
+        self._loop.call_soon_threadsafe(self._inside_a_turn, call, result)
+
+    def _inside_a_turn(self, call: Callable[[_Result], None], result: _Result) -> None:
+        self._pending -= 1
+        self._driver.turn()
+        call(result)
+
+
+def _fail_loudly(error: Exception) -> None:
+    raise error
+
+
+def _plan(stated: dict[str, Any], terms: Terms) -> Plan:
+    priority: Priority = "high" if terms.priority == HIGH else "low" if terms.priority == LOW else "normal"
+    return Plan(
+        **stated,
+        priority=priority,
+        retries=terms.failures_max,
+        quits_max=terms.quits_max,
+        backoff_us=terms.backoff_us,
+        backoff_max_us=terms.backoff_max_us,
+        timeout_us=terms.run_us,
+        silence_us=terms.lease_us,
+        losses_max=terms.losses_max,
+        expire_us=terms.expire_us,
+        skill=terms.skill,
+        takes_us=terms.takes_us,
+    )
+
+
+def _check(plan: Plan, limits: Limits) -> None:
+    """Refuse a plan with a fault, and one whose jobs the hall would refuse."""
+    for field, problem in plan.faults():
+        # A plan calls it `every`, in the words of the settings.
+        raise Refusal(BAD_REQUEST, f"{'every_us' if field == 'every' else field}: {problem}")
+    for field, problem in plan.excesses(limits):
+        raise Refusal(BAD_REQUEST, f"{field}: {problem}")
+
+
+def _refusal(error: BookError) -> Refusal:
+    if isinstance(error, NameTaken):
+        return Refusal(BAD_REQUEST, f"name: {error}")
+    return Refusal(HALL_FULL if isinstance(error, BookFull) else STORE_DOWN, str(error))
