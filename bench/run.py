@@ -35,10 +35,12 @@ from servers import (
 )
 from slap import Slap, SlapError
 
+from sdk import JOB_FUNCTIONS, versions_of_others
+
 if TYPE_CHECKING:
     from figures import Row, Scenario, Section
 
-SECTIONS = (BESIDE_GEARMAND, BESIDE_ROUTERS, BIDDING, HISTORY)
+SECTIONS = (BESIDE_GEARMAND, BESIDE_ROUTERS, BIDDING, HISTORY, JOB_FUNCTIONS)
 BUILD = HERE.parent / "build" / "bench"
 ROUNDS = 5
 QUICK_ROUNDS = 2
@@ -105,6 +107,7 @@ def main() -> int:
     try:
         versions = versions_of_hall(options.python)
         versions |= {"gearmand": version_of_gearmand(), "system sqlite": version_of_system_sqlite()}
+        versions["job systems"] = versions_of_others()
         slap = Slap(options.folder)
         stage = Stage(slap, options.folder / "data", options.python, rounds, scale, console.print)
         measured: list[tuple[Section, list[Row]]] = []

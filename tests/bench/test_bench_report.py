@@ -14,7 +14,9 @@ from report import cells, circumstances
 
 OURS = Ratio("hall", "gearmand")
 SECTION = Section("Some", (), ("hall", "gearmand"), (OURS,))
-VERSIONS = dict.fromkeys(("hall", "build", "python", "uvloop", "sqlite", "system sqlite", "gearmand"), "1")
+VERSIONS = dict.fromkeys(
+    ("hall", "build", "python", "uvloop", "sqlite", "system sqlite", "gearmand", "job systems"), "1"
+)
 
 
 @pytest.mark.parametrize(
