@@ -196,14 +196,13 @@ def test_cancelled_and_expired_jobs() -> None:
 
 
 def test_a_dead_letter_is_retried() -> None:
-    ATTEMPTS.clear()
     job = fragile.options(retries=0).submit("os")
+    ATTEMPTS.clear()
     with pytest.raises(JobFailed):
         job.result(20)
-    ATTEMPTS.append(0)
+    ATTEMPTS.extend([0, 0])
     job.retry()
     assert job.result(20) == 3
-    assert ATTEMPTS[-1] == 2
 
 
 def test_delay_and_at() -> None:
@@ -242,7 +241,7 @@ def test_what_the_hall_knows_of_a_job() -> None:
         0,
     )
     assert info.created <= info.started <= info.ended  # type: ignore[operator]
-    with pytest.raises(RuntimeError, match="is for functions that a worker runs"):
+    with pytest.raises(RuntimeError, match="works in a job function that a worker calls"):
         current_job()
 
 

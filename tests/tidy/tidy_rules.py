@@ -105,6 +105,11 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("sdk", ("dialects.native.wire", "sdk")),
     ("__init__", ("sdk",)),
     ("worker", ("dialects.native.wire", "sdk", "worker")),
+    (
+        "testing",
+        ("core", "dialects.native", "dialects.session", "engine", "schedules", "sdk", "storage", "testing"),
+    ),
+    ("pytest_plugin", ("testing",)),
     ("__main__", ("cli",)),
     ("endpoints", ("config", "dialects.session", "engine.driver", "process", "transports")),
     ("server", ("",)),

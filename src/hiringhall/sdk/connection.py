@@ -25,6 +25,7 @@ from hiringhall.sdk.watching import ENDS, Bulk, Watch, Watches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from hiringhall.sdk.link import Dial
 
@@ -154,7 +155,7 @@ class Connection:
             if bulk.failed is not None:
                 raise bulk.failed
             bulk.waiter = asyncio.get_running_loop().create_future()
-            await bulk.waiter
+            await self.wait(bulk.waiter)
         ends, bulk.ended = bulk.ended, []
         return ends
 
@@ -177,10 +178,18 @@ class Connection:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         watch.waiters.append(waiter)
         try:
-            await waiter
+            await self.wait(waiter)
         finally:
             if waiter in watch.waiters:
                 watch.waiters.remove(waiter)
+
+    async def wait(self, waiter: asyncio.Future[None]) -> None:
+        """Wait for something that the hall will say of a job."""
+        await waiter
+
+    def limit(self, limit_s: float) -> AbstractAsyncContextManager[object]:
+        """Ends what waits in the block with TimeoutError after this time."""
+        return asyncio.timeout(limit_s)
 
     async def close(self) -> None:
         """Send what is left and disconnect. Requests that wait fail."""
@@ -246,7 +255,9 @@ class Connection:
             self._broken(event)
         elif isinstance(event, said.Welcomed):
             self._welcomed(event.welcome)
-        elif isinstance(event, said.Chunked | said.Logged | said.Progressed):
+        elif isinstance(event, said.Progressed):
+            self._watches.progressed(event)
+        elif isinstance(event, said.Chunked | said.Logged):
             self._watches.heard(event)
         else:
             hear = self.on_frame.get(type(event))  # type: ignore[arg-type]

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from hiringhall.sdk.signatures import Signature
 
 P = ParamSpec("P")
-Q = ParamSpec("Q")
 R = TypeVar("R")
 A = TypeVar("A")
 
@@ -84,7 +83,7 @@ class JobFunction(Generic[P, R]):
         if settings.after:
             parents = list(dict.fromkeys((*parents, *settings.after)))
         key = settings.key.encode() if settings.key is not None else self.hall.next_key()
-        return self._queue_bytes, payload, settings.terms, key, settings.delay_us(), parents
+        return self._queue_bytes, payload, settings.terms, key, settings.delay_us(self.hall.time), parents
 
     # --- many jobs
 
@@ -103,7 +102,7 @@ class JobFunction(Generic[P, R]):
         return [Job(self.hall, self, watch.job_id, watch) for watch in watches]
 
     def map(
-        self: JobFunction[Concatenate[A, Q], R],
+        self: JobFunction[Concatenate[A, ...], R],
         iterable: Iterable[A],
         *,
         progress: bool = False,
@@ -130,7 +129,7 @@ class JobFunction(Generic[P, R]):
         return each(Mapping(self, calls, _length(iterable), ordered=ordered, window=window), progress=progress)
 
     def amap(
-        self: JobFunction[Concatenate[A, Q], R],
+        self: JobFunction[Concatenate[A, ...], R],
         iterable: Iterable[A],
         *,
         progress: bool = False,

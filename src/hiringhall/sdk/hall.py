@@ -12,14 +12,12 @@ import itertools
 import os
 import secrets
 import threading
+import time
 import weakref
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar, Unpack, overload
 
-from hiringhall.dialects.native import wire
-from hiringhall.sdk import executor, schedules
 from hiringhall.sdk.addresses import read_addresses
 from hiringhall.sdk.connection import Connection
-from hiringhall.sdk.executor import HallExecutor
 from hiringhall.sdk.functions import AsyncJobFunction, JobFunction, PlainJobFunction
 from hiringhall.sdk.jobs import Job
 from hiringhall.sdk.link import dial
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from hiringhall.sdk.link import Dial
-    from hiringhall.sdk.options import Seconds
+    from hiringhall.sdk.stand_in import StandIn
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,6 +48,9 @@ class Hall:
     Without a URL, that of the environment variable HALL_URL, or the hall on this machine. Several URLs are
     separated by commas; the first that answers is used. Nothing is connected before the first use.
     """
+
+    stand_in: StandIn | None = None
+    """In tests, what takes the place of the hall, of one object or of all: see `hiringhall.testing`."""
 
     def __init__(self, url: str | None = None, *, name: str | None = None) -> None:
         self.url = url
@@ -110,61 +111,6 @@ class Hall:
             codec="raw" if raw else "json",
         )
 
-    def executor(self, **options: Unpack[CallOptions]) -> HallExecutor:
-        """A `concurrent.futures.Executor` for importable functions.
-
-        Workers of a module that makes one serve its calls: they run any function that they can import.
-        """
-        call = self.functions.get(executor.QUEUE)
-        if call is None:
-            call = self.job(name=executor.QUEUE)(executor.call)
-        return HallExecutor(self, call.options(**options))
-
-    # --- schedules
-
-    @overload
-    def schedule(
-        self,
-        name: str,
-        cron: str,
-        function: JobFunction[..., Any],
-        /,
-        *args: Any,
-        timezone: str = ...,
-        replace: bool = ...,
-        **kwargs: Any,
-    ) -> None: ...
-    @overload
-    def schedule(
-        self,
-        name: str,
-        function: JobFunction[..., Any],
-        /,
-        *args: Any,
-        every: Seconds,
-        replace: bool = ...,
-        **kwargs: Any,
-    ) -> None: ...
-    def schedule(self, name: str, /, *args: Any, **kwargs: Any) -> None:
-        """Have the hall submit a call at set times, also while no program runs.
-
-        `hall.schedule("nightly", "0 3 * * *", report, "all")` or `hall.schedule("ping", ping, every=60)`. A
-        schedule with the same name is replaced unless `replace` is False.
-        """
-        self.run(self.aschedule(name, *args, **kwargs))
-
-    async def aschedule(self, name: str, /, *args: Any, **kwargs: Any) -> None:
-        """As `schedule`."""
-        await self.connection().request(wire.SCHEDULE, schedules.plan(name, args, kwargs))
-
-    def unschedule(self, name: str) -> None:
-        """End a schedule; jobs that it has submitted stay."""
-        self.run(self.aunschedule(name))
-
-    async def aunschedule(self, name: str) -> None:
-        """As `unschedule`."""
-        await self.connection().request(wire.UNSCHEDULE, (name.encode(),))
-
     # --- jobs
 
     @overload
@@ -196,6 +142,8 @@ class Hall:
 
     def connection(self) -> Connection:
         """The connection of the event loop that runs here."""
+        if self.stand_in is not None:
+            return self.stand_in.connection()
         loop = asyncio.get_running_loop()
         connection = self._connections.get(loop)
         if connection is None:
@@ -208,13 +156,8 @@ class Hall:
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine of the SDK for a blocking caller."""
-        return self._loop_thread().run(call)
-
-    def start(self, call: Coroutine[Any, Any, object]) -> None:
-        """The same for a caller that does not wait."""
-        self._loop_thread().start(call)
-
-    def _loop_thread(self) -> LoopThread:
+        if self.stand_in is not None:
+            return self.stand_in.run(call)
         thread = self._thread
         if thread is None:
             with self._lock:
@@ -222,7 +165,11 @@ class Hall:
                 if thread is None:
                     thread = self._thread = LoopThread("hiringhall")
                     self._stopper = weakref.finalize(self, thread.stop)
-        return thread
+        return thread.run(call)
+
+    def time(self) -> float:
+        """Seconds since 1970, as the clock of this program says."""
+        return time.time() if self.stand_in is None else self.stand_in.time()
 
     def close(self) -> None:
         """Disconnect the blocking face. A later call connects anew."""
@@ -302,6 +249,11 @@ class _Decorator:
             raise ValueError(f"two functions have the name {queue!r}: give one of them another with name=")
         self._hall.functions[queue] = made
         return made
+
+
+def all_halls() -> list[Hall]:
+    """Every `Hall` of this program."""
+    return list(_HALLS)
 
 
 def _forked() -> None:

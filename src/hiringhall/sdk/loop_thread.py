@@ -21,14 +21,14 @@ STOP_S: Final = 5.0
 class LoopThread:
     """Started when it is made."""
 
-    def __init__(self, name: str) -> None:
-        self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+    def __init__(self, name: str, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self.loop = asyncio.new_event_loop() if loop is None else loop
+        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.thread.start()
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
         """The result of the coroutine. After Ctrl-C, or any other exception here, it is cancelled."""
-        if threading.current_thread() is self._thread:
+        if threading.current_thread() is self.thread:
             call.close()
             raise RuntimeError("a blocking call on the SDK's own event loop would wait for itself")
         answer = asyncio.run_coroutine_threadsafe(call, self.loop)
@@ -38,15 +38,11 @@ class LoopThread:
             answer.cancel()
             raise
 
-    def start(self, call: Coroutine[Any, Any, object]) -> None:
-        """Run the coroutine without waiting for it."""
-        asyncio.run_coroutine_threadsafe(call, self.loop)
-
     def stop(self) -> None:
         """Cancel what runs, and end the thread."""
-        if self._thread.is_alive():
+        if self.thread.is_alive():
             self.loop.call_soon_threadsafe(self.loop.stop)
-            self._thread.join(STOP_S)
+            self.thread.join(STOP_S)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterable  # noqa: TC003 (in annotations that are read at run time)
+from collections.abc import Callable, Iterable  # noqa: TC003 (in annotations that are read at run time)
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Literal, Self, TypeAlias, TypedDict
@@ -146,10 +146,10 @@ class Options:
         terms = {name: value for name, value in stated.items() if value is not None}
         return msgspec.Raw(msgspec.msgpack.encode(terms))
 
-    def delay_us(self) -> int:
+    def delay_us(self, clock: Callable[[], float]) -> int:
         """How long from now the job waits."""
         if self.at is not None:
-            return max(round((self.at.timestamp() - dt.datetime.now().timestamp()) * 1e6), 0)  # noqa: DTZ005
+            return max(round((self.at.timestamp() - clock()) * 1e6), 0)
         return microseconds("delay", self.delay) if self.delay is not None else 0
 
 

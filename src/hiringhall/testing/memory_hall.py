@@ -1,0 +1,171 @@
+"""The hall of a test: the real scheduler, engine, memory store and native sessions. The test moves the clock.
+
+Invariant: when a call returns, everything that follows from it has happened: the store has answered, and each
+peer has been given its output. So nothing ever has to be waited for. All calls may come from any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.core.limits import Limits
+from hiringhall.dialects.native.context import NativeContext, NativeOptions
+from hiringhall.dialects.native.services import HallServices
+from hiringhall.dialects.native.session import NativeSession
+from hiringhall.dialects.session import Caller
+from hiringhall.engine.deadlines import NEVER
+from hiringhall.engine.recovery import open_scheduler
+from hiringhall.engine.turn import Engine
+from hiringhall.storage.contract import HistoryQuery
+from hiringhall.storage.memory import MemoryStore
+from hiringhall.testing.planning import Planning
+
+if TYPE_CHECKING:
+    from hiringhall.core.changes import Batch
+    from hiringhall.core.jobs import ParentRef
+    from hiringhall.dialects.session import Link, Session
+
+HISTORY_MAX: Final = 1_000_000
+"""How many ended jobs a test may look at."""
+
+
+class _Asked:
+    """The engine's `Writer`: what it asks of the store, until the hall answers."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.look_ups: list[tuple[Session, int]] = []
+        self.searches: list[HistoryQuery] = []
+        self.parents: list[list[ParentRef]] = []
+
+    @property
+    def any(self) -> bool:
+        return bool(self.batches or self.look_ups or self.searches or self.parents)
+
+    def write(self, batch: Batch, now_us: int) -> None:  # noqa: ARG002 (for stores with a clock)
+        self.batches.append(batch)
+
+    def look_up(self, session: Session, job_id: int) -> None:
+        self.look_ups.append((session, job_id))
+
+    def search(self, query: HistoryQuery) -> None:
+        self.searches.append(query)
+
+    def look_up_parents(self, refs: list[ParentRef]) -> None:
+        self.parents.append(refs)
+
+
+class MemoryHall:
+    """One hall with one native door."""
+
+    def __init__(self, now_us: int) -> None:
+        self.now_us = now_us
+        self.changed = threading.Condition(threading.RLock())
+        """Holds the lock of the hall; notified after each turn."""
+        self.happened = 0
+        """Counts what may be news for somebody who waits: requests, ends of jobs, moves of the clock."""
+        self._store = MemoryStore(epoch=1)
+        self.scheduler = open_scheduler(self._store, Limits(), now_us)
+        self._asked = _Asked()
+        self._engine = Engine(self.scheduler, self._asked)
+        self._planning = Planning(self, self._engine)
+        self._context = NativeContext(
+            self.scheduler,
+            NativeOptions("stage", log_all=True),
+            self._engine.look_up,
+            self._engine.look_up_keys,
+            HallServices(self.scheduler, self._engine.search, list, self._planning.editor),
+        )
+        self._port = 0
+
+    # --- peers
+
+    def join(self, link: Link) -> Session:
+        """A peer connects."""
+        with self.changed:
+            self._port += 1
+            session = NativeSession(Caller("stage", -1, (), self._port), self._context)
+            session.link = link
+            self._engine.join(session)
+            return session
+
+    def receive(self, session: Session, data: bytes) -> None:
+        """A peer sends something."""
+        with self.changed:
+            if session.link is not None:
+                self._engine.begin(self.now_us)
+                session.receive(data)
+                self._end()
+
+    def leave(self, session: Session) -> None:
+        """A peer disconnects."""
+        with self.changed:
+            if session.link is not None:
+                self._engine.begin(self.now_us)
+                self._engine.leave(session)
+                self._end()
+
+    # --- time
+
+    def next_us(self) -> int:
+        """When something is due; 0: nothing will be."""
+        with self.changed:
+            due = (self._engine.next_deadline(), self._planning.next_us())
+            return min((time_us for time_us in due if time_us), default=0)
+
+    def move_to(self, time_us: int) -> None:
+        """The clock goes on to this time, and what is due happens."""
+        with self.changed:
+            self.happened += 1
+            self.now_us = max(self.now_us, time_us)
+            self._engine.begin(self.now_us)
+            self._planning.check()
+            self._end()
+
+    # --- what is known
+
+    def job_ids(self) -> list[int]:
+        """All jobs, also those that have ended."""
+        with self.changed:
+            while self._pass_until(self._engine.deadlines.linger_us):
+                self._end()  # what nobody waits for is committed too
+            ended = self._store.history(HistoryQuery(limit=HISTORY_MAX))
+            return sorted({*self.scheduler.jobs, *(row.id for row in ended)})
+
+    # --- turns
+
+    def _end(self) -> None:
+        self._engine.end()
+        while self._step():
+            self._engine.end()
+        self.changed.notify_all()
+
+    def _step(self) -> bool:
+        """Begin one more turn, if the store has something to answer or a commit waits for its group."""
+        asked, engine = self._asked, self._engine
+        if asked.any:
+            engine.begin(self.now_us)
+            if asked.batches:
+                batch = asked.batches.pop(0)
+                if not batch.empty:
+                    self._store.commit(batch, self.now_us)
+                engine.committed()
+            elif asked.look_ups:
+                session, job_id = asked.look_ups.pop(0)
+                found = self._store.history(HistoryQuery(id=job_id, limit=1))
+                engine.looked_up(session, job_id, found[0] if found else None, "")
+            elif asked.searches:
+                engine.searched(self._store.page(asked.searches.pop(0)), "")
+            else:
+                engine.parents_looked_up(self._store.latest_ends(asked.parents.pop(0)), "")
+            return True
+        return self._pass_until(engine.deadlines.group_us)
+
+    def _pass_until(self, due_us: int) -> bool:
+        """Begin a turn at this time, which is a few milliseconds ahead; False: it is never."""
+        if due_us == NEVER:
+            return False
+        self.now_us = max(self.now_us, due_us)
+        self._engine.begin(self.now_us)
+        return True
