@@ -88,6 +88,9 @@ class Person(Peer):
     def chunked(self, job: Job, data: bytes, warning: bool) -> None:
         self.heard.append(f"{'warned' if warning else 'chunked'} {name_of(job)} {data.decode()}")
 
+    def logged(self, job: Job, data: bytes) -> None:
+        self.heard.append(f"logged {name_of(job)} {data.decode()}")
+
     def ended(self, job: Job) -> None:
         result = job.result.decode()
         if job.state == DONE:

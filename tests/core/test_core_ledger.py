@@ -52,7 +52,7 @@ def test_a_job_that_came_and_ended_within_one_commit_is_one_line_of_history(hall
     assert (batch.inserts, batch.updates, batch.deletes) == ([], [], [])
     (end,) = batch.ends
     assert (end.id, end.queue, end.key, end.state, end.code) == (job.id, b"q", b"k", DONE, 0)
-    assert (end.result, end.worker, end.attempts, end.payload) == (b"result", b"bob", 1, b"")
+    assert (end.result, end.worker, end.attempts, end.payload) == (b"result", b"bob", 1, b"a")
     assert (end.created_us, end.started_us, end.ended_us) == (job.created_us, job.started_us, job.ended_us)
     assert job.logged
     assert not job.stored
@@ -78,7 +78,7 @@ def test_a_dead_letter_keeps_what_it_takes_to_run_it_again(hall: Hall) -> None:
 def test_a_cancelled_job_tells_the_history_why(hall: Hall) -> None:
     hall.core.cancel(hall.submit("a", terms=BACKGROUND), b"changed my mind")
     (end,) = hall.commit().ends
-    assert (end.state, end.result, end.payload) == (CANCELLED, b"changed my mind", b"")
+    assert (end.state, end.result, end.payload) == (CANCELLED, b"changed my mind", b"a")
 
 
 def test_a_lease_is_not_stored(hall: Hall) -> None:

@@ -148,6 +148,7 @@ def test_a_record_tells_all_that_the_store_knows(tmp_path: Path) -> None:
         "worker": "ann",
         "result": "\x00",
         "payload": "p",
+        "payload_bytes": 1,
         "created": "2025-10-09T08:53:17+00:00",
         "due": None,
         "started": "2025-10-09T08:53:18+00:00",
@@ -173,6 +174,7 @@ def test_a_record_tells_all_that_the_store_knows(tmp_path: Path) -> None:
         "parents": [],
         "extras": {"reducer": "sum"},
         "extras_base64": {"odd": "/w=="},
+        "output": [],
     }
 
 

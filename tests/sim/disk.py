@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from hiringhall.core.changes import OutputPage
 from hiringhall.storage.contract import HistoryQuery
 from hiringhall.storage.memory import MemoryStore
 
@@ -90,6 +91,12 @@ class DiskWriter:
     def search(self, query: HistoryQuery) -> None:
         raise NotImplementedError(f"no dialect of the simulator searches: {query}")
 
+    def look_up_output(self, session: Session, job_id: int, position: int) -> None:
+        disk = self._disk
+        self._free_us = self._begin_us() + disk.world.random.randrange(disk.slow_us)
+        failing = bool(disk.failing) and disk.world.chance(disk.failing)
+        disk.world.at(self._free_us, lambda: self._read_output(session, job_id, position, failing=failing))
+
     def look_up_parents(self, refs: list[ParentRef]) -> None:
         disk = self._disk
         self._free_us = self._begin_us() + disk.world.random.randrange(disk.slow_us)
@@ -101,6 +108,13 @@ class DiskWriter:
             return
         lines = [] if failing else self._disk.store.latest_ends(refs)
         self._hall.parents_looked_up(self._boot, lines, UNREADABLE if failing else "")
+
+    def _read_output(self, session: Session, job_id: int, position: int, *, failing: bool) -> None:
+        if self._boot != self._hall.boot:
+            return
+        page = OutputPage([], position) if failing else self._disk.store.output(job_id, position)
+        trouble = UNREADABLE if failing else ""
+        self._hall.output_looked_up(self._boot, session, job_id, position, page, trouble)
 
     def _begin_us(self) -> int:
         return max(self._free_us, self._disk.world.now_us)

@@ -25,7 +25,7 @@ from .taps import DeafTap
 from .world import MS, Violation
 
 if TYPE_CHECKING:
-    from hiringhall.core.changes import EndRow
+    from hiringhall.core.changes import EndRow, OutputPage
     from hiringhall.core.limits import Limits
     from hiringhall.dialects.gearman.session import GearmanOptions
     from hiringhall.dialects.session import Session
@@ -200,6 +200,16 @@ class Hall:
         for connection in self.connections.values():
             if connection.session is session:
                 connection.tap.took()  # and what has waited behind the look-up
+
+    def output_looked_up(
+        self, boot: int, session: Session, job_id: int, position: int, page: OutputPage, trouble: str
+    ) -> None:
+        """The writer has looked for the output of a job."""
+        if boot != self.boot:
+            return
+        self.turn()
+        self.world.note(f"store: {trouble or f'{len(page.lines)} lines of output'} of {job_id}")
+        self.engine.output_looked_up(session, job_id, position, page, trouble)
 
     def parents_looked_up(self, boot: int, lines: list[EndRow], trouble: str) -> None:
         """The writer has looked for parents in the history."""

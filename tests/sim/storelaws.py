@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.core.jobs import TRIES_KEPT
+from hiringhall.core.jobs import OUTPUT, TRIES_KEPT
 from hiringhall.core.residents import OUTSIDE
 from hiringhall.core.states import DONE, FAILED, LEASED, LOST
 from hiringhall.engine.deadlines import LINGER_US, STARTED_US
-from hiringhall.storage.contract import HistoryQuery
+from hiringhall.storage.contract import HistoryQuery, Retention
 
 from .dworktap import LocationHolder
 from .world import Violation
@@ -30,6 +30,7 @@ class Mirror:
     def __init__(self, laws: Laws) -> None:
         self.live: dict[int, JobRow] = {}
         self.history: dict[int, EndRow] = {}
+        self.output: dict[int, list[bytes]] = {}
         self._keys: dict[tuple[bytes, bytes], int] = {}
         self._laws = laws
 
@@ -53,8 +54,14 @@ class Mirror:
                 raise Violation("store", f"job {update.id} is updated and is not there")
             self.live[update.id] = self.live[update.id].updated(update)
             _is_begun(self.live[update.id])
+        for line in batch.output:
+            self.output.setdefault(line.job, []).append(line.data)
         for end in batch.ends:
             self._end(end)
+        for job_id in {line.job for line in batch.output}:
+            row = self.live.get(job_id) or self.history.get(job_id)
+            if row is None or OUTPUT not in (row.extras or {}):
+                raise Violation("output", f"job {job_id} has output on disk and no mark")
 
     def _insert(self, row: JobRow) -> None:
         if row.id in self.live or row.id in self.history:
@@ -95,6 +102,9 @@ class Mirror:
             raise Violation("one end", f"job {end.id} has a second end in the history")
         if end.id in self.live:
             raise Violation("store", f"job {end.id} has ended and is live too")
+        kept = Retention().payload_bytes_max
+        if end.state != FAILED and len(end.payload) > kept:
+            end = end._replace(payload=end.payload[:kept], payload_cut=len(end.payload))
         self.history[end.id] = end
         if (end.queue, end.key) in self._laws.reported and not sight.queue:
             self._report(end.id, end.queue, end.key)
@@ -139,6 +149,9 @@ class Mirror:
         history = {row.id: row for row in store.history(HistoryQuery(limit=HISTORY_MAX))}
         if live != self.live or history != self.history:
             raise Violation("store", "the store does not hold what was committed to it")
+        for job_id, lines in self.output.items():
+            if [line.data for line in store.output(job_id, 0).lines] != lines:
+                raise Violation("output", f"the output of job {job_id} is not what was committed")
 
     def agrees_with_hall(self, scheduler: Scheduler) -> None:
         """Nothing is under way: the hall's durable jobs are those on disk."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from hiringhall.core.changes import OutputPage
 from hiringhall.core.limits import Limits
 from hiringhall.engine.deadlines import NEVER, RETRY_MAX_US
 from hiringhall.engine.recovery import open_scheduler
@@ -39,12 +40,15 @@ class Requests:
         """When each batch was written."""
         self.look_ups: list[tuple[Session, int]] = []
         self.searches: list[HistoryQuery] = []
+        self.output: list[tuple[Session, int, int]] = []
         self.parents: list[list[ParentRef]] = []
         self._answered = 0
 
     @property
     def waiting(self) -> bool:
-        return self.under_way() is not None or bool(self.look_ups or self.searches or self.parents)
+        return self.under_way() is not None or bool(
+            self.look_ups or self.searches or self.output or self.parents
+        )
 
     def under_way(self) -> Batch | None:
         """The batch that was not answered yet."""
@@ -70,6 +74,9 @@ class Requests:
     def search(self, query: HistoryQuery) -> None:
         assert not self.searches, "one page at a time"
         self.searches.append(query)
+
+    def look_up_output(self, session: Session, job_id: int, position: int) -> None:
+        self.output.append((session, job_id, position))
 
     def look_up_parents(self, refs: list[ParentRef]) -> None:
         self.parents.append(refs)
@@ -215,6 +222,8 @@ class Hall:
             requests = self.requests
             if requests.look_ups:
                 self.answer_look_up(self.trouble)
+            elif requests.output:
+                self.answer_output(self.trouble)
             else:
                 (self.answer_search if requests.searches else self.answer_parents)(self.trouble)
         elif self.trouble:
@@ -242,6 +251,11 @@ class Hall:
     def answer_search(self, trouble: str = "") -> None:
         query = self.requests.searches.pop()
         self.engine.searched(None if trouble else self.store.page(query), trouble)
+
+    def answer_output(self, trouble: str = "") -> None:
+        session, job_id, position = self.requests.output.pop(0)
+        page = OutputPage([], position) if trouble else self.store.output(job_id, position)
+        self.engine.output_looked_up(session, job_id, position, page, trouble)
 
     def answer_parents(self, trouble: str = "") -> None:
         refs = self.requests.parents.pop(0)

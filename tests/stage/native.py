@@ -82,9 +82,8 @@ class NativeHall(Hall):
     def open(self) -> None:
         super().open()
         services = HallServices(self.scheduler, self.engine.search, self.doors.copy, None, self.bounds)
-        self.context = NativeContext(
-            self.scheduler, self.options, self.engine.look_up, self.engine.look_up_keys, services
-        )
+        look_ups = (self.engine.look_up, self.engine.look_up_keys, self.engine.look_up_output)
+        self.context = NativeContext(self.scheduler, self.options, *look_ups, services)
 
     def guest(self) -> NativeGuest:
         self._port += 1

@@ -12,7 +12,7 @@ from hiringhall.core.terms import Terms
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from hiringhall.core.changes import Firing
+    from hiringhall.core.changes import Firing, OutputRow
     from hiringhall.core.jobs import ParentRef, Try
 
 HOUR_US = 3_600_000_000
@@ -124,6 +124,7 @@ def batch(
     deletes: Iterable[int] = (),
     revived: Iterable[int] = (),
     fired: Mapping[str, Firing | None] = MappingProxyType({}),
+    output: Iterable[OutputRow] = (),
 ) -> Batch:
     made = Batch()
     made.inserts += inserts
@@ -132,6 +133,7 @@ def batch(
     made.deletes += deletes
     made.revived += revived
     made.fired |= fired
+    made.output += output
     return made
 
 

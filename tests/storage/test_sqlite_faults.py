@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 from store_rows import NOW_US, batch, end, job, update_of
 
+from hiringhall.core.changes import DATA, OutputRow
 from hiringhall.core.terms import Terms
 from hiringhall.storage.contract import HistoryQuery, Retention, StoreError
-from hiringhall.storage.sqlite import SqliteStore
+from hiringhall.storage.sqlite import SqliteStore, output
 from hiringhall.storage.sqlite.faults import explain
 from hiringhall.storage.sqlite.statements import CHUNK_BYTES_MAX
 from hiringhall.storage.sqlite.store import PROBE_BYTES, WAL_PAGES
@@ -197,12 +198,17 @@ def test_no_statement_walks_a_whole_table(store: SqliteStore) -> None:
     """The plans that keep a commit short however much is stored."""
     update = update_of(1, LARGE[0].terms, 2, 0, 0, 0, 0, ())
     updates = [update, update._replace(parents=(2,))] * 700
-    statements = list(store._writer.statements(batch(updates=updates, revived=[1, 2])))
+    said = OutputRow(1, NOW_US, DATA, b"x" * 300_000)
+    statements = list(store._writer.statements(batch(updates=updates, revived=[1, 2], output=[said])))
     plans = [(made.sql, made.values) for made in statements if "INSERT" not in made.sql]
-    assert len(plans) == 3
+    assert len(plans) == 5
+    plans.append((output._FROM, [1, 0]))
+    plans.append((output._LAST, [1]))
     for sql, values in plans:
         steps = [bytes(row[3]).decode() for row in raw(store).execute("EXPLAIN QUERY PLAN " + sql, values)]
-        assert not [step for step in steps if step.startswith(("SCAN jobs", "SCAN history"))], steps
+        assert not [step for step in steps if step.startswith(("SCAN jobs", "SCAN history", "SCAN output"))], (
+            steps
+        )
     store._writer.rolled_back()
 
 

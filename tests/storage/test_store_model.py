@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from store_house import House
 from store_rows import NOW_US, batch, plain_end, plain_job, update_of
 
-from hiringhall.core.changes import EndRow, Firing, JobRow
+from hiringhall.core.changes import EndRow, Firing, JobRow, OutputRow, output_bytes
+from hiringhall.core.jobs import OUTPUT
 from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED, QUEUED
 from hiringhall.core.terms import Terms
 from hiringhall.storage.contract import HistoryQuery, QueueRetention, Retention
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from hiringhall.core.changes import Batch
     from hiringhall.core.jobs import ParentRef, Try
 
+Row = TypeVar("Row", JobRow, EndRow)
 COUNTS = st.integers(0, 2**40)
 BYTES = st.binary(max_size=40)
 EXTRAS = st.none() | st.dictionaries(
@@ -86,6 +88,7 @@ ENDS, ENDS_PLAIN = [
         extras=extras,
         ready_us=COUNTS,
         tries=tries,
+        payload_cut=NO_COUNT,
     )
     for counts, payloads, extras, tries in [
         (COUNTS, BYTES, EXTRAS, TRIES),
@@ -95,19 +98,49 @@ ENDS, ENDS_PLAIN = [
 FIRED = st.dictionaries(
     st.sampled_from(["a", "b", "ö"]), st.none() | st.builds(Firing, COUNTS, BYTES), max_size=2
 )
-RETENTIONS = [Retention(), Retention(queues={b"a": QueueRetention(), b"\x00": QueueRetention()})]
+QUEUES = {b"a": QueueRetention(), b"\x00": QueueRetention()}
+RETENTIONS = [Retention(payload_bytes_max=20, output_bytes_max=200), Retention(queues=QUEUES)]
+LINES = st.builds(OutputRow, st.just(0), COUNTS, st.integers(0, 2), BYTES)
+
+
+def talks(job_id: int) -> bool:
+    """Whether the workers of a job say something."""
+    return job_id % 2 == 0
+
+
+def marked(row: Row) -> Row:
+    """A row as the core makes it for a job that has output."""
+    return row._replace(extras={**(row.extras or {}), OUTPUT: b""}) if talks(row.id) else row
 
 
 class Model:
     """What a store should hold after the batches drawn so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, retention: Retention) -> None:
+        self.retention = retention
+        self.output: dict[int, list[OutputRow]] = {}
         self.jobs: dict[int, JobRow] = {}
         self.ends: dict[int, EndRow] = {}
         self.fired: dict[str, Firing] = {}
         self.last_id = 0
 
     def draw(self, data: st.DataObject) -> Batch:
+        drawn = self._draw(data)
+        live = {*self.jobs, *[row.id for row in drawn.ends]}
+        for job_id in sorted(filter(talks, live)):
+            for line in data.draw(st.lists(LINES, max_size=4), label=f"output of {job_id}"):
+                drawn.output.append(line._replace(job=job_id))
+                self._say(drawn.output[-1])
+        return drawn
+
+    def _say(self, line: OutputRow) -> None:
+        said = self.output.setdefault(line.job, [])
+        start = said[-1].position + output_bytes(said[-1].data) if said else 0
+        said.append(line._replace(position=start))
+        first = start + output_bytes(line.data) - self.retention.output_bytes_max
+        self.output[line.job] = [kept for kept in said if kept.position >= first]
+
+    def _draw(self, data: st.DataObject) -> Batch:
         drawn = batch()
         for job_id in sorted(self.jobs):
             fate = data.draw(st.sampled_from(["stays", "changes", "ends"]), label=f"job {job_id}")
@@ -137,19 +170,23 @@ class Model:
         return drawn
 
     def _job(self, data: st.DataObject, job_id: int) -> JobRow:
-        row = data.draw(JOBS | JOBS_PLAIN)._replace(id=job_id)
+        row = marked(data.draw(JOBS | JOBS_PLAIN)._replace(id=job_id))
         self.jobs[job_id] = row
         return row
 
     def _update(self, data: st.DataObject, job_id: int) -> JobRow:
-        changed = data.draw(UPDATES | UPDATES_PLAIN)._replace(id=job_id)
+        changed = marked(data.draw(UPDATES | UPDATES_PLAIN)._replace(id=job_id))
         self.jobs[job_id] = self.jobs[job_id].updated(changed)
         return changed
 
     def _end(self, data: st.DataObject, job_id: int) -> EndRow:
         self.jobs.pop(job_id, None)
-        row = data.draw(ENDS | ENDS_PLAIN)._replace(id=job_id)
-        self.ends[job_id] = row
+        row = marked(data.draw(ENDS | ENDS_PLAIN)._replace(id=job_id))
+        bytes_max = self.retention.payload_bytes_max
+        if row.state != FAILED and len(row.payload) > bytes_max:
+            self.ends[job_id] = row._replace(payload=row.payload[:bytes_max], payload_cut=len(row.payload))
+        else:
+            self.ends[job_id] = row
         return row
 
 
@@ -166,6 +203,11 @@ QUERIES = [
 def check(house: House, model: Model) -> None:
     assert house.store.count() == (len(model.jobs), len(model.ends))
     assert house.jobs() == [plain_job(model.jobs[job_id]) for job_id in sorted(model.jobs)]
+    for job_id in (*model.jobs, *model.ends):
+        said = model.output.get(job_id, [])
+        assert house.store.output(job_id, 0).lines == said
+        if said:
+            assert house.store.output(job_id, said[-1].position).lines == said[-1:]
     newest_first = [model.ends[job_id] for job_id in sorted(model.ends, reverse=True)]
     assert house.lines() == [plain_end(row) for row in newest_first]
     for query in QUERIES:
@@ -188,8 +230,8 @@ def check(house: House, model: Model) -> None:
 @given(data=st.data())
 def test_a_store_holds_what_the_model_holds(kind: str, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        house = House(kind, Path(folder), data.draw(st.sampled_from(RETENTIONS), label="retention"))
-        model = Model()
+        model = Model(data.draw(st.sampled_from(RETENTIONS), label="retention"))
+        house = House(kind, Path(folder), model.retention)
         for turn in range(data.draw(st.integers(1, 6), label="turns")):
             house.store.commit(model.draw(data), NOW_US + turn)
             check(house, model)
@@ -202,6 +244,7 @@ def test_a_store_holds_what_the_model_holds(kind: str, data: st.DataObject) -> N
                 latest = sorted(model.ends.values(), key=lambda row: (row.ended_us, row.id))
                 kept = latest[max(0, len(latest) - ended_max) :]
                 assert [plain_end(row) for row in loaded.ended] == [
-                    plain_end(row._replace(result=b"")) for row in kept
+                    plain_end(row._replace(result=b"", payload=row.payload if row.state == FAILED else b""))
+                    for row in kept
                 ]
         house.store.close()

@@ -139,6 +139,7 @@ CORE_ORDER: Final = (
     "graph",
     "archive",
     "changes",
+    "output",
     "ledger",
     "counters",
     "ratings",

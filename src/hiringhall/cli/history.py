@@ -55,7 +55,7 @@ class Wanted(NamedTuple):
     before: int | None
     limit: int | None
 
-    def find(self, history: History) -> Iterator[Record]:
+    def find(self, history: History, *, output: bool = True) -> Iterator[Record]:
         """Finds one record more than the limit, to know whether there are more."""
         return history.find(
             id=self.id,
@@ -66,6 +66,7 @@ class Wanted(NamedTuple):
             until=self.until,
             before_id=self.before,
             limit=None if self.limit is None else self.limit + 1,
+            output=output,
         )
 
 
@@ -91,7 +92,8 @@ def history(
     config: ConfigFlag = None,
     data: DataFlag = None,
     job_id: Annotated[
-        int | None, typer.Option("--id", metavar="ID", help="Show this job in full, ended or not.")
+        int | None,
+        typer.Option("--id", metavar="ID", help="Show this job in full, with its output, ended or not."),
     ] = None,
     handle: Annotated[
         str | None,
@@ -222,7 +224,7 @@ def _show_one(history: History, wanted: Wanted, folder: Path, *, paged: bool) ->
 
 
 def _show_table(history: History, wanted: Wanted, *, paged: bool) -> int:
-    records = Limited(wanted.find(history), wanted.limit)
+    records = Limited(wanted.find(history, output=False), wanted.limit)
     show(_table_and_footer(records, wanted, terminal_width()), paged=paged)
     return 0
 

@@ -104,8 +104,16 @@ def detail_lines(record: Record, colours: ColorSystem | None) -> Iterator[str]:
         yield f"{f'try {number}':<10}{_moment(attempt.started)} to {ended}, code {attempt.code}, {worker}"
     for name, data in (("payload", record.payload), ("result", record.result)):
         if data:
-            yield f"{name:<10}{len(data)} bytes"
+            whole = max(len(data), record.payload_bytes) if name == "payload" else len(data)
+            cut_text = f", the first {len(data)} of them are kept" if whole > len(data) else ""
+            yield f"{name:<10}{whole} bytes{cut_text}"
             yield from (f"    {line}" for line in escaped(data, lines=True).split("\n"))
+    if record.output:
+        yield f"{'output':<10}{len(record.output)} lines"
+        for said in record.output:
+            first, *rest = escaped(said.data.removesuffix(b"\n"), lines=True).split("\n")
+            yield f"    {_moment(said.at)} {said.kind:<8}{first}"
+            yield from (f"        {line}" for line in rest)
 
 
 def _line(cells: list[str], widths: list[int], style: Style = PLAIN, colours: ColorSystem | None = None) -> str:

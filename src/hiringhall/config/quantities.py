@@ -110,6 +110,22 @@ class Size(int):
         return str(int(self))
 
 
+class SizeOrZero(Size):
+    """A number of bytes; 0 means nothing at all."""
+
+    allowed: ClassVar[str] = 'a number of bytes, 0 for none, or text with a unit such as "64KiB"'
+
+    @classmethod
+    def parse(cls, written: object) -> Self:
+        if isinstance(written, bool) or written not in {0, "0"}:
+            return super().parse(written)
+        return cls(0)
+
+    @property
+    def text(self) -> str:
+        return super().text if self else "0"
+
+
 _UNIX: Final = "unix:"
 
 
@@ -213,5 +229,5 @@ class Words(tuple[str, ...]):
         return "[" + ", ".join(json.dumps(word, ensure_ascii=False) for word in self) + "]"
 
 
-Quantity = Age | Interval | Size | Address | StreamAddress | Words
-QUANTITIES: Final = (Age, Interval, Size, Address, StreamAddress, Words)
+Quantity = Age | Interval | Size | SizeOrZero | Address | StreamAddress | Words
+QUANTITIES: Final = (Age, Interval, Size, SizeOrZero, Address, StreamAddress, Words)

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from hiringhall.config.needs import QueueSettings, WorkerSettings
-from hiringhall.config.quantities import Address, Age, Size, Words
+from hiringhall.config.quantities import Address, Age, Size, SizeOrZero, Words
 from hiringhall.config.schedules import ScheduleSettings
 from hiringhall.config.section import Section
 from hiringhall.core.limits import Limits
@@ -125,7 +125,7 @@ class QueueHistorySettings(Section, frozen=True, kw_only=True, forbid_unknown_fi
     ] = None
     bytes_max: Annotated[
         Size | None,
-        Meta(description="Maximum size of its results, payloads and keys. Default: as in [history]."),
+        Meta(description="Maximum size of its results, payloads, keys and output. Default: as in [history]."),
     ] = None
 
 
@@ -144,6 +144,14 @@ class HistorySettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=
     result_bytes_max: Annotated[
         Size, Meta(description="A longer result is truncated in the history. The client gets all of it.")
     ] = Size(_RETENTION.result_bytes_max)
+    payload_bytes_max: Annotated[
+        SizeOrZero,
+        Meta(description="A longer payload is truncated in the history, unless the job failed."),
+    ] = SizeOrZero(_RETENTION.payload_bytes_max)
+    output_bytes_max: Annotated[
+        SizeOrZero,
+        Meta(description="How much data, warnings and log lines of one job are kept, the latest."),
+    ] = SizeOrZero(_RETENTION.output_bytes_max)
     bytes_max: Annotated[
         Size, Meta(description="Size of the data file. Above it, the oldest lines of any queue are dropped.")
     ] = Size(_RETENTION.bytes_max)
@@ -166,6 +174,8 @@ class HistorySettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=
             int(self.dead_age),
             self.rows_max,
             int(self.result_bytes_max),
+            int(self.payload_bytes_max),
+            int(self.output_bytes_max),
             int(self.bytes_max),
             {queue.name.encode(): self._apart(queue) for queue in self.queue},
         )

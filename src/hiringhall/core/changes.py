@@ -68,10 +68,50 @@ class EndRow(NamedTuple):
     losses: int
     terms: Terms
     payload: bytes
-    """Empty unless FAILED: a dead letter keeps what is needed to retry it."""
+    """Empty if the job is not durable. The store keeps the beginning of it; if the job FAILED, all of it, which
+    a retry needs."""
     extras: dict[str, bytes] | None
     ready_us: int = 0
     tries: tuple[Try, ...] = ()
+    payload_cut: int = 0
+    """The size of the whole payload, if the store kept only its beginning; otherwise 0. Set by the store."""
+
+
+DATA: Final = 0
+WARNING: Final = 1
+LOG: Final = 2
+"""The kinds of output."""
+OUTPUT_LINE_BYTES: Final = 32
+"""A line of output counts as this many bytes more than its data."""
+OUTPUT_PAGE_BYTES: Final = 1 << 20
+"""How much output of a job is read at once; a single line may be longer."""
+
+
+class OutputRow(NamedTuple):
+    """A line of a job's output: what its worker said while the job ran."""
+
+    job: int
+    at_us: int
+    kind: int
+    """DATA, WARNING or LOG."""
+    data: bytes
+    position: int = 0
+    """The size of all lines before it; given by the store."""
+
+
+class OutputPage(NamedTuple):
+    """Lines of one job."""
+
+    lines: list[OutputRow]
+    end: int
+    """The position after the last of them; without lines, the position of the next line of the job."""
+    more: bool = False
+    """The store has further lines."""
+
+
+def output_bytes(data: bytes) -> int:
+    """How much a line of output counts."""
+    return len(data) + OUTPUT_LINE_BYTES
 
 
 class HistoryQuery(NamedTuple):
@@ -112,7 +152,18 @@ class Firing(NamedTuple):
 class Batch:
     """One transaction: all of it, or nothing of it."""
 
-    __slots__ = ("deletes", "ended", "ends", "fired", "inserted", "inserts", "revived", "updated", "updates")
+    __slots__ = (
+        "deletes",
+        "ended",
+        "ends",
+        "fired",
+        "inserted",
+        "inserts",
+        "output",
+        "revived",
+        "updated",
+        "updates",
+    )
 
     def __init__(self) -> None:
         self.inserts: list[JobRow] = []
@@ -126,6 +177,9 @@ class Batch:
         again is in `ends` instead, and replaces its earlier row."""
         self.fired: dict[str, Firing | None] = {}
         """The progress of schedules by name; None: the schedule was removed."""
+        self.output: list[OutputRow] = []
+        """What the workers of durable jobs have said. Each job of it is live, or in `ends`, and its extras have
+        the name OUTPUT."""
         self.inserted: list[Job] = []
         """For the core only: the jobs behind `inserts`."""
         self.updated: list[Job] = []
@@ -135,7 +189,7 @@ class Batch:
 
     @property
     def empty(self) -> bool:
-        return not (self.inserts or self.updates or self.ends or self.fired)
+        return not (self.inserts or self.updates or self.ends or self.fired or self.output)
 
 
 class Loaded(NamedTuple):
@@ -146,6 +200,7 @@ class Loaded(NamedTuple):
     jobs: Iterable[JobRow]
     """By id, so that older jobs come first. Read it once, before the first commit."""
     ended: Iterable[EndRow]
-    """The latest rows of the history, oldest first, as many as were asked for; without results."""
+    """The latest rows of the history, oldest first, as many as were asked for; without results, and without
+    payloads unless the job FAILED."""
     fired: dict[str, Firing]
     """The progress of each schedule."""

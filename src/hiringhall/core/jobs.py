@@ -33,6 +33,9 @@ PROVIDER: Final = "provider"
 QUITS: Final = "quits"
 """The extra that counts hired workers that quit after they had begun; kept where there is a limit."""
 
+OUTPUT: Final = "output"
+"""The extra that marks a job whose workers have said something that is kept."""
+
 
 def is_named(key: bytes, extras: dict[str, bytes] | None) -> bool:
     """Whether a job with this key and these extras can be found by its queue and key."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from hiringhall.core.changes import DATA, LOG, WARNING
 from hiringhall.core.errors import STALE_LEASE, Refusal
+from hiringhall.core.jobs import OUTPUT
 from hiringhall.core.leases import Lease
 from hiringhall.core.states import (
     CALLED_OFF,
@@ -72,6 +74,28 @@ class Leases:
         if job.watchers is not None:
             for peer in job.watchers:
                 peer.chunked(job, data, warning)
+        self._keep_output(job, WARNING if warning else DATA, data)
+
+    def log(self, lease: Lease, data: bytes) -> None:
+        """The worker writes a line to the log of the job."""
+        self.check_live(lease)
+        job = lease.job
+        lease.worker.heard_us = self._table.now_us
+        if job.watchers is not None:
+            for peer in job.watchers:
+                peer.logged(job, data)
+        self._keep_output(job, LOG, data)
+
+    def _keep_output(self, job: Job, kind: int, data: bytes) -> None:
+        """Store what the worker of a durable job says, unless the store is in trouble."""
+        table = self._table
+        output = table.ledger.output
+        if not job.terms.durable or not output.bytes_max or table.store_trouble:
+            return
+        output.add(job.id, table.now_us, kind, data)
+        if job.extras is None or OUTPUT not in job.extras:
+            table.keep_extra(job, OUTPUT, b"")
+            table.ledger.note(job)
 
     def finish(self, lease: Lease, result: bytes) -> None:
         """The job succeeded."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from hiringhall.core.changes import Batch, EndRow, JobRow
 from hiringhall.core.graph import name_of
 from hiringhall.core.leases import Engagement
+from hiringhall.core.output import Output
 from hiringhall.core.states import DELAYED, DONE, FAILED, QUEUED
 
 if TYPE_CHECKING:
@@ -74,9 +75,9 @@ def _tries(job: Job) -> tuple[Try, ...]:
 
 
 class Ledger:
-    """The durable jobs that changed, and the schedules that fired."""
+    """The durable jobs that changed, what their workers said, and the schedules that fired."""
 
-    __slots__ = ("_changed", "_deferred", "_fired", "_sealed", "_started")
+    __slots__ = ("_changed", "_deferred", "_fired", "_sealed", "_started", "output")
 
     def __init__(self) -> None:
         self._changed: dict[int, Job] = {}
@@ -87,9 +88,10 @@ class Ledger:
         self._started: dict[int, Job] = {}
         """Jobs that were leased to any other worker: noted later still, by `note_started`."""
         self._fired: dict[str, Firing | None] = {}
+        self.output = Output()
 
     def __len__(self) -> int:
-        return len(self._changed) + len(self._fired)
+        return len(self._changed) + len(self._fired) + len(self.output)
 
     def note(self, job: Job) -> None:
         """A durable job has changed."""
@@ -166,6 +168,7 @@ class Ledger:
         self._changed = {}
         batch.fired = self._fired
         self._fired = {}
+        self.output.seal(batch)
         return batch
 
     def _seal_insert(self, batch: Batch, job: Job) -> None:
@@ -178,7 +181,6 @@ class Ledger:
         batch.ended.append(job)
         if job.stored:
             batch.deletes.append(job.id)
-        failed = job.state == FAILED and job.terms.durable
         batch.ends.append(
             EndRow(
                 job.id,
@@ -194,7 +196,7 @@ class Ledger:
                 job.attempts,
                 job.losses,
                 job.terms,
-                job.payload if failed else b"",
+                job.payload if job.terms.durable else b"",
                 job.extras,
                 job.ready_us,
                 _tries(job),
@@ -204,6 +206,7 @@ class Ledger:
     def committed(self, batch: Batch) -> None:
         """The batch is on disk."""
         self._sealed = {}
+        self.output.committed()
         for job in batch.inserted:
             job.stored = True
             job.logged = False
@@ -220,6 +223,7 @@ class Ledger:
     def reopen(self, batch: Batch) -> list[Job]:
         """The batch is not on disk: note again what the store knew before; the jobs it never saw."""
         self._sealed = {}
+        self.output.drop()
         newcomers = [job for job in batch.inserted if not job.logged]
         for job in batch.inserted:
             if job.logged:

@@ -62,5 +62,8 @@ class Peer:
     def chunked(self, job: Job, data: bytes, warning: bool) -> None:
         """A watched job's worker sent data, or a warning, ahead of the end."""
 
+    def logged(self, job: Job, data: bytes) -> None:
+        """A watched job's worker wrote a line to its log."""
+
     def ended(self, job: Job) -> None:
         """A watched job ended: see its state, code and result."""

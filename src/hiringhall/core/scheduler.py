@@ -313,6 +313,10 @@ class Scheduler:
         """The worker sends data, or a warning, before the end."""
         self.leases.chunk(lease, data, warning)
 
+    def log(self, lease: Lease, data: bytes) -> None:
+        """The worker writes a line to the log of the job."""
+        self.leases.log(lease, data)
+
     def finish(self, lease: Lease, result: bytes) -> None:
         """The job succeeded."""
         self.leases.finish(lease, result)

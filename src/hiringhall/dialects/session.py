@@ -16,7 +16,7 @@ from hiringhall.core.observer import Observer
 from hiringhall.core.peer import Peer
 
 if TYPE_CHECKING:
-    from hiringhall.core.changes import EndRow, HistoryPage
+    from hiringhall.core.changes import EndRow, HistoryPage, OutputPage
     from hiringhall.core.errors import Refusal
     from hiringhall.core.jobs import Job, ParentRef
 
@@ -204,6 +204,12 @@ class Session(Peer):
         was.
         """
         raise BrokenLaw("a session that searches the history must override searched")
+
+    def output_looked_up(self, job_id: int, page: OutputPage, trouble: str) -> None:  # noqa: ARG002
+        """The answer to the oldest question for output: what the workers of a job said. `trouble` says why it
+        could not be read; empty: it was.
+        """
+        raise BrokenLaw("a session that asks for output must override output_looked_up")
 
     def job_handle(self, job: Job) -> bytes:
         """The name of a job in this dialect, for the log."""

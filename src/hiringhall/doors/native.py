@@ -58,7 +58,8 @@ class NativeDoors(DialectDoors[NativeDoorSettings]):
         options = NativeOptions(
             self.hall.name, int(settings.frame_bytes_max), settings.lookups_max, log_all=settings.log == "all"
         )
-        context = NativeContext(driver.scheduler, options, driver.look_up, driver.look_up_keys, self._services)
+        look_ups = (driver.look_up, driver.look_up_keys, driver.look_up_output)
+        context = NativeContext(driver.scheduler, options, *look_ups, self._services)
         endpoints: list[Endpoint] = [TcpEndpoint(settings, lambda caller: NativeSession(caller, context))]
         socket, self._socket = self._socket, ""
         if socket and socket != str(Path(settings.address.path).absolute()):

@@ -21,7 +21,7 @@ from hiringhall.engine.turn import Engine
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hiringhall.core.changes import EndRow, HistoryPage, HistoryQuery
+    from hiringhall.core.changes import EndRow, HistoryPage, HistoryQuery, OutputPage
     from hiringhall.core.jobs import ParentRef
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.core.workers import Worker
@@ -74,6 +74,7 @@ class Driver:
             self._store_found,
             self._store_found_page,
             self._store_found_parents,
+            self._store_found_output,
             self._store_broken,
         )
         self.engine = Engine(scheduler, self._store_thread, reporter)
@@ -132,6 +133,10 @@ class Driver:
     def search(self, session: Session, number: int, query: HistoryQuery) -> None:
         """Read a page of the history; see `Session.searched`."""
         self.engine.search(session, number, query)
+
+    def look_up_output(self, session: Session, job_id: int, position: int) -> None:
+        """Read what the workers of a job said; see `Session.output_looked_up`."""
+        self.engine.look_up_output(session, job_id, position)
 
     def turn(self) -> None:
         """Start a turn unless one is open."""
@@ -322,6 +327,19 @@ class Driver:
     def _answer_search(self, page: HistoryPage | None, trouble: str) -> None:
         self.turn()
         self.engine.searched(page, trouble)
+
+    def _store_found_output(
+        self, session: Session, job_id: int, position: int, page: OutputPage, trouble: str
+    ) -> None:
+        """Called on the store thread."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._answer_output, session, job_id, position, page, trouble)
+
+    def _answer_output(
+        self, session: Session, job_id: int, position: int, page: OutputPage, trouble: str
+    ) -> None:
+        self.turn()
+        self.engine.output_looked_up(session, job_id, position, page, trouble)
 
     def _answer_parents(self, lines: list[EndRow], trouble: str) -> None:
         self.turn()

@@ -7,7 +7,7 @@ import time
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from hiringhall.core.changes import Batch
+from hiringhall.core.changes import Batch, OutputPage
 from hiringhall.storage.contract import HistoryQuery, StoreError
 
 if TYPE_CHECKING:
@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from hiringhall.core.jobs import ParentRef
     from hiringhall.dialects.session import Session
     from hiringhall.storage.contract import Store
+
+
+class OutputQuestion:
+    """A session asks what the workers of a job said."""
+
+    __slots__ = ("position", "session")
+
+    def __init__(self, session: Session, position: int) -> None:
+        self.session = session
+        self.position = position
 
 
 class StoreThread:
@@ -29,6 +39,7 @@ class StoreThread:
         found: Callable[[Session, int, EndRow | None, str], None],
         found_page: Callable[[HistoryPage | None, str], None],
         found_parents: Callable[[list[EndRow], str], None],
+        found_output: Callable[[Session, int, int, OutputPage, str], None],
         broken: Callable[[Exception], None],
     ) -> None:
         self._store = store
@@ -36,9 +47,10 @@ class StoreThread:
         self._found = found
         self._found_page = found_page
         self._found_parents = found_parents
+        self._found_output = found_output
         self._broken = broken
         self._requests: SimpleQueue[
-            tuple[Batch | Session | HistoryQuery | list[ParentRef], int, str] | None
+            tuple[Batch | Session | HistoryQuery | OutputQuestion | list[ParentRef], int, str] | None
         ] = SimpleQueue()
         self._runner = threading.Thread(target=self._run, name="hall-store", daemon=True)
 
@@ -55,6 +67,9 @@ class StoreThread:
 
     def search(self, query: HistoryQuery) -> None:
         self._requests.put((query, 0, ""))
+
+    def look_up_output(self, session: Session, job_id: int, position: int) -> None:
+        self._requests.put((OutputQuestion(session, position), job_id, ""))
 
     def look_up_parents(self, refs: list[ParentRef]) -> None:
         self._requests.put((refs, 0, ""))
@@ -79,6 +94,9 @@ class StoreThread:
                     self._found_page(*self._find_page(what))
                 elif isinstance(what, list):
                     self._found_parents(*self._find_parents(what))
+                elif isinstance(what, OutputQuestion):
+                    page, trouble = self._find_output(number, what.position)
+                    self._found_output(what.session, number, what.position, page, trouble)
                 else:
                     line, trouble = self._find(number)
                     self._found(what, number, line, trouble)
@@ -117,6 +135,12 @@ class StoreThread:
             return self._store.page(query), ""
         except StoreError as error:
             return None, str(error) or "the store failed"
+
+    def _find_output(self, job_id: int, position: int) -> tuple[OutputPage, str]:
+        try:
+            return self._store.output(job_id, position), ""
+        except StoreError as error:
+            return OutputPage([], position), str(error) or "the store failed"
 
     def _find_parents(self, refs: list[ParentRef]) -> tuple[list[EndRow], str]:
         try:

@@ -27,7 +27,7 @@ from hiringhall.engine.parents import KeyQuestion, ParentLookUps
 from hiringhall.engine.searching import Searches
 
 if TYPE_CHECKING:
-    from hiringhall.core.changes import Batch, EndRow, HistoryPage, HistoryQuery
+    from hiringhall.core.changes import Batch, EndRow, HistoryPage, HistoryQuery, OutputPage
     from hiringhall.core.jobs import ParentRef
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.dialects.session import Session
@@ -139,6 +139,19 @@ class Engine:
     def searched(self, page: HistoryPage | None, trouble: str) -> None:
         """Inside a turn: a page of the history, or why it could not be read."""
         self._searches.answered(page, trouble)
+
+    def look_up_output(self, session: Session, job_id: int, position: int) -> None:
+        """Read what the workers of a job said; `Session.output_looked_up` is called in a later turn."""
+        self._writer.look_up_output(session, job_id, position)
+
+    def output_looked_up(
+        self, session: Session, job_id: int, position: int, page: OutputPage, trouble: str
+    ) -> None:
+        """Inside a turn: what the store has, to which the lines that are not on disk are added."""
+        if session.link is not None:
+            if not trouble:
+                page = self.scheduler.ledger.output.complete(page, job_id, position)
+            session.output_looked_up(job_id, page, trouble)
 
     def parents_looked_up(self, lines: list[EndRow], trouble: str) -> None:
         """Inside a turn: what the history holds about the jobs asked for, or why it could not be read."""

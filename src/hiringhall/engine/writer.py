@@ -25,6 +25,10 @@ class Writer(Protocol):
         """Read a page of the history; answered by `Engine.searched`."""
         ...
 
+    def look_up_output(self, session: Session, job_id: int, position: int) -> None:
+        """Read what the workers of a job said; answered by `Engine.output_looked_up`."""
+        ...
+
     def look_up_parents(self, refs: list[ParentRef]) -> None:
         """Read the latest ends of these jobs from the history; answered by `Engine.parents_looked_up`."""
         ...

@@ -15,7 +15,7 @@ one page of the history in memory, never all of it.
 """
 
 from hiringhall.records.history import History
-from hiringhall.records.record import ENDED_STATES, LIVE_STATES, STATES, Attempt, Record
+from hiringhall.records.record import ENDED_STATES, LIVE_STATES, STATES, Attempt, OutputLine, Record
 from hiringhall.records.writing import FORMATS, MissingFormat, save_records, write_records
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "Attempt",
     "History",
     "MissingFormat",
+    "OutputLine",
     "Record",
     "save_records",
     "write_records",

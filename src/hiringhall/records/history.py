@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core import ids
+from hiringhall.core.changes import EndRow, JobRow
 from hiringhall.records.record import (
     ENDED_STATES,
     LIVE_STATES,
@@ -21,7 +22,9 @@ from hiringhall.records.record import (
     Record,
     as_microseconds,
     ended_record,
+    has_output,
     live_record,
+    output_lines,
 )
 from hiringhall.storage.contract import HistoryQuery, StoreError
 from hiringhall.storage.sqlite import DATABASE, open_history
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from hiringhall.core.changes import JobRow
+    from hiringhall.core.changes import OutputRow
 
 PAGE_ROWS_FIRST: Final = 100
 PAGE_ROWS_MAX: Final = 2000
@@ -41,6 +44,9 @@ PAGE_BYTES: Final = 4 << 20
 
 _HANDLE: Final = re.compile(r"[\x21-\x7e]+:([0-9]+)")
 _BY_ID: Final = attrgetter("id")
+
+Row = EndRow | JobRow
+"""A job of the store, ended or not."""
 
 
 class History:
@@ -69,10 +75,10 @@ class History:
         return self._reader.count()
 
     def get(self, *, id: int | None = None, handle: str | bytes | None = None) -> Record | None:  # noqa: A002 (its name)
-        """One job in any state; None: it is unknown, or was dropped from the history."""
+        """One job in any state, with its output; None: it is unknown, or was dropped from the history."""
         if id is None and handle is None:
             raise ValueError("give the id or the handle of the job")
-        return next(self.find(id=id, handle=handle), None)
+        return next(self.find(id=id, handle=handle, output=True), None)
 
     def find(
         self,
@@ -86,12 +92,14 @@ class History:
         until: datetime | None = None,
         before_id: int | None = None,
         limit: int | None = None,
+        output: bool = False,
     ) -> Iterator[Record]:
         """The jobs that match all arguments, newest first. They are read lazily.
 
         Without a state, only ended jobs match; with an id, handle or key, unfinished jobs match too. `since`
         and `until` are aware and apply to a record's `latest`. To page, pass the id of the last record as
-        `before_id`. Raises ValueError for an invalid state, id, handle, limit or time, and StoreError.
+        `before_id`. With `output`, a record has what the job's workers said. Raises ValueError for an invalid
+        state, id, handle, limit or time, and StoreError.
         """
         if state is not None and state not in STATES:
             raise ValueError(f'"{state}" is not a state; the states are {", ".join(STATES)}')
@@ -117,13 +125,26 @@ class History:
             ended_to_us=None if until is None else as_microseconds(until),
             before_id=before_id,
         )
-        return islice(self._find(query, state, limit), limit)
+        found = islice(self._find(query, state, limit), limit)
+        return map(self._with_output if output else as_record, found)
 
     def unfinished(self) -> Iterator[JobRow]:
         """The durable jobs that have not ended, oldest first, as rows of the store."""
         return self._reader.live()
 
-    def _find(self, query: HistoryQuery, state: str | None, limit: int | None) -> Iterator[Record]:
+    def _with_output(self, row: Row) -> Record:
+        record = as_record(row)
+        if not has_output(row):
+            return record
+        said: list[OutputRow] = []
+        page = self._reader.output(row.id, 0)
+        said += page.lines
+        while page.more:
+            page = self._reader.output(row.id, page.end)
+            said += page.lines
+        return record._replace(output=output_lines(said))
+
+    def _find(self, query: HistoryQuery, state: str | None, limit: int | None) -> Iterator[Row]:
         if query.id is not None:
             return self._one(query, state)
         if state in LIVE_STATES:
@@ -134,7 +155,7 @@ class History:
         # Live jobs first and all at once: a job that ends meanwhile is found among the ended ones.
         return _merged(iter(list(self._live(query, limit))), ended)
 
-    def _one(self, query: HistoryQuery, state: str | None) -> Iterator[Record]:
+    def _one(self, query: HistoryQuery, state: str | None) -> Iterator[Row]:
         if state in LIVE_STATES:
             searches = [self._live]
         elif state in ENDED_STATES:
@@ -147,11 +168,11 @@ class History:
                 yield found
                 return
 
-    def _ended(self, query: HistoryQuery, limit: int | None) -> Iterator[Record]:
+    def _ended(self, query: HistoryQuery, limit: int | None) -> Iterator[Row]:
         rows_max = PAGE_ROWS_FIRST if limit is None else min(limit, PAGE_ROWS_FIRST)
         while True:
             page, last_id = self._reader.page(query._replace(limit=rows_max))
-            yield from map(ended_record, page)
+            yield from page
             if last_id is None or query.id is not None:
                 return
             query = query._replace(before_id=last_id)
@@ -159,10 +180,10 @@ class History:
                 weight = sum([len(row.result) + len(row.payload) + 100 for row in page])
                 rows_max = max(1, min(PAGE_ROWS_MAX, len(page) * PAGE_BYTES // weight))
 
-    def _live(self, query: HistoryQuery, limit: int | None) -> Iterator[Record]:
+    def _live(self, query: HistoryQuery, limit: int | None) -> Iterator[Row]:
         before_id = query.before_id if query.id is None else query.id + 1
-        found = (live_record(row) for row in self._latest(before_id, query) if _may_match(row, query))
-        yield from islice((record for record in found if _is_within(record, query)), limit)
+        found = (row for row in self._latest(before_id, query) if _may_match(row, query))
+        yield from islice((row for row in found if _is_within(live_record(row), query)), limit)
 
     def _latest(self, before_id: int | None, query: HistoryQuery) -> Iterator[JobRow]:
         """Newest first; only one row if the query has an id."""
@@ -201,12 +222,16 @@ def _is_within(record: Record, query: HistoryQuery) -> bool:
     )
 
 
-def _merged(live: Iterator[Record], ended: Iterator[Record]) -> Iterator[Record]:
+def as_record(row: Row) -> Record:
+    return ended_record(row) if isinstance(row, EndRow) else live_record(row)
+
+
+def _merged(live: Iterator[Row], ended: Iterator[Row]) -> Iterator[Row]:
     """Both are newest first. A job that ended between the two queries is in both; its end is used."""
-    before: Record | None = None
-    for record in heapq.merge(live, ended, key=_BY_ID, reverse=True):
-        if before is not None and before.id != record.id:
+    before: Row | None = None
+    for row in heapq.merge(live, ended, key=_BY_ID, reverse=True):
+        if before is not None and before.id != row.id:
             yield before
-        before = record
+        before = row
     if before is not None:
         yield before

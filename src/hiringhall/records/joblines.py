@@ -25,6 +25,7 @@ from hiringhall.records.record import (
     PRIORITY_WORDS,
     as_microseconds,
     as_moment,
+    own_extras,
     parent_as_json,
     put_bytes,
     put_extras,
@@ -149,8 +150,9 @@ def write_job(row: JobRow) -> bytes:
     }
     if row.parents:
         line["parents"] = [parent_as_json(parent) for parent in row.parents]
-    if row.extras:
-        put_extras(line, row.extras)
+    extras = own_extras(row)
+    if extras:
+        put_extras(line, extras)
     return _ENCODER.encode(line) + b"\n"
 
 

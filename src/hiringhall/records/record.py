@@ -11,13 +11,15 @@ from collections.abc import Mapping  # noqa: TC003 (a NamedTuple looks its types
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from hiringhall.core.changes import DATA, LOG, WARNING
+from hiringhall.core.jobs import OUTPUT
 from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED, QUEUED
 from hiringhall.core.terms import HIGH, LOW, NORMAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from hiringhall.core.changes import EndRow, JobRow
+    from hiringhall.core.changes import EndRow, JobRow, OutputRow
     from hiringhall.core.jobs import ParentRef, Try
 
 ENDED_STATES: Final = {"done": DONE, "failed": FAILED, "cancelled": CANCELLED}
@@ -28,6 +30,7 @@ PRIORITIES: Final = {"high": HIGH, "normal": NORMAL, "low": LOW}
 
 _STATE_WORDS: Final = {state: word for word, state in STATES.items()}
 PRIORITY_WORDS: Final = {priority: word for word, priority in PRIORITIES.items()}
+_OUTPUT_WORDS: Final = {DATA: "data", WARNING: "warning", LOG: "log"}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -46,6 +49,15 @@ class Attempt(NamedTuple):
     """The code of a failure; or 0: released, 122: too many workers quit, 123: the hall stopped, 124: timeout,
     125: its worker was lost.
     """
+
+
+class OutputLine(NamedTuple):
+    """What a worker said while the job ran."""
+
+    at: datetime
+    kind: str
+    """data, warning or log."""
+    data: bytes
 
 
 class Record(NamedTuple):
@@ -75,7 +87,7 @@ class Record(NamedTuple):
     tries: tuple[Attempt, ...]
     """The attempts before the latest, at most the last sixteen."""
     payload: bytes
-    """Kept for live jobs and dead letters."""
+    """Of an ended job that has not failed, its beginning; empty if the job is not durable."""
     parents: tuple[ParentRef, ...]
     """The parents that a held job still waits for, by id or by (queue, key)."""
     extras: Mapping[str, bytes]
@@ -88,6 +100,10 @@ class Record(NamedTuple):
     """It fails after this many lost workers; 0: no limit."""
     quits_max: int
     """It fails after this many hired workers quit; 0: no limit."""
+    payload_bytes: int
+    """The size of the whole payload: more than `payload` has if only its beginning is kept."""
+    output: tuple[OutputLine, ...] = ()
+    """The latest of what its workers said, oldest first, if it was asked for."""
 
     @property
     def latest(self) -> datetime:
@@ -101,6 +117,7 @@ class Record(NamedTuple):
         line: dict[str, object] = {"id": self.id, "state": self.state, "code": self.code}
         for name in BYTES_FIELDS:
             put_bytes(line, name, getattr(self, name))
+        line["payload_bytes"] = self.payload_bytes
         for name, moment in (
             ("created", self.created),
             ("due", self.due),
@@ -115,7 +132,20 @@ class Record(NamedTuple):
         line["tries"] = [_try_as_json(attempt) for attempt in self.tries]
         line["parents"] = [parent_as_json(parent) for parent in self.parents]
         put_extras(line, self.extras)
+        line["output"] = [_output_as_json(said) for said in self.output]
         return line
+
+
+def output_lines(rows: Iterable[OutputRow]) -> tuple[OutputLine, ...]:
+    return tuple(
+        OutputLine(as_moment(row.at_us) or _EPOCH, _OUTPUT_WORDS.get(row.kind, "data"), row.data)
+        for row in rows
+    )
+
+
+def has_output(row: EndRow | JobRow) -> bool:
+    """Whether its workers have said something that was kept."""
+    return row.extras is not None and OUTPUT in row.extras
 
 
 def ended_record(row: EndRow) -> Record:
@@ -137,11 +167,12 @@ def ended_record(row: EndRow) -> Record:
         _attempts(row.tries),
         row.payload,
         (),
-        row.extras or {},
+        own_extras(row),
         PRIORITY_WORDS[row.terms.priority],
         row.terms.failures_max,
         row.terms.losses_max,
         row.terms.quits_max,
+        row.payload_cut or len(row.payload),
     )
 
 
@@ -164,11 +195,12 @@ def live_record(row: JobRow) -> Record:
         _attempts(row.tries),
         row.payload,
         row.parents,
-        row.extras or {},
+        own_extras(row),
         PRIORITY_WORDS[row.terms.priority],
         row.terms.failures_max,
         row.terms.losses_max,
         row.terms.quits_max,
+        len(row.payload),
     )
 
 
@@ -226,6 +258,17 @@ def _try_as_json(attempt: Attempt) -> dict[str, object]:
     put_bytes(line, "worker", attempt.worker)
     line["code"] = attempt.code
     return line
+
+
+def _output_as_json(said: OutputLine) -> dict[str, object]:
+    line: dict[str, object] = {"at": written(said.at), "kind": said.kind}
+    put_bytes(line, "data", said.data)
+    return line
+
+
+def own_extras(row: EndRow | JobRow) -> dict[str, bytes]:
+    """Its extras without the mark of the core."""
+    return {name: data for name, data in (row.extras or {}).items() if name != OUTPUT}
 
 
 def _attempts(tries: Iterable[Try]) -> tuple[Attempt, ...]:

@@ -20,7 +20,9 @@ class MissingFormat(Exception):
 
 
 class GroupWriter:
-    """Same columns as CSV, with types: bytes are binary, times are timestamps in UTC, tries are a list."""
+    """Same columns as CSV, with types: bytes are binary, times are timestamps in UTC; tries and output are
+    lists.
+    """
 
     def __init__(self, file: IO[bytes]) -> None:
         try:
@@ -36,7 +38,9 @@ class GroupWriter:
 
     def write(self, record: Record) -> None:
         self._rows.append(_row(record))
-        self._bytes += len(record.result) + len(record.payload)
+        self._bytes += (
+            len(record.result) + len(record.payload) + sum([len(said.data) for said in record.output])
+        )
         if len(self._rows) >= GROUP_ROWS or self._bytes >= GROUP_BYTES:
             self._flush()
 
@@ -56,6 +60,7 @@ def _schema(arrow: Any) -> Any:
     time = arrow.timestamp("us", tz="UTC")
     binary, number, text = arrow.binary(), arrow.int64(), arrow.string()
     attempt = arrow.struct([("started", time), ("ended", time), ("worker", binary), ("code", number)])
+    said = arrow.struct([("at", time), ("kind", text), ("data", binary)])
     parent = arrow.struct([("id", number), ("queue", binary), ("key", binary)])
     return arrow.schema(
         [
@@ -63,6 +68,7 @@ def _schema(arrow: Any) -> Any:
             ("state", text),
             ("code", number),
             *((name, binary) for name in BYTES_FIELDS),
+            ("payload_bytes", number),
             *((name, time) for name in ("created", "due", "started", "ended")),
             ("priority", text),
             ("retries", number),
@@ -71,6 +77,7 @@ def _schema(arrow: Any) -> Any:
             ("tries", arrow.list_(attempt)),
             ("parents", arrow.list_(parent)),
             ("extras", arrow.map_(text, binary)),
+            ("output", arrow.list_(said)),
         ]
     )
 
@@ -80,6 +87,7 @@ def _row(record: Record) -> dict[str, Any]:
     del row["losses_max"]
     del row["quits_max"]
     row["tries"] = [attempt._asdict() for attempt in record.tries]
+    row["output"] = [said._asdict() for said in record.output]
     row["parents"] = [
         {"id": parent} if isinstance(parent, int) else {"queue": parent[0], "key": parent[1]}
         for parent in record.parents

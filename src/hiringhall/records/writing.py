@@ -28,6 +28,7 @@ CSV_COLUMNS: Final = (
     "state",
     "code",
     *BYTES_FIELDS,
+    "payload_bytes",
     "created",
     "due",
     "started",
@@ -40,6 +41,7 @@ CSV_COLUMNS: Final = (
     "parents",
     "extras",
     "extras_base64",
+    "output",
     "base64",
 )
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
@@ -48,7 +50,7 @@ _QUOTED: Final = ("=", "+", "-", "@", "\t", "\r", "\n", *"\uff1d\uff0b\uff0d\uff
 """What a spreadsheet treats as the start of a formula, and the apostrophe that marks a cell as text."""
 _CONTROLS: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 """The control characters of C0 and C1, except tab and line ends."""
-_JSON_COLUMNS: Final = ("tries", "parents", "extras", "extras_base64")
+_JSON_COLUMNS: Final = ("tries", "parents", "extras", "extras_base64", "output")
 
 
 class RecordWriter(Protocol):
@@ -74,9 +76,9 @@ class JsonLinesWriter:
 
 class CsvWriter:
     """A header line, then one line per record. The last column names the columns that are in base64 because
-    their bytes are not UTF-8 or contain control characters of terminals. Tries, parents and extras are JSON, as
-    `Record.as_json` returns them. Text that a spreadsheet would treat as a formula, or that begins with an
-    apostrophe, gets an apostrophe in front.
+    their bytes are not UTF-8 or contain control characters of terminals. Tries, parents, extras and output are
+    JSON, as `Record.as_json` returns them. Text that a spreadsheet would treat as a formula, or that begins
+    with an apostrophe, gets an apostrophe in front.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -101,6 +103,7 @@ class CsvWriter:
                 record.state,
                 record.code,
                 *cells,
+                record.payload_bytes,
                 *(written(at) or "" for at in (record.created, record.due, record.started, record.ended)),
                 record.priority,
                 record.retries,

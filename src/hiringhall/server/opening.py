@@ -102,6 +102,7 @@ def open_driver(config: Config, events: Events, kind: Kind = "hall", *, accept_l
         scheduler = open_scheduler(store, config.limits.limits(), clock.now_us())
     except StoreError as error:
         raise HallError(str(error)) from error
+    scheduler.ledger.output.keep_up_to(int(config.history.output_bytes_max))
     for queue in config.queue:
         scheduler.needs.need(queue.name.encode(), *queue.needs)
     if config.worker:

@@ -15,7 +15,7 @@ from hiringhall.core.changes import HistoryQuery
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hiringhall.core.changes import Batch, EndRow, HistoryPage, JobRow, Loaded
+    from hiringhall.core.changes import Batch, EndRow, HistoryPage, JobRow, Loaded, OutputPage
     from hiringhall.core.jobs import ParentRef
 
 __all__ = ["RULED_QUEUES_MAX", "HistoryQuery", "QueueRetention", "Retention", "Store", "StoreError"]
@@ -35,7 +35,7 @@ class QueueRetention(NamedTuple):
     dead_age_us: int = 90 * 86_400_000_000
     rows_max: int = 10_000_000
     bytes_max: int = 16 << 30
-    """Total size of the results, payloads, keys and extras of its lines."""
+    """Total size of the results, payloads, keys, extras and output of its lines."""
 
 
 class Retention(NamedTuple):
@@ -47,6 +47,10 @@ class Retention(NamedTuple):
     """Lines of all queues that have no retention rules of their own."""
     result_bytes_max: int = 1 << 20
     """A longer result is truncated in the history. The client still gets all of it."""
+    payload_bytes_max: int = 4 << 10
+    """A longer payload is truncated in the history, unless the job FAILED; 0: none is kept."""
+    output_bytes_max: int = 256 << 10
+    """Of the output of a job, this much is kept, the latest; 0: none."""
     bytes_max: int = 16 << 30
     """Size of the whole store, including live jobs. The oldest history lines of any queue are dropped so that
     a sixteenth stays free for the next commit. Live jobs are never dropped."""
@@ -80,8 +84,11 @@ class Store(Protocol):
     def latest_ends(self, refs: Sequence[ParentRef]) -> list[EndRow]:
         """Return the line of each job given by id or by (queue, key), if there is one. If several jobs have the
         same queue and key, it is the one that ended last. Jobs of a provider are found by id only. Results are
-        left out.
+        left out, and payloads unless the job FAILED.
         """
+
+    def output(self, job_id: int, position: int) -> OutputPage:
+        """The output of a live or ended job from a position on, as much as is read at once."""
 
     def live(self) -> Iterator[JobRow]:
         """The stored jobs that have not ended, ordered by id."""

@@ -13,7 +13,14 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core import ids
-from hiringhall.core.changes import PAGE_RESULT_BYTES, HistoryPage, Loaded
+from hiringhall.core.changes import (
+    OUTPUT_PAGE_BYTES,
+    PAGE_RESULT_BYTES,
+    HistoryPage,
+    Loaded,
+    OutputPage,
+    output_bytes,
+)
 from hiringhall.core.jobs import PROVIDER
 from hiringhall.core.states import FAILED
 from hiringhall.storage.contract import Retention, StoreError
@@ -22,7 +29,7 @@ from hiringhall.storage.retention import LINE_BYTES, CommitSize, Expiry, Section
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hiringhall.core.changes import Batch, EndRow, Firing, JobRow
+    from hiringhall.core.changes import Batch, EndRow, Firing, JobRow, OutputRow
     from hiringhall.core.jobs import ParentRef
     from hiringhall.storage.contract import HistoryQuery
     from hiringhall.storage.retention import Shelf
@@ -49,7 +56,8 @@ class MemoryStore:
     def __init__(self, retention: Retention | None = None, epoch: int | None = None) -> None:
         self._retention = Retention() if retention is None else retention
         numbers = {queue: 2 * place for place, queue in enumerate(self._retention.queues, 1)}
-        self._shelves = _MemoryShelves(Sections(self._retention, numbers))
+        output = _MemoryOutput(self._retention.output_bytes_max)
+        self._shelves = _MemoryShelves(Sections(self._retention, numbers), output)
         self._expiry = Expiry(self._shelves.sections, self._retention.bytes_max)
         self._epoch = secrets.randbelow(FIRST_EPOCHS) if epoch is None else epoch - 1
         self._jobs: dict[int, JobRow] = {}
@@ -58,7 +66,7 @@ class MemoryStore:
     def load(self, ended_max: int) -> Loaded:
         self._epoch += 1
         latest = sorted(self._shelves.lines.values(), key=_BY_END)
-        ended = [row._replace(result=b"") for row in latest[max(0, len(latest) - ended_max) :]]
+        ended = [_shortened(row) for row in latest[max(0, len(latest) - ended_max) :]]
         return Loaded(self._epoch, self.live(), ended, dict(self._fired))
 
     def commit(self, batch: Batch, now_us: int) -> None:
@@ -67,6 +75,8 @@ class MemoryStore:
                 raise StoreError(f"job {row.id} is already stored: the batch was not committed")
         for job_id in batch.revived:
             self._shelves.take(job_id)
+        for line in batch.output:
+            self._shelves.output.add(line)
         for end in batch.ends:
             self._write_end(end)
         for row in batch.inserts:
@@ -122,7 +132,10 @@ class MemoryStore:
             if (row.queue, row.key) in wanted and PROVIDER not in (row.extras or {}):
                 names[row.queue, row.key] = row
         found = [*names.values(), *[lines[ref] for ref in refs if isinstance(ref, int) and ref in lines]]
-        return [row._replace(result=b"") for row in found]
+        return [_shortened(row) for row in found]
+
+    def output(self, job_id: int, position: int) -> OutputPage:
+        return self._shelves.output.find(job_id, position)
 
     def live(self) -> Iterator[JobRow]:
         return iter([self._jobs[job_id] for job_id in sorted(self._jobs)])
@@ -148,12 +161,18 @@ class MemoryStore:
         self._take_job(end.id)
         self._shelves.take(end.id)
         result = end.result[: self._retention.result_bytes_max]
-        self._shelves.put(end._replace(result=result, extras=end.extras or None))
+        payload, cut = end.payload, 0
+        payload_bytes_max = self._retention.payload_bytes_max
+        if len(payload) > payload_bytes_max and end.state != FAILED:
+            payload, cut = payload[:payload_bytes_max], len(payload) if payload_bytes_max else 0
+        extras = end.extras or None
+        self._shelves.put(end._replace(result=result, payload=payload, extras=extras, payload_cut=cut))
 
     def _expire(self, batch: Batch, now_us: int) -> None:
         sections = self._shelves.sections.all
         content_bytes = sum([len(end.result) + len(end.payload) for end in batch.ends])
         content_bytes += sum([len(row.payload) for row in batch.inserts])
+        content_bytes += sum([output_bytes(line.data) for line in batch.output])
         added = CommitSize(len(batch.ends), len(batch.inserts) + len(batch.ends), content_bytes)
         if self._expiry.due(now_us, added, sections):
             self._expiry.run(self._shelves, now_us, added, sections)
@@ -166,8 +185,9 @@ class _MemoryShelves:
     the heap until they reach its head.
     """
 
-    def __init__(self, sections: Sections) -> None:
+    def __init__(self, sections: Sections, output: _MemoryOutput) -> None:
         self.sections = sections
+        self.output = output
         self.lines: dict[int, EndRow] = {}
         self._ids: list[int] | None = None
         """The ids of all lines, and some of lines that were removed, sorted; None until a page is asked for."""
@@ -183,7 +203,7 @@ class _MemoryShelves:
             self._note_id(self._ids, row.id)
         heappush(heap, (row.ended_us, row.id))
         shelf.lines += 1
-        shelf.bytes += _content_bytes(row)
+        shelf.bytes += self._content_bytes(row)
         self._lines_bytes += _content_bytes(row) + LINE_BYTES
         if len(heap) > 2 * shelf.lines + STALE_ENTRIES_MIN:
             heap[:] = {entry for entry in heap if self._stands(shelf, entry)}
@@ -209,7 +229,7 @@ class _MemoryShelves:
         if row is not None:
             shelf = self._shelf(row)
             shelf.lines -= 1
-            shelf.bytes -= _content_bytes(row)
+            shelf.bytes -= self._content_bytes(row)
             self._lines_bytes -= _content_bytes(row) + LINE_BYTES
 
     def drop(
@@ -222,12 +242,16 @@ class _MemoryShelves:
                 break
             _, job_id = heappop(min(heads)[1])
             dropped += 1
-            dropped_bytes += _content_bytes(self.lines[job_id]) + line_bytes
+            dropped_bytes += self._content_bytes(self.lines[job_id]) + line_bytes
             self.take(job_id)
+            self.output.drop(job_id)
         return dropped
 
     def used_bytes(self) -> int:
-        return self.jobs_bytes + self._lines_bytes
+        return self.jobs_bytes + self._lines_bytes + self.output.bytes
+
+    def _content_bytes(self, row: EndRow) -> int:
+        return _content_bytes(row) + self.output.kept_bytes(row.id)
 
     def _shelf(self, row: EndRow) -> Shelf:
         section: Section = self.sections.ruled.get(row.queue, self.sections.common)
@@ -243,6 +267,54 @@ class _MemoryShelves:
     def _stands(self, shelf: Shelf, entry: _Entry) -> bool:
         row = self.lines.get(entry[1])
         return row is not None and row.ended_us == entry[0] and self._shelf(row) is shelf
+
+
+class _MemoryOutput:
+    """The latest lines of each job, oldest first."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes = 0
+        self._bytes_max = bytes_max
+        self._lines: dict[int, list[OutputRow]] = {}
+
+    def add(self, line: OutputRow) -> None:
+        if not self._bytes_max:
+            return
+        lines = self._lines.setdefault(line.job, [])
+        lines.append(line._replace(position=self._end(line.job)))
+        start = self._end(line.job) - self._bytes_max
+        dropped = [old for old in lines if old.position < start]
+        del lines[: len(dropped)]
+        self.bytes += output_bytes(line.data) - sum([output_bytes(old.data) for old in dropped])
+
+    def drop(self, job_id: int) -> None:
+        self.bytes -= sum([output_bytes(line.data) for line in self._lines.pop(job_id, ())])
+
+    def find(self, job_id: int, position: int) -> OutputPage:
+        page: list[OutputRow] = []
+        room = OUTPUT_PAGE_BYTES
+        for line in self._lines.get(job_id, ()):
+            if line.position < position:
+                continue
+            if room <= 0:
+                return OutputPage(page, line.position, more=True)
+            page.append(line)
+            room -= output_bytes(line.data)
+        return OutputPage(page, self._end(job_id))
+
+    def kept_bytes(self, job_id: int) -> int:
+        """How much of a job counts; 0 only if it has said nothing."""
+        end = self._end(job_id)
+        return max(min(end, self._bytes_max), 1) if end else 0
+
+    def _end(self, job_id: int) -> int:
+        lines = self._lines.get(job_id)
+        return lines[-1].position + output_bytes(lines[-1].data) if lines else 0
+
+
+def _shortened(row: EndRow) -> EndRow:
+    """Without its result, and without its payload unless the job FAILED."""
+    return row._replace(result=b"", payload=row.payload if row.state == FAILED else b"")
 
 
 def _content_bytes(row: EndRow) -> int:

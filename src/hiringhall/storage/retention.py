@@ -47,7 +47,7 @@ def keep_all(queues: Iterable[bytes]) -> Retention:
 
 class Shelf:
     """Lines that are kept by the same rules. A store counts them. If their queue has its own rules, it also
-    counts the bytes of their content: keys, results, payloads and extras.
+    counts the bytes of their content: keys, results, payloads, extras and output.
     """
 
     __slots__ = ("bytes", "lines", "number")
@@ -111,7 +111,7 @@ class CommitSize(NamedTuple):
     rows: int
     """Jobs and ends."""
     content_bytes: int
-    """Payloads and results."""
+    """Payloads, results and output."""
 
 
 class Shelving(Protocol):

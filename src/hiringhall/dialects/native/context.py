@@ -39,6 +39,7 @@ class NativeContext:
         options: NativeOptions,
         look_up: Callable[[Session, int], None],
         look_up_keys: Callable[[Session, int, list[ParentRef]], None],
+        look_up_output: Callable[[Session, int, int], None],
         services: HallServices,
     ) -> None:
         self.scheduler = scheduler
@@ -47,5 +48,7 @@ class NativeContext:
         """Asks the history for one job: the session's `looked_up` is called in a later turn."""
         self.look_up_keys = look_up_keys
         """Asks the history for the latest ends of keys: `keys_looked_up` is called in a later turn."""
+        self.look_up_output = look_up_output
+        """Asks for the output of one job, from a position on; see `Session.output_looked_up`."""
         self.services = services
         self.terms = TermsCache(DEFAULTS.replace(logged=options.log_all))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from hiringhall.core.reasons import why
 from hiringhall.core.states import LEASED, STATE_NAMES
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from hiringhall.core.workers import Worker
 
 Described = dict[str, Any]
+
+PAYLOAD_SHOWN_MAX: Final = 65_536
+"""Bytes of a payload that a description has; `payload_bytes` is the size of the whole."""
 
 
 def live_job(scheduler: Scheduler, job: Job) -> Described:
@@ -49,6 +52,8 @@ def history_row(row: EndRow) -> Described:
         "losses": row.losses,
         "worker": row.worker,
         "tries": row.tries,
+        "payload": row.payload[:PAYLOAD_SHOWN_MAX],
+        "payload_bytes": row.payload_cut or len(row.payload),
         "code": row.code,
         "result": row.result,
     }
@@ -120,4 +125,6 @@ def _job(job: Job) -> Described:
         "losses": job.losses,
         "worker": job.worker_name,
         "tries": job.tries or (),
+        "payload": job.payload[:PAYLOAD_SHOWN_MAX],
+        "payload_bytes": len(job.payload),
     }

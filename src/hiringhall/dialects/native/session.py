@@ -24,13 +24,14 @@ from hiringhall.core.states import FAILED, STATE_NAMES
 from hiringhall.core.timers import NEVER
 from hiringhall.dialects.native import describing, wire
 from hiringhall.dialects.native.desk import Desk
+from hiringhall.dialects.native.outputs import OutputRequests
 from hiringhall.dialects.native.submitting import ENDS, Submits
 from hiringhall.dialects.session import BAD_INPUT, Session
 
 if TYPE_CHECKING:
     from msgspec import Raw
 
-    from hiringhall.core.changes import EndRow, HistoryPage
+    from hiringhall.core.changes import EndRow, HistoryPage, OutputPage
     from hiringhall.core.jobs import Job, ParentRef
     from hiringhall.core.leases import Lease
     from hiringhall.dialects.native.context import NativeContext
@@ -45,6 +46,7 @@ FEATURES: Final = (
     "list",
     "work",
     "again",
+    "output",
     "subscribe",
     "schedule",
 )
@@ -61,8 +63,9 @@ class NativeSession(Session):
         self._reader = wire.Reader(context.options.frame_bytes_max)
         self._greeted = False
         self._submits = Submits(context)
+        self._outputs = OutputRequests(context)
         self.streamed: set[int] = set()
-        """Watched jobs whose progress and chunks the peer wants."""
+        """Watched jobs whose progress, chunks and log lines the peer wants."""
         self._asked: dict[int, list[tuple[int, int]]] = {}
         """Requests that wait for the history, by job: their numbers, and the levels of those that watch."""
         self._lookups = 0
@@ -126,6 +129,10 @@ class NativeSession(Session):
             self._progress(number, body)
         elif kind == wire.CHUNK:
             self._chunk(number, body)
+        elif kind == wire.LOG:
+            lease, data = wire.decode(wire.LOG_BODY, body)
+            self._scheduler.log(self._find_lease(lease), data)
+            self._confirm(number)
         elif kind == wire.FAIL:
             self._fail_job(number, body)
         elif kind == wire.RELEASE:
@@ -149,6 +156,8 @@ class NativeSession(Session):
             self._retry(number, body)
         elif kind == wire.UNWATCH:
             self._unwatch(number, body)
+        elif kind == wire.OUTPUT:
+            self._outputs.ask(self, number, body)
         elif kind == wire.QUEUES:
             position, count = _page(body)
             queues = islice(self._scheduler.queues.values(), position, position + count)
@@ -276,6 +285,9 @@ class NativeSession(Session):
             waiting.append((number, level))
             if len(waiting) == 1:
                 self._context.look_up(self, job_id)
+
+    def output_looked_up(self, job_id: int, page: OutputPage, trouble: str) -> None:  # noqa: ARG002 (in order)
+        self._outputs.answered(self, page, trouble)
 
     def looked_up(self, job_id: int, line: EndRow | None, trouble: str) -> None:
         for number, level in self._asked.pop(job_id, ()):
@@ -441,6 +453,10 @@ class NativeSession(Session):
     def chunked(self, job: Job, data: bytes, warning: bool) -> None:
         if job.id in self.streamed:
             self.send(wire.encode(wire.CHUNK, 0, (job.id, data, warning)))
+
+    def logged(self, job: Job, data: bytes) -> None:
+        if job.id in self.streamed:
+            self.send(wire.encode(wire.LOG, 0, (job.id, data)))
 
     def ended(self, job: Job) -> None:
         self.streamed.discard(job.id)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hiringhall.dialects.native.session import NativeSession
 
 ENDS: Final = 1
-"""The level of a watch that hears of the end only; above it, of progress and chunks too."""
+"""The level of a watch that hears of the end only; above it, of progress, chunks and log lines too."""
 ENDS_ASKED_MAX: Final = 64
 """Ends for watchers that are looked up in the history at once."""
 UNTOLD_MAX: Final = 100_000

@@ -34,6 +34,7 @@ UNWATCH: Final = "unwatch"
 JOB: Final = "job"
 CANCEL: Final = "cancel"
 RETRY: Final = "retry"
+OUTPUT: Final = "output"
 QUEUES: Final = "queues"
 JOBS: Final = "jobs"
 HISTORY: Final = "history"
@@ -48,13 +49,14 @@ SLOTS: Final = "slots"
 BEAT: Final = "beat"
 PROGRESS: Final = "progress"
 CHUNK: Final = "chunk"
+LOG: Final = "log"
 FINISH: Final = "finish"
 FAIL: Final = "fail"
 RELEASE: Final = "release"
 RENEW: Final = "renew"
 LOSE: Final = "lose"
 
-# What the hall says; PROGRESS and CHUNK go both ways.
+# What the hall says; PROGRESS, CHUNK and LOG go both ways.
 OK: Final = "ok"
 ERROR: Final = "error"
 ENDED: Final = "ended"
@@ -93,6 +95,8 @@ ID_BODY: Final = Decoder(tuple[_Number])
 """[job]"""
 CANCEL_BODY: Final = Decoder(tuple[_Number, bytes])
 """[job, reason]"""
+OUTPUT_BODY: Final = Decoder(tuple[_Number, _Number])
+"""[job, position]"""
 LIST_BODY: Final = Decoder(tuple[_Position, _Count])
 """[position, count]"""
 SUBSCRIBE_BODY: Final = Decoder(tuple[_Time])
@@ -118,6 +122,8 @@ PROGRESS_BODY: Final = Decoder(tuple[_Number, _Number, _Number, _Time])
 """[lease, numerator, denominator, remaining_us]"""
 CHUNK_BODY: Final = Decoder(tuple[_Number, bytes, bool])
 """[lease, data, warning]"""
+LOG_BODY: Final = Decoder(tuple[_Number, bytes])
+"""[lease, data]"""
 FINISH_BODY: Final = Decoder(tuple[_Number, bytes])
 """[lease, result]; of `lose`: [lease, reason]"""
 FAIL_BODY: Final = Decoder(tuple[_Number, _Code, bytes, bool])

@@ -17,6 +17,7 @@ from hiringhall.storage.contract import StoreError
 from hiringhall.storage.sqlite.faults import explained
 from hiringhall.storage.sqlite.lock import find_holder
 from hiringhall.storage.sqlite.loss import LogDamaged
+from hiringhall.storage.sqlite.output import find_output
 from hiringhall.storage.sqlite.rows import (
     END_COLUMNS,
     JOB_COLUMNS,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from hiringhall.core.changes import EndRow, Firing, JobRow
+    from hiringhall.core.changes import EndRow, Firing, JobRow, OutputPage
     from hiringhall.core.jobs import ParentRef
     from hiringhall.storage.contract import HistoryQuery
     from hiringhall.storage.sqlite.rows import RawRow
@@ -304,6 +305,11 @@ class SqliteHistoryReader:
             rows = find_lines(self._connection, query)
             lines = decode(rows, end_row, read_terms(self._connection), [])
         return lines, rows[-1][0] if rows else None
+
+    def output(self, job_id: int, position: int) -> OutputPage:
+        """What the workers of a job said, from a position on."""
+        with explained(self._path):
+            return find_output(self._connection, job_id, position)
 
     def live(self) -> Iterator[JobRow]:
         return self._rows(pages_of_jobs(self._connection))

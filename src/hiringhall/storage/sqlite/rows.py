@@ -13,7 +13,7 @@ import msgspec
 
 from hiringhall.core.changes import EndRow, Firing, JobRow
 from hiringhall.core.jobs import Try
-from hiringhall.core.states import CANCELLED, DELAYED, DONE, HELD, LEASED, QUEUED
+from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED, QUEUED
 from hiringhall.core.terms import HOLD, PRIORITIES, TERMS_FIELDS, Terms, terms_of
 
 if TYPE_CHECKING:
@@ -29,9 +29,12 @@ JOB_COLUMNS: Final = (
 )
 END_COLUMNS: Final = (
     "id, queue, key, state, code, result, worker, created_us, started_us, ended_us, attempts, losses, terms,"
-    " payload, extras, ready_us, tries"
+    " payload, extras, ready_us, tries, payload_cut"
 )
-END_COLUMNS_NO_RESULT: Final = END_COLUMNS.replace("result", "x'' AS result")
+END_COLUMNS_SHORT: Final = END_COLUMNS.replace("result", "x'' AS result").replace(
+    " payload,", f" CASE state WHEN {FAILED} THEN payload ELSE x'' END AS payload,"
+)
+"""Without results, and without payloads unless the job FAILED."""
 
 RawRow = tuple[Any, ...]
 """A row as SQLite returns it: int, float, bytes, None, or bytearray for a value that was stored as text."""
@@ -49,9 +52,9 @@ _JOB_SHAPES: Final = frozenset(
     for parents, extras, tries in product((_NONE, bytes), repeat=3)
 )
 _END_HEAD: Final = (int, bytes, bytes, int, int, bytes, bytes, int, int, int, int, int, int, bytes)
-_END_TYPES: Final = (*_END_HEAD, bytes, int, bytes)
+_END_TYPES: Final = (*_END_HEAD, bytes, int, bytes, int)
 _END_SHAPES: Final = frozenset(
-    (*_END_HEAD, extras, int, tries) for extras, tries in product((_NONE, bytes), repeat=2)
+    (*_END_HEAD, extras, int, tries, int) for extras, tries in product((_NONE, bytes), repeat=2)
 )
 _LIVE_STATES: Final = frozenset((HELD, DELAYED, QUEUED, LEASED))
 _TERMS_SHAPE: Final = (int,) * (1 + len(TERMS_FIELDS))
@@ -103,7 +106,7 @@ def end_row(raw: RawRow, terms: dict[int, Terms]) -> EndRow:
         raise BadRow(f"state {raw[3]} is not a state of an ended job")
     extras = None if raw[14] is None else _extras(raw[14])
     tries = () if raw[16] is None else _tries(raw[16])
-    return EndRow._make((*raw[:12], _shared_terms(raw[12], terms), raw[13], extras, raw[15], tries))
+    return EndRow._make((*raw[:12], _shared_terms(raw[12], terms), raw[13], extras, raw[15], tries, raw[17]))
 
 
 def decode(

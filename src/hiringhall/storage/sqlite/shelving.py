@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 _COMMON_MAX: Final = 1
 """Shelves up to this number hold the lines of all queues without rules of their own."""
-_CONTENT: Final = "COALESCE(length(key) + length(result) + length(payload) + COALESCE(length(extras), 0), 0)"
+_CONTENT: Final = (
+    "COALESCE(length(key) + length(result) + length(payload) + COALESCE(length(extras), 0), 0) + output_bytes"
+)
 _USED: Final = (
     "SELECT (page_count - freelist_count) * page_size"
     " FROM pragma_page_count, pragma_freelist_count, pragma_page_size"

@@ -30,7 +30,7 @@ class Statement(NamedTuple):
     sql: str
     values: list[Value]
     content_bytes: int = 0
-    """Size of the payloads and results among the values."""
+    """Size of the payloads, results and output among the values."""
 
 
 class Bulk:

@@ -20,11 +20,12 @@ from hiringhall.storage.sqlite.faults import explain, explained, failed_late
 from hiringhall.storage.sqlite.files import FileIdentities, make_private
 from hiringhall.storage.sqlite.lock import FileLock, lock_path
 from hiringhall.storage.sqlite.loss import check_log
+from hiringhall.storage.sqlite.output import OutputWriter, find_output
 from hiringhall.storage.sqlite.pages import find_page
 from hiringhall.storage.sqlite.reader import PAGE_ROWS, find_latest, find_lines, pages_of_jobs
 from hiringhall.storage.sqlite.rows import (
     END_COLUMNS,
-    END_COLUMNS_NO_RESULT,
+    END_COLUMNS_SHORT,
     JOB_COLUMNS,
     decode,
     end_row,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from hiringhall.core.changes import Batch, EndRow, JobRow
+    from hiringhall.core.changes import Batch, EndRow, JobRow, OutputPage
     from hiringhall.core.jobs import ParentRef
     from hiringhall.storage.contract import HistoryQuery, Retention
     from hiringhall.storage.sqlite.lock import Kind
@@ -61,7 +62,7 @@ TERMS_MAX: Final = 10_000
 """If there are more terms than this, unused ones are deleted at the start."""
 
 _ENDED_PAGE: Final = (
-    f"SELECT {END_COLUMNS_NO_RESULT} FROM (SELECT value AS wanted FROM json_each(?))"  # noqa: S608, our own names
+    f"SELECT {END_COLUMNS_SHORT} FROM (SELECT value AS wanted FROM json_each(?))"  # noqa: S608, our own names
     " CROSS JOIN history ON history.id = wanted"
 )
 _SWEEP_TERMS: Final = """
@@ -135,7 +136,8 @@ class SqliteStore:
                     sections = Sections(retention, arrange(connection, retention.queues))
                 self._shelves = SqliteShelves(self._connection, sections)
                 self._expiry = Expiry(sections, retention.bytes_max)
-                self._writer = BatchWriter(terms, terms_id_max, retention.result_bytes_max, sections)
+                output = OutputWriter(self._connection, retention.output_bytes_max)
+                self._writer = BatchWriter(terms, terms_id_max, retention, sections, output)
                 self._recount()
                 unread: list[str] = []
                 fired = read_firings(self._connection, unread)
@@ -205,6 +207,10 @@ class SqliteStore:
         with explained(self._path):
             found = find_latest(self._open_connection, refs)
         return list(self._ended_rows(found))
+
+    def output(self, job_id: int, position: int) -> OutputPage:
+        with explained(self._path):
+            return find_output(self._open_connection, job_id, position)
 
     def live(self) -> Iterator[JobRow]:
         pages = pages_of_jobs(self._open_connection)
@@ -385,6 +391,7 @@ class SqliteStore:
             for job_id, reason in bad:
                 connection.execute(copy, (reason, job_id))
                 connection.execute(f"DELETE FROM {table} WHERE id = ?", (job_id,))  # noqa: S608, one of two names
+                connection.execute("DELETE FROM output WHERE job = ?", (job_id,))
         for job_id, reason in bad:
             self._on_warning(
                 f"job {job_id} in table {table} of {self._path} was moved to the quarantine: {reason}"

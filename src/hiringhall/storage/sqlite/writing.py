@@ -1,13 +1,15 @@
 """Turns a batch into SQL statements.
 
 Invariant: revived jobs are removed from the history before ends are written, so that a job that ends again
-stays in it. The rest of a batch may be written in any order.
+stays in it, and output is written before ends, whose lines count it. The rest of a batch may be written in any
+order.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from hiringhall.core.jobs import OUTPUT
 from hiringhall.core.states import FAILED
 from hiringhall.core.terms import TERMS_FIELDS
 from hiringhall.storage.sqlite.rows import END_COLUMNS, TERMS_COLUMNS, pack
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
 
     from hiringhall.core.changes import Batch, EndRow, JobRow
     from hiringhall.core.terms import Terms
+    from hiringhall.storage.contract import Retention
     from hiringhall.storage.retention import Section, Sections
+    from hiringhall.storage.sqlite.output import OutputWriter
     from hiringhall.storage.sqlite.statements import Value
 
 # The columns that most rows use. The statement for such rows has constants for the other columns, so that no
@@ -28,13 +32,13 @@ _JOB_REST: Final = "due_us, failures, losses, ready_us, holder, worker, parents,
 _UPDATE_PLAIN: Final = "id, terms, state, attempts, ready_us, started_us, holder, worker"
 _UPDATE_REST: Final = "due_us, failures, losses, parents, extras, tries"
 _END_PLAIN: Final = (
-    "id, queue, key, state, result, worker, created_us, ready_us, started_us, ended_us, attempts, terms"
+    "id, queue, key, state, result, worker, created_us, ready_us, started_us, ended_us, attempts, terms,"
+    " payload"
 )
-_END_REST: Final = "code, losses, shelf, payload, extras, tries"
+_END_REST: Final = "code, losses, shelf, payload_cut, output_bytes, extras, tries"
 _EMPTY: Final = {
     "holder": "x''",
     "worker": "x''",
-    "payload": "x''",
     "parents": "NULL",
     "extras": "NULL",
     "tries": "NULL",
@@ -43,7 +47,7 @@ _EMPTY: Final = {
 _INSERT: Final = "INSERT INTO {table} ({columns}) SELECT {values} FROM (VALUES {rows}) WHERE column1"
 _UPDATE: Final = "UPDATE jobs SET {changes} FROM (VALUES {rows}) WHERE id = column1"
 _LATEST: Final = " ON CONFLICT (id) DO UPDATE SET " + ", ".join(
-    f"{column} = excluded.{column}" for column in [*END_COLUMNS.split(", "), "shelf"]
+    f"{column} = excluded.{column}" for column in [*END_COLUMNS.split(", "), "shelf", "output_bytes"]
 )
 """The latest end wins. A dead letter may run again and end within one commit. And a failed commit may still be
 on disk, if the error came after the write; then its ends are written again."""
@@ -53,6 +57,9 @@ _MARK: Final = (
     " ON CONFLICT (name) DO UPDATE SET due_us = excluded.due_us, plan = excluded.plan"
 )
 _UNMARK: Final = "DELETE FROM schedules WHERE name = ?"
+_KEEP_OUTPUT: Final = (
+    "UPDATE history SET output_bytes = 0 WHERE id IN (SELECT value FROM json_each(?)) AND output_bytes > 0"
+)
 _REVIVE: Final = "DELETE FROM history WHERE id IN (SELECT value FROM json_each(?))"
 
 
@@ -84,14 +91,21 @@ class BatchWriter:
     """Turns batches into statements. Knows which terms are in the file."""
 
     def __init__(
-        self, terms: dict[int, Terms], terms_id_max: int, result_bytes_max: int, sections: Sections
+        self,
+        terms: dict[int, Terms],
+        terms_id_max: int,
+        retention: Retention,
+        sections: Sections,
+        output: OutputWriter,
     ) -> None:
         self.terms = terms
         self._terms_id_max = terms_id_max
         self._ids = {kept.as_tuple(): terms_id for terms_id, kept in terms.items()}
         self._fresh: list[int] = []
         """Terms that the current batch adds, until it is committed or rolled back."""
-        self._result_bytes_max = result_bytes_max
+        self._result_bytes_max = retention.result_bytes_max
+        self._payload_bytes_max = retention.payload_bytes_max
+        self._output = output
         self._sections = sections
         """Their shelves count what the statements add."""
         self.touched: set[Section] = set()
@@ -108,7 +122,10 @@ class BatchWriter:
         """`batch.deletes` needs no statement: each of these jobs has an end, and a trigger deletes the job."""
         self.touched.clear()
         if batch.revived:
+            yield Statement(_KEEP_OUTPUT, [str(batch.revived)])
             yield Statement(_REVIVE, [str(batch.revived)])
+        if batch.output:
+            yield from self._output.statements(batch.output)
         if batch.ends:
             yield from self._write_ends(batch.ends)
         if batch.inserts:
@@ -130,6 +147,7 @@ class BatchWriter:
         for terms_id in self._fresh:
             del self._ids[self.terms.pop(terms_id).as_tuple()]
         self._fresh.clear()
+        self._output.rolled_back()
 
     # The rows are unpacked in the head of each loop because that is the fastest way to read all their fields.
     # Rows of one turn mostly share their terms, queue and worker, so those are converted only when they change.
@@ -217,13 +235,14 @@ class BatchWriter:
         full: list[Value] = []
         plain_bytes = full_bytes = 0
         result_bytes_max = self._result_bytes_max
+        payload_bytes_max = self._payload_bytes_max
         section = common = self._sections.common
         plain_rows = len(rows)
         terms_before = queue_before = worker_before = None
         terms_id = 0
         queue_value = worker_value = bytearray()
         for (job_id, queue, key, state, code, result, worker, created_us, started_us, ended_us, attempts,
-             losses, terms, payload, extras, ready_us, tries) in rows:  # fmt: skip
+             losses, terms, payload, extras, ready_us, tries, _) in rows:  # fmt: skip
             if terms is not terms_before:
                 terms_before = terms
                 yield from self._insert_terms(terms)
@@ -236,25 +255,30 @@ class BatchWriter:
                 worker_before = worker
                 worker_value = bytearray(worker)
             kept = bytearray(result[:result_bytes_max])
+            cut = 0
+            if len(payload) > payload_bytes_max and state != FAILED:
+                cut = len(payload) if payload_bytes_max else 0
+                payload = payload[:payload_bytes_max]  # noqa: PLW2901 (the row is not used again)
             line = (job_id, queue_value, bytearray(key), state, kept, worker_value, created_us, ready_us,
-                    started_us, ended_us, attempts, terms_id)  # fmt: skip
-            if payload or extras or code or losses or tries or state == FAILED or section is not common:
+                    started_us, ended_us, attempts, terms_id, bytearray(payload))  # fmt: skip
+            if extras or code or losses or tries or cut or state == FAILED or section is not common:
                 packed = pack(extras)
+                said = self._output.kept_bytes(job_id) if extras and OUTPUT in extras else 0
                 plain_rows -= 1
                 shelf = section.dead if state == FAILED else section.others
                 shelf.lines += 1
                 if section is not common:
-                    shelf.bytes += len(key) + len(kept) + len(payload) + len(packed)
+                    shelf.bytes += len(key) + len(kept) + len(payload) + len(packed) + said
                     self.touched.add(section)
                 full += line
-                full += (code, losses, shelf.number, bytearray(payload), packed, pack(tries))
+                full += (code, losses, shelf.number, cut, said, packed, pack(tries))
                 full_bytes += len(kept) + len(payload) + len(packed)
                 if len(full) >= self._ends_full.values_max or full_bytes >= CHUNK_BYTES_MAX:
                     yield from self._ends_full.statements(full, full_bytes)
                     full, full_bytes = [], 0
             else:
                 plain += line
-                plain_bytes += len(kept)
+                plain_bytes += len(kept) + len(payload)
                 if len(plain) >= self._ends.values_max or plain_bytes >= CHUNK_BYTES_MAX:
                     yield from self._ends.statements(plain, plain_bytes)
                     plain, plain_bytes = [], 0
