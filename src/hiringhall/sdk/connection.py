@@ -255,9 +255,7 @@ class Connection:
             self._broken(event)
         elif isinstance(event, said.Welcomed):
             self._welcomed(event.welcome)
-        elif isinstance(event, said.Progressed):
-            self._watches.progressed(event)
-        elif isinstance(event, said.Chunked | said.Logged):
+        elif isinstance(event, said.Chunked | said.Logged | said.Progressed):
             self._watches.heard(event)
         else:
             hear = self.on_frame.get(type(event))  # type: ignore[arg-type]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hiringhall.sdk.signatures import Signature
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R")
 A = TypeVar("A")
 
@@ -102,7 +103,7 @@ class JobFunction(Generic[P, R]):
         return [Job(self.hall, self, watch.job_id, watch) for watch in watches]
 
     def map(
-        self: JobFunction[Concatenate[A, ...], R],
+        self: JobFunction[Concatenate[A, Q], R],
         iterable: Iterable[A],
         *,
         progress: bool = False,
@@ -129,7 +130,7 @@ class JobFunction(Generic[P, R]):
         return each(Mapping(self, calls, _length(iterable), ordered=ordered, window=window), progress=progress)
 
     def amap(
-        self: JobFunction[Concatenate[A, ...], R],
+        self: JobFunction[Concatenate[A, Q], R],
         iterable: Iterable[A],
         *,
         progress: bool = False,

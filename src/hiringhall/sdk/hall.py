@@ -16,8 +16,11 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar, Unpack, overload
 
+from hiringhall.dialects.native import wire
+from hiringhall.sdk import executor, schedules
 from hiringhall.sdk.addresses import read_addresses
 from hiringhall.sdk.connection import Connection
+from hiringhall.sdk.executor import HallExecutor
 from hiringhall.sdk.functions import AsyncJobFunction, JobFunction, PlainJobFunction
 from hiringhall.sdk.jobs import Job
 from hiringhall.sdk.link import dial
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from hiringhall.sdk.link import Dial
+    from hiringhall.sdk.options import Seconds
     from hiringhall.sdk.stand_in import StandIn
 
 P = ParamSpec("P")
@@ -111,6 +115,61 @@ class Hall:
             codec="raw" if raw else "json",
         )
 
+    def executor(self, **options: Unpack[CallOptions]) -> HallExecutor:
+        """A `concurrent.futures.Executor` for importable functions.
+
+        Workers of a module that makes one serve its calls: they run any function that they can import.
+        """
+        call = self.functions.get(executor.QUEUE)
+        if call is None:
+            call = self.job(name=executor.QUEUE)(executor.call)
+        return HallExecutor(self, call.options(**options))
+
+    # --- schedules
+
+    @overload
+    def schedule(
+        self,
+        name: str,
+        cron: str,
+        function: JobFunction[..., Any],
+        /,
+        *args: Any,
+        timezone: str = ...,
+        replace: bool = ...,
+        **kwargs: Any,
+    ) -> None: ...
+    @overload
+    def schedule(
+        self,
+        name: str,
+        function: JobFunction[..., Any],
+        /,
+        *args: Any,
+        every: Seconds,
+        replace: bool = ...,
+        **kwargs: Any,
+    ) -> None: ...
+    def schedule(self, name: str, /, *args: Any, **kwargs: Any) -> None:
+        """Have the hall submit a call at set times, also while no program runs.
+
+        `hall.schedule("nightly", "0 3 * * *", report, "all")` or `hall.schedule("ping", ping, every=60)`. A
+        schedule with the same name is replaced unless `replace` is False.
+        """
+        self.run(self.aschedule(name, *args, **kwargs))
+
+    async def aschedule(self, name: str, /, *args: Any, **kwargs: Any) -> None:
+        """As `schedule`."""
+        await self.connection().request(wire.SCHEDULE, schedules.plan(name, args, kwargs))
+
+    def unschedule(self, name: str) -> None:
+        """End a schedule; jobs that it has submitted stay."""
+        self.run(self.aunschedule(name))
+
+    async def aunschedule(self, name: str) -> None:
+        """As `unschedule`."""
+        await self.connection().request(wire.UNSCHEDULE, (name.encode(),))
+
     # --- jobs
 
     @overload
@@ -156,8 +215,16 @@ class Hall:
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine of the SDK for a blocking caller."""
-        if self.stand_in is not None:
-            return self.stand_in.run(call)
+        return self._loop_thread().run(call) if self.stand_in is None else self.stand_in.run(call)
+
+    def start(self, call: Coroutine[Any, Any, object]) -> None:
+        """The same for a caller that does not wait."""
+        if self.stand_in is None:
+            self._loop_thread().start(call)
+        else:
+            self.stand_in.start(call)
+
+    def _loop_thread(self) -> LoopThread:
         thread = self._thread
         if thread is None:
             with self._lock:
@@ -165,7 +232,7 @@ class Hall:
                 if thread is None:
                     thread = self._thread = LoopThread("hiringhall")
                     self._stopper = weakref.finalize(self, thread.stop)
-        return thread.run(call)
+        return thread
 
     def time(self) -> float:
         """Seconds since 1970, as the clock of this program says."""

@@ -14,9 +14,10 @@ from hiringhall.sdk.failures import decode_failure
 from hiringhall.sdk.hooks import Handle
 from hiringhall.sdk.information import JobInfo, Progress, State, read_info
 from hiringhall.sdk.options import Seconds, in_seconds
+from hiringhall.sdk.output import Line, Output
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import AsyncGenerator, Generator, Iterator
 
     from hiringhall.sdk.conversation import Ended
     from hiringhall.sdk.hall import Hall
@@ -113,6 +114,32 @@ class Job(Handle, Generic[R]):
         """As `info`."""
         return read_info(await self._hall.connection().request(wire.JOB, (self.id,)))
 
+    # --- what it says
+
+    def chunks(self) -> Iterator[bytes]:
+        """The data that the job has sent so far, and then what it sends, until it ends."""
+        chunks = self.achunks()
+        try:
+            while (chunk := self._hall.run(_next(chunks))) is not None:
+                yield chunk
+        finally:
+            self._hall.run(chunks.aclose())
+
+    async def achunks(self) -> AsyncGenerator[bytes, None]:
+        """As `chunks`."""
+        async for lines in Output(self._hall, self.id).follow():
+            for line in lines:
+                if line.kind == "data":
+                    yield line.data
+
+    def log(self) -> list[Line]:
+        """The log lines and warnings of the job so far."""
+        return self._hall.run(self.alog())
+
+    async def alog(self) -> list[Line]:
+        """As `log`."""
+        return [line for line in await Output(self._hall, self.id).read() if line.kind != "data"]
+
     # --- what can be done to it
 
     def cancel(self, reason: str = "") -> None:
@@ -142,3 +169,7 @@ class Job(Handle, Generic[R]):
 
     def __hash__(self) -> int:
         return hash(self.id)
+
+
+async def _next(chunks: AsyncGenerator[bytes, None]) -> bytes | None:
+    return await anext(chunks, None)

@@ -38,6 +38,10 @@ class LoopThread:
             answer.cancel()
             raise
 
+    def start(self, call: Coroutine[Any, Any, object]) -> None:
+        """Run the coroutine without waiting for it."""
+        asyncio.run_coroutine_threadsafe(call, self.loop)
+
     def stop(self) -> None:
         """Cancel what runs, and end the thread."""
         if self.thread.is_alive():

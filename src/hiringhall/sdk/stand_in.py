@@ -23,6 +23,10 @@ class StandIn(Protocol):
         """Run a coroutine of the SDK for a blocking caller."""
         ...
 
+    def start(self, call: Coroutine[Any, Any, object]) -> None:
+        """The same for a caller that does not wait."""
+        ...
+
     def time(self) -> float:
         """The time, in seconds since 1970."""
         ...

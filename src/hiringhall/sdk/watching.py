@@ -6,7 +6,6 @@ forgets keeps nothing. What a registry holds is watched again on every new conne
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -25,7 +24,7 @@ ALL = 2
 class Watch:
     """One job, as one connection hears of it."""
 
-    __slots__ = ("__weakref__", "end", "error", "heard", "job_id", "level", "owner", "progress", "waiters")
+    __slots__ = ("__weakref__", "end", "error", "job_id", "level", "news", "owner", "waiters")
 
     def __init__(self, job_id: int, owner: object, level: int = ENDS) -> None:
         self.job_id = job_id
@@ -35,9 +34,8 @@ class Watch:
         self.end: Ended | None = None
         self.error: HallError | None = None
         """Why its end will not be heard of."""
-        self.progress: Progressed | None = None
-        self.heard: deque[Chunked | Logged] = deque()
-        """What it said and nobody has read; only with the level ALL."""
+        self.news = False
+        """It has said something since this was set to False; only with the level ALL."""
         self.waiters: list[asyncio.Future[None]] = []
 
     @property
@@ -130,14 +128,8 @@ class Watches:
             watch.error = error
             watch.wake()
 
-    def progressed(self, progress: Progressed) -> None:
-        watch = self._watches.get(progress.job_id)
-        if watch is not None:
-            watch.progress = progress
-            watch.wake()
-
-    def heard(self, said: Chunked | Logged) -> None:
+    def heard(self, said: Chunked | Logged | Progressed) -> None:
         watch = self._watches.get(said.job_id)
-        if watch is not None and watch.level == ALL:
-            watch.heard.append(said)
+        if watch is not None:
+            watch.news = True
             watch.wake()

@@ -187,6 +187,10 @@ class Stage:
             with self.memory.changed:
                 (self._waiting_threads.add if before else self._waiting_threads.discard)(here)
 
+    def start(self, call: Coroutine[Any, Any, object]) -> None:
+        """For `hall.executor()`: its jobs run at once."""
+        self.run(call)
+
     def time(self) -> float:
         return self.memory.now_us / 1e6
 
