@@ -37,11 +37,12 @@ class _Asked:
         self.batches: list[Batch] = []
         self.look_ups: list[tuple[Session, int]] = []
         self.searches: list[HistoryQuery] = []
+        self.output: list[tuple[Session, int, int]] = []
         self.parents: list[list[ParentRef]] = []
 
     @property
     def any(self) -> bool:
-        return bool(self.batches or self.look_ups or self.searches or self.parents)
+        return bool(self.batches or self.look_ups or self.searches or self.output or self.parents)
 
     def write(self, batch: Batch, now_us: int) -> None:  # noqa: ARG002 (for stores with a clock)
         self.batches.append(batch)
@@ -51,6 +52,9 @@ class _Asked:
 
     def search(self, query: HistoryQuery) -> None:
         self.searches.append(query)
+
+    def look_up_output(self, session: Session, job_id: int, position: int) -> None:
+        self.output.append((session, job_id, position))
 
     def look_up_parents(self, refs: list[ParentRef]) -> None:
         self.parents.append(refs)
@@ -75,6 +79,7 @@ class MemoryHall:
             NativeOptions("stage", log_all=True),
             self._engine.look_up,
             self._engine.look_up_keys,
+            self._engine.look_up_output,
             HallServices(self.scheduler, self._engine.search, list, self._planning.editor),
         )
         self._port = 0
@@ -157,6 +162,9 @@ class MemoryHall:
                 engine.looked_up(session, job_id, found[0] if found else None, "")
             elif asked.searches:
                 engine.searched(self._store.page(asked.searches.pop(0)), "")
+            elif asked.output:
+                session, job_id, position = asked.output.pop(0)
+                engine.output_looked_up(session, job_id, position, self._store.output(job_id, position), "")
             else:
                 engine.parents_looked_up(self._store.latest_ends(asked.parents.pop(0)), "")
             return True
