@@ -52,8 +52,8 @@ def find_page(connection: sqlite3.Connection, query: HistoryQuery) -> tuple[list
     """Lines of the history that match a query, newest first, and the id below which to go on; 0: no more."""
     limit = min(query.limit, LINES_MAX)
     where, values = conditions(query._replace(limit=limit))
-    if query.id is not None:
-        source, floor = "history NOT INDEXED", 0
+    if where == ["id < :before_id"] or query.id is not None:
+        source, floor = "history NOT INDEXED", 0  # nothing to walk over
     elif query.key is not None or query.queue is not None:
         source, where, floor = _in_blocks(connection, query, where, values)
     elif (is_timed(query) or query.state == FAILED) and _are_few(connection, where, values):
