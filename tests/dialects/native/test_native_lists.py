@@ -10,6 +10,7 @@ from hiringhall.core.blocks import BLOCK_BITS
 from hiringhall.dialects.hall import DoorState
 from hiringhall.dialects.native import wire
 from hiringhall.dialects.native.bounds import DEFAULT_BOUNDS, Bounds
+from hiringhall.dialects.native.listing import STEP_US
 from stage.native import NativeHall
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def submit(guest: NativeGuest, count: int, queue: bytes = b"q", delay_us: int = 
 
 def listed(guest: NativeGuest, body: dict[str, Any] | None) -> tuple[list[int], int | None]:
     frames = guest.says(wire.JOBS, body, 77)
-    guest.hall.wait(1)
+    guest.hall.wait(100 * STEP_US)
     ((kind, _, (found, position)),) = frames + guest.hears()
     assert kind == wire.OK
     return [job["id"] for job in found], position
@@ -98,11 +99,13 @@ def test_a_search_goes_on_in_later_turns_and_ends_with_a_position() -> None:
     submit(guest, 5 * BLOCK)
     (rare,) = submit(guest, 1, b"rare", delay_us=60_000_000)
     assert guest.says(wire.JOBS, {"queue": b"rare"}, 99) == [], "one turn looks at one block only"
-    hall.wait(1)
+    hall.wait(STEP_US)
+    assert guest.hears() == [], "and the next one at one more"
+    hall.wait(STEP_US)
     ((kind, number, (found, position)),) = guest.hears()
     assert (kind, number, found) == (wire.OK, 99, [])
     guest.says(wire.JOBS, {"queue": b"rare", "after": position}, 100)
-    hall.wait(1)
+    hall.wait(3 * STEP_US)
     ((_, _, (found, position)),) = guest.hears()
     assert ([job["id"] for job in found], position) == ([rare], None)
 

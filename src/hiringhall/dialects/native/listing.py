@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from hiringhall.dialects.native.services import HallServices
     from hiringhall.dialects.session import Session
 
+STEP_US: Final = 1000
+"""The pause between two steps of a list of live jobs: others have their turns in it."""
 COUNT: Final = 100
 """How many jobs are listed if the request does not say."""
 ID_MAX: Final = (1 << 63) - 1
@@ -187,7 +189,7 @@ class JobSearch(Timed):
             self._finish(full or position)
         else:
             self._after = position
-            scheduler.timers.arm(self, scheduler.now_us)
+            scheduler.timers.arm(self, scheduler.now_us + STEP_US)
 
     def _take(self, jobs: list[Job]) -> int:
         """Keep the jobs that match. If there are enough, the id of the last one; otherwise 0."""
