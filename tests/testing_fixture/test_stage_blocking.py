@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import textwrap
 import threading
 import time
 from dataclasses import dataclass
@@ -385,14 +386,31 @@ def test_threads_may_share_a_stage(stage: Stage) -> None:
 
 
 def test_schedules_fire_by_the_clock_of_the_stage(stage: Stage) -> None:
-    async def plan() -> None:
-        every = {"name": "minutely", "queue": add.queue, "payload": "[1]", "every_us": 60_000_000}
-        await hall.connection().request("schedule", every)
-
-    hall.run(plan())
+    hall.schedule("minutely", add, 1, every=60)
     assert stage.run_all() == 0
     stage.advance(600)
     assert stage.run_all() == 10
     lost = hall.function("nowhere").submit()
     with pytest.raises(StageStuck, match="nowhere"):
         lost.result()
+
+
+def test_what_a_job_says_is_kept(stage: Stage) -> None:
+    @hall.job(name="talking")
+    def talking() -> None:
+        current_job().chunk("first")
+        current_job().log("a line")
+        current_job().chunk("second")
+
+    job = talking.submit()
+    assert list(job.chunks()) == [b"first", b"second"]
+    assert [line.text for line in job.log()] == ["a line"]
+
+
+def test_the_executor_runs_its_calls_at_once(stage: Stage) -> None:
+    with hall.executor() as executor:
+        assert executor.submit(textwrap.dedent, "  text").result() == "text"
+        assert list(executor.map(textwrap.dedent, [" a", " b"])) == ["a", "b"]
+        with pytest.raises(JobFailed, match="TypeError"):
+            executor.submit(textwrap.dedent, 1).result()
+    assert len(stage.jobs("hiringhall.call")) == 4

@@ -7,6 +7,7 @@ peer has been given its output. So nothing ever has to be waited for. All calls 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.limits import Limits
@@ -22,6 +23,8 @@ from hiringhall.storage.memory import MemoryStore
 from hiringhall.testing.planning import Planning
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hiringhall.core.changes import Batch
     from hiringhall.core.jobs import ParentRef
     from hiringhall.dialects.session import Link, Session
@@ -30,34 +33,42 @@ HISTORY_MAX: Final = 1_000_000
 """How many ended jobs a test may look at."""
 
 
-class _Asked:
-    """The engine's `Writer`: what it asks of the store, until the hall answers."""
+class _Answers:
+    """The engine's `Writer`: what it asks of the store, answered in the order of the questions."""
 
-    def __init__(self) -> None:
-        self.batches: list[Batch] = []
-        self.look_ups: list[tuple[Session, int]] = []
-        self.searches: list[HistoryQuery] = []
-        self.output: list[tuple[Session, int, int]] = []
-        self.parents: list[list[ParentRef]] = []
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self.engine: Engine
+        self.due: deque[Callable[[], None]] = deque()
+        """Each gives one answer, inside a turn."""
 
-    @property
-    def any(self) -> bool:
-        return bool(self.batches or self.look_ups or self.searches or self.output or self.parents)
+    def write(self, batch: Batch, now_us: int) -> None:
+        def answer() -> None:
+            if not batch.empty:
+                self._store.commit(batch, now_us)
+            self.engine.committed()
 
-    def write(self, batch: Batch, now_us: int) -> None:  # noqa: ARG002 (for stores with a clock)
-        self.batches.append(batch)
+        self.due.append(answer)
 
     def look_up(self, session: Session, job_id: int) -> None:
-        self.look_ups.append((session, job_id))
+        def answer() -> None:
+            found = self._store.history(HistoryQuery(id=job_id, limit=1))
+            self.engine.looked_up(session, job_id, found[0] if found else None, "")
+
+        self.due.append(answer)
 
     def search(self, query: HistoryQuery) -> None:
-        self.searches.append(query)
+        self.due.append(lambda: self.engine.searched(self._store.page(query), ""))
 
     def look_up_output(self, session: Session, job_id: int, position: int) -> None:
-        self.output.append((session, job_id, position))
+        def answer() -> None:
+            page = self._store.output(job_id, position)
+            self.engine.output_looked_up(session, job_id, position, page, "")
+
+        self.due.append(answer)
 
     def look_up_parents(self, refs: list[ParentRef]) -> None:
-        self.parents.append(refs)
+        self.due.append(lambda: self.engine.parents_looked_up(self._store.latest_ends(refs), ""))
 
 
 class MemoryHall:
@@ -71,8 +82,8 @@ class MemoryHall:
         """Counts what may be news for somebody who waits: requests, ends of jobs, moves of the clock."""
         self._store = MemoryStore(epoch=1)
         self.scheduler = open_scheduler(self._store, Limits(), now_us)
-        self._asked = _Asked()
-        self._engine = Engine(self.scheduler, self._asked)
+        self._answers = _Answers(self._store)
+        self._engine = self._answers.engine = Engine(self.scheduler, self._answers)
         self._planning = Planning(self, self._engine)
         self._context = NativeContext(
             self.scheduler,
@@ -148,27 +159,11 @@ class MemoryHall:
 
     def _step(self) -> bool:
         """Begin one more turn, if the store has something to answer or a commit waits for its group."""
-        asked, engine = self._asked, self._engine
-        if asked.any:
-            engine.begin(self.now_us)
-            if asked.batches:
-                batch = asked.batches.pop(0)
-                if not batch.empty:
-                    self._store.commit(batch, self.now_us)
-                engine.committed()
-            elif asked.look_ups:
-                session, job_id = asked.look_ups.pop(0)
-                found = self._store.history(HistoryQuery(id=job_id, limit=1))
-                engine.looked_up(session, job_id, found[0] if found else None, "")
-            elif asked.searches:
-                engine.searched(self._store.page(asked.searches.pop(0)), "")
-            elif asked.output:
-                session, job_id, position = asked.output.pop(0)
-                engine.output_looked_up(session, job_id, position, self._store.output(job_id, position), "")
-            else:
-                engine.parents_looked_up(self._store.latest_ends(asked.parents.pop(0)), "")
+        if self._answers.due:
+            self._engine.begin(self.now_us)
+            self._answers.due.popleft()()
             return True
-        return self._pass_until(engine.deadlines.group_us)
+        return self._pass_until(self._engine.deadlines.group_us)
 
     def _pass_until(self, due_us: int) -> bool:
         """Begin a turn at this time, which is a few milliseconds ahead; False: it is never."""
