@@ -107,7 +107,7 @@ async def _call_everywhere(hall: EveryDoor, manager: wmp.Manager) -> list[str]:
     await asyncio.to_thread(_wait_for_results, hall.url, len(CALLERS))
     await sdk.aunschedule("often")
     while (await sdk.connection().request("jobs", {"queue": QUEUE.encode()}))[0]:
-        await asyncio.sleep(0)  # it may have fired once more
+        pass  # it may have fired once more
     await sdk.aclose()
     sdk.close()
     results = await asyncio.to_thread(_results_by_id, hall.url)
