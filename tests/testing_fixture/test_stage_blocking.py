@@ -385,7 +385,8 @@ def test_threads_may_share_a_stage(stage: Stage) -> None:
     assert sorted(results) == [2 * n + 2 for n in range(8)]
 
 
-def test_schedules_fire_by_the_clock_of_the_stage(stage: Stage) -> None:
+def test_schedules_fire_by_the_clock_of_the_stage(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hiringhall.testing.stage.MOVES_MAX", 100)
     hall.schedule("minutely", add, 1, every=60)
     assert stage.run_all() == 0
     stage.advance(600)

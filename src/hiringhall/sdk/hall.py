@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from hiringhall.sdk.link import Dial
     from hiringhall.sdk.options import Seconds
-    from hiringhall.sdk.stand_in import StandIn
+    from hiringhall.sdk.substitute import Substitute
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,7 +53,7 @@ class Hall:
     separated by commas; the first that answers is used. Nothing is connected before the first use.
     """
 
-    stand_in: StandIn | None = None
+    substitute: Substitute | None = None
     """In tests, what takes the place of the hall, of one object or of all: see `hiringhall.testing`."""
 
     def __init__(self, url: str | None = None, *, name: str | None = None) -> None:
@@ -201,8 +201,8 @@ class Hall:
 
     def connection(self) -> Connection:
         """The connection of the event loop that runs here."""
-        if self.stand_in is not None:
-            return self.stand_in.connection()
+        if self.substitute is not None:
+            return self.substitute.connection()
         loop = asyncio.get_running_loop()
         connection = self._connections.get(loop)
         if connection is None:
@@ -215,14 +215,14 @@ class Hall:
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine of the SDK for a blocking caller."""
-        return self._loop_thread().run(call) if self.stand_in is None else self.stand_in.run(call)
+        return self._loop_thread().run(call) if self.substitute is None else self.substitute.run(call)
 
     def start(self, call: Coroutine[Any, Any, object]) -> None:
         """The same for a caller that does not wait."""
-        if self.stand_in is None:
+        if self.substitute is None:
             self._loop_thread().start(call)
         else:
-            self.stand_in.start(call)
+            self.substitute.start(call)
 
     def _loop_thread(self) -> LoopThread:
         thread = self._thread
@@ -236,7 +236,7 @@ class Hall:
 
     def time(self) -> float:
         """Seconds since 1970, as the clock of this program says."""
-        return time.time() if self.stand_in is None else self.stand_in.time()
+        return time.time() if self.substitute is None else self.substitute.time()
 
     def close(self) -> None:
         """Disconnect the blocking face. A later call connects anew."""

@@ -27,13 +27,13 @@ from hiringhall.sdk.signatures import Signature
 from hiringhall.testing.loops import StageLoop
 from hiringhall.testing.memory_hall import MemoryHall
 from hiringhall.testing.records import StagedJob, staged
-from hiringhall.testing.waiting import WAIT_STEPS_MAX, Pump, StageConnection
+from hiringhall.testing.waiting import MOVES_MAX, Pump, StageConnection
 from hiringhall.testing.worker import StageWorker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
-    from hiringhall.sdk.stand_in import StandIn
+    from hiringhall.sdk.substitute import Substitute
     from hiringhall.testing.worker import Functions, Taken
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class StageStuck(RuntimeError):
 
 
 class Stage:
-    """Made by `use`. Without `halls`, it stands in for every `Hall` of the program."""
+    """Made by `use`. Without `halls`, it takes the place of the hall for every `Hall` of the program."""
 
     def __init__(self, halls: tuple[Hall, ...] = (), *, immediate: bool, start: dt.datetime | None) -> None:
         self._halls = halls
@@ -73,7 +73,7 @@ class Stage:
         self._numbers = itertools.count()
         self._waiting_threads: set[int] = set()
         """Threads with a blocking call that waits for a job."""
-        self._before: list[tuple[Hall | type[Hall], StandIn | None]] = []
+        self._before: list[tuple[Hall | type[Hall], Substitute | None]] = []
 
     # --- running jobs
 
@@ -146,7 +146,7 @@ class Stage:
             codec="raw" if raw else "json",
         )
 
-    # --- in the place of the hall: see `StandIn`
+    # --- in the place of the hall: see `Substitute`
 
     def connection(self) -> StageConnection:
         """The connection of the event loop that runs here."""
@@ -163,12 +163,13 @@ class Stage:
         answer = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
             with self._blocked():
-                for _ in range(WAIT_STEPS_MAX):
+                moves = 0
+                while moves < MOVES_MAX:
                     seen = self.memory.happened
                     self._loop.wait_until_idle(answer)
                     if answer.done():
                         return answer.result()
-                    self._step(seen)
+                    moves += self._step(seen)
                 raise self.stuck()
         finally:
             answer.cancel()
@@ -264,22 +265,23 @@ class Stage:
             end = self._ends[loop] = StageConnection(self, None if loop is self._loop else pump), pump
         return end
 
-    def _step(self, seen: int) -> None:
-        """A blocking caller waits, its event loop is idle, and it has seen what happened so far. Raises
-        StageStuck.
+    def _step(self, seen: int) -> bool:
+        """A blocking caller waits, its event loop is idle, and it has seen what happened so far. True: the
+        clock was moved. Raises StageStuck.
         """
         taken = self.take_for_waiter()
         if taken is not None:
             self._perform(taken)
-            return
+            return False
         with self.memory.changed:
             if self.memory.happened != seen:
-                return  # another thread did something: look again
+                return False  # another thread did something: look again
             if self._others_run():
                 self.memory.changed.wait()
-                return
+                return False
         if not self.pass_time(self._loop.due_s):
             raise self.stuck()
+        return True
 
     def _others_run(self) -> bool:
         """A job runs in another thread, and does not itself wait for a job."""
@@ -343,14 +345,14 @@ class Stage:
 
     def __enter__(self) -> Self:
         places: tuple[Hall | type[Hall], ...] = self._halls or (Hall,)
-        self._before = [(place, place.stand_in) for place in places]
+        self._before = [(place, place.substitute) for place in places]
         for place in places:
-            place.stand_in = self
+            place.substitute = self
         return self
 
     def __exit__(self, *_: object) -> None:
         for place, before in self._before:
-            place.stand_in = before
+            place.substitute = before
         for loop, end in list(self._ends.items()):
             if not isinstance(loop, StageLoop) and loop.is_running():
                 loop.call_soon_threadsafe(_close_soon, end[0])

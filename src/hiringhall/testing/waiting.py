@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 PASSES: Final = 100
 """An event loop that is not ours counts as idle after so many passes in which nothing happened in the stage."""
-WAIT_STEPS_MAX: Final = 10_000
-"""How often time may pass, or a job run, while somebody waits: a schedule would go on for ever."""
+MOVES_MAX: Final = 10_000
+"""How often the clock may be moved while somebody waits: a schedule would go on for ever."""
 ADDRESS: Final = Address("hall://stage", "stage")
 
 
@@ -64,13 +64,13 @@ class Pump:
         """Coroutine functions that run here, with the ids of their jobs."""
         self._scheduled = False
         self._idle_passes = 0
-        self._steps = 0
+        self._moves = 0
         """Since somebody began to wait."""
 
     def add(self, waiter: asyncio.Future[None]) -> None:
         """Somebody waits."""
         self._waiters.append((waiter, _current_id()))
-        self._steps = 0
+        self._moves = 0
         self._idle_passes = 0
         self._schedule()
 
@@ -103,8 +103,8 @@ class Pump:
             self._idle_passes += 1
         elif self._some_job_is_busy():
             return  # the end of a job schedules the next pass
-        elif self._steps < WAIT_STEPS_MAX and self._stage.pass_time():
-            self._steps += 1
+        elif self._moves < MOVES_MAX and self._stage.pass_time():
+            self._moves += 1
             self._idle_passes = 0
         else:
             self._give_up()
@@ -115,8 +115,8 @@ class Pump:
         """A loop of the stage is idle. True: there is something to do again."""
         if self._waited_for() and self.run_one():
             return True
-        self._steps += 1
-        if self._steps < WAIT_STEPS_MAX and self._stage.pass_time(due_s, hall=bool(self._waiters)):
+        self._moves += bool(self._waiters)
+        if self._moves < MOVES_MAX and self._stage.pass_time(due_s, hall=bool(self._waiters)):
             return True
         return self._give_up()
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class StandIn(Protocol):
+class Substitute(Protocol):
     """Answers what a `Hall` would ask its hall."""
 
     def connection(self) -> Connection:
