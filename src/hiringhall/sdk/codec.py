@@ -31,6 +31,8 @@ HANDLE: Final = "$job"
 """The key of an object that stands for the result of a job."""
 _MARK: Final = "\0job"
 """The same while a payload is made, when dicts of the user are not escaped yet."""
+_PLACES: Final = {"json": b'job"', "msgpack": b"job"}
+"""In every payload with a handle, or with a key that looks like one; a few others take the longer way too."""
 _ESCAPED: Final = re.compile(r"\$+job")
 
 
@@ -66,21 +68,13 @@ def encode_arguments(
     if not args and not kwargs and not function.signature.required:
         return b"", []
     arguments = function.signature.arrange(args, kwargs)
-    parents: list[int] = []
-
-    def hook(value: Any) -> Any:
-        if isinstance(value, Handle):
-            parents.append(value.id)
-            return {_MARK: value.id}
-        return to_wire(value)
-
-    encode = _ENCODE[codec]
     try:
-        payload = encode(arguments, enc_hook=hook)
-        if parents or b"$job" in payload:
-            parents.clear()
-            plain = msgspec.to_builtins(arguments, enc_hook=hook, **_BUILTIN[codec])
-            payload = encode(_escape(plain))
+        payload = _ENCODE[codec](arguments, enc_hook=_mark)
+        if _PLACES[codec] not in payload:
+            return payload, []
+        parents: list[int] = []
+        plain = msgspec.to_builtins(arguments, enc_hook=_mark, **_BUILTIN[codec])
+        payload = _ENCODE[codec](_escape(plain, parents))
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise TypeError(f"{function.queue}: the arguments cannot be sent as {codec}: {error}") from error
     return payload, list(dict.fromkeys(parents))
@@ -152,16 +146,22 @@ def _raw_argument(function: Function, args: tuple[Any, ...], kwargs: dict[str, A
     return args[0] if args else b""
 
 
-def _escape(value: Any) -> Any:
-    """Handles as the wire has them, and the user's own "$job" as "$$job"."""
+def _mark(value: Any) -> Any:
+    """What a handle is while the payload is made; other values as in results."""
+    return {_MARK: value.id} if isinstance(value, Handle) else to_wire(value)
+
+
+def _escape(value: Any, parents: list[int]) -> Any:
+    """Handles as the wire has them, with their ids in `parents`, and the user's own "$job" as "$$job"."""
     if isinstance(value, list | tuple):
-        return [_escape(item) for item in value]
+        return [_escape(item, parents) for item in value]
     if not isinstance(value, dict):
         return value
     if _MARK in value:
+        parents.append(value[_MARK])
         return {HANDLE: value[_MARK]}
     return {
-        f"${key}" if isinstance(key, str) and _ESCAPED.fullmatch(key) else key: _escape(item)
+        f"${key}" if isinstance(key, str) and _ESCAPED.fullmatch(key) else key: _escape(item, parents)
         for key, item in value.items()
     }
 

@@ -84,7 +84,8 @@ class JobFunction(Generic[P, R]):
         if settings.after:
             parents = list(dict.fromkeys((*parents, *settings.after)))
         key = settings.key.encode() if settings.key is not None else self.hall.next_key()
-        return self._queue_bytes, payload, settings.terms, key, settings.delay_us(self.hall.time), parents
+        delay_us = settings.delay_us(self.hall.time) if settings.is_delayed else 0
+        return self._queue_bytes, payload, settings.terms, key, delay_us, parents
 
     # --- many jobs
 

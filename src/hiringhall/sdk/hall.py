@@ -76,7 +76,7 @@ class Hall:
         self._connections: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Connection] = (
             weakref.WeakKeyDictionary()
         )
-        self._client = secrets.token_hex(6)
+        self._client = secrets.token_hex(6).encode()
         self._counter = itertools.count(1)
 
     # --- functions
@@ -195,7 +195,7 @@ class Hall:
 
     def next_key(self) -> bytes:
         """A key for a job without one: it tells a submit that is repeated from a new one."""
-        return b"%s-%x" % (self._client.encode(), next(self._counter))
+        return b"%b-%x" % (self._client, next(self._counter))
 
     # --- the two faces
 

@@ -146,6 +146,11 @@ class Options:
         terms = {name: value for name, value in stated.items() if value is not None}
         return msgspec.Raw(msgspec.msgpack.encode(terms))
 
+    @cached_property
+    def is_delayed(self) -> bool:
+        """It does not run at once."""
+        return self.delay is not None or self.at is not None
+
     def delay_us(self, clock: Callable[[], float]) -> int:
         """How long from now the job waits."""
         if self.at is not None:

@@ -37,6 +37,8 @@ class Signature:
         self._name = name
         self._function = function
         self._returns = returns
+        self._decoders: dict[tuple[str, bool], Any] = {}
+        self._result_decoders: dict[str, Callable[[bytes], Any]] = {}
         self._signature = inspect.signature(function) if function is not None else None
         parameters = list(self._signature.parameters.values()) if self._signature is not None else []
         kinds = {parameter.kind for parameter in parameters}
@@ -144,7 +146,10 @@ class Signature:
 
     def decode_result(self, data: bytes, codec: str) -> Any:
         """Raises ValueError."""
-        return self._result_decoder(codec).decode(data)
+        decode = self._result_decoders.get(codec)
+        if decode is None:
+            decode = self._result_decoders[codec] = self._result_decoder(codec).decode
+        return decode(data)
 
     def check(self) -> None:
         """Raise TypeError if the annotations cannot be used to decode."""
@@ -205,21 +210,15 @@ class Signature:
 
     def _decoder(self, codec: str, *, as_array: bool) -> Any:
         kind = self._array if as_array else self._object
-        return self._cached(codec, kind)
-
-    def _result_decoder(self, codec: str) -> Any:
-        return self._cached(codec, self._hint("return"), "result")
-
-    @cached_property
-    def _decoders(self) -> dict[tuple[str, Any], Any]:
-        return {}
-
-    def _cached(self, codec: str, kind: Any, name: str = "") -> Any:
-        decoder = self._decoders.get((codec, name or kind))
+        decoder = self._decoders.get((codec, as_array))
         if decoder is None:
             make: Any = msgspec.json.Decoder if codec == "json" else msgspec.msgpack.Decoder
-            decoder = self._decoders[codec, name or kind] = make(kind, dec_hook=from_wire)
+            decoder = self._decoders[codec, as_array] = make(kind, dec_hook=from_wire)
         return decoder
+
+    def _result_decoder(self, codec: str) -> Any:
+        make: Any = msgspec.json.Decoder if codec == "json" else msgspec.msgpack.Decoder
+        return make(self._hint("return"), dec_hook=from_wire)
 
 
 _ANY: Final[dict[str, Callable[[bytes], Any]]] = {
