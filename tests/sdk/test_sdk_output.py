@@ -29,8 +29,7 @@ async def talk(count: int) -> int:
         job.log(f"line {n}")
     job.chunk("careful", warning=True)
     job.progress(1, 2)
-    while not MAY_GO_ON.is_set():
-        await asyncio.sleep(0.01)
+    assert await asyncio.to_thread(MAY_GO_ON.wait, 20)
     job.chunk(b"last")
     return count
 
