@@ -174,6 +174,20 @@ def test_a_key_that_came_while_the_history_was_asked_is_joined() -> None:
     assert job_of(ann.hears()) == job_of(eve.hears())
 
 
+def test_a_key_that_leaves_the_memory_while_the_history_is_asked_is_looked_up_too() -> None:
+    hall = small_hall()
+    first, second = ran(hall, b"a", b"b")
+    hall.held = True
+    ann = hall.guest()
+    assert ann.submits(b"a", b"b", again=True) == []
+    hall.guest().says("submit", (0, [(b"q", b"", {"durable": False}, b"c", 0, [])]))
+    run_one(hall)
+    assert hall.scheduler.find(second) is None
+    hall.held = False
+    hall.settle()
+    assert ann.hears() == [("ok", ann.number, [first, second])]
+
+
 def test_a_history_that_cannot_be_read_refuses_the_submit() -> None:
     hall = small_hall()
     ran(hall, b"a", b"b")

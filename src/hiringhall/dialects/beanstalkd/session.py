@@ -225,11 +225,11 @@ class BeanstalkdSession(Session):
         self._go_on()
 
     def assigned(self, lease: Lease) -> None:
-        """The job that a reserve waited for. A notice calls no verb: the requests behind it are read later."""
+        """The job that a reserve waited for. A notice calls no verb: the next turn reads the rest."""
         self.waiting = False
         self._send_job(b"RESERVED", lease.job)
         if self._reader.kept_bytes:
-            self._scheduler.timers.arm(self._alarm, self._scheduler.now_us)
+            self._scheduler.timers.arm(self._alarm, self._scheduler.now_us + 1)
         else:
             self._scheduler.timers.disarm(self._alarm)
 

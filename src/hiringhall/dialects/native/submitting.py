@@ -40,13 +40,16 @@ UNTOLD_MAX: Final = 100_000
 class Request:
     """A submit that waits for the history."""
 
-    __slots__ = ("number", "size", "specs", "watch")
+    __slots__ = ("asked", "found", "number", "size", "specs", "watch")
 
     def __init__(self, number: int, watch: int, specs: list[wire.JobSpecBody], size: int) -> None:
         self.number = number
         self.watch = watch
         self.specs = specs
         self.size = size
+        self.asked: dict[ParentRef, None] = {}
+        """The keys that the history was asked for."""
+        self.found: dict[ParentRef, EndRow] = {}
 
 
 class Submits:
@@ -83,12 +86,10 @@ class Submits:
         scheduler = self._context.scheduler
         if self._untold > UNTOLD_MAX:
             raise Refusal(HALL_FULL, f"{self._untold} ends are still to be told to this connection")
-        unknown: dict[ParentRef, None] = {}
-        for queue, _, _, key, _, _ in request.specs:
+        for _, _, _, key, _, _ in request.specs:
             if not key:
                 raise Refusal(BAD_REQUEST, "each job of a submit that is sent again must have a key")
-            if scheduler.find_key(queue, key) is None and scheduler.archive.find_key(queue, key) is None:
-                unknown[queue, key] = None
+        unknown = self._unknown(request)
         if not unknown or scheduler.archive.complete:
             self._enter(session, request.number, request.watch, request.specs, {})
             return
@@ -98,9 +99,26 @@ class Submits:
         if len(self._requests) >= lookups_max:
             text = f"{lookups_max} submits of this connection wait for the history (lookups_max)"
             raise Refusal(HALL_FULL, text)
+        self._look_up(session, request, unknown)
+
+    def _unknown(self, request: Request) -> dict[ParentRef, None]:
+        """The keys of jobs that are not in memory, and that the history was not asked for."""
+        scheduler = self._context.scheduler
+        unknown: dict[ParentRef, None] = {}
+        for queue, _, _, key, _, _ in request.specs:
+            if (
+                (queue, key) not in request.asked
+                and scheduler.find_key(queue, key) is None
+                and scheduler.archive.find_key(queue, key) is None
+            ):
+                unknown[queue, key] = None
+        return unknown
+
+    def _look_up(self, session: NativeSession, request: Request, unknown: dict[ParentRef, None]) -> None:
         self._ticket += 1
         self._requests[self._ticket] = request
         self.waiting_bytes += request.size
+        request.asked.update(unknown)
         self._context.look_up_keys(session, self._ticket, list(unknown))
 
     def keys_looked_up(
@@ -112,8 +130,14 @@ class Submits:
         if trouble:
             session.refuse(request.number, STORE_DOWN, trouble)
             return
+        request.found.update(found)
+        unknown = self._unknown(request)
+        if unknown:
+            # They were in memory when the others were asked for, and have left it since.
+            self._look_up(session, request, unknown)
+            return
         try:
-            self._enter(session, request.number, request.watch, request.specs, found)
+            self._enter(session, request.number, request.watch, request.specs, request.found)
         except Refusal as refusal:
             session.refuse(request.number, refusal.reason, refusal.text)
 
