@@ -282,6 +282,7 @@ class Disk:
         self.live: dict[int, JobRow] = {}
         self.history: dict[int, EndRow] = {}
         self.fired: dict[str, Firing] = {}
+        self.paused: set[bytes] = set()
         self.epoch = 1
 
     def apply(self, batch: Batch) -> None:
@@ -306,6 +307,8 @@ class Disk:
                 self.fired.pop(name, None)
             else:
                 self.fired[name] = firing
+        for queue, paused in batch.paused.items():
+            (self.paused.add if paused else self.paused.discard)(queue)
 
     def compare(self, core: Scheduler) -> None:
         """Nothing is left to be written: what is on disk is what is so."""
@@ -321,6 +324,7 @@ class Disk:
             assert sorted(row.parents, key=repr) == sorted(waits, key=repr)
             assert job.state != DELAYED or row.due_us == job.due_us
         assert self.fired == core.firings.by_name
+        assert self.paused == set(core.paused_queues.queues)
 
     def _compare_attempt(self, row: JobRow, job: Job) -> None:
         """What is on disk of the latest attempt: all of it, or nothing yet; that of a resident for certain."""
@@ -338,7 +342,8 @@ class Disk:
     def load(self, ended_max: int = 1000) -> Loaded:
         self.epoch += 1
         ended = list(self.history.values())[-ended_max:]
-        return Loaded(self.epoch, iter(sorted(self.live.values())), iter(ended), dict(self.fired))
+        jobs = iter(sorted(self.live.values()))
+        return Loaded(self.epoch, jobs, iter(ended), dict(self.fired), sorted(self.paused))
 
 
 @contextmanager

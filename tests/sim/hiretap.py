@@ -215,7 +215,7 @@ class Notary:
         promise = sight.holding
         if not isinstance(promise, Promise) or promise.tap is not who:
             return  # it came for what was not its own
-        if not promise.doubtful:
+        if not promise.doubtful and sight.queue not in self._laws.may_be_paused:
             raise Violation("dismiss", f"c{who.number} is to leave {sight.id} before its time")
         self._laws.disturbed = True
         if not promise.begun:

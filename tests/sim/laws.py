@@ -56,6 +56,10 @@ class Laws:
         """Who has what was given to a WMP worker, by its name on the wire."""
         self.locations: dict[tuple[bytes, bytes], LocationHolder] = {}
         """By queue and name."""
+        self.paused_us: dict[bytes, int] = {}
+        """Paused queues, with the time of the answer that told so."""
+        self.may_be_paused: dict[bytes, None] = {}
+        """Queues that somebody asked to pause, and that were not told to be resumed."""
         self.now_us = world.now_us
         """The stamp of the turn."""
         self.order = 0

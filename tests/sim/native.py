@@ -82,6 +82,12 @@ class NativeSession(Session):
             job = self._job(request)
             hall.cancel(job, b"asked for")
             self.pledge(line(cancelled=job.id))
+        elif verb == "pause":
+            hall.pause_queue(request["queue"].encode())
+            self.pledge(line(paused=request["queue"]))
+        elif verb == "resume":
+            hall.resume_queue(request["queue"].encode())
+            self.pledge(line(resumed=request["queue"]))
         elif verb == "retry":
             job = self._job(request)
             hall.retry(job)

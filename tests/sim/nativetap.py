@@ -60,6 +60,10 @@ class NativeTap(Tap):
             laws.cancelling(request["id"])
         elif verb == "retry":
             laws.retrying(request["id"])
+        elif verb == "pause":
+            laws.may_be_paused[request["queue"].encode()] = None
+        elif verb == "resume":
+            laws.paused_us.pop(request["queue"].encode(), None)
         elif verb == "watch":
             laws.see(request["id"]).watchers.append(self)
         elif verb == "unwatch":
@@ -114,6 +118,10 @@ class NativeTap(Tap):
             self.laws.watching(self, told["watching"])
         elif "cancelled" in told:
             self.laws.cancelled(told["cancelled"])
+        elif "paused" in told:
+            self.laws.paused_us.setdefault(told["paused"].encode(), self.laws.now_us)
+        elif "resumed" in told:
+            self.laws.may_be_paused.pop(told["resumed"].encode(), None)
         elif "retried" in told:
             self.laws.retried(told["retried"])
 

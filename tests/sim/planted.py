@@ -18,6 +18,7 @@ from hiringhall.core.inquiries import Inquiries
 from hiringhall.core.lanes import Lane
 from hiringhall.core.leasing import Leases
 from hiringhall.core.ledger import Ledger
+from hiringhall.core.matching import Matching
 from hiringhall.core.queues import Queue
 from hiringhall.core.states import DELAYED, DONE, HELD, LEASED, LOST, QUEUED
 from hiringhall.core.submitting import Submissions
@@ -32,6 +33,7 @@ from hiringhall.engine.turn import Engine
 from hiringhall.storage.memory import MemoryStore
 
 from . import planteddraft, plantedhire, plantedzmq
+from .pausers import PAUSING_SEEDS_FROM
 from .scenario import Run
 from .world import Violation
 
@@ -42,8 +44,12 @@ if TYPE_CHECKING:
     from hiringhall.core.workers import Worker
 
 SEEDS_MAX: Final = 500
-FIRST_SEEDS: Final = {"task of an unreachable stealer stays assigned": 800}
-"""Where the search begins for a bug that one world in some hundreds shows; elsewhere at 0."""
+FIRST_SEEDS: Final = {
+    "task of an unreachable stealer stays assigned": 800,
+    "paused queue is matched": PAUSING_SEEDS_FROM,
+    "pause is not stored": PAUSING_SEEDS_FROM,
+}
+"""Where the search begins for a bug that few worlds show; elsewhere at 0."""
 
 
 class Find(NamedTuple):
@@ -97,7 +103,7 @@ def _lease_of_anybody(self: Leases, worker: Any, job_id: int) -> Any:
     return job.lease
 
 
-def _lose_uncounted(self: Leases, lease: Any, code: int = LOST) -> None:
+def _lose_uncounted(self: Leases, lease: Any, code: int = LOST, reason: bytes = b"") -> None:
     self.give_back(lease, code, front=code == LOST)
 
 
@@ -227,6 +233,7 @@ def _restore_parentless(scheduler: Scheduler, loaded: Any) -> None:
 _ENGINE_END = Engine.end
 _NOTE = Ledger.note
 _GIVE_BACK = Leases.give_back
+_MATCH = Matching.match
 _FAIL = Leases.fail
 _ARM_WORKER = Wakeups.arm
 _JOIN = Submissions._join
@@ -237,6 +244,13 @@ _LOAD = MemoryStore.load
 _REMOVE = Queue.remove
 _RESTORE = restoring.restore
 
+
+def _match_though_paused(self: Matching, queue: Queue) -> None:
+    queue.paused_us, paused_us = 0, queue.paused_us
+    _MATCH(self, queue)
+    queue.paused_us = paused_us
+
+
 BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "promise before commit": (Session, "_pledge", _nothing),
     "failed commit still acknowledges": (output, "replace_withdrawn", _replace_nothing),
@@ -245,6 +259,8 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "messages out of order": (Engine, "end", _flush_out_of_order),
     "end not written": (Ledger, "note", _note_no_end),
     "no fencing": (Leases, "find_lease", _lease_of_anybody),
+    "paused queue is matched": (Matching, "match", _match_though_paused),
+    "pause is not stored": (Ledger, "note_paused", _nothing),
     "losses not counted": (Leases, "lost", _lose_uncounted),
     "lost job goes to the back": (Leases, "give_back", _give_back_behind),
     "lost job goes nowhere": (Leases, "give_back", _give_back_nowhere),

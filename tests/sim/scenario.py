@@ -25,6 +25,7 @@ from .hiredoors import Participants
 from .hostile import DraftVandal, Vandal
 from .laws import Laws
 from .network import Weather
+from .pausers import PAUSING_SEEDS_FROM, Pauser
 from .workers import KINDS, GearmanWorker, NativeWorker
 from .world import MS, SECOND, Violation, World
 
@@ -92,6 +93,8 @@ class Run:
         """Those who come by ZeroMQ, in some of the worlds."""
         self.participants = Participants(self) if seed % 5 in HIRE_SEEDS else None
         """Those who are hired, in some others."""
+        self.pauser: Pauser | None = None
+        """Who pauses queues, in some of the worlds."""
         self._people()
 
     def _people(self) -> None:
@@ -115,6 +118,8 @@ class Run:
             self.participants.come()
         if self.drafts:
             self._draft_people()
+        if self.world.seed >= PAUSING_SEEDS_FROM:
+            self.pauser = Pauser(town, "pauser")
 
     def _draft_people(self) -> None:
         random = self.world.random
@@ -189,6 +194,7 @@ class Run:
             and not hall.engine.has_coalesced
             and not hall.engine.asking
             and not hall.scheduler.store_trouble
+            and (self.pauser is None or self.pauser.done)
             and all(job.state == HELD for job in hall.scheduler.jobs.values())
         )
 

@@ -22,6 +22,9 @@ def check(laws: Laws, sight: Sight, submit: Submit, *, ahead_us: int = 0) -> Non
         raise Violation("one end", f"job {sight.id} had ended and is handed out again")
     if max(0 if sight.retried else submit.due_us, sight.not_before_us) > laws.now_us + ahead_us:
         raise Violation("due", f"job {sight.id} is handed out before its time")
+    paused_us = laws.paused_us.get(submit.queue, 0)
+    if 0 < paused_us < laws.now_us:
+        raise Violation("paused", f"job {sight.id} is handed out, and its queue is paused")
     if submit.losses_max and sight.losses >= submit.losses_max:
         raise Violation("losses", f"job {sight.id} has cost {sight.losses} workers and is handed out")
     if sight.failures > submit.failures_max and not sight.retried:

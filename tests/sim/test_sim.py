@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from .pausers import PAUSING_SEEDS_FROM
 from .scenario import play
 
 SEEDS = 1000
@@ -19,6 +20,11 @@ REMEMBERED = (
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_no_seed_breaks_a_law(first: int) -> None:
     for seed in range(first, first + CHUNK):
+        play(seed)
+
+
+def test_no_law_is_broken_where_queues_are_paused() -> None:
+    for seed in range(PAUSING_SEEDS_FROM, PAUSING_SEEDS_FROM + CHUNK):
         play(seed)
 
 

@@ -95,7 +95,7 @@ def _sleepers(laws: Laws, hall: Hall) -> None:
     if laws.undelivered:
         return  # who was woken has not heard it, and is disconnected in the next turn
     for name, queue in hall.scheduler.queues.items():
-        if not any(lane.waiting() for lane in queue.lanes):
+        if name in laws.may_be_paused or not any(lane.waiting() for lane in queue.lanes):
             continue
         able = [tap for tap in laws.taps.values() if name in tap.abilities and _taken_on(tap, queue)]
         woken = [tap for tap in able if tap.stands_for_a_job(hall.limits.wake_us)]

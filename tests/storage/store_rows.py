@@ -125,6 +125,7 @@ def batch(
     revived: Iterable[int] = (),
     fired: Mapping[str, Firing | None] = MappingProxyType({}),
     output: Iterable[OutputRow] = (),
+    paused: Mapping[bytes, bool] = MappingProxyType({}),
 ) -> Batch:
     made = Batch()
     made.inserts += inserts
@@ -134,6 +135,7 @@ def batch(
     made.revived += revived
     made.fired |= fired
     made.output += output
+    made.paused |= paused
     return made
 
 

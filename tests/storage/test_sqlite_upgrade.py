@@ -123,7 +123,7 @@ def test_everything_in_version_2_comes_back(path_2: Path, warnings: list[str]) -
     retention = Retention(age_us=NOW_US, dead_age_us=NOW_US, queues={b"own": rules})
     store = SqliteStore(path_2, retention, warnings.append)
     loaded = store.load(10)
-    assert (loaded.epoch, loaded.fired) == (7, {})
+    assert (loaded.epoch, loaded.fired, loaded.paused) == (7, {}, [])
     assert [plain_job(row) for row in loaded.jobs] == [plain_job(row) for row in JOBS_2]
     assert [row.id for row in loaded.ended] == [4, 5, 11, 12, 13]
     assert [plain_end(row) for row in store.history(HistoryQuery())] == [plain_end(row) for row in ENDS_2]

@@ -241,6 +241,24 @@ class TestSchedules:
         assert house.reopen().fired == {"a": Firing(1, b"x")}
 
 
+class TestPausedQueues:
+    def test_what_is_paused_is_kept_until_it_is_resumed(self, house: House) -> None:
+        assert house.loaded.paused == []
+        house.store.commit(batch(inserts=[job(1)], paused={b"q": True, b"\xff\x00": True, b"a": True}), NOW_US)
+        assert house.reopen().paused == [b"a", b"q", b"\xff\x00"]
+        house.store.commit(batch(paused={b"q": True, b"a": False, b"never known": False}), NOW_US)
+        assert house.reopen().paused == [b"q", b"\xff\x00"]
+        house.store.commit(batch(paused={b"a": True}), NOW_US)
+        assert house.reopen().paused == [b"a", b"q", b"\xff\x00"]
+        assert house.store.count() == (1, 0)
+
+    def test_a_pause_fails_with_the_rest_of_its_batch(self, house: House) -> None:
+        house.store.commit(batch(inserts=[job(1)], paused={b"a": True}), NOW_US)
+        with pytest.raises(StoreError):
+            house.store.commit(batch(inserts=[job(1)], paused={b"a": False, b"b": True}), NOW_US)
+        assert house.reopen().paused == [b"a"]
+
+
 def test_an_update_of_a_job_that_is_gone_does_nothing(house: House) -> None:
     house.store.commit(batch(inserts=[job(1)]), NOW_US)
     house.store.commit(batch(ends=[end(1)], deletes=[1]), NOW_US)

@@ -7,12 +7,14 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from broken_disk import FaintDisk
 from hall_process import HallProcess, wait_until
 from native_peer import NativeError, NativePeer
+
+from hiringhall.peers.gearman import Worker as GearmanWorker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -254,6 +256,47 @@ def test_a_job_whose_process_dies_is_lost_and_the_worker_lives_on(hall: HallProc
         text = b"its workers were lost 2 times; the last time: its process was ended by signal 9"
         assert ann.hear("ended") == [job, "failed", 125, text]
     wait_until(lambda: "ended by signal 9; the job has lost 1 worker" in hall.errors(), "it is in the log")
+
+
+def test_a_paused_queue_stays_paused_for_every_dialect_after_kill_9(tmp_path: Path) -> None:
+    more = (
+        '[[door]]\ndialect = "native"\naddress = "127.0.0.1:0"\n'
+        '[[schedule]]\nname = "tick"\nqueue = "rev"\nevery = "1s"\npayload = "tick"\n'
+    )
+    with HallProcess(tmp_path, more=more) as hall:
+        with NativePeer(hall.ports[1]) as ann:
+            ann.ask("pause", (b"rev",))
+        hall.kill()
+        hall.start()
+        with (
+            NativePeer(hall.ports[1]) as ann,
+            NativePeer(hall.ports[1]) as bob,
+            GearmanWorker(hall.address) as worker,
+            hall.client() as client,
+        ):
+            worker.register("rev", lambda job: job.data[::-1])
+            bob.ask("work", (b"bob", 1, [(b"rev", 0, 0), (b"other", 0, 0)], -1, 0))
+            handle = client.submit_background("rev", b"abc").handle
+            job = int(handle.rpartition(b":")[2])
+            wait_until(lambda: _queue(ann, b"rev")["ready"] > 1, "the schedule fires in a paused queue")
+            other = ann.submit(b"other", b"")
+            assert bob.hear("assign")[1] == other
+            listed = _queue(ann, b"rev")
+            assert (listed["running"], listed["paused"]) == (0, True)
+            assert ann.ask("job", (job,))["why"] == "its queue is paused"
+            ann.ask("watch", (job, 1))
+            ann.ask("resume", (b"rev",))
+            assert ann.hear("ended")[:2] == [job, "done"]
+        hall.kill()
+        hall.start()
+        with NativePeer(hall.ports[1]) as ann:
+            assert not any(queue["paused"] for queue in ann.ask("queues", (0, 9)))
+
+
+def _queue(peer: NativePeer, name: bytes) -> dict[str, Any]:
+    (listed,) = [queue for queue in peer.ask("queues", (0, 9)) if queue["name"] == name]
+    assert isinstance(listed, dict)
+    return listed
 
 
 def test_random_frames_harm_nobody(hall: HallProcess) -> None:

@@ -157,6 +157,7 @@ CORE_ORDER: Final = (
     "reports",
     "submitting",
     "firings",
+    "pausing",
     "auctions",
     "reasons",
     "audit",

@@ -153,6 +153,20 @@ class Auctions:
         elif markets:
             queue.listing = Listing(markets)
 
+    def queue_paused(self, queue: Queue) -> None:
+        """Announce none of its jobs any more."""
+        for auction in [auction for auction in self.by_job.values() if auction.job.queue is queue]:
+            self._close(auction)
+        if queue.listing is not None:
+            queue.listing.invited.clear()
+
+    def queue_resumed(self, queue: Queue) -> None:
+        """Announce its delayed jobs ahead again; the ready ones are announced when the queue is matched."""
+        if queue.listing is not None:
+            for job in self._scheduler.jobs.values():
+                if job.state == DELAYED and job.queue is queue:
+                    self._plan(job)
+
     def moved(self, job: Job) -> None:
         """A job has changed its state."""
         if job.state == DELAYED:
@@ -252,7 +266,7 @@ class Auctions:
     def _plan(self, job: Job) -> None:
         """Announce a delayed job before it is due, if the market does so."""
         listing = job.queue.listing
-        if listing is None or job.id in self.by_job:
+        if listing is None or job.queue.paused_us or job.id in self.by_job:
             return
         rules = listing.markets[0].rules
         if rules.ahead_us:

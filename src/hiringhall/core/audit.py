@@ -14,6 +14,7 @@ from hiringhall.core.jobs import TRIES_KEPT, Job
 from hiringhall.core.leases import ARRIVED, PERFORMING, Engagement
 from hiringhall.core.markets import AHEAD
 from hiringhall.core.queues import Queue
+from hiringhall.core.residents import OUTSIDE
 from hiringhall.core.states import DELAYED, DONE, HELD, LEASED, QUEUED, STATE_NAMES
 from hiringhall.core.terms import NO_REQUIREMENT
 
@@ -57,6 +58,7 @@ def audit(scheduler: Scheduler) -> None:
         _law(worker.resident is scheduler.queues.get(name), worker, "a resident's queue exists")
     _audit_auctions(scheduler)
     _audit_expected(scheduler)
+    _audit_paused(scheduler)
 
 
 def _audit_job(scheduler: Scheduler, job: Job) -> None:
@@ -134,7 +136,7 @@ def _audit_waiting(scheduler: Scheduler, queue: Queue) -> None:
     _law(waking == queue.waking, queue, "it counts the workers that were woken for it")
     _law(woken == queue.woken, queue, "it counts the woken workers of each requirement")
     _law(overdue == queue.overdue, queue, "it counts the woken workers that have not answered in time")
-    if scheduler.closing or queue.unsettled or not queue.ready:
+    if scheduler.closing or queue.unsettled or queue.paused_us or not queue.ready:
         return
     for worker in queue.takers:
         idle = not queue.has_work_for(worker, scheduler.now_us)
@@ -247,6 +249,25 @@ def _audit_expected(scheduler: Scheduler) -> None:
         for child in waiting.values():
             waits = child.state == HELD and child.parents is not None and ref in child.parents
             _law(waits, child, "it is listed under an expected parent only while it waits for it")
+
+
+def _audit_paused(scheduler: Scheduler) -> None:
+    paused = scheduler.paused_queues.queues
+    for queue in scheduler.queues.values():
+        listed = paused.get(queue.name) is queue
+        _law(listed == (queue.paused_us > 0), queue, "it is listed while it is paused")
+    for name, queue in paused.items():
+        _law(scheduler.queues.get(name) is queue, queue, "a paused queue exists")
+    if not paused:
+        return
+    for job in scheduler.jobs.values():
+        lease = job.lease
+        if lease is None or not job.queue.paused_us:
+            continue
+        began = not lease.promised and lease.started_us <= job.queue.paused_us
+        _law(began or lease.worker.name == OUTSIDE, job, "a job of a paused queue has begun before the pause")
+    for auction in scheduler.auctions.by_job.values():
+        _law(not auction.job.queue.paused_us, auction.job, "no job of a paused queue is announced")
 
 
 def _law(holds: bool, thing: Job | Queue | Worker, law: str) -> None:

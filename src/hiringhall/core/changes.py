@@ -160,6 +160,7 @@ class Batch:
         "inserted",
         "inserts",
         "output",
+        "paused",
         "revived",
         "updated",
         "updates",
@@ -180,6 +181,8 @@ class Batch:
         self.output: list[OutputRow] = []
         """What the workers of durable jobs have said. Each job of it is live, or in `ends`, and its extras have
         the name OUTPUT."""
+        self.paused: dict[bytes, bool] = {}
+        """Queues that were paused (True) or resumed (False), by name."""
         self.inserted: list[Job] = []
         """For the core only: the jobs behind `inserts`."""
         self.updated: list[Job] = []
@@ -189,7 +192,8 @@ class Batch:
 
     @property
     def empty(self) -> bool:
-        return not (self.inserts or self.updates or self.ends or self.fired or self.output)
+        changed = self.inserts or self.updates or self.ends
+        return not (changed or self.fired or self.output or self.paused)
 
 
 class Loaded(NamedTuple):
@@ -204,3 +208,5 @@ class Loaded(NamedTuple):
     payloads unless the job FAILED."""
     fired: dict[str, Firing]
     """The progress of each schedule."""
+    paused: list[bytes]
+    """The names of the paused queues."""

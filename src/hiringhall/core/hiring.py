@@ -164,6 +164,8 @@ class Hiring:
             raise Refusal(BAD_REQUEST, "a provider's job cannot be durable: it ends with its provider")
         self._table.check_key(spec.key)
         queue = self._table.queue(spec.queue)
+        if queue.paused_us:
+            raise Refusal(WRONG_STATE, "the queue is paused")
         if not self._is_good(worker, queue):
             raise Refusal(WRONG_STATE, "the worker lacks the queue, the skill or the time for this job")
         # `jobs_max` does not count here: a worker has one promise at most, and a provider that is refused while

@@ -75,9 +75,11 @@ def _tries(job: Job) -> tuple[Try, ...]:
 
 
 class Ledger:
-    """The durable jobs that changed, what their workers said, and the schedules that fired."""
+    """The durable jobs that changed, what their workers said, the schedules that fired, and the queues that
+    were paused or resumed.
+    """
 
-    __slots__ = ("_changed", "_deferred", "_fired", "_sealed", "_started", "output")
+    __slots__ = ("_changed", "_deferred", "_fired", "_paused", "_sealed", "_started", "output")
 
     def __init__(self) -> None:
         self._changed: dict[int, Job] = {}
@@ -88,10 +90,11 @@ class Ledger:
         self._started: dict[int, Job] = {}
         """Jobs that were leased to any other worker: noted later still, by `note_started`."""
         self._fired: dict[str, Firing | None] = {}
+        self._paused: dict[bytes, bool] = {}
         self.output = Output()
 
     def __len__(self) -> int:
-        return len(self._changed) + len(self._fired) + len(self.output)
+        return len(self._changed) + len(self._fired) + len(self._paused) + len(self.output)
 
     def note(self, job: Job) -> None:
         """A durable job has changed."""
@@ -123,6 +126,10 @@ class Ledger:
     def note_fired(self, name: str, firing: Firing | None) -> None:
         """A schedule has fired up to this time, or was removed."""
         self._fired[name] = firing
+
+    def note_paused(self, queue: bytes, paused: bool) -> None:
+        """A queue was paused or resumed."""
+        self._paused[queue] = paused
 
     def unfired(self, batch: Batch) -> list[str]:
         """The batch was not committed: the names of its firings, and of those noted since. Clears them."""
@@ -169,6 +176,8 @@ class Ledger:
         batch.fired = self._fired
         self._fired = {}
         self.output.seal(batch)
+        batch.paused = self._paused
+        self._paused = {}
         return batch
 
     def _seal_insert(self, batch: Batch, job: Job) -> None:
@@ -224,6 +233,7 @@ class Ledger:
         """The batch is not on disk: note again what the store knew before; the jobs it never saw."""
         self._sealed = {}
         self.output.drop()
+        self._paused = {**batch.paused, **self._paused}
         newcomers = [job for job in batch.inserted if not job.logged]
         for job in batch.inserted:
             if job.logged:

@@ -57,6 +57,8 @@ class Matching:
             raise Refusal(CLOSING, "the hall is closing; nothing is handed out any more")
         if job.state not in (DELAYED, QUEUED):
             raise Refusal(WRONG_STATE, f"the job is {STATE_NAMES[job.state]}, and cannot be taken")
+        if job.queue.paused_us:
+            raise Refusal(WRONG_STATE, "the queue of the job is paused")
         if not worker.fits(job.queue.name, job.terms.requirement or NO_REQUIREMENT, table.now_us):
             raise Refusal(WRONG_STATE, "the worker lacks the skill or the time for the job")
         return self._leases.lease(job, worker)
@@ -76,6 +78,8 @@ class Matching:
 
     def match(self, queue: Queue) -> None:
         """Match ready jobs to waiting workers; the rest is announced to workers that bid."""
+        if queue.paused_us:
+            return
         self._match_waiting(queue)
         if queue.listing is not None:
             assert self._table.announcer is not None

@@ -33,6 +33,7 @@ class Queue:
         "maxima",
         "name",
         "overdue",
+        "paused_us",
         "ready",
         "requirements_max",
         "sleepers",
@@ -83,12 +84,14 @@ class Queue:
         """By priority: with this many live jobs a submit is refused."""
         self.average_run_us = 0
         """How long its jobs take: a moving average of those that succeeded; 0: none has yet."""
+        self.paused_us = 0
+        """When it was paused: no job of it starts; 0: it is not paused."""
         self.listing: Listing | None = None
         """Its announcements to workers that bid; None: its jobs are not announced."""
 
     def best(self, worker: Worker, now_us: int) -> Job | None:
         """The ready job that goes first for this worker: priority, then age."""
-        if not self.ready or (worker.until_us and worker.until_us <= now_us):
+        if not self.ready or self.paused_us or (worker.until_us and worker.until_us <= now_us):
             return None
         best: Job | None = None
         for lane in self.lanes:
@@ -198,7 +201,7 @@ class Queue:
     @property
     def idle(self) -> bool:
         """Nothing refers to it: it can be dropped."""
-        return not self.live and not self.workers and not self.limited
+        return not self.live and not self.workers and not self.limited and not self.paused_us
 
     @property
     def limited(self) -> bool:

@@ -25,6 +25,8 @@ def why(scheduler: Scheduler, job: Job) -> str:
     if job.state != QUEUED:
         return f"it is {STATE_NAMES[job.state]}"
     queue = job.queue
+    if queue.paused_us:
+        return "its queue is paused"
     auction = scheduler.auctions.by_job.get(job.id)
     if not queue.workers:
         return _announced(auction) if auction is not None else "its queue has no workers"

@@ -22,6 +22,7 @@ def restore(scheduler: Scheduler, loaded: Loaded) -> None:
     table.epoch = loaded.epoch
     table.last_id = ids.make(loaded.epoch, 0)
     scheduler.firings.restore(loaded.fired)
+    scheduler.paused_queues.restore(loaded.paused)
     count = 0
     for end in loaded.ended:
         table.archive.add(ended_job(end, _queue(table, end.queue)))

@@ -20,6 +20,7 @@ from hiringhall.core.hiring import Hiring
 from hiringhall.core.leasing import Leases
 from hiringhall.core.matching import Matching
 from hiringhall.core.needs import Needs
+from hiringhall.core.pausing import PausedQueues
 from hiringhall.core.reports import Reports
 from hiringhall.core.residents import Residents
 from hiringhall.core.states import CALLED_OFF, CANCELLED, DELAYED, FAILURE, QUEUED
@@ -58,6 +59,7 @@ class Scheduler:
         self.submissions = Submissions(table, self.dependencies, self.needs)
         self.reports = Reports(table, self.dependencies, self.leases, self.residents)
         self.firings = Firings(table, self.submissions)
+        self.paused_queues = PausedQueues(table, self.leases)
         self.auctions = Auctions(self)
         # Read by sessions, used by the engine.
         self.limits = limits
@@ -212,6 +214,18 @@ class Scheduler:
     def limit_queue(self, name: bytes, maxima: list[int]) -> None:
         """Refuse submits to a queue that has this many live jobs, by priority."""
         self.table.limit_queue(name, maxima)
+
+    def pause_queue(self, name: bytes) -> None:
+        """Start no more jobs of a queue; those that run go on. Survives a restart of the hall."""
+        self.paused_queues.pause(name)
+
+    def resume_queue(self, name: bytes) -> None:
+        """Start jobs of a queue again."""
+        self.paused_queues.resume(name)
+
+    def is_paused(self, name: bytes) -> bool:
+        """Whether no job of this queue starts."""
+        return name in self.paused_queues.queues
 
     def submit(self, spec: JobSpec, watcher: Peer | None) -> Job:
         """Add a job, or join a live one with the same queue and key."""

@@ -139,6 +139,8 @@ class JobTable:
     def drop_queue(self, queue: Queue) -> None:
         if queue.live or queue.workers:
             raise Refusal(WRONG_STATE, "the queue still has jobs or workers")
+        if queue.paused_us:
+            raise Refusal(WRONG_STATE, "the queue is paused; resume it first")
         del self.queues[queue.name]
         self._limited.pop(queue, None)
 
@@ -158,7 +160,7 @@ class JobTable:
 
     def _forget_limits(self, count: int) -> None:
         """Drop the oldest queues that have a limit but neither jobs nor workers."""
-        unused = [queue for queue in self._limited if not queue.live and not queue.workers]
+        unused = [queue for queue in self._limited if not (queue.live or queue.workers or queue.paused_us)]
         for queue in unused[:count]:
             self.drop_queue(queue)
 

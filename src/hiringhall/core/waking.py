@@ -45,7 +45,7 @@ class Wakeups:
         pass a job on, do not count.
         """
         queue = self._table.queues.get(name)
-        if queue is None:
+        if queue is None or queue.paused_us:
             return 0
         spare = queue.waking - queue.ready
         for worker in queue.sleepers:

@@ -62,12 +62,13 @@ class MemoryStore:
         self._epoch = secrets.randbelow(FIRST_EPOCHS) if epoch is None else epoch - 1
         self._jobs: dict[int, JobRow] = {}
         self._fired: dict[str, Firing] = {}
+        self._paused: dict[bytes, None] = {}
 
     def load(self, ended_max: int) -> Loaded:
         self._epoch += 1
         latest = sorted(self._shelves.lines.values(), key=_BY_END)
         ended = [_shortened(row) for row in latest[max(0, len(latest) - ended_max) :]]
-        return Loaded(self._epoch, self.live(), ended, dict(self._fired))
+        return Loaded(self._epoch, self.live(), ended, dict(self._fired), sorted(self._paused))
 
     def commit(self, batch: Batch, now_us: int) -> None:
         for row in batch.inserts:
@@ -90,6 +91,11 @@ class MemoryStore:
                 self._fired.pop(name, None)
             else:
                 self._fired[name] = firing
+        for queue, paused in batch.paused.items():
+            if paused:
+                self._paused[queue] = None
+            else:
+                self._paused.pop(queue, None)
         self._expire(batch, now_us)
 
     def check(self) -> None:

@@ -191,3 +191,19 @@ def test_burying_a_job_that_has_retries_left_is_one_failure(
     hall.wait(2 * SECOND_US)
     assert guest.reserves() == job.id
     assert guest.says(f"bury {job.id} 1024", "peek-buried") == f"BURIED\nFOUND {job.id} 1\nx"
+
+
+def test_nothing_is_reserved_from_a_tube_that_is_paused_elsewhere(hall: BeanstalkdHall) -> None:
+    guest = hall.guest()
+    ready, delayed = guest.puts(), guest.puts(delay_s=60)
+    buried = guest.puts(priority=0)
+    assert guest.reserves() == buried
+    guest.says(f"bury {buried} 0")
+    hall.scheduler.pause_queue(b"default")
+    assert guest.says("reserve-with-timeout 0") == "TIMED_OUT"
+    for job in (ready, delayed, buried):
+        assert guest.says(f"reserve-job {job}") == "NOT_FOUND"
+    assert guest.stats("stats-job", buried)["state"] == "buried"
+    hall.scheduler.resume_queue(b"default")
+    for job in (ready, delayed, buried):
+        assert guest.says(f"reserve-job {job}").startswith(f"RESERVED {job} ")

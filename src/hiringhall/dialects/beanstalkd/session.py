@@ -137,7 +137,8 @@ class BeanstalkdSession(Session):
             self._ignore(request.tube)
         elif command == wire.RESERVE_JOB:
             job = stats.find_job(self._scheduler, numbers[0])
-            if job.state == FAILED and not self._scheduler.closing:
+            stopped = self._scheduler.closing or self._scheduler.is_paused(job.queue.name)
+            if job.state == FAILED and not stopped:
                 self._scheduler.retry(job)
             self._send_job(b"RESERVED", self._scheduler.take_job(self._as_worker(), job).job)
         elif command == wire.KICK:

@@ -100,6 +100,7 @@ def queue(scheduler: Scheduler, queue: Queue) -> Described:
         "waiting": queue.live - queue.ready - queue.leased,
         "failed": scheduler.archive.failed(queue.name),
         "workers": len(queue.workers),
+        "paused": queue.paused_us > 0,
     }
 
 

@@ -1,4 +1,6 @@
-"""Requests about the hall as a whole: lists, doors, summaries and schedules. Few connections make one."""
+"""Requests about the hall as a whole: lists, doors, summaries, schedules and paused queues. Few connections
+make one.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +41,14 @@ class Desk:
             self._doors(number, body)
         elif kind == wire.SUBSCRIBE:
             self._subscribe(number, body)
+        elif kind == wire.PAUSE:
+            (queue,) = wire.decode(wire.QUEUE_BODY, body)
+            self._services.scheduler.pause_queue(queue)
+            self._confirm(number)
+        elif kind == wire.RESUME:
+            (queue,) = wire.decode(wire.QUEUE_BODY, body)
+            self._services.scheduler.resume_queue(queue)
+            self._confirm(number)
         elif kind == wire.SCHEDULES:
             self._planning.describe(number, body)
         elif kind == wire.SCHEDULE:
@@ -57,6 +67,11 @@ class Desk:
         """The connection is closed."""
         self._lists.end()
         self._subscription.end(self._services.scheduler)
+
+    def _confirm(self, number: int) -> None:
+        """Answer when the change is on disk."""
+        if number:
+            self._session.pledge(wire.encode(wire.OK, number, None))
 
     def _doors(self, number: int, body: Raw) -> None:
         wire.decode(wire.NIL_BODY, body)

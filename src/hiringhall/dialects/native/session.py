@@ -49,6 +49,7 @@ FEATURES: Final = (
     "output",
     "subscribe",
     "schedule",
+    "pause",
 )
 """What a hall of this version can do; a later one names more."""
 

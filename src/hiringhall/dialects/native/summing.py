@@ -69,7 +69,7 @@ class Summaries:
                 queue.leased,
                 waiting,
                 failed,
-                False,
+                queue.paused_us > 0,
                 queue.done,
                 queue.failed,
             )

@@ -55,6 +55,8 @@ FAIL: Final = "fail"
 RELEASE: Final = "release"
 RENEW: Final = "renew"
 LOSE: Final = "lose"
+PAUSE: Final = "pause"
+RESUME: Final = "resume"
 
 # What the hall says; PROGRESS, CHUNK and LOG go both ways.
 OK: Final = "ok"
@@ -93,6 +95,8 @@ WATCH_BODY: Final = Decoder(tuple[_Number, Annotated[int, Meta(ge=1, le=2)]])
 """[job, level]"""
 ID_BODY: Final = Decoder(tuple[_Number])
 """[job]"""
+QUEUE_BODY: Final = Decoder(tuple[bytes])
+"""[queue]"""
 CANCEL_BODY: Final = Decoder(tuple[_Number, bytes])
 """[job, reason]"""
 OUTPUT_BODY: Final = Decoder(tuple[_Number, _Number])

@@ -147,6 +147,12 @@ def read_firings(connection: sqlite3.Connection, bad: list[str]) -> dict[str, Fi
     return found
 
 
+def read_paused(connection: sqlite3.Connection) -> list[bytes]:
+    """The names of the paused queues. What is not a name is ignored."""
+    rows = connection.execute("SELECT queue FROM paused ORDER BY queue")
+    return [bytes(queue) for (queue,) in rows if type(queue) is bytes]
+
+
 def _shared_terms(terms_id: int, terms: dict[int, Terms]) -> Terms:
     try:
         return terms[terms_id]

@@ -31,6 +31,7 @@ from hiringhall.storage.sqlite.rows import (
     end_row,
     job_rows,
     read_firings,
+    read_paused,
     read_terms,
 )
 from hiringhall.storage.sqlite.schema import SQLITE_MIN, check_soundness, check_version, migrate, migrations
@@ -143,6 +144,7 @@ class SqliteStore:
                 fired = read_firings(self._connection, unread)
                 for name in unread:
                     self._on_warning(f"schedule {name} in {self._path} cannot be read: it starts over")
+                paused = read_paused(self._connection)
                 epoch = self._bump_epoch()
                 self._begin_log()
                 self._files = FileIdentities(self._path)
@@ -150,7 +152,7 @@ class SqliteStore:
             with suppress(StoreError):
                 self.close()
             raise
-        return Loaded(epoch, self.live(), self._latest_ended(ended_max), fired)
+        return Loaded(epoch, self.live(), self._latest_ended(ended_max), fired, paused)
 
     def check(self) -> None:
         """Raise StoreError while a commit would go to a file that was removed or replaced."""

@@ -60,6 +60,8 @@ _UNMARK: Final = "DELETE FROM schedules WHERE name = ?"
 _KEEP_OUTPUT: Final = (
     "UPDATE history SET output_bytes = 0 WHERE id IN (SELECT value FROM json_each(?)) AND output_bytes > 0"
 )
+_PAUSE: Final = "INSERT OR IGNORE INTO paused (queue) VALUES (?)"
+_RESUME: Final = "DELETE FROM paused WHERE queue = ?"
 _REVIVE: Final = "DELETE FROM history WHERE id IN (SELECT value FROM json_each(?))"
 
 
@@ -137,6 +139,8 @@ class BatchWriter:
                 yield Statement(_UNMARK, [name])
             else:
                 yield Statement(_MARK, [name, firing.due_us, bytearray(firing.plan)])
+        for queue, paused in batch.paused.items():
+            yield Statement(_PAUSE if paused else _RESUME, [bytearray(queue)])
 
     def committed(self) -> None:
         """The batch is on disk."""

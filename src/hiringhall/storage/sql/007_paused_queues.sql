@@ -1,0 +1,5 @@
+-- The queues that are paused: no job of them starts until they are resumed.
+
+CREATE TABLE paused (
+    queue BLOB PRIMARY KEY
+) WITHOUT ROWID;
