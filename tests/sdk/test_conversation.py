@@ -17,6 +17,7 @@ from hiringhall.sdk.conversation import (
     Logged,
     Lost,
     Progressed,
+    QueueCounts,
     Refused,
     Request,
     Revoked,
@@ -43,7 +44,11 @@ NOTICES: list[tuple[str, object, Event]] = [
     ("assign", (2, 7, b"q", b"[]", b"k", 1, 0), Assigned(2, 7, b"q", b"[]", b"k", 1, 0)),
     ("revoke", (2,), Revoked(2)),
     ("lost", None, Lost()),
-    ("summary", {"queues": {b"q": [1, 2]}, "workers": 3, "busy": 1}, Summary({b"q": [1, 2]}, 3, 1)),
+    (
+        "summary",
+        {"queues": {b"q": [1, 2, 3, 4, False, 5, 6]}, "workers": 3, "busy": 1},
+        Summary({b"q": QueueCounts(1, 2, 3, 4, False, 5, 6)}, 3, 1),
+    ),
 ]
 
 NOT_OF_THE_PROTOCOL: list[tuple[str, bytes]] = [

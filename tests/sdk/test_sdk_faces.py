@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hall_process import CODE, wait_until
+import uvloop
+from hall_process import CODE
 from small_worker import SmallWorker
 
 from hiringhall import Hall
@@ -217,7 +218,26 @@ def test_the_sdk_is_imported_at_its_first_use() -> None:
     assert (ended.stdout, ended.stderr) == ("module 'hiringhall' has no attribute 'Hal'\n", "")
 
 
-def test_a_worker_sees_a_program_that_has_ended(url: str) -> None:
-    """A program that forgets its jobs leaves no watcher: the hall goes on without it."""
-    run_program(FORGETFUL, url)
-    wait_until(lambda: echo.submit(1).result(20) == 1, "the hall answers")
+def test_a_hall_on_a_unix_socket(server: HallProcess) -> None:
+    with Hall(f"hall+unix://{server.data / 'native.sock'}") as hall:
+        assert hall.function("test_sdk_faces.echo").submit(5).result(20) == 5
+
+
+def test_uvloop() -> None:
+    async def use() -> int:
+        return await (await echo.asubmit(6))
+
+    assert [uvloop.run(use()) for _ in range(2)] == [6, 6]
+
+
+def test_a_job_whose_handle_is_gone_is_not_kept() -> None:
+    async def use() -> None:
+        function = HALL.function("nobody.has.this", expires=5)
+        handle = await function.asubmit()
+        for _ in range(20):
+            await function.asubmit()
+        gc.collect()
+        assert HALL.connection().watched == 1
+        await handle.acancel()
+
+    asyncio.run(use())

@@ -96,6 +96,11 @@ class Connection:
         return len(self._conversation.pending)
 
     @property
+    def watched(self) -> int:
+        """Jobs whose end somebody waits for."""
+        return len(self._watches.waiting())
+
+    @property
     def url(self) -> str:
         """Where it is connected, or was last."""
         return self.addresses[self._at].url

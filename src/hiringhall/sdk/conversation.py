@@ -114,10 +114,22 @@ class Lost(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The hall has not heard from this worker for too long. It must send `work` again."""
 
 
+class QueueCounts(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Jobs of a queue by state; the totals are of all jobs that have ended."""
+
+    ready: int
+    running: int
+    waiting: int
+    failed: int
+    paused: bool
+    done_total: int
+    failed_total: int
+
+
 class Summary(msgspec.Struct, frozen=True):
     """Counts of the hall: see `subscribe` on the page of the protocol."""
 
-    queues: dict[bytes, list[int]]
+    queues: dict[bytes, QueueCounts]
     workers: int
     busy: int
 
