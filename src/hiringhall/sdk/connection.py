@@ -269,7 +269,8 @@ class Connection:
 
     def _broken(self, event: said.Broken) -> None:
         reason = f"{self.url}: {event.reason}"
-        if event.fatal:
+        if event.fatal and self._greeted is not None and self._greeted.done():
+            # Before the welcome it is just an address where no hall answers.
             self._fail_all(lambda: HallError(reason))
         if self._link is not None:
             self._link.abort(event.reason)
@@ -363,6 +364,9 @@ class Connection:
             link.send(self._conversation.hello())
             async with asyncio.timeout(HELLO_S):
                 await greeted
+        except TimeoutError as error:
+            link.abort("the hall did not answer hello")
+            raise HallUnreachable(str(error) or f"it did not answer hello within {HELLO_S:g} s") from None
         except BaseException:
             link.abort("the hall did not answer hello")
             raise
