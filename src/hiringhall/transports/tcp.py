@@ -76,7 +76,7 @@ class TcpDoor:
         self.refused = 0
         """Number of connections refused because the door was full."""
         self._server: asyncio.Server | TlsListener | None = None
-        self._unix: UnixListener | None = None
+        self._socket_file: UnixListener | None = None
         """Its socket file, if it listens on one."""
         self._emptied: asyncio.Event | None = None
 
@@ -102,7 +102,7 @@ class TcpDoor:
     async def open_unix(self, path: str) -> None:
         """Listen on a Unix socket, without TLS. Raises OSError."""
         listener = UnixListener(path, self.options.backlog)
-        self._unix = listener
+        self._socket_file = listener
         loop = asyncio.get_running_loop()
         self._server = await loop.create_unix_server(
             self._make_connection, sock=listener.socket, backlog=self.options.backlog
@@ -136,9 +136,9 @@ class TcpDoor:
         if self._server is not None:
             self._server.close()
             self._server = None
-        if self._unix is not None:
-            self._unix.remove()
-            self._unix = None
+        if self._socket_file is not None:
+            self._socket_file.remove()
+            self._socket_file = None
 
     async def close(self) -> None:
         """Close every connection. Unsent bytes get `close_wait_s`."""
@@ -157,7 +157,7 @@ class TcpDoor:
         peer = transport.get_extra_info("peername")
         address, port = (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) and peer else ("", 0)
         sock = transport.get_extra_info("socket")
-        if self._unix is not None:
+        if self._socket_file is not None:
             address = UNIX
         return Caller(address, sock.fileno() if sock is not None else -1, (), port, self.name)
 
