@@ -71,8 +71,10 @@ class Stage:
         )
         self._timers: list[tuple[int, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
-        self._waiting_threads: set[int] = set()
-        """Threads with a blocking call that waits for a job."""
+        self._none_ready = -1
+        """No job was ready when so much had happened: see `MemoryHall.happened`."""
+        self._parked: set[int] = set()
+        """Threads with a blocking call that can do nothing but wait for another thread."""
         self._before: list[tuple[Hall | type[Hall], Substitute | None]] = []
 
     # --- running jobs
@@ -162,31 +164,16 @@ class Stage:
             raise RuntimeError("a blocking call on the SDK's own event loop would wait for itself")
         answer = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
-            with self._blocked():
-                moves = 0
-                while moves < MOVES_MAX:
-                    seen = self.memory.happened
-                    self._loop.wait_until_idle(answer)
-                    if answer.done():
-                        return answer.result()
-                    moves += self._step(seen)
-                raise self.stuck()
+            moves = 0
+            while moves < MOVES_MAX:
+                seen = self.memory.happened
+                self._loop.wait_until_idle(answer)
+                if answer.done():
+                    return answer.result()
+                moves += self._step(seen)
+            raise self.stuck()
         finally:
             answer.cancel()
-
-    @contextlib.contextmanager
-    def _blocked(self, *, blocked: bool = True) -> Iterator[None]:
-        """A blocking call waits in this thread; or it does not, since it runs a job meanwhile."""
-        here = threading.get_ident()
-        with self.memory.changed:
-            before = here in self._waiting_threads
-            (self._waiting_threads.add if blocked else self._waiting_threads.discard)(here)
-            self.memory.changed.notify_all()
-        try:
-            yield
-        finally:
-            with self.memory.changed:
-                (self._waiting_threads.add if before else self._waiting_threads.discard)(here)
 
     def start(self, call: Coroutine[Any, Any, object]) -> None:
         """For `hall.executor()`: its jobs run at once."""
@@ -199,7 +186,13 @@ class Stage:
 
     def take_for_waiter(self) -> Taken | None:
         """The next job, if jobs may run because somebody waits. A job that waits for another always may."""
-        return self.worker.take() if self._helps_waiters() else None
+        if not self._helps_waiters() or self._none_ready == self.memory.happened:
+            return None
+        happened = self.memory.happened
+        taken = self.worker.take()
+        if taken is None:
+            self._none_ready = happened
+        return taken
 
     def _helps_waiters(self) -> bool:
         return self.immediate or bool(self.worker.taken)
@@ -276,24 +269,27 @@ class Stage:
         with self.memory.changed:
             if self.memory.happened != seen:
                 return False  # another thread did something: look again
-            if self._others_run():
+            if self.others_run():
+                self._parked.add(threading.get_ident())
                 self.memory.changed.wait()
+                self._parked.discard(threading.get_ident())
                 return False
-        if not self.pass_time(self._loop.due_s):
-            raise self.stuck()
-        return True
+        if self.pass_time(self._loop.due_s):
+            return True
+        with self.memory.changed:
+            self.memory.happened += 1
+            self.memory.changed.notify_all()  # who waits for a job of this thread is told, too
+        raise self.stuck()
 
-    def _others_run(self) -> bool:
-        """A job runs in another thread, and does not itself wait for a job."""
-        idle = {*self._waiting_threads, threading.get_ident()}
-        return any(taken.thread not in idle for taken in list(self.worker.taken.values()))
+    def others_run(self) -> bool:
+        """A job runs in another thread, and does not itself wait for something in the stage."""
+        quiet = {threading.get_ident(), *self._parked}
+        waiting = {job_id for _, pump in list(self._ends.values()) for job_id in pump.waiting_jobs()}
+        running = list(self.worker.taken.values())
+        return any(job.thread not in quiet and job.assigned.job_id not in waiting for job in running)
 
     def _perform(self, taken: Taken) -> None:
         """Run a job here."""
-        with self._blocked(blocked=False):
-            self._perform_here(taken)
-
-    def _perform_here(self, taken: Taken) -> None:
         if not taken.function.is_async:
             self.worker.perform(taken)
         elif not _loop_runs_here() and self._runner_busy.acquire(blocking=False):

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 PASSES: Final = 100
 """An event loop that is not ours counts as idle after so many passes in which nothing happened in the stage."""
+LOOK_S: Final = 0.001
+"""How often an event loop looks at jobs that run in other threads."""
 MOVES_MAX: Final = 10_000
 """How often the clock may be moved while somebody waits: a schedule would go on for ever."""
 ADDRESS: Final = Address("hall://stage", "stage")
@@ -103,6 +105,10 @@ class Pump:
             self._idle_passes += 1
         elif self._some_job_is_busy():
             return  # the end of a job schedules the next pass
+        elif self._stage.others_run():
+            self._scheduled = True
+            self.loop.call_later(LOOK_S, self._pass)
+            return
         elif self._moves < MOVES_MAX and self._stage.pass_time():
             self._moves += 1
             self._idle_passes = 0
@@ -149,7 +155,11 @@ class Pump:
 
     def _some_job_is_busy(self) -> bool:
         """A job runs here, and does not itself wait for a job."""
-        return not {job_id for _, job_id in self._waiters}.issuperset(self._jobs.values())
+        return not self.waiting_jobs().issuperset(self._jobs.values())
+
+    def waiting_jobs(self) -> set[int]:
+        """The ids of the jobs in which somebody waits here."""
+        return {job_id for waiter, job_id in list(self._waiters) if not waiter.done()}
 
     def _give_up(self) -> bool:
         """Nothing will happen. True: somebody was told."""
