@@ -176,3 +176,26 @@ def test_a_function_can_tell_about_its_job(hall: Hall) -> None:
         "attempt": 1,
         "cancelled": False,
     }
+
+
+def test_short_jobs_do_not_wait_behind_a_long_one(hall: Hall, tmp_path: Path) -> None:
+    add = hall.function("trouble_jobs.add", returns=int)
+    # So many short ones that the processes get jobs in advance.
+    assert sum(add.starmap([(number, 0) for number in range(3000)])) == sum(range(3000))
+    go, started = tmp_path / "go", tmp_path / "started"
+    shorts = add.submit_many([(number, 0) for number in range(300)])
+    long = hall.function("trouble_jobs.until").submit(str(go), str(started))
+    shorts += add.submit_many([(number, 0) for number in range(300)])
+    assert hall.gather(*shorts) == [*range(300), *range(300)]
+    wait_until(started.exists, "the long one runs")
+    assert long.state() == "leased"
+    go.touch()
+    assert long.result(RESULT_S) == "seen"
+
+
+def test_progress_is_known_while_a_job_runs(hall: Hall, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    job = hall.function("trouble_jobs.pieces").submit(3, str(go))
+    wait_until(lambda: job.progress() == (1, 3), "its progress is known")
+    go.touch()
+    assert job.result(RESULT_S) == 3

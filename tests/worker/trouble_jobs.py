@@ -211,3 +211,15 @@ def until(file: str, started: str = "") -> str:
             return "stopped"
         _pause()
     return "seen"
+
+
+@hall.job
+def pieces(count: int, file: str) -> int:
+    """Tells of each piece; after the first it waits for the file."""
+    job = current_job()
+    for number in range(count):
+        job.progress(number + 1, count)
+        job.chunk(f"piece {number}")
+        while not Path(file).exists():
+            _pause()
+    return count

@@ -97,6 +97,8 @@ class DevHall:
             [
                 sys.executable,
                 *("-m", "hiringhall", "serve", "--json", "--data", self.data, "--door", self._door),
+                # The worker tells of jobs that fail.
+                *("--set", "hall.log_level=error"),
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

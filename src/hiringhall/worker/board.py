@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _FAIL: Final = msgspec.msgpack.Decoder(tuple[str, int, tuple[int, int, bytes, bool]])
 _TEXT_CHARS_MAX: Final = 200
+_TRACE_CHARS_MAX: Final = 4000
+JOBS_A_SECOND: Final = 20
+"""Events about single jobs; each costs more than the job itself."""
 
 
 class Told(Protocol):
@@ -40,6 +43,8 @@ class Board:
         self.trouble = ""
         """Why there is no connection, or why nothing can run."""
         self.on_drained: list[Any] = []
+        self._second = 0
+        self._told_in_second = 0
         self._away: bool | None = None
         """What was told last: the hall is away, or not."""
 
@@ -86,7 +91,9 @@ class Board:
         lines = said.splitlines() or [""]
         short = lines[0][:_TEXT_CHARS_MAX]
         words = f"{kind}: {short}" if kind and short else kind or short
-        self._job(task, "failed", f"failed (code {code}): {words}", code=code, type=kind, reason=said)
+        trace = failure.get("traceback", "")[-_TRACE_CHARS_MAX:]
+        text = f"failed (code {code}): {words}" + (f"\n{trace.rstrip()}" if trace else "")
+        self._job(task, "failed", text, code=code, type=kind, reason=said, traceback=trace)
 
     def lost(self, task: Task, reason: str) -> None:
         self._job(task, "lost", f"lost: {reason}", reason=reason)
@@ -102,6 +109,15 @@ class Board:
         self._job(task, "stuck", text, pid=child.pid)
 
     def _job(self, task: Task, name: str, text: str, **fields: Any) -> None:
+        """Tell of a job. Of many in a second the first few are told; all are counted."""
+        second = int(time.monotonic())
+        if second != self._second:
+            self._second, self._told_in_second = second, 0
+        self._told_in_second += 1
+        if self._told_in_second > JOBS_A_SECOND:
+            if self._told_in_second == JOBS_A_SECOND + 1:
+                self.tell("more", "more jobs did not end well in this second; see the counts")
+            return
         queue = task.counts.queue
         self.tell(name, f"{queue} {task.job} {text}", queue=queue, job=task.job, **fields)
 
@@ -115,6 +131,13 @@ class Board:
         """A lane that drains has no more jobs."""
         for call in self.on_drained:
             call()
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things: 1 process, 2 processes."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count:,} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 def stamp() -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hiringhall.dialects.native import wire
 from hiringhall.worker import messages, reports
 from hiringhall.worker.link import SILENCE_S
+from hiringhall.worker.listening import Listening
 from hiringhall.worker.prefetch import TICK_US, WAIT_US_MAX, Prefetch
 from hiringhall.worker.process import KILLED, RETIRING, WORKING
 from hiringhall.worker.tasks import Task
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 TICK_S: Final = TICK_US / 1e6
 WAIT_S_MAX: Final = WAIT_US_MAX / 1e6
+ROUNDS_MIN: Final = 16
+"""Jobs that may wait for a process, from which on the children are heard in rounds."""
 RENEW_S: Final = 0.005
 """A job with a time limit that waited longer than this before it began gets its whole time again."""
 REVOKE_S: Final = 2.0
@@ -66,7 +69,7 @@ class Lane:
         self._ticked_at = 0.0
         self._result_bytes_max = 64 << 20
         self._body_bytes_max = wire.FRAME_BYTES_MAX
-        self._flowing = True
+        self._listening = Listening(crew)
         self.draining = False
         crew.lane = self
 
@@ -109,12 +112,7 @@ class Lane:
             self._board.refused(f"{text} ({code})")
 
     def flow(self, flowing: bool) -> None:
-        self._flowing = flowing
-        for child in self.crew.everyone:
-            if flowing:
-                child.listen()
-            else:
-                child.hush()
+        self._listening.flow(flowing)
 
     def busy(self) -> bool:
         return bool(self.tasks)
@@ -279,8 +277,7 @@ class Lane:
         """A child is ready."""
         child.owner = self
         child.begin(self.mode, self._capacity, self._result_bytes_max)
-        if not self._flowing:
-            child.hush()
+        self._listening.add(child)
         self._idle[child] = None
         if self._backlog:
             self._feed()
@@ -404,10 +401,12 @@ class Lane:
         # If this process itself was held up, the times say nothing about the jobs.
         if elapsed < 3 * TICK_S:
             self._give_back(now - WAIT_S_MAX)
+        self._listening.in_rounds(prefetch is not None and prefetch.each >= ROUNDS_MIN)
         self.offer()
         if finished or self._backlog or any(child.waiting for child in self.crew.working):
             self._loop.call_later(TICK_S, self._tick)
         else:
+            self._listening.in_rounds(False)
             self._ticking = False
 
     def _give_back(self, since: float) -> None:

@@ -17,7 +17,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from hiringhall.worker.board import stamp
+from hiringhall.worker.board import counted, stamp
+from hiringhall.worker.printing import Printer
 
 if TYPE_CHECKING:
     from hiringhall.worker.process import Child
@@ -63,10 +64,12 @@ def _totals(supervisor: Supervisor) -> dict[str, int]:
 class Lines:
     """A line for each event."""
 
-    output: tuple[int, int] | None = None
+    def __init__(self) -> None:
+        self.output: tuple[int, int] | None = None
+        self._printer = Printer()
 
     def event(self, name: str, text: str, fields: dict[str, Any]) -> None:  # noqa: ARG002 (a Show)
-        _write(f"{stamp()} {text}\n")
+        self._printer.write(f"{stamp()} {text}\n")
 
     async def run(self, supervisor: Supervisor) -> None:
         before, last = _totals(supervisor), time.monotonic()
@@ -81,26 +84,27 @@ class Lines:
 
     def counts(self, totals: dict[str, int], rate: float) -> None:
         words = ", ".join(f"{name} {count:,}" for name, count in totals.items())
-        _write(f"{stamp()} {words} ({rate:,.1f} a second)\n")
+        self._printer.write(f"{stamp()} {words} ({rate:,.1f} a second)\n")
 
     def close(self) -> None:
-        """Nothing is open."""
+        self._printer.close()
 
 
 class JsonLines(Lines):
     """A JSON object for each event. Functions print to stderr, so that stdout has JSON only."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.output = (sys.stderr.fileno(), sys.stderr.fileno())
 
     def event(self, name: str, text: str, fields: dict[str, Any]) -> None:
-        _write(json.dumps({"event": name, "at": round(time.time(), 3), "text": text, **fields}) + "\n")
+        self._print({"event": name, "at": round(time.time(), 3), "text": text, **fields})
 
     def counts(self, totals: dict[str, int], rate: float) -> None:
-        _write(
-            json.dumps({"event": "counts", "at": round(time.time(), 3), **totals, "rate": round(rate, 1)})
-            + "\n"
-        )
+        self._print({"event": "counts", "at": round(time.time(), 3), **totals, "rate": round(rate, 1)})
+
+    def _print(self, told: dict[str, Any]) -> None:
+        self._printer.write(json.dumps(told) + "\n")
 
 
 class Screen:
@@ -210,7 +214,7 @@ class Screen:
             crew = lane.crew
             now = asyncio.get_running_loop().time()
             starting = f", {len(crew.starting)} starting" if crew.starting else ""
-            lines.append(Text(f"{lane.mode}: {len(crew.working)} processes{starting}", "dim"))
+            lines.append(Text(f"{lane.mode}: {counted(len(crew.working), 'process')}{starting}", "dim"))
             busy = [child for child in crew.everyone if child.tasks]
             lines += [self._process(child, now) for child in busy[:rows_max]]
             if len(busy) > rows_max:
@@ -229,8 +233,3 @@ class Screen:
 
 def _activity(counts: Counts) -> tuple[int, int]:
     return counts.running, counts.done + counts.failed
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()

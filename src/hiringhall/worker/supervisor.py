@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hiringhall.sdk.addresses import read_addresses
 from hiringhall.worker import messages
-from hiringhall.worker.board import Board
+from hiringhall.worker.board import Board, counted
 from hiringhall.worker.crew import Crew
 from hiringhall.worker.lane import Lane
 from hiringhall.worker.link import Link, LinkLost, Refused
@@ -217,9 +217,9 @@ class Supervisor:
         names = [served.queue.decode("utf-8", "backslashreplace") for served in chosen]
         settings = self.settings
         words = {
-            messages.PLAIN: f"{settings.processes} processes",
-            messages.THREADS: f"{settings.processes} processes of {settings.threads} threads",
-            messages.ASYNC: f"{settings.concurrency} async jobs at a time",
+            messages.PLAIN: counted(settings.processes, "process"),
+            messages.THREADS: f"{counted(settings.processes, 'process')} of {settings.threads} threads",
+            messages.ASYNC: f"{counted(settings.concurrency, 'async job')} at a time",
         }
         self.board.tell(
             "serving",
@@ -302,7 +302,8 @@ class Supervisor:
         running = sum(len(lane.tasks) for lane in self.lanes.values())
         self.board.tell(
             "draining",
-            f"ending: {running} jobs may finish within {self.settings.grace_s:g} s (once more: at once)"
+            f"ending: {counted(running, 'job')} may finish within {self.settings.grace_s:g} s "
+            "(a second signal or Ctrl-C ends at once)"
             if running
             else "ending",
             running=running,
