@@ -210,6 +210,18 @@ def test_a_module_that_cannot_be_used_is_explained(
     assert "importlib" not in reason
 
 
+def test_processes_that_die_without_a_job_are_replaced_after_a_pause(
+    url: str, module: str, tmp_path: Path
+) -> None:
+    dying = "import os, threading\nthreading.Timer(0.1, os._exit, (9,)).start()\n"
+    (tmp_path / f"{module}.py").write_text(JOBS + dying)
+    with WorkerProcess(url, "--processes", "1", target=module, folder=tmp_path) as worker:
+        for pause in ("0.5", "1"):
+            text = worker.wait_for("broken")["text"]
+            assert "the worker's process exited with code 9" in text
+            assert f"(tried again in {pause} s)" in text
+
+
 def test_a_module_that_is_not_there_is_explained(url: str, tmp_path: Path) -> None:
     with WorkerProcess(url, target="nowhere", folder=tmp_path) as worker:
         assert worker.wait_for("broken")["reason"] == (

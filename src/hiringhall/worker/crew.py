@@ -1,7 +1,7 @@
 """The processes of a lane: as many as wanted, replaced when they end.
 
-Invariant: at most `wanted` processes work or start. A process that ends before it was ready is replaced after a
-pause, which doubles each time; one that was ready is replaced at once.
+Invariant: at most `wanted` processes work or start. A process that ends before it has had a job is replaced
+after a pause, which doubles each time; one that has had a job is replaced at once.
 """
 
 from __future__ import annotations
@@ -68,7 +68,6 @@ class Crew:
             child.broken = messages.BROKEN_BODY.decode(body)
         elif tag == messages.READY:
             child.ready = messages.READY_BODY.decode(body)
-            self._pause_s = 0.0
             self.starting.remove(child)
             self.adopt(child)
 
@@ -83,7 +82,10 @@ class Crew:
         self.starting.remove(child)
         if self.wanted == 0 or child.doom:
             self.fill()
-            return
+        else:
+            self._try_later(child)
+
+    def _try_later(self, child: Child) -> None:
         self._pause_s = min(max(2 * self._pause_s, PAUSE_S_MIN), PAUSE_S_MAX)
         self._complain(child, self._pause_s)
         if self._timer is None:
@@ -102,6 +104,13 @@ class Crew:
 
     def left(self, child: Child) -> None:
         """A child that was ready has ended."""
+        if child.given:
+            self._pause_s = 0.0
+        elif child in self.working and not child.doom and self.wanted:
+            # It died before its first job: the next one would do the same.
+            self.working.remove(child)
+            self._try_later(child)
+            return
         self.dismiss(child)
         if child in self.leaving:
             self.leaving.remove(child)
