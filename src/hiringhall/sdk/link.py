@@ -125,7 +125,9 @@ async def dial(address: Address, link: Link, /) -> None:
                 await loop.create_connection(lambda: link, address.host, address.port, ssl=tls)
     except TimeoutError:
         raise TimeoutError(f"no answer within {CONNECT_S:g} s") from None
-    except (UnicodeError, ValueError) as error:
+    except ssl.SSLError:
+        raise  # a certificate that is not trusted is a ValueError too
+    except ValueError as error:
         raise OSError(f"not a valid host name: {error}") from error
 
 
