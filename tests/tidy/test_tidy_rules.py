@@ -101,6 +101,7 @@ BAD: list[tuple[Callable[[Source], Iterator[Complaint]], str, str]] = [
     (danger, "tests/x.py", "subprocess.run('ls', shell=maybe)"),
     (danger, "scripts/x.py", "import os\nos.system('ls')"),
     (compiled_ways, CORE, "self._thread = 1"),
+    (compiled_ways, "src/hiringhall/transports/x.py", "self._unix = 1"),
     (compiled_ways, "src/hiringhall/engine/turn.py", "@dataclass(slots=True)\nclass A:\n    x: int"),
     (sleeping, "tests/x.py", "import time\ntime.sleep(1)"),
     (sleeping, "tests/x.py", "from time import sleep as nap\nnap(1)"),

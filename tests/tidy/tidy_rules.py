@@ -421,11 +421,11 @@ def danger(source: Source) -> Iterator[Complaint]:
 
 def compiled_ways(source: Source) -> Iterator[Complaint]:
     """What the compiler of the hot packages does not take."""
-    if not source.part("core", "dialects", "engine"):
+    if not source.part("core", "dialects", "engine", "transports"):
         return
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.Attribute) and node.attr == "_thread":
-            yield source.complain(node, "the C compiler has the word _thread: call it something else")
+        if isinstance(node, ast.Attribute) and node.attr in ("_thread", "_unix", "_linux"):
+            yield source.complain(node, f"the C compiler has the word _{node.attr}: call it something else")
         if isinstance(node, ast.Call) and dotted_name(node.func) in ("dataclass", "dataclasses.dataclass"):
             for _ in [keyword for keyword in node.keywords if keyword.arg == "slots"]:
                 yield source.complain(node, "mypyc does not take dataclass(slots=True): write the class out")
