@@ -36,6 +36,8 @@ class Redis(Server):
     name = "redis"
 
     def _start(self, log: IO[str]) -> None:
+        if shutil.which("redis-server") is None:
+            raise ServerError("redis-server is not installed: run scripts/install-bench-peers")
         self.port = free_port()
         command = ["redis-server", "--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder)]
         command += ["--save", "", "--appendonly", "no", "--daemonize", "no"]

@@ -18,9 +18,10 @@ from figures import AT_LEAST, AT_MOST, Row
 from job_systems import OTHERS, OURS
 from load import IN_FLIGHT, AsyncPeer, BlockingPeer, check, run_async, run_blocking, times
 from report import markdown
-from systems import PEERS, children_of_all, cpu_seconds, stat_fields
+from servers import ServerError
+from systems import PEERS, Turn, children_of_all, cpu_seconds, stat_fields
 
-from sdk import BEST, JOB_FUNCTIONS, JOBS_MIN, TO_BEST, TURN_S, add_best, jobs_for
+from sdk import BEST, JOB_FUNCTIONS, JOBS_MIN, TO_BEST, TURN_S, add_best, jobs_for, versions_of_others
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -158,6 +159,22 @@ def test_this_process_is_a_child_of_its_parent_and_has_used_the_cpu() -> None:
 
 def test_a_process_that_has_ended_has_used_nothing() -> None:
     assert cpu_seconds([1 << 30], {}) == 0.0
+
+
+def test_the_other_sections_can_be_measured_without_the_other_systems(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sdk.ENVIRONMENTS", tmp_path)
+    assert versions_of_others() == "not installed"
+
+
+def test_a_system_that_is_not_installed_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("systems.ENVIRONMENTS", tmp_path / "none")
+    (huey, *_) = OTHERS
+    with pytest.raises(ServerError, match="huey is not installed: run scripts/install-bench-peers"):
+        Turn(huey, tmp_path / "turn", sys.executable).__enter__()
 
 
 @pytest.mark.parametrize("system", OURS + OTHERS, ids=lambda system: system.name)
