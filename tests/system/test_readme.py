@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+import signal
 import subprocess
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from foreign import Program, missing_program
-from hall_process import wait_until
+from hall_process import STOP_S, free_port
+from page_blocks import Shell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,17 +21,27 @@ if TYPE_CHECKING:
 README = (Path(__file__).parents[2] / "README.md").read_text()
 
 
-def test_the_python_example_prints_what_it_says(hall: HallProcess) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    (promised,) = re.findall(r"# (b'.*')$", example, re.MULTILINE)
-    program = example.replace("127.0.0.1:4730", hall.address)
-    ended = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False
-    )
-    assert (ended.returncode, ended.stdout.strip()) == (0, promised), ended.stderr
-    wait_until(hall.history, "the background job is in the history")
-    (line,) = hall.history()
-    assert (line.queue, line.result) == (b"reverse", b"tpek si taht boj a")
+TYPED_MAX: Final = 12
+
+
+def test_the_first_minute_prints_what_it_says(tmp_path: Path) -> None:
+    """The lines as they are typed. In place of a new environment, `.venv` has the code under test."""
+    block, promised = re.findall(r"```sh\n(.*?)```\n\nprints\n\n    (.*?)\n", README, re.DOTALL)[0]
+    typed = block.splitlines()
+    assert len(typed) <= TYPED_MAX
+    environment, install, *file, dev, call = typed
+    assert (environment, install) == ("python3 -m venv .venv", "HALL_COMPILE=0 .venv/bin/pip install .")
+    port = free_port()
+    shell = Shell(tmp_path, {})
+    (tmp_path / ".venv").symlink_to(tmp_path)
+    shell.environment["HALL_URL"] = f"hall://127.0.0.1:{port}"
+    shell.run("\n".join(file))
+    with Program(["sh", "-c", f"exec {dev} --processes 1 --json --port {port}"], tmp_path) as served:
+        while json.loads(served.line())["event"] != "serving":
+            pass
+        assert shell.run(call) == f"{promised}\n"
+        served.process.send_signal(signal.SIGINT)
+        assert served.process.wait(STOP_S) == 0
 
 
 def test_the_readme_is_short_enough_to_be_read() -> None:

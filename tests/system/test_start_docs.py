@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hall_process import HallProcess
 
 PAGES: Final = DOCS / "start"
-BLOCKS: Final = {"python.md": 4, "dwork.md": 3, "zeromq.md": 3, "agents.md": 3, "gearman.md": 9}
+BLOCKS: Final = {"dwork.md": 3, "zeromq.md": 3, "agents.md": 3, "gearman.md": 9}
 """How many blocks of code each page has."""
 SERVED: Final = [page for page in BLOCKS if page != "gearman.md"]
 DUE_S: Final = 4_000_000_000
@@ -103,8 +103,8 @@ def test_the_village_that_is_named_can_be_made() -> None:
     assert re.search(rf"^{target}:", (PAGES.parents[1] / "Makefile").read_text(), re.MULTILINE)
 
 
-def test_the_worker_program_of_the_python_page_ends_on_sigterm(hall: HallProcess) -> None:
-    section = (PAGES / "python.md").read_text().partition("## A worker as a program")[2]
+def test_the_worker_program_of_the_page_of_peers_ends_on_sigterm(hall: HallProcess) -> None:
+    section = (DOCS / "peers.md").read_text().partition("**A worker as a program.**")[2].partition("\n## ")[0]
     (program,) = re.findall(r"\n\n((?:    [^\n]*\n|\n)+)", section)
     text = textwrap.dedent(program).replace("127.0.0.1:4730", hall.address)
     with Program([sys.executable, "-W", "error", "-c", text], hall.folder) as worker:
