@@ -7,15 +7,16 @@ disk's faults and the people are simulated. One seed, one run, one log.
     disk       a store behind a writer that is slow, fails, or loses the hall in mid-commit
     hall       the process: turns, crashes, new boots
     router, zmqdoors: the ZeroMQ doors, by the rules of the transport
-    native     a small dialect that reaches every verb of the core
+    owndialect a small dialect that reaches every verb of the core
     actors, clients, workers, hostile: who comes in by a stream
     callers, dworkactors, pingpongactors, wmpactors, wmpmanager: who comes by ZeroMQ
     crowd      all of these, in two of five worlds
     draftactors: who speaks Gearman's draft, in one of five worlds
+    nativeactors, beanactors: who speaks the native protocol, or that of beanstalkd, in one of four worlds each
     hirelings, hireactors, hirebus, hiredoors: who bids and who announces, by lines and on a bus, in two others
-    taps, gearmantap, drafttap, nativetap, dworktap, pingpongtap, wmptap, hiretap: what crossed a link
-    sights, laws, startlaws, storelaws, turnlaws, wakelaws: what must hold, seen from outside
+    taps, and a tap for each dialect (gearmantap, nativetap ...): what crossed a link
+    sights, laws, startlaws, handlaws, storelaws, turnlaws, wakelaws: what must hold, seen from outside
     scenario   a seed becomes a world; faults first, then everything must drain
     long       many seeds on all cores
-    planted, plantedzmq, planteddraft, plantedhire: bugs that the laws must find
+    planted, plantedzmq, planteddraft, plantedhire, plantednative, plantedbean: bugs that the laws must find
 """

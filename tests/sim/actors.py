@@ -27,6 +27,8 @@ class Town:
         self.keys: list[bytes] = []
         self.gossip: list[int] = []
         """Ids of jobs that somebody was told: liars and meddlers use them."""
+        self.leases: list[int] = []
+        """Numbers of leases that somebody was told, for liars."""
         self.calm = False
         """The second phase: nobody starts anything new."""
         self.locations: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Those who hand jobs in, by the Gearman door and by the native one."""
+"""Those who hand jobs in, by the Gearman door and in the simulator's own dialect."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hiringhall.dialects.gearman import wire
 
 from .actors import Actor
 from .gearmantap import HANDLE_PREFIX
-from .native import Lines, line
+from .owndialect import Lines, line
 from .world import MS, SECOND
 
 if TYPE_CHECKING:
@@ -103,11 +103,11 @@ class GearmanClient(Client):
                 self.town.tell(int(body.removeprefix(HANDLE_PREFIX)))
 
 
-class NativeClient(Client):
+class OwnClient(Client):
     """Reaches what the Gearman door does not: parents, retries, delays to the microsecond, cancels."""
 
-    dialect = "native"
-    tap = "native"
+    dialect = "own"
+    tap = "own"
 
     def __init__(self, town: Town, name: str) -> None:
         super().__init__(town, name)

@@ -89,7 +89,16 @@ class DiskWriter:
         world.at(self._free_us, lambda: self._read(session, job_id, failing=failing))
 
     def search(self, query: HistoryQuery) -> None:
-        raise NotImplementedError(f"no dialect of the simulator searches: {query}")
+        disk = self._disk
+        self._free_us = self._begin_us() + disk.world.random.randrange(disk.slow_us)
+        failing = bool(disk.failing) and disk.world.chance(disk.failing)
+        disk.world.at(self._free_us, lambda: self._find(query, failing=failing))
+
+    def _find(self, query: HistoryQuery, *, failing: bool) -> None:
+        if self._boot != self._hall.boot:
+            return
+        page = None if failing else self._disk.store.page(query)
+        self._hall.searched(self._boot, page, UNREADABLE if failing else "")
 
     def look_up_output(self, session: Session, job_id: int, position: int) -> None:
         disk = self._disk

@@ -83,7 +83,6 @@ class DraftTap(Tap):
 
     @property
     def unanswered(self) -> int:
-        """Requests that were never answered."""
         return sum(asked.packet_type in _ANSWERS for asked in self._pending)
 
     # --- what the hall hears

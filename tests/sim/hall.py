@@ -9,23 +9,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import BrokenLaw
+from hiringhall.dialects.beanstalkd.context import BeanstalkdContext, BeanstalkdOptions
+from hiringhall.dialects.beanstalkd.session import BeanstalkdSession
 from hiringhall.dialects.gearman.session import GearmanContext, GearmanSession, ProcessInfo
 from hiringhall.dialects.gearman_draft.context import DraftContext
 from hiringhall.dialects.gearman_draft.session import DraftSession
+from hiringhall.dialects.native.context import NativeContext, NativeOptions
+from hiringhall.dialects.native.services import HallServices
+from hiringhall.dialects.native.session import NativeSession
 from hiringhall.dialects.session import Caller
 from hiringhall.engine.recovery import open_scheduler
 from hiringhall.engine.turn import Engine
 
+from .beantap import BeanDeafTap, BeanTap
 from .drafttap import DraftTap, draft_options
 from .gearmantap import GearmanTap
-from .native import NativeSession
 from .nativetap import NativeTap
 from .network import Connection, Socket
+from .owndialect import OwnSession
+from .owntap import OwnTap
 from .taps import DeafTap
 from .world import MS, Violation
 
 if TYPE_CHECKING:
-    from hiringhall.core.changes import EndRow, OutputPage
+    from hiringhall.core.changes import EndRow, HistoryPage, OutputPage
     from hiringhall.core.limits import Limits
     from hiringhall.dialects.gearman.session import GearmanOptions
     from hiringhall.dialects.session import Session
@@ -44,8 +51,11 @@ if TYPE_CHECKING:
 TAPS: Final[dict[str, type[Tap]]] = {
     "gearman": GearmanTap,
     "draft": DraftTap,
+    "own": OwnTap,
     "native": NativeTap,
+    "bean": BeanTap,
     "deaf": DeafTap,
+    "deaf bean": BeanDeafTap,
 }
 
 
@@ -90,6 +100,19 @@ class Hall:
         house = ProcessInfo("1.0", 1, "ERROR", self._stopped)
         self.door = GearmanContext(self.scheduler, self.options, house)
         self.draft_door = DraftContext(self.scheduler, draft_options(self.options), self.engine.look_up)
+        native_options = NativeOptions(log_all=self.options.log_all)
+        engine = self.engine
+        services = HallServices(self.scheduler, engine.search, list, None)
+        self.native_door = NativeContext(
+            self.scheduler,
+            native_options,
+            engine.look_up,
+            engine.look_up_keys,
+            engine.look_up_output,
+            services,
+        )
+        bean_options = BeanstalkdOptions(durable=self.laws.bean_durable, log_all=self.options.log_all)
+        self.bean_door = BeanstalkdContext(self.scheduler, bean_options, "1.0", 1)
         self.restored_queues = len(self.scheduler.queues)
         self.up = True
         self.turning = False
@@ -132,10 +155,14 @@ class Hall:
             self.turn()
             session, tap = self.hire_bus.connect(caller, number, self.laws)
         else:
-            if actor.dialect == "native":
-                session = NativeSession(caller, self.scheduler)
+            if actor.dialect == "own":
+                session = OwnSession(caller, self.scheduler)
             elif actor.dialect == "draft":
                 session = DraftSession(caller, self.draft_door)
+            elif actor.dialect == "native":
+                session = NativeSession(caller, self.native_door)
+            elif actor.dialect == "bean":
+                session = BeanstalkdSession(caller, self.bean_door)
             else:
                 session = GearmanSession(caller, self.door)
             tap = TAPS[actor.tap](number, session, self.laws)
@@ -210,6 +237,14 @@ class Hall:
         self.turn()
         self.world.note(f"store: {trouble or f'{len(page.lines)} lines of output'} of {job_id}")
         self.engine.output_looked_up(session, job_id, position, page, trouble)
+
+    def searched(self, boot: int, page: HistoryPage | None, trouble: str) -> None:
+        """The writer has read a page of the history."""
+        if boot != self.boot:
+            return
+        self.turn()
+        self.world.note(f"store: {trouble or 'a page'}")
+        self.engine.searched(page, trouble)
 
     def parents_looked_up(self, boot: int, lines: list[EndRow], trouble: str) -> None:
         """The writer has looked for parents in the history."""

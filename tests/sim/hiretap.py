@@ -203,7 +203,7 @@ class Notary:
             return  # its START and its QUIT came in one turn: it was called in between
         if not isinstance(promise, Promise) or promise.tap is not who:
             raise Violation("lease", f"c{who.number} is to perform {sight.id}, and is not hired for it")
-        if self._due_us(sight) > self._laws.now_us:
+        if sight.earliest_us > self._laws.now_us:
             raise Violation("due", f"c{who.number} is to perform {sight.id} before its time")
         if promise.perform_us < 0:
             promise.perform_us = line.time_us
@@ -229,19 +229,14 @@ class Notary:
         sight.returned_us = 0 if promise.doubtful else laws.now_us
         sight.holding = None
 
-    def _due_us(self, sight: Sight) -> int:
-        """It is begun no earlier."""
-        submit = sight.submit
-        return max(0 if sight.retried or submit is None else submit.due_us, sight.not_before_us)
-
     def _ends_after(self, promise: Promise, sight: Sight, from_us: int, patience_us: int) -> None:
         """A stage that may last until the job is due, and so much longer."""
         submit = sight.submit
         assert submit is not None
         # A retry may have been refused; the pause after a failure doubles, and some may not have been seen.
-        due_us = max(submit.due_us, sight.not_before_us, promise.since_us)
+        due_us = max(submit.due_us, sight.not_before_us, sight.perhaps_us, promise.since_us)
         backoff_us = submit.backoff_us << submit.failures_max if submit.failures_max else 0
-        earliest_us = max(from_us, self._due_us(sight)) + patience_us
+        earliest_us = max(from_us, sight.earliest_us) + patience_us
         promise.ends(earliest_us, max(from_us, due_us + backoff_us) + patience_us)
 
 

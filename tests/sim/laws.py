@@ -43,6 +43,8 @@ class Laws:
         self.options = options
         self.audited = audited
         """Off: the core's own audit is not asked, so that the laws out here must find it alone."""
+        self.bean_durable = True
+        """What is put in the beanstalkd protocol is on disk before that is told."""
         self.mirror = Mirror(self)
         self.sights: dict[int, Sight] = {}
         self.submits: dict[bytes, Submit] = {}
@@ -384,6 +386,8 @@ class Laws:
         sight.assignments += 1
         sight.returned_us = 0
         sight.declined = False
+        sight.not_before_us = 0 if sight.hastened else sight.not_before_us
+        sight.hastened = False
         if sight.holding.since_us == self.now_us:
             self.assigned_now.append(sight)
         for early_tap, early_id, result in self._early:
@@ -422,14 +426,15 @@ class Laws:
         if sight is not None and sight.holding is not None:
             sight.holding.doubtful = True
 
-    def failed(self, tap: Holder, job_id: int) -> None:
+    def failed(self, tap: Holder, job_id: int, *, retry: bool = True) -> None:
+        """An attempt has failed. Without `retry` it was the last one."""
         sight = self._held_by(tap, job_id, None)
         if sight is None:
             return
         assert sight.holding is not None
         assert sight.submit is not None
         if not sight.holding.doubtful:
-            sight.failures += 1
+            sight.failures += 1 if retry else sight.submit.failures_max + 1
             if sight.failures <= sight.submit.failures_max:
                 sight.not_before_us = self.now_us + sight.submit.backoff_us
         sight.holding = None

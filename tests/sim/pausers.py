@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from .actors import Actor
-from .native import Lines, line
+from .owndialect import Lines, line
 from .world import MS
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ PAUSING_SEEDS_FROM: Final = 10_000_000
 class Pauser(Actor):
     """Asks for one thing at a time. When the faults stop it resumes every queue."""
 
-    dialect = "native"
-    tap = "native"
+    dialect = "own"
+    tap = "own"
 
     def __init__(self, town: Town, name: str) -> None:
         super().__init__(town, name)
@@ -49,16 +49,22 @@ class Pauser(Actor):
         self._waiting = True
         if self.town.calm or (self._paused and self.world.chance(0.5)):
             queue = random.choice(sorted(self._paused))
-            self.send(line(do="resume", queue=queue.decode()))
+            self.say("resume", queue)
         else:
             queue = self.town.queue()
             self._paused.add(queue)
-            self.send(line(do="pause", queue=queue.decode()))
+            self.say("pause", queue)
             if self.world.chance(0.1):
                 self.hang_up()
 
+    def say(self, verb: str, queue: bytes) -> None:
+        self.send(line(do=verb, queue=queue.decode()))
+
     def listen(self, data: bytes) -> None:
         for told in self._lines.feed(data):
-            self._waiting = False
-            if "resumed" in told:
-                self._paused.discard(told["resumed"].encode())
+            self.answered(told.get("resumed", "").encode())
+
+    def answered(self, resumed: bytes) -> None:
+        """An answer has come; the queue that is resumed, if it says so."""
+        self._waiting = False
+        self._paused.discard(resumed)

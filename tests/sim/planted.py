@@ -32,9 +32,9 @@ from hiringhall.engine import output
 from hiringhall.engine.turn import Engine
 from hiringhall.storage.memory import MemoryStore
 
-from . import planteddraft, plantedhire, plantedzmq
+from . import plantedbean, planteddraft, plantedhire, plantednative, plantedzmq
 from .pausers import PAUSING_SEEDS_FROM
-from .scenario import Run
+from .scenario import Run, speaks_natively, speaks_of_beans
 from .world import Violation
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ FIRST_SEEDS: Final = {
     "task of an unreachable stealer stays assigned": 800,
     "paused queue is matched": PAUSING_SEEDS_FROM,
     "pause is not stored": PAUSING_SEEDS_FROM,
+    "renewed lease ends too soon": 130,
+    "touch does not renew": 225,
 }
 """Where the search begins for a bug that few worlds show; elsewhere at 0."""
 
@@ -289,6 +291,8 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     **plantedzmq.BUGS,
     **planteddraft.BUGS,
     **plantedhire.BUGS,
+    **plantednative.BUGS,
+    **plantedbean.BUGS,
 }
 """What is planted: where, in which method, and what stands there instead."""
 
@@ -298,12 +302,21 @@ def plain() -> bool:
     return Path(scheduler_module.__file__).suffix == ".py"
 
 
+def _plays(bug: str, seed: int) -> bool:
+    """The seed has those who could meet the bug."""
+    if bug in plantednative.BUGS:
+        return speaks_natively(seed)
+    return bug not in plantedbean.BUGS or speaks_of_beans(seed)
+
+
 def find(bug: str, seeds_max: int = SEEDS_MAX, *, audited: bool = True) -> Find | None:
     """Plant a bug and run seeds until a law breaks."""
     owner, name, wrong = BUGS[bug]
     with patch.object(owner, name, wrong):
         first = FIRST_SEEDS.get(bug, 0)
         for seed in range(first, first + seeds_max):
+            if not _plays(bug, seed):
+                continue
             try:
                 Run(seed, audited=audited).play()
             except Violation as violation:

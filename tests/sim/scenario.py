@@ -12,21 +12,22 @@ from hiringhall.core.states import DONE, HELD
 from hiringhall.core.terms import FAIL_WITH_PARENT
 from hiringhall.dialects.gearman.session import GearmanOptions
 
-from . import draftactors, startlaws
+from . import beanactors, draftactors, handlaws, nativeactors, startlaws
 from .actors import Town
-from .clients import GearmanClient, NativeClient
+from .beanactors import BeanProducer, BeanVandal, BeanWorker
+from .clients import GearmanClient, OwnClient
 from .crowd import Crowd
 from .disk import Disk
 from .draftactors import DraftClerk, DraftPoller, DraftWaiter, DraftWorker
-from .drafttap import DraftTap
 from .gearmantap import HANDLE_PREFIX
 from .hall import Hall
 from .hiredoors import Participants
 from .hostile import DraftVandal, Vandal
 from .laws import Laws
+from .nativeactors import NativeClient, NativePauser, NativeVandal, NativeWorker
 from .network import Weather
 from .pausers import PAUSING_SEEDS_FROM, Pauser
-from .workers import KINDS, GearmanWorker, NativeWorker
+from .workers import KINDS, GearmanWorker, OwnWorker
 from .world import MS, SECOND, Violation, World
 
 if TYPE_CHECKING:
@@ -45,6 +46,10 @@ DRAFT_SEED: Final = 2
 """Which of each five seeds has those who speak Gearman's draft."""
 HIRE_SEEDS: Final = (0, 4)
 """Which of each five seeds have hire doors."""
+NATIVE_FIVES: Final = (2, 6)
+"""In which of each eight fives of seeds there are those who speak the native protocol."""
+BEAN_FIVES: Final = (5, 6)
+"""In which of them there are those who speak that of beanstalkd."""
 
 
 class Run:
@@ -95,6 +100,9 @@ class Run:
         """Those who are hired, in some others."""
         self.pauser: Pauser | None = None
         """Who pauses queues, in some of the worlds."""
+        self.natives = speaks_natively(seed)
+        self.beans = speaks_of_beans(seed)
+        self.laws.bean_durable = world.stream("beans").random() < 0.7
         self._people()
 
     def _people(self) -> None:
@@ -103,13 +111,13 @@ class Run:
         for number in range(random.choice((0, 1, 2, 2))):
             GearmanClient(town, f"client {number}")
         for number in range(random.choice((0, 1, 1, 2))):
-            NativeClient(town, f"native client {number}")
+            OwnClient(town, f"own client {number}")
         for number in range(random.choice((1, 2, 3, 4))):
             worker = GearmanWorker(town, f"worker {number}", random.choice(KINDS), self.some_queues())
             self.passing.append(worker)
         for number in range(random.choice((0, 1, 1, 2))):
-            native = NativeWorker(town, f"native worker {number}", random.choice(KINDS), self.some_queues())
-            self.passing.append(native)
+            own = OwnWorker(town, f"own worker {number}", random.choice(KINDS), self.some_queues())
+            self.passing.append(own)
         if self.world.chance(0.1):
             self.passing.append(Vandal(town, "0"))
         if self.crowd is not None:
@@ -118,8 +126,12 @@ class Run:
             self.participants.come()
         if self.drafts:
             self._draft_people()
+        if self.natives:
+            self._native_people()
+        if self.beans:
+            self._bean_people()
         if self.world.seed >= PAUSING_SEEDS_FROM:
-            self.pauser = Pauser(town, "pauser")
+            self.pauser = NativePauser(town, "pauser") if self.natives else Pauser(town, "pauser")
 
     def _draft_people(self) -> None:
         random = self.world.random
@@ -135,6 +147,26 @@ class Run:
             self.passing.append(DraftWorker(town, f"{number}", kind, self.some_queues()))
         if self.world.chance(0.2):
             self.passing.append(DraftVandal(town, "of the draft"))
+
+    def _native_people(self) -> None:
+        random = self.world.random
+        town = self.town
+        NativeClient(town, "0")
+        for number in range(random.choice((1, 1, 2))):
+            kind = random.choice(nativeactors.KINDS)
+            self.passing.append(NativeWorker(town, f"{number}", kind, self.some_queues()))
+        if self.world.chance(0.2):
+            self.passing.append(NativeVandal(town, "of the native protocol"))
+
+    def _bean_people(self) -> None:
+        random = self.world.random
+        town = self.town
+        BeanProducer(town, "0")
+        for number in range(random.choice((1, 1, 2))):
+            kind = random.choice(beanactors.KINDS)
+            self.passing.append(BeanWorker(town, f"{number}", kind, self.some_queues()))
+        if self.world.chance(0.2):
+            self.passing.append(BeanVandal(town, "of beans"))
 
     def some_queues(self) -> list[bytes]:
         queues = self.town.queues
@@ -181,9 +213,13 @@ class Run:
         queues = self.town.queues + self.town.strays
         for number in range(2):
             GearmanWorker(self.town, f"helper {number}", "honest", queues)
-        NativeWorker(self.town, "native helper", "honest", queues)
+        OwnWorker(self.town, "own helper", "honest", queues)
         if self.drafts:
             DraftWorker(self.town, "helper", "honest", queues)
+        if self.natives:
+            NativeWorker(self.town, "helper", "honest", queues)
+        if self.beans:
+            BeanWorker(self.town, "helper", "honest", queues)
 
     def _drained(self) -> bool:
         hall = self.hall
@@ -222,8 +258,7 @@ class Run:
             ):
                 raise Violation("missing", f"job {sight.id} was acknowledged and is nowhere")
         for tap in self.laws.taps.values():
-            if isinstance(tap, DraftTap) and tap.unanswered:
-                raise Violation("one answer", f"c{tap.number} still waits for {tap.unanswered} answers")
+            handlaws.answered_all(tap)
             for job_id, count in tap.watches.items():
                 if count and job_id not in hall.scheduler.jobs and job_id not in tap.unwatched:
                     raise Violation("one end", f"c{tap.number} never heard the end of {job_id}")
@@ -246,6 +281,16 @@ class Run:
 
     def digest(self) -> str:
         return sha256("\n".join(self.world.log).encode()).hexdigest()
+
+
+def speaks_natively(seed: int) -> bool:
+    """Its world has those who speak the native protocol."""
+    return seed // 5 % 8 in NATIVE_FIVES
+
+
+def speaks_of_beans(seed: int) -> bool:
+    """Its world has those who speak the protocol of beanstalkd."""
+    return seed // 5 % 8 in BEAN_FIVES
 
 
 def play(seed: int, *, audited: bool = True) -> str:

@@ -80,6 +80,8 @@ class Holding:
         self.since_us = since_us
         self.run_us = run_us
         self.lease_us = lease_us
+        self.run_from_us = since_us
+        """When the limit of its run began."""
         self.begun = True
         """It is at work: to lose it now is a loss."""
         self.done = False
@@ -103,7 +105,7 @@ class Holding:
             self.until_us = now_us + LAPSE_BOUND_US
             # What the hall may have taken away before cannot be known to be lost now.
             self.lost = not self.doubtful
-        if self.run_us and self.since_us + self.run_us <= now_us:
+        if self.run_us and self.run_from_us + self.run_us <= now_us:
             self.until_us = now_us + LAPSE_BOUND_US
             self.lost = False
         if self.until_us and not self.doubtful:
@@ -152,6 +154,12 @@ class Sight:
         """Its worker gave it back as if it were created then: it comes after those that were ready."""
         self.hired = False
         """Somebody was hired for it, and may have given it back: its place in the queue may be another."""
+        self.perhaps_us = 0
+        """It may have to wait until then, if it was its worker's to put off."""
+        self.hastened = False
+        """Since it was handed out last, somebody asked that it does not wait for its time."""
+        self.waived = False
+        """Somebody has asked so before: the time of its submit does not count."""
         self.gone = False
         """It was not on disk when the hall died."""
 
@@ -159,6 +167,13 @@ class Sight:
     def running(self) -> bool:
         """Somebody certainly has it."""
         return self.holding is not None and not self.holding.doubtful
+
+    @property
+    def earliest_us(self) -> int:
+        """It is not handed out before."""
+        waived = self.retried or self.waived or self.submit is None
+        due_us = 0 if waived or self.submit is None else self.submit.due_us
+        return max(due_us, 0 if self.hastened else self.not_before_us)
 
     def made_by(self, submit: Submit) -> None:
         self.submit = submit

@@ -20,10 +20,10 @@ def check(laws: Laws, sight: Sight, submit: Submit, *, ahead_us: int = 0) -> Non
     """Who is hired may be so some time before the job is due."""
     if (sight.ended_order and sight.id not in laws.cancels_now) or sight.gone:
         raise Violation("one end", f"job {sight.id} had ended and is handed out again")
-    if max(0 if sight.retried else submit.due_us, sight.not_before_us) > laws.now_us + ahead_us:
+    if sight.earliest_us > laws.now_us + ahead_us:
         raise Violation("due", f"job {sight.id} is handed out before its time")
     paused_us = laws.paused_us.get(submit.queue, 0)
-    if 0 < paused_us < laws.now_us:
+    if 0 < paused_us < _chosen_us(laws, sight):
         raise Violation("paused", f"job {sight.id} is handed out, and its queue is paused")
     if submit.losses_max and sight.losses >= submit.losses_max:
         raise Violation("losses", f"job {sight.id} has cost {sight.losses} workers and is handed out")
@@ -111,6 +111,11 @@ def _abandoned(laws: Laws, sight: Sight, submit: Submit) -> bool:
     if any(other.durable or other.detached for other in asked):
         return False
     taps = [other.tap for other in asked] + sight.watchers
-    job = laws.scheduler.jobs.get(sight.id)
-    chosen_us = job.lease.started_us if job is not None and job.lease is not None else laws.now_us
+    chosen_us = _chosen_us(laws, sight)
     return all(not tap.open and tap.parted_us < chosen_us for tap in taps)
+
+
+def _chosen_us(laws: Laws, sight: Sight) -> int:
+    """When its worker was chosen. What tells of it may have waited for the disk."""
+    job = laws.scheduler.jobs.get(sight.id)
+    return job.lease.started_us if job is not None and job.lease is not None else laws.now_us

@@ -39,6 +39,9 @@ class Holder:
 class Tap(Holder):
     """One connection as seen from outside."""
 
+    pushed = False
+    """It says how many jobs it waits for, and is given them without asking for each."""
+
     def __init__(self, number: int, session: Session, laws: Laws) -> None:
         super().__init__(number, laws)
         self.session = session
@@ -53,7 +56,19 @@ class Tap(Holder):
         self.woken_us = 0
         self.wake_step_us = 0
         """How long others sleep on when it was woken; 0: as long as the hall waits for its answer."""
+        self.leases: dict[int, int] = {}
+        """The jobs that it was told it has, by the number of the lease, where its dialect tells that."""
         laws.taps[number] = self
+
+    @property
+    def unanswered(self) -> int:
+        """Requests whose answers are still to come."""
+        return 0
+
+    @property
+    def waits_for_a_job(self) -> bool:
+        """It was confirmed that it would be given a job."""
+        return False
 
     def has(self, lease: Lease) -> bool:
         return lease.worker.peer is self.session

@@ -8,7 +8,7 @@ from hiringhall.core.jobs import PROVIDER
 from hiringhall.core.states import DELAYED, HELD, QUEUED
 from hiringhall.engine.turn import HELD_MESSAGES_MAX
 
-from . import wakelaws
+from . import handlaws, wakelaws
 from .world import Violation
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def check(laws: Laws, hall: Hall) -> None:
     _holders(laws, scheduler)
     _sleepers(laws, hall)
     wakelaws.check(laws, hall)
+    handlaws.check(laws, hall)
     if laws.options.expire_us:
         _expired(laws, hall)
     if laws.assigned_now and not laws.disturbed:
@@ -92,8 +93,8 @@ def _holders(laws: Laws, scheduler: Scheduler) -> None:
 
 def _sleepers(laws: Laws, hall: Hall) -> None:
     """Where a job is ready, somebody who can do it is being woken before anybody sleeps on."""
-    if laws.undelivered:
-        return  # who was woken has not heard it, and is disconnected in the next turn
+    if laws.undelivered or not any(tap.asleep for tap in laws.taps.values()):
+        return  # who was woken has not heard it, and is disconnected in the next turn; or nobody sleeps
     for name, queue in hall.scheduler.queues.items():
         if name in laws.may_be_paused or not any(lane.waiting() for lane in queue.lanes):
             continue

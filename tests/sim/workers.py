@@ -8,7 +8,7 @@ from hiringhall.dialects.gearman import wire
 
 from .actors import Actor
 from .gearmantap import HANDLE_PREFIX
-from .native import Lines, line
+from .owndialect import Lines, line
 from .world import MS, SECOND
 
 if TYPE_CHECKING:
@@ -122,11 +122,11 @@ class GearmanWorker(Actor):
         self.send(wire.pack_request(wire.WORK_COMPLETE, handle, self.town.result("lie")))
 
 
-class NativeWorker(Actor):
+class OwnWorker(Actor):
     """Has work pushed to it, or pulls; may be lost by silence, releases, fails with a code."""
 
-    dialect = "native"
-    tap = "native"
+    dialect = "own"
+    tap = "own"
 
     def __init__(self, town: Town, name: str, kind: str, queues: list[bytes]) -> None:
         super().__init__(town, f"{kind} {name}")

@@ -103,6 +103,8 @@ def _audit_lanes(scheduler: Scheduler, queue: Queue) -> None:
         for priority, lane in enumerate(lanes):
             waiting = lane.waiting()
             _law(len(waiting) == lane.ready, queue, "a lane counts its ready jobs")
+            if not waiting:
+                continue
             ready += len(waiting)
             _law(len({job.id for job in waiting}) == len(waiting), queue, "no job is in a lane twice")
             for job in waiting:

@@ -50,8 +50,8 @@ class Lines:
         return [json.loads(text) for text in lines]
 
 
-class NativeSession(Session):
-    """One native peer."""
+class OwnSession(Session):
+    """One peer of it."""
 
     def __init__(self, caller: Caller, hall: Scheduler) -> None:
         super().__init__(caller)
