@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import sys
 from typing import TYPE_CHECKING, Final
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from foreign import Program, missing_program
 from hall_process import HallProcess
-from page_blocks import DOCS, Shell, read_blocks
+from page_blocks import DOCS, Shell, normalized, read_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,6 +25,17 @@ SERVERS: Final = re.compile(r"hall (?:serve|work \w+|dev \w+)\s*")
 """Blocks that the test runs in its own way."""
 FILE: Final = re.compile(r"# (\w+)\.py\n")
 """The first line of a block that is a file."""
+
+RUN_ALL: Final = """
+import contextlib, io, json, pathlib
+
+said = []
+for program in json.loads(pathlib.Path("programs.json").read_text()):
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(compile(program, "a block", "exec"), {"__name__": "__main__"})
+    said.append(printed.getvalue())
+print(json.dumps(said))
+"""
 
 
 @pytest.fixture
@@ -46,15 +58,26 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 
 
 def run_page(shell: Shell, page: str, workers: contextlib.ExitStack) -> None:
-    """Run the blocks of a page in order; each file gets a worker."""
+    """Write the files of a page, start a worker for each, and run the other blocks."""
+    programs: list[Block] = []
     for block in read_blocks(page, "sh", "python"):
         file = FILE.match(block.text)
         if file:
             (shell.folder / f"{file[1]}.py").write_text(block.text)
             if not file[1].startswith("test_"):
                 workers.enter_context(worker_of(shell, file[1]))
+        elif block.language == "python":
+            programs.append(block)
         elif not SERVERS.fullmatch(block.text):
             shell.check(block)
+    said = run_programs(shell, programs)
+    assert said == [block.printed or [] for block in programs]
+
+
+def run_programs(shell: Shell, programs: list[Block]) -> list[list[str]]:
+    """What each program prints. They run in one process, one after the other, since a process costs more."""
+    (shell.folder / "programs.json").write_text(json.dumps([block.text for block in programs]))
+    return [normalized(said) for said in json.loads(shell.run_python(RUN_ALL))]
 
 
 def worker_of(shell: Shell, module: str) -> Program:
