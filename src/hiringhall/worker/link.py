@@ -85,6 +85,9 @@ class Link(asyncio.Protocol):
         self._heard_at = 0.0
         self._beat_at = 0.0
         self._wake = asyncio.Event()
+        self._gone = asyncio.Event()
+        """Set while there is no transport, also none that is about to end."""
+        self._gone.set()
         self.address: Address = addresses[0]
         self.up = False
 
@@ -112,6 +115,8 @@ class Link(asyncio.Protocol):
                 self._fail_asked(reason)
                 if not self._closing:
                     self._owner.disconnected(reason)
+                    # Also a hall that greets and then hangs up is not called without a pause.
+                    await self._pause(PAUSE_S_MIN)
                 break
             else:
                 if reason != told:
@@ -128,6 +133,8 @@ class Link(asyncio.Protocol):
             return
 
     async def _connect(self, address: Address) -> None:
+        # The end of the last connection must not be taken for the end of this one.
+        await self._gone.wait()
         self._reader = wire.Reader()
         self._out.clear()
         self._closed = self._loop.create_future()
@@ -214,11 +221,13 @@ class Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        self._gone.clear()
         self._transport.set_write_buffer_limits(UNSENT_BYTES_MAX)
         self._heard_at = self._beat_at = self._loop.time()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        self._gone.set()
         self.up = False
         if not self._closed.done():
             reason = _words(exc) if exc is not None else "the hall has closed the connection"
@@ -234,11 +243,14 @@ class Link(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._heard_at = self._loop.time()
         assigned = self._owner.assigned
-        for frame in self._reader.feed(data):
-            if frame.startswith(ASSIGN_PREFIX):
-                assigned(frame)
-            else:
-                self._take_in(frame)
+        try:
+            for frame in self._reader.feed(data):
+                if frame.startswith(ASSIGN_PREFIX):
+                    assigned(frame)
+                else:
+                    self._take_in(frame)
+        except (wire.BadFrame, msgspec.MsgspecError) as error:
+            self._drop(f"{self.address}: it does not speak the native protocol: {error}")
         if self._reader.error:
             self._drop(f"{self.address}: {self._reader.error}")
 
