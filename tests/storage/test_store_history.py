@@ -156,3 +156,11 @@ def test_a_page_has_no_payloads_and_short_results(house: House) -> None:
     house.store.commit(batch(ends=[end(1, state=FAILED, payload=b"again", result=result)]), NOW_US)
     ((line,), before_id) = house.store.page(HistoryQuery())
     assert (line.payload, line.result, before_id) == (b"", result[:4096], 0)
+
+
+def test_a_page_has_the_jobs_without_a_result(house: House) -> None:
+    house.store.commit(batch(ends=[end(1, result=b""), end(2, state=FAILED, result=b"")]), NOW_US)
+    for _ in range(2):
+        lines, _ = house.store.page(HistoryQuery())
+        assert [(line.id, line.result) for line in lines] == [(2, b""), (1, b"")]
+    assert [line.id for line in house.store.history(HistoryQuery())] == [2, 1]

@@ -38,7 +38,12 @@ SORTED_MAX: Final = 20_000
 KEY_BLOCKS_MAX: Final = 256
 """Blocks in which a key is looked up."""
 
-_CUT: Final = {"result": f"substr(result, 1, {PAGE_RESULT_BYTES}) AS result", "payload": "x'' AS payload"}
+# substr() of an empty blob is NULL, and a result that is NULL counts as damage.
+_RESULT: Final = (
+    f"CASE WHEN length(result) > {PAGE_RESULT_BYTES} THEN substr(result, 1, {PAGE_RESULT_BYTES})"
+    " ELSE result END AS result"
+)
+_CUT: Final = {"result": _RESULT, "payload": "x'' AS payload"}
 _COLUMNS: Final = ", ".join([_CUT.get(column, column) for column in END_COLUMNS.split(", ")])
 _CUT_LINES: Final = LINES.replace(END_COLUMNS, _COLUMNS)
 _WALKED: Final = """
