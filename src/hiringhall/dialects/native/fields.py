@@ -30,7 +30,9 @@ class Fields:
     __slots__ = ("_stated",)
 
     def __init__(self, body: Raw) -> None:
-        self._stated: dict[str, Raw] = wire.decode(_FIELDS, body) or {}
+        # Stated as optional first: compiled code would expect a dict, and raise at nil.
+        stated: dict[str, Raw] | None = wire.decode(_FIELDS, body)
+        self._stated: dict[str, Raw] = stated if stated is not None else {}
 
     def data(self, name: str) -> bytes | None:
         """A name or other bytes; None: it was left out."""
