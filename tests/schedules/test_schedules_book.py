@@ -11,7 +11,7 @@ import pytest
 
 from hiringhall.core.limits import SECOND_US
 from hiringhall.schedules import book as book_module
-from hiringhall.schedules.book import Book, BookError
+from hiringhall.schedules.book import Book, BookError, BookFull, put
 from hiringhall.schedules.plan import Plan
 
 if TYPE_CHECKING:
@@ -144,6 +144,21 @@ def test_the_book_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(book_module, "BYTES_MAX", 10)
     with pytest.raises(BookError, match="is longer than 10 bytes"):
         book.read()
+
+
+def test_a_book_that_could_not_be_read_again_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(book_module, "BYTES_MAX", 1000)
+    book = Book(tmp_path)
+    book.add(DAILY)
+    for payload in ("x" * 1000, "\0" * 300):  # The second is longer in the file than in memory.
+        with pytest.raises(BookFull, match="is full: all schedules together may have 1000 bytes"):
+            book.add(Plan(name="long", queue="q", every_us=90 * SECOND_US, payload=payload))
+    assert book.read() == {"daily": DAILY}
+    plans = {"daily": DAILY}
+    with pytest.raises(BookFull, match="the memory is full: all schedules together"):
+        put(plans, Plan(name="long", queue="q", payload="x" * 1000), replace=False, where="the memory")
 
 
 def test_many_who_add_at_once_lose_nothing_and_readers_never_see_half_a_book(tmp_path: Path) -> None:

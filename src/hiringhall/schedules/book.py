@@ -34,7 +34,7 @@ class NameTaken(BookError):
 
 
 class BookFull(BookError):
-    """The book has as many schedules as it may."""
+    """The book has as many schedules as it may, or they are too long."""
 
 
 class _Pages(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -113,7 +113,9 @@ class Book:
             os.close(lock)
 
     def _write(self, plans: dict[str, Plan], folder: int) -> None:
-        data = msgspec.json.format(msgspec.json.encode(_Pages(schedules=list(plans.values()))))
+        data = msgspec.json.format(msgspec.json.encode(_Pages(schedules=list(plans.values())))) + b"\n"
+        if len(data) > BYTES_MAX:
+            raise _too_long(str(self.path))
         new = self.path.with_name(f"{FILE}.new")
         try:
             new.unlink(missing_ok=True)  # Left by a crash; or a link, which must not be followed.
@@ -122,7 +124,7 @@ class Book:
                 if os.geteuid() == 0:  # The hall must be able to read a book that root has written.
                     os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
                 os.fchmod(file.fileno(), 0o600)
-                file.write(data + b"\n")
+                file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
             new.replace(self.path)
@@ -138,3 +140,9 @@ def put(plans: dict[str, Plan], plan: Plan, *, replace: bool, where: str) -> Non
     if plan.name not in plans and len(plans) >= PLANS_MAX:
         raise BookFull(f"{where} is full: it has {PLANS_MAX} schedules; remove some first")
     plans[plan.name] = plan
+    if sum([len(each.payload) for each in plans.values()]) > BYTES_MAX:
+        raise _too_long(where)
+
+
+def _too_long(where: str) -> BookFull:
+    return BookFull(f"{where} is full: all schedules together may have {BYTES_MAX} bytes; remove some first")
