@@ -11,6 +11,7 @@ from hiringhall.core.changes import (
     DATA,
     LOG,
     OUTPUT_LINE_BYTES,
+    OUTPUT_PAGE_BYTES,
     WARNING,
     Batch,
     OutputPage,
@@ -177,3 +178,19 @@ def test_lines_that_are_not_on_disk_follow_those_that_are() -> None:
     assert output.complete(cut, 1, 0) == cut
     output.committed()
     assert [line.data for line in output.complete(stored, 1, 0).lines] == [b"stored", b"gathered"]
+
+
+def test_lines_that_are_not_on_disk_come_in_pages() -> None:
+    output = Output()
+    for number in range(30):
+        output.add(1, START_US, DATA, bytes([number]) * (OUTPUT_PAGE_BYTES // 8))
+    said: list[OutputRow] = []
+    position = 0
+    while True:
+        page = output.complete(OutputPage([], 0), 1, position)
+        assert sum([output_bytes(line.data) for line in page.lines]) < OUTPUT_PAGE_BYTES * 9 // 8
+        said += page.lines
+        position = page.end
+        if not page.more:
+            break
+    assert [line.data[0] for line in said] == list(range(30))

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.changes import OUTPUT_LINE_BYTES, OutputPage, OutputRow, output_bytes
+from hiringhall.core.changes import (
+    OUTPUT_LINE_BYTES,
+    OUTPUT_PAGE_BYTES,
+    OutputPage,
+    OutputRow,
+    output_bytes,
+)
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Batch
@@ -87,14 +93,19 @@ class Output:
         self._bytes = 0
 
     def complete(self, page: OutputPage, job_id: int, position: int) -> OutputPage:
-        """What the store has of a job from a position on, and what has been said since."""
+        """What the store has of a job from a position on, and what has been said since: a page of it."""
         unwritten = [line for line in self._sealed + self._gathered if line.job == job_id]
         if page.more or not unwritten:
             return page
         lines = list(page.lines)
         end = page.end
+        room = OUTPUT_PAGE_BYTES
         for line in unwritten:
+            size = output_bytes(line.data)
             if end >= position:
+                if room <= 0:
+                    return OutputPage(lines, end, more=True)
                 lines.append(line._replace(position=end))
-            end += output_bytes(line.data)
+                room -= size
+            end += size
         return OutputPage(lines, end)
