@@ -46,6 +46,8 @@ class Listening(NamedTuple):
     transport: TcpDoor | ZmqDoor | BusDoor
     bound: list[tuple[str, Address]]
     """Each address that it listens on, with its role. The role is empty if the door has only one address."""
+    beside: Address | None = None
+    """An address that is not announced when the hall opens."""
 
 
 class Endpoint(Protocol):
@@ -90,7 +92,8 @@ class UnixEndpoint(NamedTuple):
             await door.open_unix(self.path)
         except OSError as error:
             _log.warning("door[%d]: %s; the hall opens without it", index, _cannot_listen(address, error))
-        return Listening(door, [])
+            return Listening(door, [])
+        return Listening(door, [], address)
 
 
 class ZmqEndpoint(NamedTuple):

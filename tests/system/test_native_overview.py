@@ -36,6 +36,7 @@ def test_jobs_history_and_doors_of_all_dialects(tmp_path: Path) -> None:
         assert [tuple(door.values()) for door in doors] == [
             ("gearman", "", f"127.0.0.1:{hall.ports[0]}", 1),
             ("native", "", f"127.0.0.1:{hall.ports[1]}", 2),
+            ("native", "", f"unix:{hall.data / 'native.sock'}", 0),
         ]
 
 

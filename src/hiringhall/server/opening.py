@@ -155,6 +155,9 @@ async def open_doors(
                 door = OpenDoor(settings.dialect, role, address, settings.encryption, first_job)
                 opened.append(door)
                 parts.doors.append((door, listening.transport))
+            if listening.beside is not None:
+                door = OpenDoor(settings.dialect, "", listening.beside, "", "")
+                parts.doors.append((door, listening.transport))
         for service in doors.services(settings):
             parts.start(service)
     return opened
