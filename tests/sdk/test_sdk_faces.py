@@ -19,7 +19,7 @@ import uvloop
 from hall_process import CODE
 from small_worker import SmallWorker
 
-from hiringhall import Hall
+from hiringhall import Hall, HallUnreachable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,6 +96,36 @@ def test_close_and_use_again() -> None:
     assert echo.submit(1).result(20) == 1
     HALL.close()
     assert echo.submit(2).result(20) == 2
+
+
+def test_close_ends_the_waits_of_other_threads() -> None:
+    caught: list[Exception] = []
+    job = HALL.function("nobody.has.this").submit()
+
+    def wait() -> None:
+        try:
+            job.result()
+        except Exception as error:  # noqa: BLE001 (it is looked at below)
+            caught.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    # A call that comes after close connects anew, so one close may be too early.
+    while thread.is_alive():
+        HALL.close()
+        thread.join(0.1)
+    assert isinstance(caught[0], HallUnreachable)
+    assert "closed by this program" in str(caught[0])
+
+
+def test_a_map_that_is_not_read_to_its_end_ends_quietly(url: str) -> None:
+    code = """
+        from hiringhall import Hall
+        results = Hall().function("test_sdk_faces.echo").map(range(5000))
+        print(next(results))
+    """
+    ended = run_program(code, url, "-W", "error")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "0\n", "")
 
 
 def test_a_cancelled_wait_leaves_nothing_behind() -> None:

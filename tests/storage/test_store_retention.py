@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from store_rows import DAY_US, HOUR_US, NOW_US, batch, end, job
 
+from hiringhall.core.jobs import RESULT_CUT
 from hiringhall.core.states import CANCELLED, FAILED
 from hiringhall.storage.contract import (
     RULED_QUEUES_MAX,
@@ -85,6 +86,7 @@ class TestAllQueuesTogether:
             (b"1234", b""),
             (b"1234", b""),
         ]
+        assert [row.extras for row in kept] == [None, None, {RESULT_CUT: b""}]
 
 
 class TestQueuesWithRulesOfTheirOwn:

@@ -8,7 +8,7 @@ import pytest
 from hall_process import wait_until
 from worker_process import WorkerProcess, is_alive
 
-from hiringhall import Hall, JobCancelled, JobFailed, JobTimeout
+from hiringhall import Hall, HallRefused, JobCancelled, JobFailed, JobTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -153,6 +153,19 @@ def test_a_cancelled_job_is_stopped_with_all_that_it_has_started(hall: Hall, tmp
 def test_long_arguments_and_results(hall: Hall) -> None:
     assert call(hall, "length", "é" * 500_000) == 500_000
     assert call(hall, "repeat", "ab", 500_000) == "ab" * 500_000
+
+
+def test_a_result_that_is_not_kept_is_an_error_and_not_half_a_value(hall: Hall, url: str) -> None:
+    long = hall.function("trouble_jobs.repeat", returns=str).submit("ab", 600_000)
+    assert len(long.result(RESULT_S)) == 1_200_000
+    passing = hall.function("trouble_jobs.add", durable=False).submit(1)
+    assert passing.result(RESULT_S) == 2
+    with Hall(url) as other:
+        for job in (long, passing):
+            with pytest.raises(HallRefused, match="its result was not kept"):
+                other.job_of(job.id).result(RESULT_S)
+    assert "history.result_bytes_max" in failure(hall, "length", long).text
+    assert "not durable" in failure(hall, "add", passing).text
 
 
 def test_what_a_function_prints_is_printed_by_the_worker(hall: Hall, worker: WorkerProcess) -> None:

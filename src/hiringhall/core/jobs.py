@@ -36,6 +36,9 @@ QUITS: Final = "quits"
 OUTPUT: Final = "output"
 """The extra that marks a job whose workers have said something that is kept."""
 
+RESULT_CUT: Final = "result_cut"
+"""The extra that marks a done job whose result is longer than the history keeps."""
+
 
 def is_named(key: bytes, extras: dict[str, bytes] | None) -> bool:
     """Whether a job with this key and these extras can be found by its queue and key."""

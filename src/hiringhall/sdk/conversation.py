@@ -67,6 +67,8 @@ class Ended(msgspec.Struct, array_like=True, frozen=True, gc=False):
     state: str
     code: int
     result: bytes
+    truncated: bool = False
+    """The hall no longer has the whole result."""
 
 
 class Progressed(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from hiringhall.sdk.errors import CANCELLED, TIMEOUT, JobCancelled, JobFailed, JobTimeout
+from hiringhall.sdk.errors import CANCELLED, TIMEOUT, HallRefused, JobCancelled, JobFailed, JobTimeout
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -54,6 +54,15 @@ def decode_failure(job_id: int, queue: str, code: int, data: bytes) -> JobFailed
     except (msgspec.MsgspecError, ValueError, RecursionError):
         failure = Failure(text=data.decode(errors="replace"))
     return kind(job_id, queue, code, failure.type, failure.text, failure.traceback)
+
+
+def not_kept(job_id: int) -> HallRefused:
+    """For a job that is done, and whose result the hall no longer has."""
+    return HallRefused(
+        "not_kept",
+        f"job {job_id} is done, but its result was not kept: the job was not durable, or its result is longer "
+        "than the history keeps (history.result_bytes_max)",
+    )
 
 
 def type_name(kind: type) -> str:

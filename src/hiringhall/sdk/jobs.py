@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from hiringhall.dialects.native import wire
 from hiringhall.sdk import codec
-from hiringhall.sdk.failures import decode_failure
+from hiringhall.sdk.failures import decode_failure, not_kept
 from hiringhall.sdk.hooks import Handle
 from hiringhall.sdk.information import JobInfo, Progress, State, read_info
 from hiringhall.sdk.options import Seconds, in_seconds
@@ -85,6 +85,8 @@ class Job(Handle, Generic[R]):
     def _read(self, end: Ended) -> R:
         if end.state != "done":
             raise decode_failure(self.id, self._function.queue, end.code, end.result)
+        if end.truncated:
+            raise not_kept(self.id)
         result: R = codec.decode_result(self._function, end.result)
         return result
 

@@ -1,7 +1,8 @@
 """The blocking face: an event loop in its own thread, which runs coroutines for callers of any thread.
 
 Invariant: the thread is a daemon and is stopped at the latest when the interpreter exits, so that a forgotten
-`close()` neither hangs nor warns.
+`close()` neither hangs nor warns. After `stop` no call is accepted, so all that were accepted have a task when
+the tasks are cancelled, and no caller waits for a loop that has ended.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import uvloop
 
+from hiringhall.sdk.errors import HallUnreachable
+
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
 T = TypeVar("T")
+CLOSED: Final = "the connection to the hall was closed by this program"
 STOP_S: Final = 5.0
 """How long the thread may take to end."""
 
@@ -58,6 +62,8 @@ class LoopThread:
 
     def __init__(self, name: str, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self.loop = uvloop.new_event_loop() if loop is None else loop
+        self._lock = threading.Lock()
+        self._stopped = False
         self.thread = threading.Thread(target=self._run, name=name, daemon=True)
         self.thread.start()
 
@@ -67,13 +73,13 @@ class LoopThread:
             call.close()
             raise RuntimeError("a blocking call on the SDK's own event loop would wait for itself")
         waiting = _Call(call, self.loop)
-        try:
-            self.loop.call_soon_threadsafe(waiting.start)
-        except RuntimeError:  # the loop was closed at this moment
-            call.close()
-            raise
+        self._schedule(call, waiting.start)
         try:
             return waiting.wait()
+        except asyncio.CancelledError:
+            if self._stopped:
+                raise HallUnreachable(CLOSED) from None
+            raise
         except BaseException:
             with contextlib.suppress(RuntimeError):
                 self.loop.call_soon_threadsafe(waiting.cancel)
@@ -81,12 +87,23 @@ class LoopThread:
 
     def start(self, call: Coroutine[Any, Any, object]) -> None:
         """Run the coroutine without waiting for it."""
-        asyncio.run_coroutine_threadsafe(call, self.loop)
+        self._schedule(call, _Call(call, self.loop).start)
+
+    def _schedule(self, call: Coroutine[Any, Any, object], start: Callable[[], None]) -> None:
+        with self._lock:
+            if not self._stopped:
+                self.loop.call_soon_threadsafe(start)
+                return
+        call.close()
+        raise HallUnreachable(CLOSED)
 
     def stop(self) -> None:
         """Cancel what runs, and end the thread."""
-        if self.thread.is_alive():
-            self.loop.call_soon_threadsafe(self.loop.stop)
+        with self._lock:
+            if not self._stopped:
+                self._stopped = True
+                self.loop.call_soon_threadsafe(self.loop.stop)
+        if threading.current_thread() is not self.thread:
             self.thread.join(STOP_S)
 
     def _run(self) -> None:

@@ -7,12 +7,14 @@ read, and results are decoded, in the caller's thread.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from hiringhall.sdk import codec
 from hiringhall.sdk.bars import bar
-from hiringhall.sdk.failures import decode_failure
+from hiringhall.sdk.errors import HallError
+from hiringhall.sdk.failures import decode_failure, not_kept
 from hiringhall.sdk.requests import SUBMIT_JOBS_MAX
 from hiringhall.sdk.watching import Bulk
 
@@ -116,6 +118,8 @@ class Mapping(Generic[R]):
     def _read(self, end: Ended) -> R:
         if end.state != "done":
             raise decode_failure(end.job_id, self.function.queue, end.code, end.result)
+        if end.truncated:
+            raise not_kept(end.job_id)
         result: R = codec.decode_result(self.function, end.result)
         return result
 
@@ -133,7 +137,9 @@ def each(mapping: Mapping[R], *, progress: bool) -> Iterator[R]:
             finished = True
         finally:
             if not finished:
-                run(mapping.close())
+                # A map that is left at the end of the program has no connection any more.
+                with contextlib.suppress(HallError):
+                    run(mapping.close())
 
 
 async def each_async(mapping: Mapping[R], *, progress: bool) -> AsyncIterator[R]:

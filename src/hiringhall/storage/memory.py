@@ -21,8 +21,8 @@ from hiringhall.core.changes import (
     OutputPage,
     output_bytes,
 )
-from hiringhall.core.jobs import PROVIDER
-from hiringhall.core.states import FAILED
+from hiringhall.core.jobs import PROVIDER, RESULT_CUT
+from hiringhall.core.states import DONE, FAILED
 from hiringhall.storage.contract import Retention, StoreError
 from hiringhall.storage.retention import LINE_BYTES, CommitSize, Expiry, Section, Sections
 
@@ -172,6 +172,8 @@ class MemoryStore:
         if len(payload) > payload_bytes_max and end.state != FAILED:
             payload, cut = payload[:payload_bytes_max], len(payload) if payload_bytes_max else 0
         extras = end.extras or None
+        if len(result) < len(end.result) and end.state == DONE:
+            extras = {**(extras or {}), RESULT_CUT: b""}
         self._shelves.put(end._replace(result=result, payload=payload, extras=extras, payload_cut=cut))
 
     def _expire(self, batch: Batch, now_us: int) -> None:

@@ -71,7 +71,7 @@ def _trouble(answer: Any) -> str:
     if answer.get("state") != "done":
         return f"it is {answer.get('state')}"
     if answer.get("truncated"):
-        return "it is longer than the history keeps (result_bytes_max)"
+        return "that job was not durable, or its result is longer than history.result_bytes_max"
     return ""
 
 

@@ -293,7 +293,7 @@ def test_an_end_that_the_history_has_dropped_meanwhile_is_told_without_its_resul
     session, _ = hall.requests.look_ups.pop()
     with hall.turn():
         hall.engine.looked_up(session, job, None, "")
-    assert guest.hears() == [("ended", 0, [job, "done", 0, b""])]
+    assert guest.hears() == [("ended", 0, [job, "done", 0, b"", True])]
 
 
 def test_an_end_that_cannot_be_read_closes_the_connection(guest: NativeGuest, hall: NativeHall) -> None:

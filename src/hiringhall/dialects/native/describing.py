@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from hiringhall.core.jobs import RESULT_CUT
 from hiringhall.core.reasons import why
-from hiringhall.core.states import LEASED, STATE_NAMES
+from hiringhall.core.states import DONE, LEASED, STATE_NAMES
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import EndRow
@@ -38,8 +39,33 @@ def ended_job(job: Job) -> Described:
     return described
 
 
+def unkept_job(job: Job) -> Described:
+    """A job that has ended and was never durable: its result is not kept."""
+    described = ended_job(job)
+    if job.state == DONE:
+        described["truncated"] = True
+    return described
+
+
+def is_cut(row: EndRow) -> bool:
+    """The history has only the beginning of the result."""
+    return row.extras is not None and RESULT_CUT in row.extras
+
+
+def end_body(job_id: int, state: str, code: int, result: bytes, truncated: bool) -> tuple[Any, ...]:
+    """The body of `ended`; the last element is there only if the result is not whole."""
+    return (job_id, state, code, result, True) if truncated else (job_id, state, code, result)
+
+
 def history_row(row: EndRow) -> Described:
     """A job that has ended, from the history."""
+    described = _history_row(row)
+    if is_cut(row):
+        described["truncated"] = True
+    return described
+
+
+def _history_row(row: EndRow) -> Described:
     return {
         "id": row.id,
         "queue": row.queue,

@@ -273,7 +273,7 @@ class NativeSession(Session):
                 self.pledge(told)
         elif job is not None and not job.logged:
             # It was never durable: its result is not kept.
-            self._send_end(number, job.id, describing.ended_job(job), level)
+            self._send_end(number, job.id, describing.unkept_job(job), level)
         elif job is None and ids.epoch_of(job_id) > scheduler.epoch:
             raise Refusal(UNKNOWN_JOB, f"no job has the id {job_id}")
         elif self._lookups >= self._context.options.lookups_max:
@@ -329,12 +329,14 @@ class NativeSession(Session):
         told = wire.encode(wire.OK, number, described) if number else b""
         if level:
             state, code, result = described["state"], described["code"], described["result"]
-            told += wire.encode(wire.ENDED, 0, (job_id, state, code, result))
+            body = describing.end_body(job_id, state, code, result, "truncated" in described)
+            told += wire.encode(wire.ENDED, 0, body)
         return told
 
-    def tell_end(self, job_id: int, state: int, code: int, result: bytes) -> None:
+    def tell_end(self, job_id: int, state: int, code: int, result: bytes, truncated: bool) -> None:
         """Tell a watcher of an end that is in the history."""
-        self.send(wire.encode(wire.ENDED, 0, (job_id, STATE_NAMES[state], code, result)))
+        body = describing.end_body(job_id, STATE_NAMES[state], code, result, truncated)
+        self.send(wire.encode(wire.ENDED, 0, body))
 
     # --- a worker's requests
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, STORE_DOWN, Refusal
 from hiringhall.core.jobs import Job, JobSpec
-from hiringhall.core.states import STATE_NAMES
+from hiringhall.core.states import DONE, STATE_NAMES
 from hiringhall.core.timers import NEVER
-from hiringhall.dialects.native import wire
+from hiringhall.dialects.native import describing, wire
 from hiringhall.dialects.session import REFUSED_SUBMIT
 
 if TYPE_CHECKING:
@@ -239,7 +239,8 @@ class Submits:
                 self._ends_wanted.append((job.id, job.state, job.code))
             else:
                 # Its end is about to be stored, or was never durable: then its result is not kept.
-                body = (job.id, STATE_NAMES[job.state], job.code, job.result)
+                unkept = job.state == DONE and self._context.scheduler.unwritten(job.id) is None
+                body = describing.end_body(job.id, STATE_NAMES[job.state], job.code, job.result, unkept)
                 session.conclude(job, wire.encode(wire.ENDED, 0, body))
         for row in rows:
             self._ends_wanted.append((row.id, row.state, row.code))
@@ -274,7 +275,7 @@ class Submits:
                 # A dead letter that was retried while the history was asked.
                 self._context.scheduler.watch(live, session)
             elif line is not None:
-                session.tell_end(job_id, line.state, line.code, line.result)
+                session.tell_end(job_id, line.state, line.code, line.result, describing.is_cut(line))
             else:
-                session.tell_end(job_id, state, code, b"")
+                session.tell_end(job_id, state, code, b"", state == DONE)
         self._ask_for_ends(session)

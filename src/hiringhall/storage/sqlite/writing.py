@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.jobs import OUTPUT
-from hiringhall.core.states import FAILED
+from hiringhall.core.jobs import OUTPUT, RESULT_CUT
+from hiringhall.core.states import DONE, FAILED
 from hiringhall.core.terms import TERMS_FIELDS
 from hiringhall.storage.sqlite.rows import END_COLUMNS, TERMS_COLUMNS, pack
 from hiringhall.storage.sqlite.statements import CHUNK_BYTES_MAX, Bulk, Statement
@@ -259,6 +259,8 @@ class BatchWriter:
                 worker_before = worker
                 worker_value = bytearray(worker)
             kept = bytearray(result[:result_bytes_max])
+            if len(result) > result_bytes_max and state == DONE:
+                extras = {**(extras or {}), RESULT_CUT: b""}  # noqa: PLW2901 (the row is not used again)
             cut = 0
             if len(payload) > payload_bytes_max and state != FAILED:
                 cut = len(payload) if payload_bytes_max else 0
