@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
 SEEDS_MAX: Final = 500
 FIRST_SEEDS: Final = {
-    "task of an unreachable stealer stays assigned": 800,
+    "task of an unreachable stealer stays assigned": 2180,
+    "DONE of an earlier attempt": 280,
     "paused queue is matched": PAUSING_SEEDS_FROM,
     "pause is not stored": PAUSING_SEEDS_FROM,
     "renewed lease ends too soon": 130,

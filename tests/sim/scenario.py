@@ -231,6 +231,7 @@ class Run:
             and not hall.engine.asking
             and not hall.scheduler.store_trouble
             and (self.pauser is None or self.pauser.done)
+            and not any(tap.unanswered for tap in self.laws.taps.values())
             and all(job.state == HELD for job in hall.scheduler.jobs.values())
         )
 
