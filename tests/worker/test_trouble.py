@@ -50,6 +50,18 @@ def test_sys_exit_is_a_failure_with_the_code(hall: Hall) -> None:
     assert "sys.exit(code)" in failed.traceback
 
 
+def test_a_function_that_forks_and_returns_twice_leaves_no_second_worker(hall: Hall) -> None:
+    forked = call(hall, "fork")
+    assert forked > 0
+    wait_until(lambda: not is_alive(forked), "the second process has ended")
+
+
+def test_a_process_that_lives_on_without_its_socket_is_a_lost_worker(hall: Hall) -> None:
+    error = failure(hall, "close_sockets", losses_max=1)
+    assert error.code == 125
+    assert "closed the socket of its worker" in error.text
+
+
 def test_abort_is_a_lost_worker(hall: Hall, worker: WorkerProcess) -> None:
     failed = failure(hall, "abort", losses_max=1)
     assert failed.code == 125

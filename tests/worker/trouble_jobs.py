@@ -32,6 +32,19 @@ def say(text: str) -> None:
 
 
 @hall.job
+def fork() -> int:
+    """The function returns twice; only the first return counts."""
+    return os.fork()
+
+
+@hall.job
+def close_sockets() -> None:
+    """Like a daemon that closes what it has inherited; the thread keeps the process alive."""
+    threading.Thread(target=threading.Event().wait).start()
+    os.closerange(3, 256)
+
+
+@hall.job
 def leave(code: int) -> NoReturn:
     sys.exit(code)
 

@@ -7,6 +7,7 @@ have begun, and can take back the others.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +23,25 @@ if TYPE_CHECKING:
     from hiringhall.worker.channel import ChildChannel
     from hiringhall.worker.messages import Begin
     from hiringhall.worker.running import Call
+
+
+class _Fork:
+    """Whether this process is a fork of the child, made by a function."""
+
+    happened = False
+
+
+def _forked() -> None:
+    _Fork.happened = True
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+def _leave_if_forked() -> None:
+    """After a call. A function that forks may return twice: the second process has no part in the jobs."""
+    if _Fork.happened:
+        os._exit(0)
 
 
 class _Direct:
@@ -55,6 +75,7 @@ def run_plain(channel: ChildChannel, functions: Mapping[bytes, JobFunction[..., 
             else:
                 report = caller.done(call, value)
                 value = None
+            _leave_if_forked()
             PROCESS.job = None
         send(report)
         call = None
@@ -105,6 +126,7 @@ class _Threads:
             report = self._caller.failed(call, error)
         else:
             report = self._caller.done(call, value)
+        _leave_if_forked()
         CURRENT.reset(token)
         del self._running[call.lease]
         return report
@@ -191,6 +213,7 @@ class _Loop:
             report = self._caller.failed(call, error)
         else:
             report = self._caller.done(call, value)
+        _leave_if_forked()
         if call.job.cancelled:
             report = self._caller.dropped(call.lease)
         del self._tasks[call.lease]

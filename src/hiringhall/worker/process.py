@@ -31,6 +31,8 @@ ENDED: Final = "ended"
 
 MESSAGE_BYTES_MAX: Final = 1 << 31
 """A child sends no result that is longer than the hall takes; more than this is not a message at all."""
+CLOSED_S: Final = 5.0
+"""How long a child that has closed its socket may take to end."""
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -119,8 +121,9 @@ class Child:
         data = self.channel.read()
         if not data:
             if data is not None and self._reading:
-                # Closed by the child; its end comes by itself.
+                # Closed by the child; its end comes by itself, unless a function has left a thread behind.
                 self.hush()
+                self._loop.call_later(CLOSED_S, self.kill, "its process closed the socket of its worker")
             return False
         try:
             heard = self._reader.feed(data)
