@@ -416,7 +416,9 @@ class NativeTap(Tap):
         if row is None and sight.promised:
             raise Violation("promise", f"c{self.number} was told an end of {asked.job_id} that is not on disk")
 
-    def _ended(self, job_id: int, state: str, code: int, result: bytes) -> None:
+    def _ended(self, job_id: int, state: str, code: int, result: bytes, truncated: bool = False) -> None:
+        if truncated and job_id in self.laws.mirror.history:
+            raise Violation("history", f"c{self.number} does not hear the whole result of {job_id}")
         recalled = self._recalled.get(job_id)
         if recalled:
             if recalled.pop(0) != (_ENDS[state], code, result):
