@@ -56,10 +56,11 @@ def test_a_function_that_forks_and_returns_twice_leaves_no_second_worker(hall: H
     wait_until(lambda: not is_alive(forked), "the second process has ended")
 
 
-def test_a_process_that_lives_on_without_its_socket_is_a_lost_worker(hall: Hall) -> None:
+def test_a_process_that_lives_on_without_its_socket_is_a_lost_worker(hall: Hall, worker: WorkerProcess) -> None:
     error = failure(hall, "close_sockets", losses_max=1)
     assert error.code == 125
     assert "closed the socket of its worker" in error.text
+    worker.wait_for("lost", reason="its process closed the socket of its worker")
 
 
 def test_abort_is_a_lost_worker(hall: Hall, worker: WorkerProcess) -> None:
