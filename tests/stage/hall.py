@@ -76,6 +76,7 @@ class Requests:
         self.searches.append(query)
 
     def look_up_output(self, session: Session, job_id: int, position: int) -> None:
+        assert not self.output, "one page at a time"
         self.output.append((session, job_id, position))
 
     def look_up_parents(self, refs: list[ParentRef]) -> None:

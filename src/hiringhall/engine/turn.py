@@ -24,7 +24,7 @@ from hiringhall.engine.deadlines import (
     Deadlines,
 )
 from hiringhall.engine.parents import KeyQuestion, ParentLookUps
-from hiringhall.engine.searching import Searches
+from hiringhall.engine.searching import OutputReads, Searches
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Batch, EndRow, HistoryPage, HistoryQuery, OutputPage
@@ -58,6 +58,7 @@ class Engine:
         "_group",
         "_group_size",
         "_group_until_us",
+        "_output_reads",
         "_parents",
         "_retry_due",
         "_retry_pause_us",
@@ -81,6 +82,7 @@ class Engine:
         self.deadlines = Deadlines()
         self._parents = ParentLookUps(scheduler, writer, self.deadlines)
         self._searches = Searches(writer)
+        self._output_reads = OutputReads(writer)
         self._batch: Batch | None = None
         """The transaction under way."""
         self._sealed: list[Session] = []
@@ -142,7 +144,7 @@ class Engine:
 
     def look_up_output(self, session: Session, job_id: int, position: int) -> None:
         """Read what the workers of a job said; `Session.output_looked_up` is called in a later turn."""
-        self._writer.look_up_output(session, job_id, position)
+        self._output_reads.ask(session, job_id, position)
 
     def output_looked_up(
         self, session: Session, job_id: int, position: int, page: OutputPage, trouble: str
@@ -152,6 +154,7 @@ class Engine:
             if not trouble:
                 page = self.scheduler.ledger.output.complete(page, job_id, position)
             session.output_looked_up(job_id, page, trouble)
+        self._output_reads.answered()
 
     def parents_looked_up(self, lines: list[EndRow], trouble: str) -> None:
         """Inside a turn: what the history holds about the jobs asked for, or why it could not be read."""

@@ -154,6 +154,24 @@ def test_answers_go_to_the_requests_in_order() -> None:
     assert ([line[2] for line in answers[41][0]], answers[42][0]) == ([b"line"], [])
 
 
+def test_one_page_is_read_at_a_time_and_none_for_a_closed_connection(hall: NativeHall) -> None:
+    ann, eve = hall.guest(), hall.guest()
+    job, lease, bob = taken(hall, ann)
+    bob.says("log", (lease, b"line"))
+    hall.settle()
+    hall.held = True
+    for number in range(7, 10):
+        eve.says("output", (job, 0), number)
+    for number in range(10, 12):
+        ann.says("output", (job, 0), number)
+    assert len(hall.requests.output) == 1
+    eve.leaves()
+    hall.held = False
+    hall.end()
+    assert [(number, body[0][0][2]) for _, number, body in ann.hears()] == [(10, b"line"), (11, b"line")]
+    assert said(hall.guest(), job) == [(LOG, b"line")]
+
+
 def test_a_job_is_described_with_its_payload(hall: NativeHall, guest: NativeGuest) -> None:
     job, lease, bob = taken(hall, guest)
     shown = ("payload", "payload_bytes")
