@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import datetime as dt
 import json
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -208,3 +209,32 @@ def test_the_name_of_a_function_is_its_queue() -> None:
 
     assert inner.queue == "test_sdk_values.test_the_name_of_a_function_is_its_queue.inner"
     assert named.queue == "chosen"
+
+
+def test_what_has_no_name_needs_one() -> None:
+    hall = Hall()
+    with pytest.raises(TypeError, match=r"has no name of its own.*name="):
+        hall.job(partial(pow, 2))
+    assert hall.job(name="power")(partial(pow, 2))(3) == 8
+
+
+def test_a_method_is_refused_where_it_is_written() -> None:
+    hall = Hall()
+    # Python 3.11 raises a RuntimeError from it.
+    with pytest.raises((TypeError, RuntimeError)) as caught:
+
+        class Mailer:
+            @hall.job
+            def send(self, text: str) -> str:
+                return text
+
+    error = caught.value if isinstance(caught.value, TypeError) else caught.value.__cause__
+    assert "is a method" in str(error)
+
+    class Printer:
+        @staticmethod
+        @hall.job
+        def show(text: str) -> str:
+            return text
+
+    assert Printer().show("a") == "a"

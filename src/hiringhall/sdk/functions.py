@@ -56,6 +56,16 @@ class JobFunction(Generic[P, R]):
         if body is not None:
             functools.update_wrapper(self, body)  # type: ignore[arg-type]
 
+    def __set_name__(self, owner: type, name: str) -> None:
+        # In a class: what takes self would get no object, neither here nor from a worker.
+        if inspect.isfunction(self.body) and self.body.__qualname__ == f"{owner.__qualname__}.{name}":
+            first = next(iter(inspect.signature(self.body).parameters), "")
+            if first in ("self", "cls"):
+                raise TypeError(
+                    f"{self.body.__qualname__} is a method, and a job has no object to call it on: "
+                    "put @hall.job above a function, or above a @staticmethod"
+                )
+
     def options(self, **changes: Unpack[CallOptions]) -> Self:
         """The same function whose jobs have other options."""
         changed = object.__new__(type(self))

@@ -25,7 +25,7 @@ from hiringhall.sdk.functions import AsyncJobFunction, JobFunction, PlainJobFunc
 from hiringhall.sdk.jobs import Job
 from hiringhall.sdk.link import dial
 from hiringhall.sdk.loop_thread import LoopThread
-from hiringhall.sdk.naming import queue_name
+from hiringhall.sdk.naming import queue_name, same_name
 from hiringhall.sdk.options import CallOptions, JobOptions, Options
 from hiringhall.sdk.signatures import Signature
 
@@ -312,7 +312,7 @@ class _Decorator:
             settings=Options().change(options),
         )
         known = self._hall.functions.get(queue)
-        if known is not None and queue_name(known.body) != queue_name(function):
+        if known is not None and not same_name(known.body, function):
             raise ValueError(f"two functions have the name {queue!r}: give one of them another with name=")
         self._hall.functions[queue] = made
         return made

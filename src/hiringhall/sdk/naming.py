@@ -9,10 +9,19 @@ from typing import Any
 
 def queue_name(function: Any) -> str:
     """The module and the name of the function. `__main__` is called as another program would import it."""
+    if not hasattr(function, "__qualname__"):
+        raise TypeError(f"{function!r} has no name of its own: give it one, as in @hall.job(name=...)")
     module = function.__module__
     if module == "__main__":
         module = _main_module()
     return f"{module}.{function.__qualname__.replace('<locals>.', '')}"
+
+
+def same_name(one: Any, other: Any) -> bool:
+    """Whether the second is the first, or its next version: a module or a cell that is run again."""
+    if hasattr(one, "__qualname__") and hasattr(other, "__qualname__"):
+        return queue_name(one) == queue_name(other)
+    return one is other
 
 
 def _main_module() -> str:
