@@ -9,7 +9,7 @@ from hiringhall.core.limits import Limits
 from hiringhall.core.states import QUEUED
 from hiringhall.dialects.native import wire
 from hiringhall.dialects.native.context import NativeOptions
-from hiringhall.dialects.native.submitting import ENDS_ASKED_MAX, UNTOLD_MAX
+from hiringhall.dialects.native.submitting import ENDS_ASKED_MAX, ENDS_BYTES_MAX, UNTOLD_MAX
 from hiringhall.engine.parents import PARENTS_ASKED_MAX
 from hiringhall.storage.contract import HistoryQuery
 from stage.native import Frame, NativeGuest, NativeHall
@@ -254,6 +254,34 @@ def test_the_ends_of_many_jobs_are_told_in_their_order() -> None:
         ("ok", ann.number, jobs),
         *[("ended", 0, [job, "done", 0, b"result of " + key]) for job, key in zip(jobs, keys, strict=True)],
     ]
+
+
+def test_long_results_of_one_job_are_told_in_several_turns(guest: NativeGuest, hall: NativeHall) -> None:
+    job = job_of(guest.submits(b"a"))
+    result = bytes(ENDS_BYTES_MAX * 2 // 3)
+    run_one(hall, result)
+    hall.settle()
+    hall.held = True
+    for number in range(7, 12):
+        guest.say_bytes(wire.encode("job", number, (job,)))
+    with hall.turn():
+        hall.answer_look_up()
+    assert [number for _, number, _ in guest.hears()] == [7, 8]
+    hall.held = False
+    hall.end()
+    assert [(number, body["result"]) for _, number, body in guest.hears()] == [
+        (number, result) for number in range(9, 12)
+    ]
+    hall.held = True
+    again = [(b"q", b"", {}, b"a", 0, [])] * 5
+    assert guest.says("submit", (1, again, True), 20) == [("ok", 20, [job] * 5)]
+    with hall.turn():
+        hall.answer_look_up()
+    ended = ("ended", 0, [job, "done", 0, result])
+    assert guest.hears() == [ended, ended]
+    hall.held = False
+    hall.end()
+    assert guest.hears() == [ended] * 3
 
 
 def test_ends_that_are_to_be_told_are_bounded(guest: NativeGuest, hall: NativeHall) -> None:

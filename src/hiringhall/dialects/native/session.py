@@ -25,7 +25,7 @@ from hiringhall.core.timers import NEVER
 from hiringhall.dialects.native import describing, wire
 from hiringhall.dialects.native.desk import Desk
 from hiringhall.dialects.native.outputs import OutputRequests
-from hiringhall.dialects.native.submitting import ENDS, Submits
+from hiringhall.dialects.native.submitting import ENDS, ENDS_BYTES_MAX, Submits
 from hiringhall.dialects.session import BAD_INPUT, Session
 
 if TYPE_CHECKING:
@@ -291,7 +291,12 @@ class NativeSession(Session):
         self._outputs.answered(self, page, trouble)
 
     def looked_up(self, job_id: int, line: EndRow | None, trouble: str) -> None:
-        for number, level in self._asked.pop(job_id, ()):
+        waiting = self._asked.pop(job_id, [])
+        for place, (number, level) in enumerate(waiting):
+            if place and self.out_bytes > ENDS_BYTES_MAX:
+                self._asked[job_id] = waiting[place:]
+                self._context.look_up(self, job_id)
+                break
             self._lookups -= 1
             if trouble:
                 self.refuse(number, STORE_DOWN, trouble)

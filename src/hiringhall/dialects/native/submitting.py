@@ -33,6 +33,9 @@ ENDS: Final = 1
 """The level of a watch that hears of the end only; above it, of progress, chunks and log lines too."""
 ENDS_ASKED_MAX: Final = 64
 """Ends for watchers that are looked up in the history at once."""
+ENDS_BYTES_MAX: Final = 1 << 20
+"""With more output than this, further requests for the same ended job are answered in a later turn. They may be
+thousands, and each answer has the whole result."""
 UNTOLD_MAX: Final = 100_000
 """While more ends than this are still to be told to a connection, it cannot submit jobs again."""
 
@@ -268,9 +271,13 @@ class Submits:
             # The peer would wait for ever; it connects again and asks again.
             session.break_off(f"the end of job {job_id} cannot be read: {trouble}", STORE_DOWN)
             return
-        self._untold -= len(watches)
         live = self._context.scheduler.jobs.get(job_id)
-        for state, code in watches:
+        for place, (state, code) in enumerate(watches):
+            if place and session.out_bytes > ENDS_BYTES_MAX:
+                rest = [(job_id, state, code) for state, code in reversed(watches[place:])]
+                self._ends_wanted.extendleft(rest)
+                break
+            self._untold -= 1
             if live is not None:
                 # A dead letter that was retried while the history was asked.
                 self._context.scheduler.watch(live, session)
