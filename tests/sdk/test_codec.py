@@ -12,7 +12,7 @@ import msgspec
 import pydantic
 import pytest
 
-from hiringhall import Hall
+from hiringhall import Hall, Job
 from hiringhall.sdk.codec import (
     BadArguments,
     BadResult,
@@ -147,6 +147,15 @@ def test_results_of_parents_become_arguments(codec: Any) -> None:
     results = {5: encode_result(function, {"$job": "a result"}), 6: encode_result(function, None)}
     args, _ = decode_arguments(function, payload, results)
     assert args == ([{"$job": "a result"}, {"$job": 1, "deep": None}],)
+
+
+def test_a_result_in_another_codec_is_refused_and_never_another_number() -> None:
+    packed = HALL.job(codec="msgpack", name="packed.number")(anything.body)
+    with pytest.raises(TypeError, match=r"the result of job 7 is msgpack: give both functions the same codec"):
+        encode_arguments(anything, (Job(HALL, packed, 7),), {})
+    payload, _ = encode_arguments(anything, (JOB,), {})
+    with pytest.raises(BadArguments, match="the result of job 5 is an argument, but it is not json"):
+        decode_arguments(anything, payload, {5: b"a"})
 
 
 def test_a_result_of_a_parent_is_converted_by_the_annotation() -> None:

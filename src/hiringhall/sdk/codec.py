@@ -74,7 +74,7 @@ def encode_arguments(
             return payload, []
         parents: list[int] = []
         plain = msgspec.to_builtins(arguments, enc_hook=_mark, **_BUILTIN[codec])
-        payload = _ENCODE[codec](_escape(plain, parents))
+        payload = _ENCODE[codec](_escape(plain, parents, codec))
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise TypeError(f"{function.queue}: the arguments cannot be sent as {codec}: {error}") from error
     return payload, list(dict.fromkeys(parents))
@@ -148,20 +148,24 @@ def _raw_argument(function: Function, args: tuple[Any, ...], kwargs: dict[str, A
 
 def _mark(value: Any) -> Any:
     """What a handle is while the payload is made; other values as in results."""
-    return {_MARK: value.id} if isinstance(value, Handle) else to_wire(value)
+    return {_MARK: (value.id, value.codec)} if isinstance(value, Handle) else to_wire(value)
 
 
-def _escape(value: Any, parents: list[int]) -> Any:
+def _escape(value: Any, parents: list[int], codec: CodecName) -> Any:
     """Handles as the wire has them, with their ids in `parents`, and the user's own "$job" as "$$job"."""
     if isinstance(value, list | tuple):
-        return [_escape(item, parents) for item in value]
+        return [_escape(item, parents, codec) for item in value]
     if not isinstance(value, dict):
         return value
     if _MARK in value:
-        parents.append(value[_MARK])
-        return {HANDLE: value[_MARK]}
+        job_id, other = value[_MARK]
+        if other not in (codec, "raw"):
+            # The bytes of a small number in one of them are another number in the other.
+            raise TypeError(f"the result of job {job_id} is {other}: give both functions the same codec")
+        parents.append(job_id)
+        return {HANDLE: job_id}
     return {
-        f"${key}" if isinstance(key, str) and _ESCAPED.fullmatch(key) else key: _escape(item, parents)
+        f"${key}" if isinstance(key, str) and _ESCAPED.fullmatch(key) else key: _escape(item, parents, codec)
         for key, item in value.items()
     }
 
@@ -190,7 +194,8 @@ def _result_of(job_id: int, results: Mapping[int, bytes], codec: CodecName) -> A
     if not data:
         return None
     other: CodecName = "msgpack" if codec == "json" else "json"
-    for name in (codec, other):
+    # One byte of text is a number in MessagePack.
+    for name in (codec, other) if len(data) > 1 else (codec,):
         try:
             return _DECODE[name](data)
         except (msgspec.MsgspecError, ValueError, RecursionError):

@@ -15,6 +15,11 @@ class Handle:
 
     id: int
 
+    @property
+    def codec(self) -> str:
+        """How its result is encoded; `raw`: not known."""
+        return "raw"
+
 
 class PathError(ValueError):
     """A value does not fit; the text ends with the path to it."""

@@ -39,6 +39,11 @@ class Job(Handle, Generic[R]):
         self._watch = watch
         """How its end was heard of, or will be; None: nobody has asked."""
 
+    @property
+    def codec(self) -> str:
+        """How its result is encoded; `raw`: not known."""
+        return self._function.codec if self._function.queue else "raw"
+
     def argument(self) -> R:
         """The handle, with the type of its result for type checkers: `g.submit(f.submit(1).argument())`."""
         return self  # type: ignore[return-value]
