@@ -37,7 +37,8 @@ HELLO_ANSWER = wire.encode("ok", 1, WELCOME)
 
 NOTICES: list[tuple[str, object, Event]] = [
     ("ended", (7, "done", 0, b"3"), Ended(7, "done", 0, b"3")),
-    ("ended", (7, "failed", 1, b"", "more"), Ended(7, "failed", 1, b"")),
+    ("ended", (7, "done", 0, b"3", True), Ended(7, "done", 0, b"3", truncated=True)),
+    ("ended", (7, "failed", 1, b"", False, "more"), Ended(7, "failed", 1, b"")),
     ("progress", (7, 1, 3), Progressed(7, 1, 3)),
     ("chunk", (7, b"data", True), Chunked(7, b"data", True)),
     ("log", (7, b"line"), Logged(7, b"line")),
