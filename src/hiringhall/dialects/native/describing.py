@@ -59,30 +59,13 @@ def end_body(job_id: int, state: str, code: int, result: bytes, truncated: bool)
 
 def history_row(row: EndRow) -> Described:
     """A job that has ended, from the history."""
-    described = _history_row(row)
+    described = listed_row(row)
+    described["tries"] = row.tries
+    described["payload"] = row.payload[:PAYLOAD_SHOWN_MAX]
+    described["payload_bytes"] = row.payload_cut or len(row.payload)
     if is_cut(row):
         described["truncated"] = True
     return described
-
-
-def _history_row(row: EndRow) -> Described:
-    return {
-        "id": row.id,
-        "queue": row.queue,
-        "key": row.key,
-        "state": STATE_NAMES[row.state],
-        "created_us": row.created_us,
-        "started_us": row.started_us,
-        "ended_us": row.ended_us,
-        "attempts": row.attempts,
-        "losses": row.losses,
-        "worker": row.worker,
-        "tries": row.tries,
-        "payload": row.payload[:PAYLOAD_SHOWN_MAX],
-        "payload_bytes": row.payload_cut or len(row.payload),
-        "code": row.code,
-        "result": row.result,
-    }
 
 
 def listed_job(job: Job) -> Described:
@@ -141,17 +124,8 @@ def worker(worker: Worker) -> Described:
 
 
 def _job(job: Job) -> Described:
-    return {
-        "id": job.id,
-        "queue": job.queue.name,
-        "key": job.key,
-        "state": STATE_NAMES[job.state],
-        "created_us": job.created_us,
-        "started_us": job.started_us,
-        "attempts": job.attempts,
-        "losses": job.losses,
-        "worker": job.worker_name,
-        "tries": job.tries or (),
-        "payload": job.payload[:PAYLOAD_SHOWN_MAX],
-        "payload_bytes": len(job.payload),
-    }
+    described = listed_job(job)
+    described["tries"] = job.tries or ()
+    described["payload"] = job.payload[:PAYLOAD_SHOWN_MAX]
+    described["payload_bytes"] = len(job.payload)
+    return described
