@@ -6,6 +6,7 @@ Invariant: what the hall says is given to the SDK on the SDK's own event loop, i
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import TYPE_CHECKING, Any
 
 from hiringhall.dialects.session import Link as HallLink
@@ -19,11 +20,20 @@ if TYPE_CHECKING:
 class MemoryLink(HallLink):
     """The hall's end."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, link: Link) -> None:
+    def __init__(self, hall: MemoryHall, link: Link) -> None:
         super().__init__()
-        self._loop = loop
+        self._hall = hall
+        self._loop = asyncio.get_running_loop()
         self._link = link
         self._ended = False
+        self.thread = threading.get_ident()
+        """Where the SDK's event loop runs."""
+        self._under_way = 0
+
+    @property
+    def under_way(self) -> bool:
+        """The hall has said something that the event loop has not read, but will."""
+        return self._under_way > 0 and self._loop.is_running()
 
     def write(self, messages: list[bytes]) -> None:
         self._give(self._link.data_received, b"".join(messages))
@@ -35,7 +45,14 @@ class MemoryLink(HallLink):
 
     def _give(self, hear: Any, said: Any) -> None:
         if not self._ended and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(hear, said)
+            self._under_way += 1
+            self._loop.call_soon_threadsafe(self._heard, hear, said)
+
+    def _heard(self, hear: Any, said: Any) -> None:
+        hear(said)
+        with self._hall.changed:
+            self._under_way -= 1
+            self._hall.wake()
 
 
 class MemoryTransport(asyncio.Transport):
@@ -68,6 +85,8 @@ class MemoryTransport(asyncio.Transport):
 
 def connect(hall: MemoryHall, link: Link) -> MemoryTransport:
     """Connect a link of the SDK, on its event loop."""
-    transport = MemoryTransport(hall, MemoryLink(asyncio.get_running_loop(), link))
+    end = MemoryLink(hall, link)
+    transport = MemoryTransport(hall, end)
+    hall.links.add(end)
     link.connection_made(transport)
     return transport

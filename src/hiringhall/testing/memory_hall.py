@@ -7,6 +7,7 @@ peer has been given its output. So nothing ever has to be waited for. All calls 
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from hiringhall.core.changes import Batch
     from hiringhall.core.jobs import ParentRef
     from hiringhall.dialects.session import Link, Session
+    from hiringhall.testing.linking import MemoryLink
 
 HISTORY_MAX: Final = 1_000_000
 """How many ended jobs a test may look at."""
@@ -78,6 +80,10 @@ class MemoryHall:
         self.now_us = now_us
         self.changed = threading.Condition(threading.RLock())
         """Holds the lock of the hall; notified after each turn."""
+        self.links: weakref.WeakSet[MemoryLink] = weakref.WeakSet()
+        """To the event loops of the SDK."""
+        self.parked: set[int] = set()
+        """Threads that can do nothing but wait until another thread wakes them."""
         self.happened = 0
         """Counts what may be news for somebody who waits: requests, ends of jobs, moves of the clock."""
         self._store = MemoryStore(epoch=1)
@@ -139,6 +145,18 @@ class MemoryHall:
             self._planning.check()
             self._end()
 
+    # --- threads that wait
+
+    def park(self) -> None:
+        """With the lock: wait until something has changed."""
+        self.parked.add(threading.get_ident())
+        self.changed.wait()
+
+    def wake(self) -> None:
+        """With the lock: something has changed. Who was parked counts as active from now on."""
+        self.parked.clear()
+        self.changed.notify_all()
+
     # --- what is known
 
     def job_ids(self) -> list[int]:
@@ -155,7 +173,7 @@ class MemoryHall:
         self._engine.end()
         while self._step():
             self._engine.end()
-        self.changed.notify_all()
+        self.wake()
 
     def _step(self) -> bool:
         """Begin one more turn, if the store has something to answer or a commit waits for its group."""

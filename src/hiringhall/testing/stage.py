@@ -73,8 +73,6 @@ class Stage:
         self._numbers = itertools.count()
         self._none_ready = -1
         """No job was ready when so much had happened: see `MemoryHall.happened`."""
-        self._parked: set[int] = set()
-        """Threads with a blocking call that can do nothing but wait for another thread."""
         self._before: list[tuple[Hall | type[Hall], Substitute | None]] = []
 
     # --- running jobs
@@ -270,23 +268,31 @@ class Stage:
             if self.memory.happened != seen:
                 return False  # another thread did something: look again
             if self.others_run():
-                self._parked.add(threading.get_ident())
-                self.memory.changed.wait()
-                self._parked.discard(threading.get_ident())
+                self.memory.park()
                 return False
         if self.pass_time(self._loop.due_s):
             return True
         with self.memory.changed:
             self.memory.happened += 1
-            self.memory.changed.notify_all()  # who waits for a job of this thread is told, too
+            self.memory.wake()  # who waits for a job of this thread is told, too
         raise self.stuck()
 
-    def others_run(self) -> bool:
-        """A job runs in another thread, and does not itself wait for something in the stage."""
-        quiet = {threading.get_ident(), *self._parked}
+    def others_run(self, *, loop_goes_on: bool = False) -> bool:
+        """Something happens in another thread: a job runs that does not itself wait in the stage, or an event
+        loop is about to read what the hall said. `loop_goes_on`: the caller returns to its event loop.
+        """
+        seen = self.memory.happened
+        here = threading.get_ident()
+        with self.memory.changed:
+            links, running = list(self.memory.links), list(self.worker.taken.values())
+            quiet = {here, *self.memory.parked}
+        deaf = quiet - {here} if loop_goes_on else quiet
+        if any(link.under_way and link.thread not in deaf for link in links):
+            return True
+        # After the links: what was read from them may have ended a wait.
         waiting = {job_id for _, pump in list(self._ends.values()) for job_id in pump.waiting_jobs()}
-        running = list(self.worker.taken.values())
-        return any(job.thread not in quiet and job.assigned.job_id not in waiting for job in running)
+        busy = any(job.thread not in quiet and job.assigned.job_id not in waiting for job in running)
+        return busy or self.memory.happened != seen
 
     def _perform(self, taken: Taken) -> None:
         """Run a job here."""

@@ -62,8 +62,8 @@ class Pump:
         self._stage = stage
         self._waiters: list[tuple[asyncio.Future[None], int]] = []
         """Who waits, and the job in which; 0: in none."""
-        self._jobs: dict[asyncio.Task[None], int] = {}
-        """Coroutine functions that run here, with the ids of their jobs."""
+        self._jobs: dict[asyncio.Task[None], Taken] = {}
+        """Coroutine functions that run here."""
         self._scheduled = False
         self._idle_passes = 0
         self._moves = 0
@@ -105,7 +105,7 @@ class Pump:
             self._idle_passes += 1
         elif self._some_job_is_busy():
             return  # the end of a job schedules the next pass
-        elif self._stage.others_run():
+        elif self._stage.others_run(loop_goes_on=True):
             self._scheduled = True
             self.loop.call_later(LOOK_S, self._pass)
             return
@@ -140,12 +140,12 @@ class Pump:
             worker.perform(taken)
             return None
         task = self.loop.create_task(worker.perform_async(taken))
-        self._jobs[task] = taken.assigned.job_id
+        self._jobs[task] = taken
         task.add_done_callback(self._job_ended)
         return task
 
     def _job_ended(self, task: asyncio.Task[None]) -> None:
-        del self._jobs[task]
+        self._stage.worker.give_back(self._jobs.pop(task))
         self._idle_passes = 0
         self._schedule()
 
@@ -155,7 +155,7 @@ class Pump:
 
     def _some_job_is_busy(self) -> bool:
         """A job runs here, and does not itself wait for a job."""
-        return not self.waiting_jobs().issuperset(self._jobs.values())
+        return not self.waiting_jobs().issuperset(taken.assigned.job_id for taken in self._jobs.values())
 
     def waiting_jobs(self) -> set[int]:
         """The ids of the jobs in which somebody waits here."""

@@ -235,6 +235,11 @@ class StageWorker(Link):
             self._free(taken)
             self.beat()  # frees the slot of a revoked job
 
+    def give_back(self, taken: Taken) -> None:
+        """Its task has ended. If it was cancelled before it began, somebody else may run the job."""
+        if taken.assigned.lease in self.taken:
+            self._report(taken, wire.RELEASE, (taken.assigned.lease, True))
+
     def _parent_results(self, job_ids: list[int]) -> Mapping[int, bytes]:
         results: dict[int, bytes] = {}
         for job_id in job_ids:
