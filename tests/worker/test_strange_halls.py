@@ -20,7 +20,7 @@ WELCOME = {"version": 1, "hall": "good", "features": []}
 
 
 class Owner:
-    """Notes what a lane would be told."""
+    """Notes what a pool would be told."""
 
     def __init__(self) -> None:
         self.told: asyncio.Queue[str] = asyncio.Queue()

@@ -128,7 +128,7 @@ class Board:
         self.tell("memory", text, pid=child.pid, used=used, limit=limit)
 
     def drained(self) -> None:
-        """A lane that drains has no more jobs."""
+        """A pool that drains has no more jobs."""
         for call in self.on_drained:
             call()
 

@@ -1,4 +1,4 @@
-"""The processes of a lane: as many as wanted, replaced when they end.
+"""The processes of a pool: as many as wanted, replaced when they end.
 
 Invariant: at most `wanted` processes work or start. A process that ends before it has had a job is replaced
 after a pause, which doubles each time; one that has had a job is replaced at once.
@@ -24,13 +24,13 @@ LINGER_S: Final = 5.0
 
 
 class Joining(Protocol):
-    """The lane, which gives jobs to the processes."""
+    """The pool, which gives jobs to the processes."""
 
     def joined(self, child: Child) -> None: ...
 
 
 class Crew:
-    """Keeps the processes of one lane alive."""
+    """Keeps the processes of one pool alive."""
 
     def __init__(self, spawn: Callable[[Owner], Child], complain: Callable[[Child, float], None]) -> None:
         """`complain` is told of a child that cannot start, and after how many seconds it is tried again."""
@@ -39,7 +39,7 @@ class Crew:
         self._loop = asyncio.get_running_loop()
         self._pause_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self.lane: Joining | None = None
+        self.pool: Joining | None = None
         self.wanted = 0
         self.working: list[Child] = []
         """Those that take jobs."""
@@ -74,8 +74,8 @@ class Crew:
     def adopt(self, child: Child) -> None:
         """A child that is ready joins."""
         self.working.append(child)
-        if self.lane is not None:
-            self.lane.joined(child)
+        if self.pool is not None:
+            self.pool.joined(child)
 
     def ended(self, child: Child) -> None:
         """A child ended before it was ready."""

@@ -68,7 +68,7 @@ class LinkOwner(Protocol):
 
 
 class Link(asyncio.Protocol):
-    """The connection of a lane."""
+    """The connection of a pool."""
 
     def __init__(self, addresses: list[Address], owner: LinkOwner, name: str) -> None:
         self._addresses = addresses

@@ -17,7 +17,7 @@ ROUND_S: Final = 0.001
 
 
 class Listening:
-    """Decides for the children of one lane."""
+    """Decides for the children of one pool."""
 
     def __init__(self, crew: Crew) -> None:
         self._crew = crew

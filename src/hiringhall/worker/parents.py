@@ -15,7 +15,7 @@ from hiringhall.worker import messages, reports
 from hiringhall.worker.link import LinkLost, Refused
 
 if TYPE_CHECKING:
-    from hiringhall.worker.lane import Lane
+    from hiringhall.worker.pool import Pool
     from hiringhall.worker.tasks import Task
 
 MARK: Final = "$job"
@@ -25,22 +25,22 @@ DEPTH_MAX: Final = 200
 class Parents:
     """Asks for the results."""
 
-    def __init__(self, lane: Lane) -> None:
-        self._lane = lane
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
         self._asking: set[asyncio.Task[None]] = set()
 
     def fill(self, task: Task, payload: bytes) -> None:
         """Place the job when the results of its parents are known."""
         ids = find_handles(payload)
         if not ids:
-            self._lane.place(task)
+            self._pool.place(task)
             return
         asking = asyncio.get_running_loop().create_task(self._fill(task, ids))
         self._asking.add(asking)
         asking.add_done_callback(self._asking.discard)
 
     async def _fill(self, task: Task, ids: list[int]) -> None:
-        asked = [self._lane.link.ask(wire.JOB, (job,)) for job in ids]
+        asked = [self._pool.link.ask(wire.JOB, (job,)) for job in ids]
         answers = await asyncio.gather(*asked, return_exceptions=True)
         results: dict[int, bytes] = {}
         for job, answer in zip(ids, answers, strict=True):
@@ -49,14 +49,14 @@ class Parents:
             trouble = str(answer) if isinstance(answer, Refused) else _trouble(answer)
             if trouble:
                 text = f"the result of job {job}, which is an argument, is not there: {trouble}"
-                self._lane.fail(
+                self._pool.fail(
                     task, reports.BAD_ARGUMENTS, reports.failure("ParentResultMissing", text), False
                 )
                 return
             results[job] = _result(answer)
         if not task.revoked:
             task.packet = messages.filled(task.packet, results)
-            self._lane.place(task)
+            self._pool.place(task)
 
 
 def _result(answer: Any) -> bytes:

@@ -1,10 +1,10 @@
-"""How many jobs a lane takes beyond those that its processes run at this moment.
+"""How many jobs a pool takes beyond those that its processes run at this moment.
 
 A job that waits in a process saves the way to the hall and back. That pays for short jobs only: a job that
 waits behind a long one could run elsewhere. So the number follows what the processes have finished lately, and
 is 0 as soon as a job has waited for too long.
 
-Invariant: a pure object. The lane calls `tick` while it has jobs; time and counts come in as arguments.
+Invariant: a pure object. The pool calls `tick` while it has jobs; time and counts come in as arguments.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 TICK_US: Final = 10_000
-"""How often the lane looks."""
+"""How often the pool looks."""
 WAIT_US_MAX: Final = 50_000
 """A job that has waited longer is given back."""
 PREFETCH_MAX: Final = 64

@@ -210,11 +210,11 @@ class Screen:
     def _processes(self, supervisor: Supervisor) -> list[Text]:
         lines: list[Text] = []
         rows_max = max(self._console.height // 4, 2)
-        for lane in supervisor.lanes.values():
-            crew = lane.crew
+        for pool in supervisor.pools.values():
+            crew = pool.crew
             now = asyncio.get_running_loop().time()
             starting = f", {len(crew.starting)} starting" if crew.starting else ""
-            lines.append(Text(f"{lane.mode}: {counted(len(crew.working), 'process')}{starting}", "dim"))
+            lines.append(Text(f"{pool.mode}: {counted(len(crew.working), 'process')}{starting}", "dim"))
             busy = [child for child in crew.everyone if child.tasks]
             lines += [self._process(child, now) for child in busy[:rows_max]]
             if len(busy) > rows_max:

@@ -1,4 +1,4 @@
-"""The worker's main process: it starts the lanes, watches memory and files, and ends in good order.
+"""The worker's main process: it starts the pools, watches memory and files, and ends in good order.
 
 Invariant: the user's code is imported by children only, so the supervisor outlives whatever it does. The first
 child is the scout: it tells which functions there are, and then works like the others.
@@ -17,9 +17,9 @@ from hiringhall.sdk.addresses import read_addresses
 from hiringhall.worker import messages
 from hiringhall.worker.board import Board, counted
 from hiringhall.worker.crew import Crew
-from hiringhall.worker.lane import Lane
 from hiringhall.worker.link import Link, LinkLost, Refused
 from hiringhall.worker.parents import Parents
+from hiringhall.worker.pool import Pool
 from hiringhall.worker.process import WORKING, Child
 from hiringhall.worker.reloading import INTERVAL_S, Files
 
@@ -70,7 +70,7 @@ class Supervisor:
         self.settings = settings
         self.board = Board(told, settings.grace_s)
         self.board.on_drained.append(self._check_drained)
-        self.lanes: dict[str, Lane] = {}
+        self.pools: dict[str, Pool] = {}
         self.draining = False
         self._aborting = False
         self._empty = asyncio.Event()
@@ -103,9 +103,9 @@ class Supervisor:
             task.cancel()
         if self._scout is not None:
             self._scout.kill()
-        for lane in self.lanes.values():
-            lane.crew.kill_all()
-            lane.link.close()
+        for pool in self.pools.values():
+            pool.crew.kill_all()
+            pool.link.close()
 
     def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(coroutine)
@@ -158,14 +158,14 @@ class Supervisor:
     def _broken(self, text: str) -> None:
         """There is nothing to run, or nothing new."""
         if self.settings.reload:
-            old = "the code from before goes on" if self.lanes else "waiting for a change"
+            old = "the code from before goes on" if self.pools else "waiting for a change"
             self.board.tell("broken", f"{text}\n({old})", reason=text)
         else:
             self.board.tell("broken", text, reason=text)
             self._end(BROKEN)
 
     def _welcome(self, child: Child, ready: messages.Ready) -> None:
-        """A child can run jobs: the lanes are made for its functions, or changed."""
+        """A child can run jobs: the pools are made for its functions, or changed."""
         self._files.watch(ready.files)
         chosen = self._chosen(ready.served)
         if not chosen:
@@ -187,21 +187,21 @@ class Supervisor:
             child.kill()
             self._broken(str(error))
             return
-        for mode in [mode for mode in self.lanes if mode not in kinds]:
-            self._close_lane(self.lanes.pop(mode))
+        for mode in [mode for mode in self.pools if mode not in kinds]:
+            self._close_pool(self.pools.pop(mode))
         adopted = False
         for mode, queues in kinds.items():
-            lane = self.lanes.get(mode)
-            if lane is None:
-                lane = self._open_lane(mode, queues, addresses)
+            pool = self.pools.get(mode)
+            if pool is None:
+                pool = self._open_pool(mode, queues, addresses)
             else:
-                self._renew_lane(lane, queues)
+                self._renew_pool(pool, queues)
             if not adopted:
                 adopted = True
-                lane.crew.adopt(child)
-            lane.crew.want(1 if mode == messages.ASYNC else self.settings.processes)
-            for old in [old for old in lane.crew.working if old.generation < child.generation]:
-                lane.retire(old)
+                pool.crew.adopt(child)
+            pool.crew.want(1 if mode == messages.ASYNC else self.settings.processes)
+            for old in [old for old in pool.crew.working if old.generation < child.generation]:
+                pool.retire(old)
 
     def _chosen(self, served: list[messages.Served]) -> list[messages.Served]:
         only = self.settings.only
@@ -229,34 +229,34 @@ class Supervisor:
             pid=os.getpid(),
         )
 
-    # --- lanes
+    # --- pools
 
-    def _open_lane(self, mode: str, queues: list[messages.Served], addresses: list[Any]) -> Lane:
+    def _open_pool(self, mode: str, queues: list[messages.Served], addresses: list[Any]) -> Pool:
         settings = self.settings
         capacity = {messages.ASYNC: settings.concurrency, messages.THREADS: settings.threads}.get(mode, 1)
         crew = Crew(self.spawn, self._complain)
-        lane = Lane(mode, capacity, crew, self.board, settings.name, settings.recycle)
-        lane.queues = queues
-        lane.parents = Parents(lane)
-        lane.link = Link(addresses, lane, settings.name)
-        self.lanes[mode] = lane
-        self._start(lane.link.run())
-        return lane
+        pool = Pool(mode, capacity, crew, self.board, settings.name, settings.recycle)
+        pool.queues = queues
+        pool.parents = Parents(pool)
+        pool.link = Link(addresses, pool, settings.name)
+        self.pools[mode] = pool
+        self._start(pool.link.run())
+        return pool
 
-    def _renew_lane(self, lane: Lane, queues: list[messages.Served]) -> None:
-        lane.crew.renew()
-        if queues != lane.queues:
-            lane.queues = queues
-            if lane.link.up:
-                lane.introduce()
+    def _renew_pool(self, pool: Pool, queues: list[messages.Served]) -> None:
+        pool.crew.renew()
+        if queues != pool.queues:
+            pool.queues = queues
+            if pool.link.up:
+                pool.introduce()
 
-    def _close_lane(self, lane: Lane) -> None:
+    def _close_pool(self, pool: Pool) -> None:
         """Its functions are gone from the module."""
-        lane.crew.wanted = 0
-        lane.drain()
-        for child in list(lane.crew.working):
-            lane.retire(child)
-        self._start(self._say_goodbye(lane))
+        pool.crew.wanted = 0
+        pool.drain()
+        for child in list(pool.crew.working):
+            pool.retire(child)
+        self._start(self._say_goodbye(pool))
 
     def _complain(self, child: Child, pause_s: float) -> None:
         text = child.broken.text if child.broken is not None else f"a process cannot start: {child.ending}"
@@ -269,11 +269,11 @@ class Supervisor:
         limit = self.settings.memory_max
         while True:
             await asyncio.sleep(MEMORY_S)
-            for lane in list(self.lanes.values()):
-                for child in [child for child in lane.crew.everyone if child.state == WORKING]:
+            for pool in list(self.pools.values()):
+                for child in [child for child in pool.crew.everyone if child.state == WORKING]:
                     used = child.resident_bytes()
                     if used > limit:
-                        lane.over_memory(child, used, limit)
+                        pool.over_memory(child, used, limit)
 
     async def _watch_files(self) -> None:
         while True:
@@ -299,7 +299,7 @@ class Supervisor:
                 self._start(self._abort())
             return
         self.draining = True
-        running = sum(len(lane.tasks) for lane in self.lanes.values())
+        running = sum(len(pool.tasks) for pool in self.pools.values())
         self.board.tell(
             "draining",
             f"ending: {counted(running, 'job')} may finish within {self.settings.grace_s:g} s "
@@ -308,36 +308,36 @@ class Supervisor:
             else "ending",
             running=running,
         )
-        for lane in self.lanes.values():
-            lane.crew.wanted = 0
-            lane.drain()
+        for pool in self.pools.values():
+            pool.crew.wanted = 0
+            pool.drain()
         self._loop.call_later(self.settings.grace_s, self._expire)
         self._check_drained()
 
     def _expire(self) -> None:
-        for lane in self.lanes.values():
-            lane.kill_all()
+        for pool in self.pools.values():
+            pool.kill_all()
 
     def _check_drained(self) -> None:
-        if self.draining and not any(lane.tasks for lane in self.lanes.values()):
+        if self.draining and not any(pool.tasks for pool in self.pools.values()):
             self._empty.set()
             if not self._aborting:
                 self._start(self._leave())
 
     async def _leave(self) -> None:
-        for lane in self.lanes.values():
-            await self._say_goodbye(lane)
+        for pool in self.pools.values():
+            await self._say_goodbye(pool)
         self._end(DONE)
 
-    async def _say_goodbye(self, lane: Lane) -> None:
+    async def _say_goodbye(self, pool: Pool) -> None:
         """Wait until the hall has read the last reports."""
-        if lane.link.up:
+        if pool.link.up:
             try:
                 async with asyncio.timeout(LAST_WORDS_S):
-                    await lane.link.ask("beat", None)
+                    await pool.link.ask("beat", None)
             except (TimeoutError, LinkLost, Refused):
                 pass
-        lane.link.close()
+        pool.link.close()
 
     async def _abort(self) -> None:
         self._expire()
@@ -346,8 +346,8 @@ class Supervisor:
                 await self._empty.wait()
         except TimeoutError:
             pass
-        for lane in self.lanes.values():
-            await self._say_goodbye(lane)
+        for pool in self.pools.values():
+            await self._say_goodbye(pool)
         self._end(INTERRUPTED)
 
     def _end(self, code: int) -> None:

@@ -1,4 +1,4 @@
-"""A lane: one kind of functions, with a connection to the hall and the processes that run them.
+"""A pool: one kind of functions, with a connection to the hall and the processes that run them.
 
 Invariant: every lease that the hall has given is in `tasks` until its end was reported, or until the hall has
 taken it back. A job is reported as lost only if a process had begun it.
@@ -41,7 +41,7 @@ MARK: Final = b"$job"
 """In the payload of a job with handles among its arguments."""
 
 
-class Lane:
+class Pool:
     """Gives the jobs of the hall to processes."""
 
     def __init__(self, mode: str, capacity: int, crew: Crew, board: Board, name: str, recycle: int) -> None:
@@ -71,7 +71,7 @@ class Lane:
         self._body_bytes_max = wire.FRAME_BYTES_MAX
         self._listening = Listening(crew)
         self.draining = False
-        crew.lane = self
+        crew.pool = self
 
     # --- the hall speaks
 
@@ -84,7 +84,7 @@ class Lane:
         self.introduce()
 
     def introduce(self) -> None:
-        """Tell the hall what this lane does."""
+        """Tell the hall what this pool does."""
         self._told_slots = self._slots()
         queues = [(served.queue, 0, 0) for served in self.queues]
         body = (self._name.encode(), self._told_slots, queues, -1, int(SILENCE_S * 1e6))
@@ -377,7 +377,7 @@ class Lane:
         return sum([child.capacity for child in working]) + each * len(working)
 
     def offer(self) -> None:
-        """Tell the hall how many jobs this lane takes, if that has changed."""
+        """Tell the hall how many jobs this pool takes, if that has changed."""
         slots = self._slots()
         if slots != self._told_slots:
             self._told_slots = slots
