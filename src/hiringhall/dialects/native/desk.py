@@ -1,62 +1,64 @@
-"""Requests about the hall as a whole: lists, doors, summaries, schedules and paused queues. Few connections
-make one.
+"""Requests that few connections make: about single jobs, and about the hall as a whole. One table says which
+part handles which kind.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+from msgspec import Raw
 
 from hiringhall.dialects.native import wire
 from hiringhall.dialects.native.listing import Lists
+from hiringhall.dialects.native.overview import Overview
 from hiringhall.dialects.native.planning import Planning
 from hiringhall.dialects.native.summing import Subscription
 
 if TYPE_CHECKING:
-    from msgspec import Raw
-
     from hiringhall.core.changes import HistoryPage
+    from hiringhall.dialects.native.inquiring import Inquiries
     from hiringhall.dialects.native.services import HallServices
-    from hiringhall.dialects.session import Session
+    from hiringhall.dialects.native.session import NativeSession
+
+Handler = Callable[[int, Raw], None]
+"""Handles a request: its number and its body. Raises BadBody or Refusal."""
 
 
 class Desk:
     """Made for a connection with its first such request."""
 
-    __slots__ = ("_lists", "_planning", "_services", "_session", "_subscription")
+    __slots__ = ("_handlers", "_lists", "_planning", "_services", "_session", "_subscription")
 
-    def __init__(self, session: Session, services: HallServices) -> None:
+    def __init__(self, session: NativeSession, inquiries: Inquiries, services: HallServices) -> None:
         self._session = session
         self._services = services
         self._lists = Lists(session, services)
         self._planning = Planning(session, services)
         self._subscription = Subscription(session, services.summaries)
+        overview = Overview(session, services.scheduler)
+        self._handlers: dict[str, Handler] = {
+            wire.CANCEL: inquiries.cancel,
+            wire.RETRY: inquiries.retry,
+            wire.QUEUES: overview.queues,
+            wire.WORKERS: overview.workers,
+            wire.JOBS: self._lists.jobs,
+            wire.HISTORY: self._lists.history,
+            wire.DOORS: self._doors,
+            wire.SUBSCRIBE: self._subscribe,
+            wire.PAUSE: self._pause,
+            wire.RESUME: self._resume,
+            wire.SCHEDULES: self._planning.describe,
+            wire.SCHEDULE: self._planning.add,
+            wire.UNSCHEDULE: self._planning.remove,
+        }
 
     def serve(self, kind: str, number: int, body: Raw) -> bool:
         """Handle a request; False: it is of no kind that is known here."""
-        if kind == wire.JOBS:
-            self._lists.jobs(number, body)
-        elif kind == wire.HISTORY:
-            self._lists.history(number, body)
-        elif kind == wire.DOORS:
-            self._doors(number, body)
-        elif kind == wire.SUBSCRIBE:
-            self._subscribe(number, body)
-        elif kind == wire.PAUSE:
-            (queue,) = wire.decode(wire.QUEUE_BODY, body)
-            self._services.scheduler.pause_queue(queue)
-            self._confirm(number)
-        elif kind == wire.RESUME:
-            (queue,) = wire.decode(wire.QUEUE_BODY, body)
-            self._services.scheduler.resume_queue(queue)
-            self._confirm(number)
-        elif kind == wire.SCHEDULES:
-            self._planning.describe(number, body)
-        elif kind == wire.SCHEDULE:
-            self._planning.add(number, body)
-        elif kind == wire.UNSCHEDULE:
-            self._planning.remove(number, body)
-        else:
+        handler = self._handlers.get(kind)
+        if handler is None:
             return False
+        handler(number, body)
         return True
 
     def searched(self, ticket: int, page: HistoryPage | None, trouble: str) -> None:
@@ -67,6 +69,19 @@ class Desk:
         """The connection is closed."""
         self._lists.end()
         self._subscription.end(self._services.scheduler)
+        self._handlers.clear()
+
+    def _pause(self, number: int, body: Raw) -> None:
+        # ["resize"]
+        (queue,) = wire.decode(wire.QUEUE_BODY, body)
+        self._services.scheduler.pause_queue(queue)
+        self._confirm(number)
+
+    def _resume(self, number: int, body: Raw) -> None:
+        # ["resize"]
+        (queue,) = wire.decode(wire.QUEUE_BODY, body)
+        self._services.scheduler.resume_queue(queue)
+        self._confirm(number)
 
     def _confirm(self, number: int) -> None:
         """Answer when the change is on disk."""
@@ -75,13 +90,10 @@ class Desk:
 
     def _doors(self, number: int, body: Raw) -> None:
         wire.decode(wire.NIL_BODY, body)
-        if number:
-            doors = [door._asdict() for door in self._services.doors()]
-            self._session.send(wire.encode(wire.OK, number, doors))
+        self._session.answer(number, [door._asdict() for door in self._services.doors()])
 
     def _subscribe(self, number: int, body: Raw) -> None:
         # [1000000]
         (interval_us,) = wire.decode(wire.SUBSCRIBE_BODY, body)
         self._subscription.begin(self._services.scheduler, interval_us)
-        if number:
-            self._session.send(wire.encode(wire.OK, number, None))
+        self._session.answer(number, None)

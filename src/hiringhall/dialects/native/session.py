@@ -7,25 +7,16 @@ makes it true.
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from hiringhall.core import ids
-from hiringhall.core.errors import (
-    BAD_REQUEST,
-    HALL_FULL,
-    STORE_DOWN,
-    TOO_LARGE,
-    UNKNOWN_JOB,
-    WRONG_STATE,
-    Refusal,
-)
-from hiringhall.core.states import FAILED, STATE_NAMES
+from hiringhall.core.errors import BAD_REQUEST, TOO_LARGE, Refusal
+from hiringhall.core.states import STATE_NAMES
 from hiringhall.core.timers import NEVER
 from hiringhall.dialects.native import describing, wire
 from hiringhall.dialects.native.desk import Desk
+from hiringhall.dialects.native.inquiring import Inquiries
 from hiringhall.dialects.native.outputs import OutputRequests
-from hiringhall.dialects.native.submitting import ENDS, ENDS_BYTES_MAX, Submits
+from hiringhall.dialects.native.submitting import ENDS, Submits
 from hiringhall.dialects.session import BAD_INPUT, Session
 
 if TYPE_CHECKING:
@@ -67,10 +58,7 @@ class NativeSession(Session):
         self._outputs = OutputRequests(context)
         self.streamed: set[int] = set()
         """Watched jobs whose progress, chunks and log lines the peer wants."""
-        self._asked: dict[int, list[tuple[int, int]]] = {}
-        """Requests that wait for the history, by job: their numbers, and the levels of those that watch."""
-        self._lookups = 0
-        """How many of them there are."""
+        self._inquiries = Inquiries(self, context)
         self._slots = 0
         """Jobs that the worker takes at once."""
         self._leases: dict[int, Lease] = {}
@@ -115,7 +103,7 @@ class NativeSession(Session):
         return not self.closing
 
     def _dispatch(self, kind: str, number: int, body: Raw) -> None:
-        """The most frequent kinds come first."""
+        """The frequent kinds, the most frequent first; all others are the desk's."""
         if not self._greeted:
             self._hello(kind, number, body)
         elif kind == wire.FINISH:
@@ -123,7 +111,7 @@ class NativeSession(Session):
         elif kind == wire.SUBMIT:
             self._submits.submit(self, number, body)
         elif kind == wire.JOB:
-            self._tell(number, wire.decode(wire.ID_BODY, body)[0], 0)
+            self._inquiries.tell(number, wire.decode(wire.ID_BODY, body)[0], 0)
         elif kind == wire.WATCH:
             self._watch(number, body)
         elif kind == wire.PROGRESS:
@@ -151,28 +139,16 @@ class NativeSession(Session):
             self._confirm(number)
         elif kind == wire.WORK:
             self._work(number, body)
-        elif kind == wire.CANCEL:
-            self._cancel(number, body)
-        elif kind == wire.RETRY:
-            self._retry(number, body)
         elif kind == wire.UNWATCH:
             self._unwatch(number, body)
         elif kind == wire.OUTPUT:
             self._outputs.ask(self, number, body)
-        elif kind == wire.QUEUES:
-            position, count = _page(body)
-            queues = islice(self._scheduler.queues.values(), position, position + count)
-            self._answer(number, [describing.queue(self._scheduler, queue) for queue in queues])
-        elif kind == wire.WORKERS:
-            position, count = _page(body)
-            workers = islice(self._scheduler.workers, position, position + count)
-            self._answer(number, [describing.worker(worker) for worker in workers])
         elif not self._open_desk().serve(kind, number, body):
             self.refuse(number, wire.UNKNOWN_KIND, f"{kind[:40]!r} is not a kind of request")
 
     def _open_desk(self) -> Desk:
         if self._desk is None:
-            self._desk = Desk(self, self._context.services)
+            self._desk = Desk(self, self._inquiries, self._context.services)
         return self._desk
 
     def searched(self, number: int, page: HistoryPage | None, trouble: str) -> None:
@@ -201,7 +177,7 @@ class NativeSession(Session):
             "frame_bytes_max": options.frame_bytes_max,
             "payload_bytes_max": self._scheduler.limits.payload_bytes_max,
         }
-        self._answer(number, welcome)
+        self.answer(number, welcome)
 
     # --- a client's requests
 
@@ -209,18 +185,19 @@ class NativeSession(Session):
         job_id, level = wire.decode(wire.WATCH_BODY, body)
         job = self._scheduler.jobs.get(job_id)
         if job is None:
-            self._tell(number, job_id, level)
+            self._inquiries.tell(number, job_id, level)
         else:
-            self._watch_live(number, job, level)
+            self.watch_live(number, job, level)
 
-    def _watch_live(self, number: int, job: Job, level: int) -> None:
+    def watch_live(self, number: int, job: Job, level: int) -> None:
+        """Watch a job that has not ended, and describe it."""
         if job.id not in self.watching:
             self._scheduler.watch(job, self)
         if level > ENDS:
             self.streamed.add(job.id)
         else:
             self.streamed.discard(job.id)
-        self._answer(number, describing.live_job(self._scheduler, job))
+        self.answer(number, describing.live_job(self._scheduler, job))
 
     def _unwatch(self, number: int, body: Raw) -> None:
         job_id = wire.decode(wire.ID_BODY, body)[0]
@@ -230,113 +207,17 @@ class NativeSession(Session):
             self._scheduler.unwatch(job, self)
         self._confirm(number)
 
-    def _cancel(self, number: int, body: Raw) -> None:
-        job_id, reason = wire.decode(wire.CANCEL_BODY, body)
-        job = self._get(job_id)
-        durable = job.terms.durable
-        self._scheduler.cancel(job, reason)
-        if number and durable:
-            self.pledge(wire.encode(wire.OK, number, None))
-        else:
-            self._confirm(number)
-
-    def _retry(self, number: int, body: Raw) -> None:
-        job_id = wire.decode(wire.ID_BODY, body)[0]
-        job = self._scheduler.find(job_id)
-        if job is None:
-            raise Refusal(UNKNOWN_JOB, f"job {job_id} is not a dead letter that is kept in memory")
-        if job.state != FAILED:
-            raise Refusal(WRONG_STATE, f"job {job_id} is {STATE_NAMES[job.state]}, not failed")
-        self._scheduler.retry(job)
-        if number:
-            self.pledge(wire.encode(wire.OK, number, None))
-
-    def _get(self, job_id: int) -> Job:
-        job = self._scheduler.find(job_id)
-        if job is None:
-            raise Refusal(UNKNOWN_JOB, f"job {job_id} is not known, or ended long ago")
-        return job
-
-    def _tell(self, number: int, job_id: int, level: int) -> None:
-        """Describe a job: a live one, one that has just ended, or one in the history. A watcher of some level
-        is also told the end.
-        """
-        scheduler = self._scheduler
-        unwritten = scheduler.unwritten(job_id)
-        job = unwritten if unwritten is not None else scheduler.find(job_id)
-        if job is not None and not job.ended:
-            self._answer(number, describing.live_job(scheduler, job))
-        elif unwritten is not None:
-            # Its end is about to be stored: until then it could be lost with the hall.
-            told = self._told_end(number, job_id, describing.ended_job(unwritten), level)
-            if told:
-                self.pledge(told)
-        elif job is not None and not job.logged:
-            # It was never durable: its result is not kept.
-            self._send_end(number, job.id, describing.unkept_job(job), level)
-        elif job is None and ids.epoch_of(job_id) > scheduler.epoch:
-            raise Refusal(UNKNOWN_JOB, f"no job has the id {job_id}")
-        elif self._lookups >= self._context.options.lookups_max:
-            raise Refusal(
-                HALL_FULL, f"{self._lookups} requests of this connection wait for the history (lookups_max)"
-            )
-        else:
-            self._lookups += 1
-            waiting = self._asked.setdefault(job_id, [])
-            waiting.append((number, level))
-            if len(waiting) == 1:
-                self._context.look_up(self, job_id)
-
     def output_looked_up(self, job_id: int, page: OutputPage, trouble: str) -> None:  # noqa: ARG002 (in order)
         self._outputs.answered(self, page, trouble)
 
     def looked_up(self, job_id: int, line: EndRow | None, trouble: str) -> None:
-        waiting = self._asked.pop(job_id, [])
-        for place, (number, level) in enumerate(waiting):
-            if place and self.out_bytes > ENDS_BYTES_MAX:
-                self._asked[job_id] = waiting[place:]
-                self._context.look_up(self, job_id)
-                break
-            self._lookups -= 1
-            if trouble:
-                self.refuse(number, STORE_DOWN, trouble)
-            elif line is not None:
-                self._send_end(number, job_id, describing.history_row(line), level)
-            else:
-                self._tell_unrecorded(number, job_id, level)
+        self._inquiries.looked_up(job_id, line, trouble)
         self._submits.end_looked_up(self, job_id, line, trouble)
 
     def keys_looked_up(self, ticket: int, found: dict[ParentRef, EndRow], trouble: str) -> None:
         if not self.closing:
             self._submits.keys_looked_up(self, ticket, found, trouble)
             self.input_bytes = self._reader.kept + self._submits.waiting_bytes
-
-    def _tell_unrecorded(self, number: int, job_id: int, level: int) -> None:
-        """The history does not know the job."""
-        job = self._scheduler.jobs.get(job_id)
-        if job is not None and level:
-            # A dead letter that was retried while the history was asked.
-            self._watch_live(number, job, level)
-        elif job is not None:
-            self._answer(number, describing.live_job(self._scheduler, job))
-        elif self._scheduler.issued(job_id):
-            self.refuse(number, wire.NOT_KEPT, f"job {job_id} has ended, and nothing of it is kept")
-        else:
-            self.refuse(number, UNKNOWN_JOB, f"no job has the id {job_id}, or the history no longer has it")
-
-    def _send_end(self, number: int, job_id: int, described: describing.Described, level: int) -> None:
-        told = self._told_end(number, job_id, described, level)
-        if told:
-            self.send(told)
-
-    def _told_end(self, number: int, job_id: int, described: describing.Described, level: int) -> bytes:
-        """The answer to a request for an ended job; for a watcher, `ended` follows."""
-        told = wire.encode(wire.OK, number, described) if number else b""
-        if level:
-            state, code, result = described["state"], described["code"], described["result"]
-            body = describing.end_body(job_id, state, code, result, "truncated" in described)
-            told += wire.encode(wire.ENDED, 0, body)
-        return told
 
     def tell_end(self, job_id: int, state: int, code: int, result: bytes, truncated: bool) -> None:
         """Tell a watcher of an end that is in the history."""
@@ -477,7 +358,7 @@ class NativeSession(Session):
 
     # --- answers
 
-    def _answer(self, number: int, body: Any) -> None:
+    def answer(self, number: int, body: Any) -> None:
         if number:
             self.send(wire.encode(wire.OK, number, body))
 
@@ -492,8 +373,3 @@ class NativeSession(Session):
         self.report(BAD_INPUT, text)
         self.refuse(number, code, text)
         self.finish()
-
-
-def _page(body: Raw) -> tuple[int, int]:
-    position, count = wire.decode(wire.LIST_BODY, body)
-    return position, min(count, wire.LIST_MAX)
