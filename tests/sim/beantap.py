@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from hiringhall.core.states import FAILED
 from hiringhall.dialects.beanstalkd import wire
 from hiringhall.dialects.beanstalkd.context import DEFAULT_TUBE, level_of
+from hiringhall.dialects.beanstalkd.session import KICK_MAX
 
 from . import handlaws
 from .sights import Submit
@@ -160,8 +161,12 @@ class BeanTap(Tap):
     def _kick(self, bound: int) -> None:
         """Dead letters of the tube are retried, or its delayed jobs are made ready: the hall says which."""
         scheduler = self.laws.scheduler
-        for job in scheduler.archive.dead_letters(self._tube, bound):
+        certain = 0
+        for job in scheduler.archive.dead_letters(self._tube, KICK_MAX):
+            if certain >= bound:
+                break
             self.laws.retrying(job.id)
+            certain += not job.key  # One whose key another job has by then is passed over.
         for job in scheduler.jobs.values():
             if job.queue.name == self._tube:
                 handlaws.hastened(self.laws, job.id)

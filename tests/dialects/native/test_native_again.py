@@ -188,6 +188,20 @@ def test_a_key_that_leaves_the_memory_while_the_history_is_asked_is_looked_up_to
     assert ann.hears() == [("ok", ann.number, [first, second])]
 
 
+def test_a_delay_counts_from_the_time_when_the_submit_came() -> None:
+    hall = small_hall()
+    ran(hall, b"a", b"b")
+    ann = hall.guest()
+    hall.held = True
+    came_us = hall.scheduler.now_us
+    ann.says_numbered("submit", (0, [(b"q", b"", {}, b"new", 60_000_000, [])], True))
+    hall.wait(20_000_000)
+    hall.held = False
+    hall.settle()
+    job = hall.scheduler.jobs[job_of(ann.hears())]
+    assert job.due_us == came_us + 60_000_000
+
+
 def test_a_history_that_cannot_be_read_refuses_the_submit() -> None:
     hall = small_hall()
     ran(hall, b"a", b"b")

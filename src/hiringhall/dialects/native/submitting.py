@@ -43,10 +43,12 @@ UNTOLD_MAX: Final = 100_000
 class Request:
     """A submit that waits for the history."""
 
-    __slots__ = ("asked", "found", "number", "size", "specs", "watch")
+    __slots__ = ("asked", "came_us", "found", "number", "size", "specs", "watch")
 
-    def __init__(self, number: int, watch: int, specs: list[wire.JobSpecBody], size: int) -> None:
+    def __init__(self, number: int, watch: int, specs: list[wire.JobSpecBody], size: int, came_us: int) -> None:
         self.number = number
+        self.came_us = came_us
+        """When it came: delays count from then."""
         self.watch = watch
         self.specs = specs
         self.size = size
@@ -81,9 +83,10 @@ class Submits:
         if not 0 < len(specs) <= wire.JOBS_MAX:
             raise Refusal(BAD_REQUEST, f"a submit must have 1 to {wire.JOBS_MAX} jobs")
         if again:
-            self._submit_again(session, Request(number, watch, specs, len(memoryview(body))))
+            now_us = self._context.scheduler.now_us
+            self._submit_again(session, Request(number, watch, specs, len(memoryview(body)), now_us))
         else:
-            self._enter(session, number, watch, specs, None)
+            self._enter(session, number, watch, specs, None, self._context.scheduler.now_us)
 
     def _submit_again(self, session: NativeSession, request: Request) -> None:
         scheduler = self._context.scheduler
@@ -94,7 +97,7 @@ class Submits:
                 raise Refusal(BAD_REQUEST, "each job of a submit that is sent again must have a key")
         unknown = self._unknown(request)
         if not unknown or scheduler.archive.complete:
-            self._enter(session, request.number, request.watch, request.specs, {})
+            self._enter(session, request.number, request.watch, request.specs, {}, request.came_us)
             return
         if scheduler.store_trouble:
             raise Refusal(STORE_DOWN, scheduler.store_trouble)
@@ -140,7 +143,7 @@ class Submits:
             self._look_up(session, request, unknown)
             return
         try:
-            self._enter(session, request.number, request.watch, request.specs, request.found)
+            self._enter(session, request.number, request.watch, request.specs, request.found, request.came_us)
         except Refusal as refusal:
             session.refuse(request.number, refusal.reason, refusal.text)
 
@@ -151,12 +154,12 @@ class Submits:
         watch: int,
         specs: list[wire.JobSpecBody],
         known: dict[ParentRef, EndRow] | None,
+        came_us: int,
     ) -> None:
         """Submit all of them, or none. `known` is what the history has of a submit that is sent again; None: it
         is sent for the first time.
         """
         scheduler = self._context.scheduler
-        now_us = scheduler.now_us
         watcher = session if watch else None
         ids: list[int] = []
         jobs: list[Job] = []
@@ -187,7 +190,7 @@ class Submits:
                         rows.append(row)
                         ids.append(row.id)
                         continue
-                due_us = now_us + delay_us if delay_us else NEVER
+                due_us = came_us + delay_us if delay_us else NEVER
                 job = scheduler.submit(JobSpec(queue, payload, key, terms, due_us, tuple(parents)), watcher)
                 jobs.append(job)
                 ids.append(job.id)
