@@ -124,6 +124,7 @@ CORE_ORDER: Final = (
     "states",
     "terms",
     "timers",
+    "histograms",
     "jobs",
     "leases",
     "peer",

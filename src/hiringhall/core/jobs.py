@@ -103,6 +103,7 @@ class Job(Timed):
         "parents",
         "payload",
         "queue",
+        "queued_us",
         "ready_us",
         "result",
         "started_us",
@@ -138,6 +139,8 @@ class Job(Timed):
         self.created_us = created_us
         self.ready_us = 0
         """When its last parent was met; 0: it had none."""
+        self.queued_us = 0
+        """When it was last ready for a worker, or will be, if it is DELAYED; 0: it was never ready."""
         self.started_us = 0
         """Start of the latest attempt; 0: none."""
         self.ended_us = 0

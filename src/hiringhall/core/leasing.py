@@ -120,6 +120,7 @@ class Leases:
             table.end(job, FAILED, code, data)
             return
         table.counters.retried += 1
+        job.queue.retried += 1
         table.remember_try(job, code, table.now_us)
         job.numerator = job.denominator = 0
         pause_us = min(terms.backoff_us << min(job.failures - 1, 40), terms.backoff_max_us)
@@ -259,6 +260,7 @@ class Leases:
         job.losses += 1
         if code == LOST:
             self._table.counters.lost += 1
+            job.queue.lost += 1
             self._table.observer.worker_lost(lease.worker, job, reason)
         if job.terms.losses_max and job.losses >= job.terms.losses_max:
             text = b"its workers were lost %d times" % job.losses

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from hiringhall.core.histograms import Histogram
 from hiringhall.core.lanes import Lane, first_of, head_of, ready_in
 from hiringhall.core.terms import NO_REQUIREMENT, PRIORITIES
 
@@ -24,22 +25,28 @@ class Queue:
     __slots__ = (
         "average_run_us",
         "by_requirement",
+        "cancelled",
         "done",
         "failed",
         "lanes",
         "leased",
         "listing",
         "live",
+        "lost",
         "maxima",
         "name",
         "overdue",
         "paused_us",
         "ready",
         "requirements_max",
+        "retried",
+        "run",
         "sleepers",
+        "submitted",
         "takers",
         "unmatched",
         "unsettled",
+        "wait",
         "waking",
         "woken",
         "workers",
@@ -62,6 +69,18 @@ class Queue:
         """Jobs that have succeeded since the queue was made."""
         self.failed = 0
         """Jobs that have failed since then."""
+        self.cancelled = 0
+        self.submitted = 0
+        """Jobs that were made since then; joined submits and jobs of an earlier start do not count."""
+        self.retried = 0
+        """Failed attempts that were followed by another."""
+        self.lost = 0
+        """Attempts that ended because their worker was lost."""
+        self.wait: Histogram | None = None
+        """For jobs that ended with a worker: how long the latest attempt had been ready before it started.
+        None: no job has."""
+        self.run: Histogram | None = None
+        """For the same jobs: how long the latest attempt took. Set together with `wait`."""
         self.workers: dict[Worker, None] = {}
         """Workers that can do it, in the order in which they said so."""
         self.sleepers: dict[Worker, None] = {}
@@ -103,6 +122,26 @@ class Queue:
                 if worker.fits(self.name, requirement, now_us):
                     best = first_of(best, head_of(lanes))
         return best
+
+    def measure(self, wait_us: int, run_us: int) -> None:
+        """A job has ended that a worker had."""
+        wait, run = self.wait, self.run
+        if wait is None or run is None:
+            wait = self.wait = Histogram()
+            run = self.run = Histogram()
+        wait.add(wait_us)
+        run.add(run_us)
+
+    def oldest_us(self) -> int:
+        """Since when the jobs that go first are ready: the earliest of those times; 0: no job is ready."""
+        oldest_us = 0
+        if self.ready:
+            for lanes in self.all_lanes().values():
+                for lane in lanes:
+                    job = lane.head() if lane.ready else None
+                    if job is not None and (not oldest_us or job.queued_us < oldest_us):
+                        oldest_us = job.queued_us
+        return oldest_us
 
     def has_work_for(self, worker: Worker, now_us: int) -> bool:
         return self.best(worker, now_us) is not None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from hiringhall.core import ids
 from hiringhall.core.archive import SPARE_SHIFT, Archive
 from hiringhall.core.blocks import Blocks
-from hiringhall.core.counters import Counters
+from hiringhall.core.counters import Counters, Tally
 from hiringhall.core.errors import (
     BAD_REQUEST,
     HALL_FULL,
@@ -82,6 +82,8 @@ class JobTable:
         self.jobs: dict[int, Job] = {}
         self.blocks = Blocks()
         self.queues: dict[bytes, Queue] = {}
+        self.dropped = Tally()
+        """What queues had counted that were dropped."""
         self._limited: dict[Queue, None] = {}
         """Queues with a limit for their jobs, the latest limit at the end."""
         self.workers: dict[Worker, None] = {}
@@ -134,15 +136,20 @@ class JobTable:
             return
         self._swept_us = self.now_us
         for idle in [queue for queue in self.queues.values() if queue.idle]:
-            del self.queues[idle.name]
+            self._remove_queue(idle)
 
     def drop_queue(self, queue: Queue) -> None:
         if queue.live or queue.workers:
             raise Refusal(WRONG_STATE, "the queue still has jobs or workers")
         if queue.paused_us:
             raise Refusal(WRONG_STATE, "the queue is paused; resume it first")
-        del self.queues[queue.name]
+        self._remove_queue(queue)
         self._limited.pop(queue, None)
+
+    def _remove_queue(self, queue: Queue) -> None:
+        """What it has counted is kept, so that sums over all queues never fall."""
+        self.dropped.include(queue)
+        del self.queues[queue.name]
 
     def limit_queue(self, name: bytes, maxima: list[int]) -> None:
         """Refuse submits to a queue that has this many live jobs, by priority. At most a tenth of all queues
@@ -254,6 +261,7 @@ class JobTable:
         if spec.key:
             self.keys.add(job)
         self.counters.submitted += 1
+        queue.submitted += 1
         return job
 
     def enter(self, job: Job) -> None:
@@ -284,6 +292,7 @@ class JobTable:
         elif state != HELD and job.due_us != NEVER:
             self.timers.disarm(job)
         if state == QUEUED:
+            job.queued_us = self.now_us
             queue.put(job, front)
             if job.terms.expire_us:
                 self.timers.arm(job, self.now_us + job.terms.expire_us)
@@ -291,6 +300,7 @@ class JobTable:
                 queue.unsettled = True
                 self.unsettled.append(queue)
         elif state == DELAYED:
+            job.queued_us = due_us
             self.timers.arm(job, due_us)
         if self.announcer is not None:
             self.announcer.moved(job)
@@ -352,11 +362,14 @@ class JobTable:
     def end(self, job: Job, state: int, code: int, result: bytes, ended_us: int = NEVER) -> None:
         """End a job: the only place that does. `ended_us` is given if it ended earlier, outside the hall."""
         queue = job.queue
-        worker = job.lease.worker if job.lease is not None else None
+        lease = job.lease
         self.move(job, state)
         job.code = code
         job.result = result
         job.ended_us = ended_us or self.now_us
+        if lease is not None and not lease.promised:
+            ready_us = job.queued_us or job.created_us
+            queue.measure(job.started_us - ready_us, job.ended_us - job.started_us)
         queue.live -= 1
         self.blocks.leave(job)
         del self.jobs[job.id]
@@ -369,9 +382,10 @@ class JobTable:
             self.counters.failed += 1
             queue.failed += 1
             if job.terms.durable:
-                self.observer.dead_letter(job, worker)
+                self.observer.dead_letter(job, lease.worker if lease is not None else None)
         else:
             self.counters.cancelled += 1
+            queue.cancelled += 1
         watchers = job.watchers
         if watchers is not None:
             job.watchers = None
