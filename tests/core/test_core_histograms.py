@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +21,7 @@ def test_a_bound_belongs_to_its_own_bucket(bound: int) -> None:
 
 
 def test_each_bound_is_more_than_twice_the_one_before_it() -> None:
-    assert all(later > 2 * earlier for earlier, later in zip(BOUNDS_US, BOUNDS_US[1:], strict=False))
+    assert all(later > 2 * earlier for earlier, later in pairwise(BOUNDS_US))
 
 
 def test_a_negative_time_counts_as_none() -> None:
