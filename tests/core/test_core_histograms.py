@@ -1,3 +1,5 @@
+"""Times in buckets: each is in the first bucket whose bound it does not exceed."""
+
 from __future__ import annotations
 
 from itertools import pairwise
