@@ -109,6 +109,10 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
         "testing",
         ("core", "dialects.native", "dialects.session", "engine", "schedules", "sdk", "storage", "testing"),
     ),
+    (
+        "web",
+        ("access.attempts", "config", "dialects.native.roles", "dialects.native.wire", "records", "sdk", "web"),
+    ),
     ("pytest_plugin", ("testing",)),
     ("__main__", ("cli",)),
     ("endpoints", ("config", "dialects.session", "engine.driver", "process", "transports")),

@@ -1,0 +1,62 @@
+"""Who may send which request: three roles, and the role that each kind of request needs.
+
+Invariant: a kind that is not in the table needs the highest role.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hiringhall.dialects.native import wire
+
+VIEWER: Final = 1
+"""Reads."""
+OPERATOR: Final = 2
+"""Reads, submits, works, and changes jobs and queues."""
+ADMIN: Final = 3
+"""Everything, also schedules, and what tells of other people."""
+
+ROLES: Final = ("viewer", "operator", "admin")
+"""By number, from 1 on."""
+
+NEEDED: Final[dict[str, int]] = {
+    wire.BEAT: VIEWER,
+    wire.WATCH: VIEWER,
+    wire.UNWATCH: VIEWER,
+    wire.JOB: VIEWER,
+    wire.OUTPUT: VIEWER,
+    wire.QUEUES: VIEWER,
+    wire.WORKERS: VIEWER,
+    wire.JOBS: VIEWER,
+    wire.HISTORY: VIEWER,
+    wire.DOORS: VIEWER,
+    wire.SUBSCRIBE: VIEWER,
+    wire.SCHEDULES: VIEWER,
+    wire.SUBMIT: OPERATOR,
+    wire.WORK: OPERATOR,
+    wire.SLOTS: OPERATOR,
+    wire.PROGRESS: OPERATOR,
+    wire.CHUNK: OPERATOR,
+    wire.LOG: OPERATOR,
+    wire.FINISH: OPERATOR,
+    wire.FAIL: OPERATOR,
+    wire.RELEASE: OPERATOR,
+    wire.RENEW: OPERATOR,
+    wire.LOSE: OPERATOR,
+    wire.CANCEL: OPERATOR,
+    wire.RETRY: OPERATOR,
+    wire.PAUSE: OPERATOR,
+    wire.RESUME: OPERATOR,
+    wire.SCHEDULE: ADMIN,
+    wire.UNSCHEDULE: ADMIN,
+}
+"""`unwatch` is for viewers, since it ends what `watch` began."""
+
+
+def needed(kind: str) -> int:
+    """The role that a kind of request needs."""
+    return NEEDED.get(kind, ADMIN)
+
+
+def role_name(role: int) -> str:
+    return ROLES[role - 1]
