@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from hiringhall import datafiles
 from hiringhall.core.limits import SECOND_US
 from hiringhall.schedules import book as book_module
 from hiringhall.schedules.book import Book, BookError, BookFull, put
@@ -127,7 +128,7 @@ def test_a_write_that_fails_leaves_the_book_as_it_was(tmp_path: Path, monkeypatc
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(book_module.os, "fsync", full)
+        patched.setattr(datafiles.os, "fsync", full)
         with pytest.raises(BookError, match="cannot be written: No space left on device"):
             book.add(OFTEN)
     assert book.path.read_bytes() == before

@@ -9,6 +9,8 @@ import ast
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from import_table import MAY_IMPORT
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -33,92 +35,12 @@ REGISTRIES: Final = tuple(
 )
 EVERYWHERE: Final = ("bin", "dev", "etc", "proc", "run", "usr", "var")
 """The folders at the root of every machine that the project runs on."""
+ROUTES: Final = ("api", "assets", "auctions", "flows", "history", "jobs", "queues", "schedules", "workers")
+"""Where paths of the web begin."""
 ABSOLUTE: Final = re.compile(r"(?<![\w.~/:})\]<>$*\\-])/([A-Za-z][\w.-]+)(?=/[\w.])")
 UPWARDS: Final = re.compile(r"(?<![\w./])(?:\.\./)+")
 
 OURS: Final = "hiringhall"
-_SHARED_BY_PEERS: Final = ("peers.failures", "peers.results", "peers.stream", "peers.threads", "peers.updates")
-
-MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
-    # Of ours, what each part may import; the first line that fits counts. `<name>` is the same on both sides.
-    ("core", ("core",)),
-    ("dialects.session", ("core",)),
-    ("dialects.hall", ("core",)),
-    ("dialects.handles", ("core.ids",)),
-    ("dialects.options", ("core.terms",)),
-    ("dialects.packets", ("core.jobs", "dialects.session")),
-    (
-        "dialects.<name>",
-        (
-            "core",
-            "dialects.session",
-            "dialects.hall",
-            "dialects.handles",
-            "dialects.options",
-            "dialects.packets",
-            "dialects.<name>",
-        ),
-    ),
-    *((module, ()) for module in _SHARED_BY_PEERS),
-    ("peers.<name>", ("dialects.<name>.wire", *_SHARED_BY_PEERS, "peers.<name>")),
-    ("engine", ("core", "engine", "dialects.session", "storage.contract")),
-    ("storage", ("core.changes", "core.ids", "core.jobs", "core.states", "core.terms", "storage")),
-    ("transports", ("core.errors", "core.limits", "dialects.session", "engine.driver", "transports")),
-    ("config", ("config", "core.limits", "schedules.plan", "storage.contract")),
-    ("logs", ("core", "dialects.session", "logs")),
-    ("records", ("core.changes", "core.ids", "core.jobs", "core.states", "core.terms", "records", "storage")),
-    ("schedules", ("config.quantities", "core", "engine.driver", "schedules")),
-    (
-        "doors",
-        (
-            "config",
-            "core",
-            "dialects",
-            "doors",
-            "endpoints",
-            "engine.driver",
-            "peers",
-            "transports.unix",
-            "version",
-        ),
-    ),
-    (
-        "cli",
-        (
-            "cli",
-            "config",
-            "core",
-            "dialects",
-            "doors",
-            "endpoints",
-            "engine.recovery",
-            "logs",
-            "peers",
-            "records",
-            "schedules",
-            "server",
-            "storage",
-            "version",
-            "worker",
-        ),
-    ),
-    ("sdk", ("dialects.native.wire", "sdk")),
-    ("__init__", ("sdk",)),
-    ("worker", ("dialects.native.wire", "sdk", "worker")),
-    (
-        "testing",
-        ("core", "dialects.native", "dialects.session", "engine", "schedules", "sdk", "storage", "testing"),
-    ),
-    (
-        "web",
-        ("access.attempts", "config", "dialects.native.roles", "dialects.native.wire", "records", "sdk", "web"),
-    ),
-    ("pytest_plugin", ("testing",)),
-    ("__main__", ("cli",)),
-    ("endpoints", ("config", "dialects.session", "engine.driver", "process", "transports")),
-    ("server", ("",)),
-    ("", ()),
-)
 
 CORE_ORDER: Final = (
     # Each module of the core imports, where it runs, only modules that stand before it.
@@ -482,7 +404,7 @@ def words(path: str, text: str) -> Iterator[Complaint]:
                 yield Complaint(
                     path, number, f"{host}: say the name of the package, not where it is fetched from"
                 )
-        foreign = [match[0] for match in ABSOLUTE.finditer(line) if match[1] not in EVERYWHERE]
+        foreign = [match[0] for match in ABSOLUTE.finditer(line) if match[1] not in EVERYWHERE + ROUTES]
         foreign += [match[0] for match in UPWARDS.finditer(line) if match[0].count("/") > path.count("/")]
         for place in foreign:
             yield Complaint(

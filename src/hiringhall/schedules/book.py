@@ -1,18 +1,16 @@
 """The book: the schedules that were added by command, in one file of the data folder.
 
-Invariant: the file is complete at every moment. A new version is written to another name, synced and renamed.
-A writer locks the folder; a reader needs no lock. A book that cannot be parsed is never overwritten.
+Invariant: the file is complete at every moment. A book that cannot be parsed is never overwritten.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
+from hiringhall import datafiles
 from hiringhall.schedules.plan import Plan  # noqa: TC001 (msgspec looks its types up)
 
 if TYPE_CHECKING:
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
 FILE: Final = "schedules.json"
 BYTES_MAX: Final = 64 << 20
 PLANS_MAX: Final = 10_000
-_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class BookError(Exception):
@@ -96,39 +93,23 @@ class Book:
     @contextmanager
     def _open_to_write(self) -> Iterator[dict[str, Plan]]:
         """The schedules, to be changed. Holds the lock, and writes the changes back."""
-        folder = self.path.parent
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as error:
-            raise BookError(f"data folder {folder} cannot be used: {error.strerror}") from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with ExitStack() as stack:
+            try:
+                folder = stack.enter_context(datafiles.locked(self.path.parent))
+            except OSError as error:
+                raise BookError(f"data folder {self.path.parent} cannot be used: {error.strerror}") from error
             plans = self.read()
             before = dict(plans)
             yield plans
             if plans != before:
-                self._write(plans, lock)
-        finally:
-            os.close(lock)
+                self._write(plans, folder)
 
     def _write(self, plans: dict[str, Plan], folder: int) -> None:
         data = msgspec.json.format(msgspec.json.encode(_Pages(schedules=list(plans.values())))) + b"\n"
         if len(data) > BYTES_MAX:
             raise _too_long(str(self.path))
-        new = self.path.with_name(f"{FILE}.new")
         try:
-            new.unlink(missing_ok=True)  # Left by a crash; or a link, which must not be followed.
-            with os.fdopen(os.open(new, _CREATE, 0o600), "wb") as file:
-                owner = os.fstat(folder)
-                if os.geteuid() == 0:  # The hall must be able to read a book that root has written.
-                    os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
-                os.fchmod(file.fileno(), 0o600)
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(self.path)
-            os.fsync(folder)
+            datafiles.replace(self.path, data, folder)
         except OSError as error:
             raise BookError(f"{self.path} cannot be written: {error.strerror}") from error
 

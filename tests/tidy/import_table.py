@@ -1,0 +1,105 @@
+"""Which part of the package may import which."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_SHARED_BY_PEERS: Final = ("peers.failures", "peers.results", "peers.stream", "peers.threads", "peers.updates")
+
+MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
+    # Of ours, what each part may import; the first line that fits counts. `<name>` is the same on both sides.
+    ("core", ("core",)),
+    ("dialects.session", ("core",)),
+    ("dialects.hall", ("core",)),
+    ("dialects.handles", ("core.ids",)),
+    ("dialects.options", ("core.terms",)),
+    ("dialects.packets", ("core.jobs", "dialects.session")),
+    (
+        "dialects.<name>",
+        (
+            "core",
+            "dialects.session",
+            "dialects.hall",
+            "dialects.handles",
+            "dialects.options",
+            "dialects.packets",
+            "dialects.<name>",
+        ),
+    ),
+    *((module, ()) for module in _SHARED_BY_PEERS),
+    ("peers.<name>", ("dialects.<name>.wire", *_SHARED_BY_PEERS, "peers.<name>")),
+    ("engine", ("core", "engine", "dialects.session", "storage.contract")),
+    ("storage", ("core.changes", "core.ids", "core.jobs", "core.states", "core.terms", "storage")),
+    ("transports", ("core.errors", "core.limits", "dialects.session", "engine.driver", "transports")),
+    ("config", ("config", "core.limits", "schedules.plan", "storage.contract")),
+    ("logs", ("core", "dialects.session", "logs")),
+    ("records", ("core.changes", "core.ids", "core.jobs", "core.states", "core.terms", "records", "storage")),
+    ("schedules", ("config.quantities", "core", "datafiles", "engine.driver", "schedules")),
+    ("access", ("access", "core", "datafiles", "dialects.hall", "dialects.native.roles", "dialects.session")),
+    (
+        "doors",
+        (
+            "access",
+            "config",
+            "core",
+            "dialects",
+            "doors",
+            "endpoints",
+            "engine.driver",
+            "peers",
+            "transports.unix",
+            "version",
+        ),
+    ),
+    (
+        "cli",
+        (
+            "access",
+            "cli",
+            "config",
+            "core",
+            "dialects",
+            "doors",
+            "endpoints",
+            "engine.recovery",
+            "logs",
+            "peers",
+            "records",
+            "schedules",
+            "server",
+            "storage",
+            "sdk.addresses",
+            "version",
+            "web.options",
+            "web.serving",
+            "worker",
+        ),
+    ),
+    (
+        "web",
+        (
+            "access.attempts",
+            "config",
+            "dialects.native.roles",
+            "dialects.native.wire",
+            "logs",
+            "records",
+            "sdk",
+            "storage.contract",
+            "version",
+            "web",
+        ),
+    ),
+    ("sdk", ("dialects.native.wire", "sdk")),
+    ("__init__", ("sdk",)),
+    ("worker", ("dialects.native.wire", "sdk", "worker")),
+    (
+        "testing",
+        ("core", "dialects.native", "dialects.session", "engine", "schedules", "sdk", "storage", "testing"),
+    ),
+    ("pytest_plugin", ("testing",)),
+    ("__main__", ("cli",)),
+    ("endpoints", ("config", "dialects.session", "engine.driver", "process", "transports")),
+    ("server", ("",)),
+    ("", ()),
+)
