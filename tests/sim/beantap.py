@@ -15,7 +15,7 @@ from hiringhall.dialects.beanstalkd.context import DEFAULT_TUBE, level_of
 from hiringhall.dialects.beanstalkd.session import KICK_MAX
 
 from . import handlaws
-from .sights import Submit
+from .sights import Holding, Submit
 from .taps import DeafTap, Tap
 from .world import SECOND, Violation
 
@@ -57,6 +57,8 @@ class Asked(NamedTuple):
     """Somebody else has the job for certain."""
     until_us: int = 0
     """When a reserve times out; 0: never."""
+    holding: Holding | None = None
+    """Who had the job, as far as was known."""
 
 
 class Replies:
@@ -191,7 +193,7 @@ class BeanTap(Tap):
         holding = sight.holding
         certain = holding is not None and not holding.doubtful
         ours = holding is not None and holding.tap is self
-        asked = Asked(command, job_id, held=certain and ours, foreign=certain and not ours)
+        asked = Asked(command, job_id, held=certain and ours, foreign=certain and not ours, holding=holding)
         if command == wire.RELEASE:
             handlaws.released(laws, self, job_id, delay_us=numbers[2] * SECOND)
         elif command == wire.BURY:
@@ -237,7 +239,10 @@ class BeanTap(Tap):
             self._done(asked, words)
         elif asked.held and asked.command == wire.BURY and word == wire.OUT_OF_MEMORY.strip():
             # What is not on disk cannot be kept as a dead letter while the store fails: it still has it.
-            laws.see(asked.job_id).failures -= 1
+            sight = laws.see(asked.job_id)
+            sight.failures -= 1
+            if sight.holding is None:
+                sight.holding = asked.holding
         elif asked.held and word == wire.NOT_FOUND.strip():
             raise Violation("lease", f"c{self.number} has {asked.job_id}, and is told that it has not")
 
