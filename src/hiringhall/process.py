@@ -1,4 +1,4 @@
-"""The process that a hall runs in: its limit of open files, and the settings of its interpreter."""
+"""The process that a hall runs in: its open files, its memory, and the settings of its interpreter."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import contextlib
 import gc
 import resource
 import sys
+from pathlib import Path
 from typing import Final
 
 DESCRIPTORS_RESERVED: Final = 64
 """Open files that are reserved for the store, the listeners and the log."""
+_DESCRIPTORS: Final = Path("/proc/self/fd")
+_MEMORY: Final = Path("/proc/self/statm")
 
 
 def raise_descriptor_limit() -> None:
@@ -23,6 +26,23 @@ def connections_possible() -> int:
     """How many connections the system allows, without the files that the hall itself needs."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return sys.maxsize if soft == resource.RLIM_INFINITY else max(soft - DESCRIPTORS_RESERVED, 1)
+
+
+def open_descriptors() -> int:
+    """How many files and sockets are open; 0 where the system does not tell."""
+    try:
+        # Since Linux 6.2 the size of this folder is the number of its entries: it need not be read.
+        return _DESCRIPTORS.stat().st_size or sum(1 for _ in _DESCRIPTORS.iterdir())
+    except OSError:
+        return 0
+
+
+def resident_bytes() -> int:
+    """The memory in use; 0 where the system does not tell."""
+    try:
+        return int(_MEMORY.read_bytes().split()[1]) * resource.getpagesize()
+    except OSError:
+        return 0
 
 
 def tune_interpreter() -> None:

@@ -35,6 +35,8 @@ class HallAccess(NamedTuple):
     """None: the hall keeps no schedules."""
     data: Path | None = None
     """The data folder. None: all jobs are in memory only."""
+    measures: Callable[[], dict[str, Any]] | None = None
+    """What is counted of the process, the store and the doors. None: nothing."""
 
 
 class Service(Protocol):

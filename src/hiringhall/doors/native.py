@@ -49,7 +49,9 @@ class NativeDoors(DialectDoors[NativeDoorSettings]):
     def __init__(self, hall: HallAccess) -> None:
         super().__init__(hall)
         driver = hall.driver
-        self._services = HallServices(driver.scheduler, driver.search, hall.doors, hall.schedules)
+        self._services = HallServices(
+            driver.scheduler, driver.search, hall.doors, hall.schedules, measures=hall.measures
+        )
         self._socket = str(hall.data / SOCKET) if hall.data is not None else ""
         """To be opened with the first door; empty: there is none, or it is open."""
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
+from hiringhall.engine.measures import LagProbe, Measures
 from hiringhall.engine.pauses import PAUSE_US, TICK_US, Pauses
 from hiringhall.engine.store_thread import StoreThread
 from hiringhall.engine.turn import Engine
@@ -80,6 +81,8 @@ class Driver:
         self.engine = Engine(scheduler, self._store_thread, reporter)
         self.reporter = self.engine.reporter
         self._slow_commit_us = slow_commit_us
+        self.measures = Measures()
+        self._lag_probe = LagProbe(self.clock.now_us, self.measures.lag)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turning = False
         self._arrivals = 0
@@ -153,6 +156,11 @@ class Driver:
 
         self._loop.call_soon(inside)
 
+    def watch_lag(self) -> None:
+        """Measure for a while how late the loop wakes up; see `Measures.lag`."""
+        assert self._loop is not None
+        self._lag_probe.watch(self._loop)
+
     # --- closing
 
     def stop_handing_out(self) -> None:
@@ -196,6 +204,7 @@ class Driver:
         await self.when(lambda: bool(self.scheduler.store_trouble) or not self.engine.busy)
         if self._timer is not None:
             self._timer.cancel()
+        self._lag_probe.stop()
         await self._loop.run_in_executor(None, self._store_thread.stop)
         self.store.close()
 
@@ -231,6 +240,7 @@ class Driver:
         self.engine.end(coalesce=self._arrivals > 1 and not self.scheduler.closing)
         self._turning = False
         self._arrivals = 0
+        self.measures.turns += 1
         if self.engine.has_coalesced and not self._coalesced_turns:
             self._coalesce_on()
         if self._on_turn_end:
@@ -300,6 +310,7 @@ class Driver:
             self._timer.cancel()
             self._timer = None
         paused_us = self._pauses.end(now_us)
+        self.measures.pauses += 1
         if paused_us >= TOLD_PAUSE_US:
             self.reporter.paused(paused_us)
         return paused_us
@@ -360,8 +371,10 @@ class Driver:
 
     def _store_answered(self, trouble: str, took_us: int) -> None:
         self.turn()
+        changes = self.engine.changes_under_way
+        self.measures.committed(trouble, took_us, changes)
         if took_us > self._slow_commit_us:
-            self.reporter.slow_commit(took_us, self.engine.changes_under_way)
+            self.reporter.slow_commit(took_us, changes)
         before = self.scheduler.store_trouble
         if trouble:
             self.engine.failed(trouble)

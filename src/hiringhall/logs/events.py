@@ -1,6 +1,7 @@
 """Turns the reports of the core, the sessions and the transports into log records.
 
 Invariant: an event that is only counted creates no record, and one below the log level costs almost nothing.
+Every event is counted.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class Events(Reporter):
         super().__init__()
         self._repeats = repeats
         self._muted = False
+        self.counts: dict[tuple[str, str], int] = {}
+        """How often each event has happened, written or not, by its kind and the name of the door."""
 
     def mute(self) -> None:
         """The hall closes: workers that it disconnects itself are not reported as lost."""
@@ -90,6 +93,9 @@ class Events(Reporter):
             self._write(topic, text, _NOBODY, {"seconds": f"{seconds:.3f}"})
 
     def _admits(self, topic: Topic) -> bool:
+        """Count an event; whether it is written."""
+        counted = topic.event, topic.door
+        self.counts[counted] = self.counts.get(counted, 0) + 1
         return (
             not self._muted and _log.isEnabledFor(topic.level) and self._repeats.admit(topic, EVENT_LINES_MAX)
         )

@@ -22,6 +22,7 @@ from hiringhall.process import tune_interpreter
 from hiringhall.schedules.book import Book, BookError
 from hiringhall.schedules.editor import Editor
 from hiringhall.schedules.keeper import Keeper
+from hiringhall.server.measuring import HallMeasures
 from hiringhall.server.opening import Opened, OpenParts, data_folder, open_doors
 from hiringhall.storage.contract import StoreError
 from hiringhall.transports.closing import answer_the_last
@@ -144,6 +145,7 @@ class Hall:
             self._parts.door_states,
             editor,
             self._data,
+            HallMeasures(hall.name, self._driver, self._parts, self._events).read,
         )
         doors = await open_doors(self._config, self._dialects, access, self._parts)
         return Opened(hall.name, pid, str(self._data or ""), doors, self._recovered)

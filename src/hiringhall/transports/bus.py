@@ -46,6 +46,11 @@ class BusDoor:
         self.session: Session | None = None
         self.dropped = 0
         """Number of messages dropped because they had several frames; one is allowed."""
+        self.accepted = 0
+        """Number of subscriptions made since it opened."""
+        self.received_bytes = 0
+        self.sent_bytes = 0
+        """Bytes of the messages that were published; how many subscribers get them is not known."""
         self.listeners = 0
         """Number of subscriptions. A peer counts once for each prefix that it has subscribed to."""
         self._sockets: SocketSet | None = None
@@ -145,7 +150,9 @@ class BusDoor:
                 while frame.more:
                     frame = receive(_NOW, False)
             else:
-                self.driver.receive(session, frame.bytes)
+                data = frame.bytes
+                self.received_bytes += len(data)
+                self.driver.receive(session, data)
         self._poll_soon()
 
     def _receive_subscriptions(self, session: Session) -> None:
@@ -158,6 +165,7 @@ class BusDoor:
                 return
             if change[:1] == bytes((_SUBSCRIBED,)):
                 self.listeners += 1
+                self.accepted += 1
             elif change[:1] == bytes((_UNSUBSCRIBED,)) and self.listeners:
                 self.listeners -= 1
             else:
@@ -174,6 +182,7 @@ class BusDoor:
             return
         for message in messages:
             send(message, _NOW)
+            self.sent_bytes += len(message)
         self._poll_soon()
 
 

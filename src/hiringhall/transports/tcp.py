@@ -75,6 +75,11 @@ class TcpDoor:
         self.connections: dict[Connection, None] = {}
         self.refused = 0
         """Number of connections refused because the door was full."""
+        self.accepted = 0
+        """Number of connections accepted since it opened."""
+        self.received_bytes = 0
+        self.sent_bytes = 0
+        """Bytes given to the transports; what TLS adds does not count."""
         self._server: asyncio.Server | TlsListener | None = None
         self._socket_file: UnixListener | None = None
         """Its socket file, if it listens on one."""
@@ -211,6 +216,7 @@ class Connection(BufferedLink):
             return
         self._transport = transport
         door.connections[self] = None
+        door.accepted += 1
         transport.set_write_buffer_limits(high=min(BACKLOG_BYTES, options.output_soft_bytes))
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
@@ -224,6 +230,7 @@ class Connection(BufferedLink):
         self._join(door.make_session(door.caller(transport)))
 
     def data_received(self, data: bytes) -> None:
+        self._door.received_bytes += len(data)
         if self._opening is not None and self._session is not None:
             data = self._detect_dialect(self._opening + data)
         session = self._session
@@ -290,12 +297,17 @@ class Connection(BufferedLink):
         transport = self._transport
         if transport is None:
             return
+        door = self._door
         if len(messages) == 1:
+            door.sent_bytes += len(messages[0])
             transport.write(messages[0])
         elif len(max(messages, key=len)) >= APART_BYTES_MIN:
+            door.sent_bytes += sum([len(message) for message in messages])
             transport.writelines(messages)
         else:
-            transport.write(b"".join(messages))
+            joined = b"".join(messages)
+            door.sent_bytes += len(joined)
+            transport.write(joined)
         if self._backlogged:
             self._check_unsent(transport)
 

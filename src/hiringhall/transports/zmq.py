@@ -71,6 +71,11 @@ class ZmqDoor:
         """Number of messages dropped: malformed, or by a new route while the table was full."""
         self.received = 0
         """Number of messages received."""
+        self.accepted = 0
+        """Number of peers that became known since it opened."""
+        self.received_bytes = 0
+        """Bytes of messages, without their routes."""
+        self.sent_bytes = 0
         self._sockets: SocketSet | None = None
         self._socket: zmq.Socket[bytes] | None = None
         self._receive: Callable[..., Any] | None = None
@@ -199,7 +204,9 @@ class ZmqDoor:
                 return
         self.received += 1
         link.received_us = self.driver.scheduler.awake_us
-        self.driver.receive(link.session, frame.bytes)
+        data = frame.bytes
+        self.received_bytes += len(data)
+        self.driver.receive(link.session, data)
 
     def _add_peer(self, key: tuple[bytes, ...], envelope: list[bytes], frame: zmq.Frame) -> ZmqLink | None:
         caller = Caller(_address(frame), -1, key, 0, self.name)
@@ -216,6 +223,7 @@ class ZmqDoor:
         session.prompt = True
         link = ZmqLink(self, key, route, session)
         self.links[key] = link
+        self.accepted += 1
         self.driver.join(session, link)
         return link
 
@@ -261,6 +269,7 @@ class ZmqDoor:
                 for frame in link.route:
                     send(frame, _MORE)
                 send(message, _NOW)
+                self.sent_bytes += len(message)
                 sent += 1
         except zmq.Again:
             return sent

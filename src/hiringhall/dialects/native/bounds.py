@@ -18,6 +18,8 @@ class Bounds:
     """Turns, or pages of the store, for one answer."""
     summary_queues_max: int = 1000
     """Queues of one summary: the most active ones."""
+    metrics_queues_max: int = 1000
+    """Queues that the answer to `metrics` has one by one: those with the most jobs. The rest is summed."""
     summary_waiting_bytes_max: int = 65_536
     """With more output than this that waits for the store, a subscriber is sent no summary."""
 

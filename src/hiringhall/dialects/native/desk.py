@@ -45,6 +45,7 @@ class Desk:
             wire.JOBS: self._lists.jobs,
             wire.HISTORY: self._lists.history,
             wire.DOORS: self._doors,
+            wire.METRICS: self._metrics,
             wire.SUBSCRIBE: self._subscribe,
             wire.PAUSE: self._pause,
             wire.RESUME: self._resume,
@@ -91,6 +92,11 @@ class Desk:
     def _doors(self, number: int, body: Raw) -> None:
         wire.decode(wire.NIL_BODY, body)
         self._session.answer(number, [door._asdict() for door in self._services.doors()])
+
+    def _metrics(self, number: int, body: Raw) -> None:
+        wire.decode(wire.NIL_BODY, body)
+        if number:
+            self._session.answer(number, self._services.metrics.body())
 
     def _subscribe(self, number: int, body: Raw) -> None:
         # [1000000]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hiringhall.dialects.native.bounds import DEFAULT_BOUNDS, Bounds
+from hiringhall.dialects.native.metering import Metrics
 from hiringhall.dialects.native.summing import Summaries
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class HallServices:
         doors: Callable[[], list[DoorState]],
         schedules: Schedules | None,
         bounds: Bounds = DEFAULT_BOUNDS,
+        measures: Callable[[], dict[str, Any]] | None = None,
     ) -> None:
         self.scheduler = scheduler
         self.search = search
@@ -35,3 +37,4 @@ class HallServices:
         """None: the hall keeps no schedules."""
         self.bounds = bounds
         self.summaries = Summaries(scheduler, bounds)
+        self.metrics = Metrics(scheduler, bounds, measures)

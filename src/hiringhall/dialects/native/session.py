@@ -41,6 +41,7 @@ FEATURES: Final = (
     "subscribe",
     "schedule",
     "pause",
+    "metrics",
 )
 """What a hall of this version can do; a later one names more."""
 

@@ -39,6 +39,7 @@ QUEUES: Final = "queues"
 JOBS: Final = "jobs"
 HISTORY: Final = "history"
 DOORS: Final = "doors"
+METRICS: Final = "metrics"
 SUBSCRIBE: Final = "subscribe"
 SCHEDULES: Final = "schedules"
 SCHEDULE: Final = "schedule"
@@ -234,3 +235,8 @@ def encode(kind: str, number: int, body: Any) -> bytes:
     """A frame with its length."""
     data = _ENCODER.encode((kind, number, body))
     return len(data).to_bytes(HEADER_BYTES, "big") + data
+
+
+def encode_body(body: Any) -> Raw:
+    """A body that is encoded already, to be sent more than once."""
+    return Raw(_ENCODER.encode(body))
