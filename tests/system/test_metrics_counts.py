@@ -62,7 +62,7 @@ def test_jobs_of_two_dialects_are_counted_exactly(tmp_path: Path) -> None:
         assert mine["descriptors"] > 5
         doors = {door["door"].partition("@")[0]: door for door in answer["doors"] if "sock" not in door["door"]}
         assert (doors["native"]["connections"], doors["native"]["accepted"]) == (2, 3)
-        assert doors["native"]["events"] == {"bad_input": 1}
+        assert doors["native"]["events"] == {"bad_input": 1, "dead_letter": 1}
         assert doors["gearman"]["received_bytes"] > 7 * 12
         assert doors["gearman"]["sent_bytes"] > 7 * 12
         wait_until(lambda: sum(ann.ask("metrics", None)["hall"]["lag"][1]) > 0, "the lag is measured")
