@@ -1,5 +1,5 @@
-"""Two rules for the whole suite: a test that lacks something says so and is skipped, which in CI is a failure;
-and nothing is wrong with an example that a busy machine took long for.
+"""Rules for the whole suite: a test that lacks something says so and is skipped, which in CI is a failure;
+nothing is wrong with an example that a busy machine took long for; and halls have no web unless a test asks.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 settings.register_profile("unhurried", settings(), deadline=None)
 settings.load_profile("unhurried")
+
+# A hall of a test starts no web process, unless the test asks for it: there are hundreds of halls.
+os.environ.setdefault("HALL_WEB_ENABLED", "false")
 
 
 @pytest.hookimpl(wrapper=True)

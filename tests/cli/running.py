@@ -24,7 +24,7 @@ ENVIRONMENT: Final = {
     name: value
     for name, value in os.environ.items()
     if not name.startswith(("HALL_", "GEARMAND_")) and name not in {"COLUMNS", "LINES"}
-}
+} | {"HALL_WEB_ENABLED": "false"}
 
 
 class OpenedDoor(TypedDict):

@@ -157,6 +157,8 @@ class HallProcess(Server):
         super().__init__(folder)
         self.ports: list[int] = []
         """Of all doors that have one, in the order of the file."""
+        self.web = ""
+        """The URL of the dashboard; empty: the hall has none."""
         self.data = folder / "data"
         self._hall = {"data": str(self.data), **(hall or {})}
         self._door = {"dialect": "gearman", **(door or {})}
@@ -181,6 +183,7 @@ class HallProcess(Server):
                 env=self._environment,
             )
         opened = json.loads(self._first_line())
+        self.web = opened["web"]
         addresses = [door["address"] for door in opened["doors"] if not door["address"].startswith("unix:")]
         self.ports = [int(address.rpartition(":")[2]) for address in addresses]
         self.port = self.ports[0]

@@ -34,7 +34,16 @@ def outer() -> int:
 def started(folder: Path, *words: str) -> WorkerProcess:
     (folder / "dev_jobs.py").write_text(CODE)
     return WorkerProcess(
-        "", "--port", "0", "--processes", "2", *words, target="dev_jobs", folder=folder, command="dev"
+        "",
+        "--port",
+        "0",
+        "--no-web",
+        "--processes",
+        "2",
+        *words,
+        target="dev_jobs",
+        folder=folder,
+        command="dev",
     )
 
 
@@ -69,7 +78,7 @@ def test_the_hall_ends_with_a_command_that_is_killed(tmp_path: Path) -> None:
 def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
     (tmp_path / "dev_jobs.py").write_text(CODE)
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        words = ("--port", str(taken.getsockname()[1]))
+        words = ("--no-web", "--port", str(taken.getsockname()[1]))
         with WorkerProcess("", *words, target="dev_jobs", folder=tmp_path, command="dev") as dev:
             assert dev.wait() == 1
             assert "If one runs already, use `hall work`" in dev.printed()

@@ -51,6 +51,11 @@ def dev(
             "--data", metavar="FOLDER", help=f"Where the hall keeps its jobs. Default: {DEFAULT_DATA}."
         ),
     ] = None,
+    web: Annotated[
+        str | None,
+        typer.Option("--web", metavar="ADDRESS", help="Where the dashboard is. Default: 127.0.0.1:4780."),
+    ] = None,
+    no_web: Annotated[bool, typer.Option("--no-web", help="Start no dashboard.")] = False,
     processes: ProcessesFlag = None,
     threads: ThreadsFlag = 1,
     concurrency: ConcurrencyFlag = 100,
@@ -70,9 +75,13 @@ def dev(
     )
     show = make_show(as_json=as_json)
     try:
-        with DevHall(data or DEFAULT_DATA, port, show.output) as hall:
+        web_words = ("--no-web",) if no_web else ("--web", web) if web is not None else ()
+        with DevHall(data or DEFAULT_DATA, port, show.output, web_words) as hall:
             settings.url = hall.url
-            show.event("hall", f"hall at {hall.url}, jobs in {hall.data}", {"url": hall.url, "data": hall.data})
+            where = f"hall at {hall.url}, jobs in {hall.data}"
+            show.event("hall", where, {"url": hall.url, "data": hall.data})
+            if hall.web:
+                show.event("web", f"dashboard at {hall.web}", {"url": hall.web})
             return run_worker(settings, show)
     finally:
         show.close()
@@ -81,9 +90,15 @@ def dev(
 class DevHall:
     """`hall serve` as a process of this command. It ends with it, however that ends."""
 
-    def __init__(self, data: Path | str, port: int, output: tuple[int, int] | None) -> None:
+    def __init__(
+        self, data: Path | str, port: int, output: tuple[int, int] | None, web: tuple[str, ...] = ()
+    ) -> None:
+        """`web`: flags of `hall serve` for the dashboard."""
         self.data = str(data)
         self.url = ""
+        self.web = ""
+        """The URL of the dashboard; empty: there is none."""
+        self._web = web
         self._door = f"native=127.0.0.1:{port}"
         self._errors = output[1] if output is not None else None
 
@@ -97,6 +112,7 @@ class DevHall:
             [
                 sys.executable,
                 *("-m", "hiringhall", "serve", "--json", "--data", self.data, "--door", self._door),
+                *self._web,
                 # The worker tells of jobs that fail.
                 *("--set", "hall.log_level=error"),
             ],
@@ -114,7 +130,9 @@ class DevHall:
         if not line:
             self._stop()
             raise HallError("the hall did not open; its message is above. If one runs already, use `hall work`")
-        self.url = f"hall://{json.loads(line)['doors'][0]['address']}"
+        opened = json.loads(line)
+        self.url = f"hall://{opened['doors'][0]['address']}"
+        self.web = opened["web"]
         return self
 
     def __exit__(

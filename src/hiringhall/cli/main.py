@@ -23,6 +23,7 @@ from hiringhall.cli.history import history
 from hiringhall.cli.reporting import Parameters, guarded, print_error, print_result
 from hiringhall.cli.settings import ALL_DOORS, ConfigFlag, DataFlag, load_settings
 from hiringhall.cli.transfer import export_jobs, import_jobs
+from hiringhall.cli.web import web
 from hiringhall.cli.work import work
 from hiringhall.config import template
 from hiringhall.doors.keyfiles import expiry_warnings, find_certificates, secret_warnings
@@ -98,6 +99,15 @@ def serve(
     door: DoorFlag = None,
     assignments: SetFlag = None,
     log_format: LogFormatFlag = None,
+    web: Annotated[
+        str | None,
+        typer.Option(
+            "--web",
+            metavar="ADDRESS",
+            help="Where the dashboard and the HTTP API are. Default: 127.0.0.1:4780.",
+        ),
+    ] = None,
+    no_web: Annotated[bool, typer.Option("--no-web", help="Start no dashboard and no HTTP API.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the open doors as one line of JSON.")] = False,
     all_doors: Annotated[
         bool,
@@ -122,7 +132,9 @@ def serve(
     second stops it at once. In both cases every durable job that was acknowledged is on disk.
     """
     default_doors = ALL_DOORS if all_doors else DEFAULT_DOORS
-    loaded = load_settings(config, data, storage, door, assignments, log_format, default_doors)
+    loaded = load_settings(
+        config, data, storage, door, assignments, log_format, default_doors, web=web, no_web=no_web
+    )
     settings = loaded.config if loaded.doors_named else _without_taken(loaded.config)
     level = logging.getLevelNamesMapping()[settings.hall.log_level.upper()]
     with logging_to(DescriptorHandler(sys.stderr.fileno()), level, settings.hall.log_format) as log:
@@ -150,6 +162,7 @@ def _announce_json(opened: Opened) -> None:
         "data": opened.data,
         "doors": doors,
         "recovered": opened.recovered,
+        "web": opened.web,
     }
     print_result(json.dumps(line) + "\n")
 
@@ -164,6 +177,8 @@ def _announce(opened: Opened) -> None:
             name = f"{door.dialect} {door.role}".rstrip()
             encryption = f" ({door.encryption})" if door.encryption else ""
             console.print(f"  door   [green]{name}[/green] on [bold]{door.address}[/bold]{encryption}")
+        if opened.web:
+            console.print(f"  web    [bold]{opened.web}[/bold]")
         console.print(f"  data   {escape(opened.data) or 'in memory: jobs are lost when the hall stops'}")
         console.print(f"  jobs   {opened.recovered} recovered")
         first_job = next((door.first_job for door in opened.doors if door.first_job), "")
@@ -252,6 +267,7 @@ _command("import")(import_jobs)
 _command("device")(device)
 _command("work")(work)
 _command("dev")(dev)
+_command("web")(web)
 
 schedule_app = typer.Typer(
     cls=HallGroup,

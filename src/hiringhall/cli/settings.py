@@ -45,12 +45,16 @@ def load_settings(
     assignments: list[str] | None = None,
     log_format: str | None = None,
     default_doors: Sequence[str] = DEFAULT_DOORS,
+    web: str | None = None,
+    no_web: bool = False,
 ) -> loading.Loaded:
     """The settings from all sources; warnings go to stderr. Raises ConfigError."""
     named = {
         "--data": (("hall", "data"), data),
         "--storage": (("hall", "storage"), storage),
         "--log-format": (("hall", "log_format"), log_format),
+        "--web": (("web", "address"), web),
+        "--no-web": (("web", "enabled"), "false" if no_web else None),
     }
     flags = loading.Flags(config, doors or (), assignments or (), named)
     loaded = loading.load(flags, os.environ, DOOR_SETTINGS, default_doors)

@@ -11,6 +11,7 @@ from msgspec import inspect
 from hiringhall.config.needs import QueueSettings, WorkerSettings
 from hiringhall.config.schedules import ScheduleSettings
 from hiringhall.config.schema import DoorSettings, HallSettings, HistorySettings, LimitsSettings
+from hiringhall.config.web import WebSettings
 
 if TYPE_CHECKING:
     from msgspec.structs import FieldInfo
@@ -25,6 +26,7 @@ SECTIONS: Final[Mapping[str, type[Section]]] = {
     "hall": HallSettings,
     "limits": LimitsSettings,
     "history": HistorySettings,
+    "web": WebSettings,
 }
 TABLES: Final[Mapping[str, type[Section]]] = {
     "schedule": ScheduleSettings,

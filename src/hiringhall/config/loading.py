@@ -31,6 +31,7 @@ from hiringhall.config.sources import (
     show,
     without_index,
 )
+from hiringhall.config.web import WebSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -118,16 +119,18 @@ class _Reader:
         hall = self._section(HallSettings, ("hall",))
         limits = self._section(LimitsSettings, ("limits",))
         history = self._section(HistorySettings, ("history",))
+        web = self._section(WebSettings, ("web",))
         schedules = self._sections(ScheduleSettings, ("schedule",))
         queues = self._sections(QueueSettings, ("queue",))
         workers = self._sections(WorkerSettings, ("worker",))
         doors = [self._door(key) for key in self._indexed(("door",))]
-        if hall is None or limits is None or history is None or None in doors or self._problems:
+        if hall is None or limits is None or history is None or web is None or None in doors or self._problems:
             raise ConfigError(self._problems)
         config = Config(
             hall=hall,
             limits=limits,
             history=history,
+            web=web,
             door=tuple(cast("list[DoorSettings]", doors)),
             schedule=schedules,
             queue=queues,

@@ -15,6 +15,7 @@ from hiringhall.config.needs import QueueSettings, WorkerSettings
 from hiringhall.config.quantities import Address, Age, Size, SizeOrZero, Words
 from hiringhall.config.schedules import ScheduleSettings
 from hiringhall.config.section import Section
+from hiringhall.config.web import WebSettings
 from hiringhall.core.limits import Limits
 from hiringhall.storage.contract import RULED_QUEUES_MAX, QueueRetention, Retention
 
@@ -386,6 +387,7 @@ class Config(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limits: LimitsSettings
     history: HistorySettings
     door: tuple[DoorSettings, ...]
+    web: WebSettings = WebSettings(enabled=False)
     schedule: tuple[ScheduleSettings, ...] = ()
     queue: tuple[QueueSettings, ...] = ()
     worker: tuple[WorkerSettings, ...] = ()

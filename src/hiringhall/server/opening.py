@@ -60,6 +60,8 @@ class Opened(NamedTuple):
     doors: list[OpenDoor]
     recovered: int
     """Live jobs found in the store."""
+    web: str = ""
+    """The URL of the dashboard. Empty: there is none."""
 
 
 class OpenParts:

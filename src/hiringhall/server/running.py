@@ -24,6 +24,7 @@ from hiringhall.schedules.editor import Editor
 from hiringhall.schedules.keeper import Keeper
 from hiringhall.server.measuring import HallMeasures
 from hiringhall.server.opening import Opened, OpenParts, data_folder, open_doors
+from hiringhall.server.web_process import open_web
 from hiringhall.storage.contract import StoreError
 from hiringhall.transports.closing import answer_the_last
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from hiringhall.doors.dialect import Dialect
     from hiringhall.engine.driver import Driver
     from hiringhall.logs.events import Events
+    from hiringhall.server.web_process import WebProcess
 
 GRACEFUL_S: Final = 86_400.0
 """How long a graceful shutdown, by SIGUSR1 or an admin command, waits for running jobs."""
@@ -56,6 +58,7 @@ class Hall:
         self._data = data_folder(config)
         self._recovered = len(driver.scheduler.jobs)
         self._parts = OpenParts()
+        self._web: WebProcess | None = None
         self._draining = asyncio.Event()
         self._stopping = asyncio.Event()
         self._broken: BaseException | None = None
@@ -148,7 +151,9 @@ class Hall:
             HallMeasures(hall.name, self._driver, self._parts, self._events).read,
         )
         doors = await open_doors(self._config, self._dialects, access, self._parts)
-        return Opened(hall.name, pid, str(self._data or ""), doors, self._recovered)
+        self._web = open_web(self._config, [door for door, _ in self._parts.doors], self._data)
+        url = self._web.url if self._web is not None else ""
+        return Opened(hall.name, pid, str(self._data or ""), doors, self._recovered, url)
 
     def _start_services(self, loop: asyncio.AbstractEventLoop, keeper: Keeper, editor: Editor) -> None:
         """Start the background tasks that belong to no door."""
@@ -158,6 +163,8 @@ class Hall:
         for warning in secret_warnings(self._config.door):
             _log.warning("%s", warning)
         self._parts.start(CertificateWatch(self._config.door, _log.warning))
+        if self._web is not None:
+            self._parts.start(self._web)
 
     def _handle_signals(self, loop: asyncio.AbstractEventLoop) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,0 +1,56 @@
+"""The ASGI application of the web process, put together."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from hiringhall.config.quantities import Address
+from hiringhall.web import pages
+from hiringhall.web.api import Api
+from hiringhall.web.guard import LOCAL, Guard
+from hiringhall.web.hosts import Hosts, is_loopback
+from hiringhall.web.routes import PREFIX
+from hiringhall.web.services import Services
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from starlette.types import ASGIApp
+
+    from hiringhall.web.options import WebOptions
+
+
+def build(options: WebOptions) -> ASGIApp:
+    """The application for one hall."""
+    services = Services(options)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        del app
+        yield
+        await services.close()
+
+    app = Starlette(
+        routes=[
+            Mount(PREFIX, Api(services)),
+            Route("/healthz", pages.healthz),
+            Mount("/assets", StaticFiles(directory=pages.ASSETS)),
+            Route("/{path:path}", pages.index),
+        ],
+        lifespan=lifespan,
+    )
+    app.state.services = services
+    host = Address(options.address).host
+    return Guard(
+        app,
+        Hosts(host, options.hosts),
+        services.sessions,
+        services.halls.check_token,
+        local=LOCAL if is_loopback(host) else None,
+        tls=bool(options.certificate),
+    )

@@ -1,0 +1,88 @@
+"""Server-sent events: what changes, as it changes.
+
+Invariant: nothing is queued for a client. A client that reads slowly gets the latest when it reads again, and
+one that does not read for `SLOW_S` is dropped. The number of streams is bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from starlette.responses import StreamingResponse
+
+from hiringhall.web.problems import Problem
+from hiringhall.web.route import EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from starlette.responses import Response
+    from starlette.types import Receive, Scope, Send
+
+    from hiringhall.web.calls import Call
+    from hiringhall.web.services import Services
+
+HEARTBEAT_S: Final = 15.0
+SLOW_S: Final = 30.0
+STREAMS_MAX: Final = 500
+INTERVAL_S: Final = 0.5
+"""The shortest time between two summaries of one stream."""
+RETRY_MS: Final = 1000
+"""After how long a browser connects again."""
+HEARTBEAT: Final = b": still here\n\n"
+
+
+class EventStream(StreamingResponse):
+    """A response that goes on. It ends if its client does not read, or the process ends."""
+
+    def __init__(self, services: Services, events: AsyncIterator[bytes]) -> None:
+        if services.streams >= STREAMS_MAX:
+            raise Problem("busy", f"there are {STREAMS_MAX} streams of events already; close some")
+        super().__init__(events, media_type=EVENTS, headers={"x-accel-buffering": "no"})
+        self._services = services
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_in_time(message: dict[str, object]) -> None:
+            async with asyncio.timeout(SLOW_S):
+                await send(message)
+
+        self._services.streams += 1
+        try:
+            await super().__call__(scope, receive, send_in_time)  # type: ignore[arg-type]
+        except TimeoutError:
+            return  # the client does not read: its connection is closed by the server
+        finally:
+            self._services.streams -= 1
+
+
+def event(name: str, data: bytes, number: str = "") -> bytes:
+    """One event. JSON has no line ends, so it is one line."""
+    head = f"id: {number}\n" if number else ""
+    return f"{head}event: {name}\ndata: ".encode() + data + b"\n\n"
+
+
+async def summaries(call: Call) -> Response:
+    return EventStream(call.services, _summaries(call.services))
+
+
+async def _summaries(services: Services) -> AsyncIterator[bytes]:
+    hub = services.summary
+    connected: bool | None = None
+    sent: object = None
+    with hub.looking():
+        yield f"retry: {RETRY_MS}\n\n".encode()
+        while not services.closing.is_set():
+            version = hub.version
+            if hub.connected != connected:
+                connected = hub.connected
+                yield event("hall", b'{"connected":true}' if connected else b'{"connected":false}')
+            if connected and hub.latest is not None and hub.latest is not sent:
+                sent = hub.latest
+                yield event("summary", hub.encoded)
+            await asyncio.sleep(INTERVAL_S)
+            try:
+                async with asyncio.timeout(HEARTBEAT_S):
+                    await hub.wait(version)
+            except TimeoutError:
+                yield HEARTBEAT

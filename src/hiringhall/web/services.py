@@ -1,0 +1,32 @@
+"""What all requests share: the connections to the hall, the summary, the history."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from hiringhall.web.hall import HallPool
+from hiringhall.web.sessions import Sessions
+from hiringhall.web.summary import SummaryHub
+
+if TYPE_CHECKING:
+    from hiringhall.web.options import WebOptions
+
+
+class Services:
+    """The parts of one web process. Made before its event loop runs, used only on that loop."""
+
+    def __init__(self, options: WebOptions) -> None:
+        self.options = options
+        self.halls = HallPool(options.hall)
+        self.summary = SummaryHub(self.halls.addresses)
+        self.sessions = Sessions(tls=bool(options.certificate))
+        self.closing = asyncio.Event()
+        """Set when the process ends: streams end then."""
+        self.streams = 0
+        """Streams of events that are open."""
+
+    async def close(self) -> None:
+        self.closing.set()
+        await self.summary.close()
+        await self.halls.close()

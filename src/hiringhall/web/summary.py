@@ -1,0 +1,245 @@
+"""The numbers of the whole hall, live: one subscription for all who look.
+
+Invariant: the hall is asked for summaries only while somebody looks, or has looked in the last `LINGER_S`.
+A summary is computed and encoded once for all streams.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+import msgspec
+
+from hiringhall.sdk import conversation as said
+from hiringhall.sdk.connection import Connection
+from hiringhall.sdk.errors import HallError, HallUnreachable
+from hiringhall.web.hall import AWAY_S
+from hiringhall.web.shapes import Attention, JobCounts, QueueLine, Rates, Summary
+from hiringhall.web.values import shown, text
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterator, Sequence
+
+    from hiringhall.sdk.addresses import Address
+
+INTERVAL_US: Final = 500_000
+LINGER_S: Final = 60.0
+"""How long the subscription outlives the last who looked: a page that is reloaded finds its rates again."""
+WINDOW_S: Final = 60.0
+"""Rates are those of this time."""
+SAMPLE_S: Final = 1.0
+ATTENTION_MAX: Final = 50
+STUCK_QUEUES_MAX: Final = 1000
+
+
+class Totals(msgspec.Struct, frozen=True, gc=False):
+    """Ends so far, at one time."""
+
+    at_s: float
+    done: int
+    failed: int
+    queues: dict[bytes, int]
+    """Done jobs of each queue."""
+
+
+class SummaryHub:
+    """Keeps the latest summary, and wakes those who wait for the next."""
+
+    def __init__(self, addresses: Sequence[Address]) -> None:
+        self.latest: Summary | None = None
+        self.encoded = b""
+        """The latest summary as JSON."""
+        self.version = 0
+        """Counts what has changed: a new summary, the hall came or went."""
+        self._addresses = addresses
+        self._connection: Connection | None = None
+        self._changed = asyncio.Event()
+        self._samples: deque[Totals] = deque()
+        self._unstaffed: set[bytes] = set()
+        """Queues with ready jobs and no worker, as far as known."""
+        self._lookers = 0
+        self._linger: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def connected(self) -> bool:
+        return self._connection is not None and self._connection.connected
+
+    @contextlib.contextmanager
+    def looking(self) -> Iterator[None]:
+        """While somebody looks, summaries come."""
+        self._lookers += 1
+        self._start()
+        try:
+            yield
+        finally:
+            self._lookers -= 1
+            if not self._lookers:
+                loop = asyncio.get_running_loop()
+                if self._linger is not None:
+                    self._linger.cancel()
+                self._linger = loop.call_later(LINGER_S, self._stop_unless_needed)
+
+    async def wait(self, version: int) -> None:
+        """Wait until there is something newer than `version`."""
+        while self.version == version:
+            await self._changed.wait()
+
+    async def get(self) -> Summary:
+        """The latest summary. Raises HallUnreachable."""
+        with self.looking():
+            try:
+                async with asyncio.timeout(AWAY_S):
+                    while self.latest is None or not self.connected:
+                        await self.wait(self.version)
+            except TimeoutError:
+                raise HallUnreachable("the hall does not answer") from None
+            return self.latest
+
+    def rate(self, queue: bytes) -> float:
+        """Jobs of a queue that were done in a second, over the last minute."""
+        if len(self._samples) < 2:
+            return 0.0
+        first, last = self._samples[0], self._samples[-1]
+        count = last.queues.get(queue, 0) - first.queues.get(queue, 0)
+        return max(0, count) / (last.at_s - first.at_s)
+
+    async def close(self) -> None:
+        if self._linger is not None:
+            self._linger.cancel()
+        for task in self._tasks:
+            task.cancel()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    # --- the subscription
+
+    def _start(self) -> None:
+        if self._connection is None:
+            connection = self._connection = Connection(self._addresses, name="web summary", patience_s=None)
+            connection.on_frame[said.Summary] = self._heard
+            connection.on_connected.append(self._subscribe)
+            connection.on_disconnected.append(self._lost)
+            self._run(self._connect(connection))
+
+    def _stop_unless_needed(self) -> None:
+        connection = self._connection
+        if not self._lookers and connection is not None:
+            self._connection = None
+            self.latest = None
+            self._samples.clear()
+            self._run(connection.close())
+
+    def _run(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _connect(self, connection: Connection) -> None:
+        with contextlib.suppress(HallError):
+            await connection.connect()
+
+    def _subscribe(self) -> None:
+        if self._connection is not None:
+            self._connection.send(said.SUBSCRIBE, (INTERVAL_US,))
+        self._notify()
+
+    def _lost(self, reason: str) -> None:
+        del reason
+        self._samples.clear()
+        self._notify()
+
+    def _notify(self) -> None:
+        self.version += 1
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _heard(self, summary: said.Summary) -> None:
+        self._sample(summary)
+        self.latest = self._made(summary)
+        self.encoded = msgspec.json.encode(self.latest)
+        self._notify()
+
+    # --- what it says
+
+    def _sample(self, summary: said.Summary) -> None:
+        now_s = asyncio.get_running_loop().time()
+        samples = self._samples
+        if len(samples) > 1 and now_s - samples[-2].at_s < SAMPLE_S:
+            samples.pop()
+        queues = {name: counts.done_total for name, counts in summary.queues.items()}
+        failed = sum(counts.failed_total for counts in summary.queues.values())
+        samples.append(Totals(now_s, sum(queues.values()), failed, queues))
+        while len(samples) > 2 and samples[1].at_s < now_s - WINDOW_S:
+            samples.popleft()
+
+    def _made(self, summary: said.Summary) -> Summary:
+        lines: list[QueueLine] = []
+        ready = running = waiting = failed = 0
+        for name, counts in summary.queues.items():
+            ready += counts.ready
+            running += counts.running
+            waiting += counts.waiting
+            failed += counts.failed
+            shown_name, encoded = text(name)
+            lines.append(
+                QueueLine(
+                    name=shown_name,
+                    name_base64=encoded,
+                    ready=counts.ready,
+                    running=counts.running,
+                    waiting=counts.waiting,
+                    failed=counts.failed,
+                    paused=counts.paused,
+                    done_total=counts.done_total,
+                    failed_total=counts.failed_total,
+                )
+            )
+        return Summary(
+            at=datetime.now(UTC),
+            queues=lines,
+            workers=summary.workers,
+            busy=summary.busy,
+            jobs=JobCounts(ready, running, waiting, failed),
+            rates=self._rates(),
+            attention=self._attention(summary),
+        )
+
+    def _rates(self) -> Rates:
+        if len(self._samples) < 2:
+            return Rates(0.0, 0.0)
+        first, last = self._samples[0], self._samples[-1]
+        passed_s = last.at_s - first.at_s
+        return Rates(max(0, last.done - first.done) / passed_s, max(0, last.failed - first.failed) / passed_s)
+
+    def _attention(self, summary: said.Summary) -> list[Attention]:
+        """What a person should look at first."""
+        found: list[Attention] = []
+        for name, counts in summary.queues.items():
+            link = quote(name)
+            if counts.failed:
+                letters = "1 dead letter" if counts.failed == 1 else f"{counts.failed} dead letters"
+                found.append(
+                    Attention(
+                        "dead_letters",
+                        f"{letters} in queue {shown(name)}",
+                        f"/history?state=failed&queue={quote(name, safe='')}",
+                    )
+                )
+            if counts.paused and counts.ready:
+                found.append(
+                    Attention(
+                        "paused",
+                        f"queue {shown(name)} is paused, {counts.ready} jobs are ready in it",
+                        f"/queues/{link}",
+                    )
+                )
+            if len(found) >= ATTENTION_MAX:
+                break
+        return found

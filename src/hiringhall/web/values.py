@@ -1,0 +1,77 @@
+"""Values of the hall as JSON has them, and back: bytes, ids, times and durations.
+
+Invariant: no byte is lost. Bytes that are not UTF-8 are shown with replacement characters, and stand beside
+that in base64. Ids are text, since JavaScript's numbers cannot hold them.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from msgspec import UNSET, UnsetType
+
+from hiringhall.web.problems import Problem
+
+SECOND_US: Final = 1_000_000
+ID_MAX: Final = (1 << 63) - 1
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST: Final = datetime.max.replace(tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+Encoded = str | UnsetType
+"""The base64 of bytes that are not UTF-8; unset: they are."""
+
+
+def text(data: bytes) -> tuple[str, Encoded]:
+    """Bytes as text, and in base64 if they are not UTF-8."""
+    try:
+        return data.decode(), UNSET
+    except UnicodeDecodeError:
+        return data.decode(errors="replace"), base64.b64encode(data).decode()
+
+
+def shown(data: bytes | str) -> str:
+    """Bytes as text for people."""
+    return data.decode(errors="replace") if isinstance(data, bytes) else data
+
+
+def data_of(name: str, stated: str | UnsetType, encoded: str | UnsetType) -> bytes:
+    """The bytes of a field that may be text or base64. Raises Problem if it is both, or is wrong."""
+    if encoded is UNSET:
+        return b"" if stated is UNSET else stated.encode(errors="surrogatepass")
+    if stated is not UNSET:
+        raise Problem("bad_request", f"{name} and {name}_base64 are both given; give one of them")
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        raise Problem("bad_request", f"{name}_base64 is not valid base64") from None
+
+
+def moment(at_us: int) -> datetime | None:
+    """A time of the hall; None for 0. One that is too late for a datetime becomes the latest."""
+    if at_us <= 0:
+        return None
+    try:
+        return _EPOCH + timedelta(microseconds=at_us)
+    except OverflowError:
+        return _LAST
+
+
+def microseconds(at: datetime) -> int:
+    """A time as the hall has it."""
+    return (at - _EPOCH) // _MICROSECOND
+
+
+def seconds(duration_us: int) -> float:
+    return duration_us / SECOND_US
+
+
+def job_id(name: str, written: str) -> int:
+    """An id. Raises Problem."""
+    number = int(written) if written.isascii() and written.isdigit() and len(written) <= 19 else 0
+    if not 0 < number <= ID_MAX:
+        raise Problem("bad_request", f"{name}: {written[:40]!r} is not the id of a job; ids are numbers from 1")
+    return number
