@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hiringhall.web.route import Route
 
 PREFIX: Final = "/api/v1"
-_REFS: Final = "#/components/schemas/{name}"
+_REFS: Final = "/".join(("#", "components", "schemas", "{name}"))
 _STEP: Final = re.compile(r"\{(\w+)\}")
 STEPS: Final = {
     "id": {"type": "string", "pattern": "^[0-9]{1,19}$"},
