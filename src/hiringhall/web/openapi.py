@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from hiringhall.web.route import Route
 
 PREFIX: Final = "/api/v1"
-_REFS: Final = "/".join(("#", "components", "schemas", "{name}"))
+_SCHEMAS: Final = "components", "schemas"
+_REFS: Final = "/".join(("#", *_SCHEMAS, "{name}"))
 _STEP: Final = re.compile(r"\{(\w+)\}")
 STEPS: Final = {
     "id": {"type": "string", "pattern": "^[0-9]{1,19}$"},
