@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def audit(scheduler: Scheduler) -> None:
     """Raise BrokenLaw at the first law that does not hold. Meant for the end of a turn."""
-    counts: dict[bytes, list[int]] = {name: [0, 0, 0] for name in scheduler.queues}
+    counts: dict[bytes, list[int]] = {name: [0, 0, 0, 0] for name in scheduler.queues}
     leases: set[int] = set()
     blocks: dict[int, int] = {}
     for job_id, job in scheduler.jobs.items():
@@ -38,6 +38,7 @@ def audit(scheduler: Scheduler) -> None:
         count[0] += 1
         count[1] += job.state == QUEUED
         count[2] += job.state == LEASED
+        count[3] += job.state == HELD
         _audit_job(scheduler, job)
         if job.lease is not None:
             _law(job.lease.number not in leases, job, "no other live lease has the number of its lease")
@@ -45,8 +46,8 @@ def audit(scheduler: Scheduler) -> None:
     if blocks != scheduler.table.blocks.counts():
         raise BrokenLaw("the blocks of ids count all live jobs")
     for name, queue in scheduler.queues.items():
-        right = counts[name] == [queue.live, queue.ready, queue.leased]
-        _law(right, queue, "it counts its live, ready and leased jobs")
+        right = counts[name] == [queue.live, queue.ready, queue.leased, queue.held]
+        _law(right, queue, "it counts its live, ready, leased and held jobs")
         _audit_lanes(scheduler, queue)
         _audit_waiting(scheduler, queue)
     for job in scheduler.keys.all():

@@ -112,6 +112,7 @@ class Hiring:
         engagement.stage = PERFORMING
         engagement.started_us = job.started_us = self._table.now_us
         job.worker_name = worker.name
+        job.dialect = worker.dialect
         job.numerator = job.denominator = 0
         job.attempts += 1
         if job.terms.durable:

@@ -90,6 +90,7 @@ class Job(Timed):
         "code",
         "created_us",
         "denominator",
+        "dialect",
         "ended_us",
         "extras",
         "failures",
@@ -154,6 +155,8 @@ class Job(Timed):
         """The result, the text of the failure, or the reason of the cancellation."""
         self.worker_name = b""
         """The worker of the latest attempt."""
+        self.dialect = ""
+        """The dialect of that worker; empty: unknown."""
         self.stored = False
         """It is in the store's table of live jobs."""
         self.logged = False

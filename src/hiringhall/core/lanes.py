@@ -7,6 +7,7 @@ declined it.
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.states import LEASED, QUEUED
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from hiringhall.core.markets import Auction
 
 _SWEEP_MIN: Final = 64
+_OLDEST_LOOKS: Final = 16
+"""Jobs at the front of a lane among which the oldest is looked for."""
 
 
 class Lane:
@@ -93,6 +96,17 @@ class Lane:
             if job.state == QUEUED and job.id not in known:
                 found.append(job)
         return found
+
+    def oldest_us(self) -> int:
+        """When the oldest of its first jobs became ready; 0: it has none. Jobs that came back are before older
+        ones, and are few.
+        """
+        self.head()  # Drops the ghosts before it.
+        oldest_us = 0
+        for job in islice(self._jobs, _OLDEST_LOOKS):
+            if job.state == QUEUED and (not oldest_us or job.queued_us < oldest_us):
+                oldest_us = job.queued_us
+        return oldest_us
 
     @property
     def entries(self) -> int:

@@ -183,6 +183,7 @@ class Leases:
             raise self.stale()
         self._table.move(job, LEASED)
         job.worker_name = worker.name
+        job.dialect = worker.dialect
         job.started_us = started_us
         if job.tries is not None:
             # The attempt continues: it is not an earlier one.
@@ -199,6 +200,7 @@ class Leases:
         job.started_us = table.now_us
         job.numerator = job.denominator = 0
         job.worker_name = worker.name
+        job.dialect = worker.dialect
         table.counters.taken += 1
         run_us = worker.abilities.get(job.queue, 0) or job.terms.run_us
         if job.terms.run_us and job.terms.run_us < run_us:

@@ -28,6 +28,11 @@ class Peer:
         """Live jobs that have this peer in `watchers`, by id. Written by the job table only."""
 
     @property
+    def dialect(self) -> str:
+        """The protocol that it speaks, for people and for the history; empty: none."""
+        return ""
+
+    @property
     def speaker(self) -> Peer:
         """The peer that has the connection: itself, unless it is a stand-in."""
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.histograms import Histogram
@@ -28,6 +29,7 @@ class Queue:
         "cancelled",
         "done",
         "failed",
+        "held",
         "lanes",
         "leased",
         "listing",
@@ -65,11 +67,14 @@ class Queue:
         self.ready = 0
         """Sum of the ready jobs of all lanes."""
         self.leased = 0
+        self.held = 0
+        """Jobs that wait for parents."""
         self.done = 0
         """Jobs that have succeeded since the queue was made."""
         self.failed = 0
         """Jobs that have failed since then."""
         self.cancelled = 0
+        """Jobs that were cancelled since then, or expired."""
         self.submitted = 0
         """Jobs that were made since then; joined submits and jobs of an earlier start do not count."""
         self.retried = 0
@@ -131,17 +136,6 @@ class Queue:
             run = self.run = Histogram()
         wait.add(wait_us)
         run.add(run_us)
-
-    def oldest_us(self) -> int:
-        """Since when the jobs that go first are ready: the earliest of those times; 0: no job is ready."""
-        oldest_us = 0
-        if self.ready:
-            for lanes in self.all_lanes().values():
-                for lane in lanes:
-                    job = lane.head() if lane.ready else None
-                    if job is not None and (not oldest_us or job.queued_us < oldest_us):
-                        oldest_us = job.queued_us
-        return oldest_us
 
     def has_work_for(self, worker: Worker, now_us: int) -> bool:
         return self.best(worker, now_us) is not None
@@ -246,6 +240,23 @@ class Queue:
     def limited(self) -> bool:
         """A limit was set for the number of its jobs."""
         return self.maxima != [NO_BOUND] * PRIORITIES
+
+    @property
+    def delayed(self) -> int:
+        """Jobs that are due later."""
+        return self.live - self.ready - self.leased - self.held
+
+    def oldest_us(self) -> int:
+        """When the job became ready that has been ready for longest; 0: none is ready. Of very many
+        requirements it looks at some.
+        """
+        oldest_us = 0
+        for lanes in islice(self.all_lanes().values(), REQUIREMENTS_SWEEP_MIN):
+            for lane in lanes:
+                ready_us = lane.oldest_us() if lane.ready else 0
+                if ready_us and (not oldest_us or ready_us < oldest_us):
+                    oldest_us = ready_us
+        return oldest_us
 
     def counts(self) -> tuple[int, int, int]:
         """Live jobs, leased jobs, capable workers."""

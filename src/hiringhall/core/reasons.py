@@ -1,11 +1,11 @@
-"""Why a job is not running, in words for people."""
+"""How a job stands, as one word, and why it is not running, in words for people."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.limits import SECOND_US
-from hiringhall.core.states import DELAYED, HELD, QUEUED, STATE_NAMES
+from hiringhall.core.states import DELAYED, GIVEN_BACK, HELD, LEASED, QUEUED, STATE_NAMES
 from hiringhall.core.terms import NO_REQUIREMENT
 
 if TYPE_CHECKING:
@@ -16,12 +16,58 @@ if TYPE_CHECKING:
     from hiringhall.core.workers import Worker
 
 
+SITUATIONS: Final = (
+    "held",  # waits for other jobs
+    "delayed",  # due later, as was asked
+    "backoff",  # failed, and is tried again later
+    "paused",  # ready, in a paused queue
+    "announced",  # ready, and workers may bid for it
+    "no_workers",  # ready, and no worker can do its queue
+    "ready",
+    "promised",  # a worker was hired for it and has not begun
+    "running",
+    "done",
+    "failed",
+    "cancelled",
+)
+"""What a job's situation can be."""
+
+
+def situation(scheduler: Scheduler, job: Job) -> str:
+    """How a job stands: one of SITUATIONS."""
+    state = job.state
+    if state == LEASED:
+        return "promised" if job.lease is not None and job.lease.promised else "running"
+    if state == DELAYED:
+        return "backoff" if _backs_off(job) else "delayed"
+    if state != QUEUED:
+        return STATE_NAMES[state]
+    queue = job.queue
+    if queue.paused_us:
+        return "paused"
+    auction = scheduler.auctions.by_job.get(job.id)
+    if auction is not None and (auction.open or auction.bids or not queue.workers):
+        return "announced"
+    return "ready" if queue.workers else "no_workers"
+
+
+def _backs_off(job: Job) -> bool:
+    """A delayed job waits after a failure: its latest attempt failed, and was not given back."""
+    return job.failures > 0 and job.tries is not None and job.tries[-1][3] != GIVEN_BACK
+
+
 def why(scheduler: Scheduler, job: Job) -> str:
     """What keeps a job from running."""
     if job.state == HELD:
         return f"it waits for {_counted(len(job.parents or {}), 'other job')}"
     if job.state == DELAYED:
-        return f"it is due in {-(-(job.due_us - scheduler.now_us) // SECOND_US)} s"
+        due_s = max(-(-(job.due_us - scheduler.now_us) // SECOND_US), 0)
+        if _backs_off(job):
+            most = job.terms.failures_max + 1
+            return f"attempt {job.failures} of {most} failed; it is tried again in {due_s} s"
+        return f"it is due in {due_s} s"
+    if job.lease is not None and job.lease.promised:
+        return "a worker was hired for it and has not begun"
     if job.state != QUEUED:
         return f"it is {STATE_NAMES[job.state]}"
     queue = job.queue

@@ -34,7 +34,7 @@ class Residents:
         self._needs = needs
         self._swept_us = 0
 
-    def get(self, name: bytes, who: bytes) -> Worker:
+    def get(self, name: bytes, who: bytes, dialect: str = "") -> Worker:
         """The resident of a queue with this name, made on first use.
 
         It has no connection that could be lost. Its leases are stored and survive a restart.
@@ -44,7 +44,10 @@ class Residents:
         if not who or len(who) > self._table.limits.key_bytes_max:
             text = f"a worker's name must have 1 to {self._table.limits.key_bytes_max} bytes (key_bytes_max)"
             raise Refusal(BAD_REQUEST, text)
-        return self.settle(name, who)
+        worker = self.settle(name, who)
+        if not worker.dialect:
+            worker.dialect = dialect  # A peer of this dialect speaks for it.
+        return worker
 
     def find(self, name: bytes, who: bytes) -> Worker | None:
         return self._table.residents.get((name, who)) if who != OUTSIDE else None

@@ -58,6 +58,8 @@ def restore(scheduler: Scheduler, loaded: Loaded) -> None:
                 table.remember_try(job, CUT_SHORT, 0)
                 table.note(job)
             table.move(job, QUEUED)
+            # It was ready before the hall opened.
+            job.queued_us = max(row.created_us, row.ready_us, _last_try_us(job))
     for job, refs in held:
         for ref in refs:
             scheduler.dependencies.restore_edge(job, ref)
@@ -69,6 +71,11 @@ def restore(scheduler: Scheduler, loaded: Loaded) -> None:
 def _queue(table: JobTable, name: bytes) -> Queue:
     """A queue that existed before, even if it exceeds today's limits."""
     return table.queues.get(name) or table.add_queue(name)
+
+
+def _last_try_us(job: Job) -> int:
+    """When its latest attempt began or ended; 0: it had none."""
+    return max(job.tries[-1][:2]) if job.tries is not None else 0
 
 
 def _restore_lease(scheduler: Scheduler, job: Job, holder: bytes) -> None:

@@ -253,6 +253,10 @@ class Scheduler:
         """The worker of a peer, made on first use."""
         return self.workforce.worker(peer)
 
+    def find_worker(self, number: int) -> Worker | None:
+        """The worker with this number; stand-ins have the number of the one that delegates."""
+        return self.workforce.find(number)
+
     def introduce(self, worker: Worker, name: bytes) -> None:
         """Set the worker's name."""
         self.needs.introduce(worker, name)

@@ -288,6 +288,7 @@ class JobTable:
         elif before == HELD:
             if state >= DONE:
                 self.graph.detach(job)
+            queue.held -= 1
             self.timers.disarm(job)
         elif state != HELD and job.due_us != NEVER:
             self.timers.disarm(job)
@@ -302,6 +303,8 @@ class JobTable:
         elif state == DELAYED:
             job.queued_us = due_us
             self.timers.arm(job, due_us)
+        elif state == HELD:
+            queue.held += 1
         if self.announcer is not None:
             self.announcer.moved(job)
 

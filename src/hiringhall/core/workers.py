@@ -32,6 +32,7 @@ class Worker(Timed):
         "bids",
         "credit",
         "delegates",
+        "dialect",
         "heard_us",
         "hirings",
         "leases",
@@ -47,7 +48,9 @@ class Worker(Timed):
         "rests",
         "rotation",
         "silence_us",
+        "since_us",
         "skills",
+        "stands_for",
         "until_us",
         "wake_step_us",
         "wake_until_us",
@@ -61,6 +64,10 @@ class Worker(Timed):
         self.peer = peer
         self.name = b""
         """The name it gave itself; shown to people and kept in the history."""
+        self.dialect = peer.dialect
+        """The protocol it speaks; kept in the history."""
+        self.since_us = now_us
+        """When it came."""
         self.abilities: dict[Queue, int] = {}
         """The queues it can do, in the order in which it named them, with its run limit in us (0: none)."""
         self.leases = NO_LEASES
@@ -99,6 +106,8 @@ class Worker(Timed):
         """It learns of jobs by announcement and is hired; it is never woken, and no job is pushed to it."""
         self.delegates = False
         """Each of its jobs is held by a stand-in worker; it is known to be free only while it sleeps."""
+        self.stands_for: Worker | None = None
+        """The worker that delegates whose job it holds; None: it works for itself."""
         self.passes_on = False
         """It is another hall, which passes jobs on to its own workers."""
         self.skills: dict[bytes, int] | None = None

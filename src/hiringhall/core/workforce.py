@@ -43,6 +43,13 @@ class Workforce:
                 self._needs.rate_by_name(worker)
         return worker
 
+    def find(self, number: int) -> Worker | None:
+        """The worker with this number. A stand-in, which has the same number, is later in the table."""
+        for worker in self._table.workers:
+            if worker.number == number:
+                return worker
+        return None
+
     def stand_in(self, peer: Peer, worker: Worker) -> Worker:
         """A worker that holds one job for a worker that delegates, with the name, skills and time of that
         one.
@@ -50,6 +57,7 @@ class Workforce:
         other = self.worker(peer)
         other.name = worker.name
         other.number = worker.number
+        other.stands_for = worker
         other.skills = worker.skills
         other.until_us = worker.until_us
         return other

@@ -10,7 +10,7 @@ from hiringhall.core.blocks import BLOCK_BITS
 from hiringhall.dialects.hall import DoorState
 from hiringhall.dialects.native import wire
 from hiringhall.dialects.native.bounds import DEFAULT_BOUNDS, Bounds
-from hiringhall.dialects.native.listing import STEP_US
+from hiringhall.dialects.native.searching import STEP_US
 from stage.native import NativeHall
 
 if TYPE_CHECKING:
@@ -51,13 +51,19 @@ def test_live_jobs_come_by_id_in_short_form(guest: NativeGuest) -> None:
         "queue",
         "key",
         "state",
+        "situation",
         "created_us",
         "started_us",
+        "due_us",
         "attempts",
+        "attempts_max",
         "losses",
         "worker",
+        "dialect",
+        "priority",
+        "durable",
     ]
-    assert (one["queue"], one["state"]) == (b"q", "queued")
+    assert (one["queue"], one["state"], one["situation"]) == (b"q", "queued", "no_workers")
 
 
 def test_pages_of_live_jobs_add_up(hall: NativeHall, guest: NativeGuest) -> None:

@@ -70,6 +70,10 @@ class BeanstalkdSession(Session):
         context.connections += 1
         context.sessions[self] = None
 
+    @property
+    def dialect(self) -> str:
+        return "beanstalkd"
+
     def disconnected(self) -> None:
         self._scheduler.timers.disarm(self._alarm)
         self._alarm.forget()

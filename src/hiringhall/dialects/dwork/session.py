@@ -57,6 +57,10 @@ class DworkSession(Session):
         self._unconfirmed: deque[tuple[int, list[Lease]]] = deque()
         """The leases in answers that may not have been delivered, with the number of the answer."""
 
+    @property
+    def dialect(self) -> str:
+        return "dwork"
+
     def receive(self, data: bytes) -> None:
         self._requests += 1
         while self._unconfirmed and self._unconfirmed[0][0] <= self.delivered:
@@ -139,7 +143,7 @@ class DworkSession(Session):
         context = self.context
         scheduler = context.scheduler
         assert query.location is not None
-        worker = scheduler.residents.get(context.queue, query.location)
+        worker = scheduler.residents.get(context.queue, query.location, self.dialect)
         scheduler.beat(worker)
         tasks: list[bytes] = []
         leases: list[Lease] = []

@@ -61,6 +61,10 @@ class GearmanSession(Session):
         """The latest jobs that this worker did not finish within its CAN_DO_TIMEOUT."""
         context.sessions[self] = None
 
+    @property
+    def dialect(self) -> str:
+        return "gearman"
+
     def disconnected(self) -> None:
         self._context.sessions.pop(self, None)
 

@@ -61,6 +61,10 @@ class DraftSession(Session):
         self._finishing = False
         """Close once everything is answered: the peer sends nothing more."""
 
+    @property
+    def dialect(self) -> str:
+        return "gearman_draft"
+
     # --- receiving
 
     def receive(self, data: bytes) -> None:

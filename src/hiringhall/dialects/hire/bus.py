@@ -25,6 +25,10 @@ class BusSession(Session):
         self.prompt = True
         context.add_session(self)
 
+    @property
+    def dialect(self) -> str:
+        return "hire"
+
     def receive(self, data: bytes) -> None:
         if data.startswith(wire.COMMENT):
             return

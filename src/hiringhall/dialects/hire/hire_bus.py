@@ -47,6 +47,10 @@ class Participant(Peer):
         """The jobs that it has announced, by their ids."""
 
     @property
+    def dialect(self) -> str:
+        return self.session.dialect
+
+    @property
     def speaker(self) -> Peer:
         return self.session
 

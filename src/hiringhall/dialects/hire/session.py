@@ -34,6 +34,10 @@ class LineSession(Session):
         self.prompt = True
         context.add_session(self)
 
+    @property
+    def dialect(self) -> str:
+        return "hire"
+
     def receive(self, data: bytes) -> None:
         lines = (self._rest + data if self._rest else data).split(b"\n")
         self._rest = lines.pop()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from hiringhall.core.jobs import RESULT_CUT
-from hiringhall.core.reasons import why
-from hiringhall.core.states import DONE, LEASED, STATE_NAMES
+from hiringhall.core.reasons import situation, why
+from hiringhall.core.states import DELAYED, DONE, STATE_NAMES
+from hiringhall.dialects.native import terms as native_terms
+from hiringhall.dialects.session import Session
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import EndRow
@@ -19,29 +22,40 @@ Described = dict[str, Any]
 
 PAYLOAD_SHOWN_MAX: Final = 65_536
 """Bytes of a payload that a description has; `payload_bytes` is the size of the whole."""
+RELATED_MAX: Final = 1000
+"""Parents, and children, that a description of a job has."""
+EXPECTED: Final = "expected"
+"""The state of a parent that is not known yet."""
 
 
 def live_job(scheduler: Scheduler, job: Job) -> Described:
     """A job that has not ended."""
-    described = _job(job)
+    described = _job(scheduler, job)
+    lease = job.lease
+    described["failures"] = job.failures
     described["progress"] = (job.numerator, job.denominator)
-    if job.state < LEASED:
+    described["expected_us"] = lease.expected_us if lease is not None else 0
+    described["parents"] = _parents(job)
+    described["parents_count"] = len(job.parents or ())
+    described["children"] = list(islice(job.children or (), RELATED_MAX))
+    described["children_count"] = len(job.children or ())
+    if lease is None or lease.promised:
         described["why"] = why(scheduler, job)
     return described
 
 
-def ended_job(job: Job) -> Described:
+def ended_job(scheduler: Scheduler, job: Job) -> Described:
     """A job that has ended, from memory. The result is there until the history has it."""
-    described = _job(job)
+    described = _job(scheduler, job)
     described["ended_us"] = job.ended_us
     described["code"] = job.code
     described["result"] = job.result
     return described
 
 
-def unkept_job(job: Job) -> Described:
+def unkept_job(scheduler: Scheduler, job: Job) -> Described:
     """A job that has ended and was never durable: its result is not kept."""
-    described = ended_job(job)
+    described = ended_job(scheduler, job)
     if job.state == DONE:
         described["truncated"] = True
     return described
@@ -60,6 +74,12 @@ def end_body(job_id: int, state: str, code: int, result: bytes, truncated: bool)
 def history_row(row: EndRow) -> Described:
     """A job that has ended, from the history."""
     described = listed_row(row)
+    described["situation"] = described["state"]
+    described["due_us"] = 0
+    described["priority"] = native_terms.priority_name(row.terms)
+    described["durable"] = row.terms.durable
+    described["attempts_max"] = row.terms.failures_max + 1
+    described["terms"] = native_terms.describe(row.terms)
     described["tries"] = row.tries
     described["payload"] = row.payload[:PAYLOAD_SHOWN_MAX]
     described["payload_bytes"] = row.payload_cut or len(row.payload)
@@ -68,18 +88,24 @@ def history_row(row: EndRow) -> Described:
     return described
 
 
-def listed_job(job: Job) -> Described:
+def listed_job(scheduler: Scheduler, job: Job) -> Described:
     """A live job in a list."""
     return {
         "id": job.id,
         "queue": job.queue.name,
         "key": job.key,
         "state": STATE_NAMES[job.state],
+        "situation": situation(scheduler, job),
         "created_us": job.created_us,
         "started_us": job.started_us,
+        "due_us": job.due_us if job.state == DELAYED else 0,
         "attempts": job.attempts,
+        "attempts_max": job.terms.failures_max + 1,
         "losses": job.losses,
         "worker": job.worker_name,
+        "dialect": job.dialect,
+        "priority": native_terms.priority_name(job.terms),
+        "durable": job.terms.durable,
     }
 
 
@@ -106,26 +132,69 @@ def queue(scheduler: Scheduler, queue: Queue) -> Described:
         "name": queue.name,
         "ready": queue.ready,
         "running": queue.leased,
-        "waiting": queue.live - queue.ready - queue.leased,
+        "waiting": queue.held + queue.delayed,
+        "held": queue.held,
+        "delayed": queue.delayed,
         "failed": scheduler.archive.failed(queue.name),
         "workers": len(queue.workers),
         "paused": queue.paused_us > 0,
+        "paused_us": queue.paused_us,
+        "oldest_us": queue.oldest_us(),
+        "average_run_us": queue.average_run_us,
+        "done_total": queue.done,
+        "failed_total": queue.failed,
+        "cancelled_total": queue.cancelled,
     }
 
 
-def worker(worker: Worker) -> Described:
+def worker(worker: Worker, held: list[int]) -> Described:
+    """A worker. `held` has the ids of the jobs that others hold for it."""
+    speaker = worker.peer.speaker
+    caller = speaker.caller if isinstance(speaker, Session) else None
+    jobs = [*worker.leases, *held]
     return {
         "number": worker.number,
         "name": worker.name,
+        "dialect": worker.dialect,
+        "door": caller.door if caller is not None else "",
+        "address": caller.name if caller is not None else "",
         "queues": [queue.name for queue in worker.abilities],
-        "jobs": list(worker.leases),
+        "skills": worker.skills or {},
+        "slots": max(len(jobs) + worker.credit, 1),
+        "jobs": jobs,
+        "state": _state(worker, working=len(jobs) > 0),
+        "since_us": worker.since_us,
         "heard_us": worker.heard_us,
+        "until_us": worker.until_us,
+        "resident": worker.resident is not None,
     }
 
 
-def _job(job: Job) -> Described:
-    described = listed_job(job)
+def _state(worker: Worker, *, working: bool) -> str:
+    if working:
+        return "working"
+    if worker.promise is not None:
+        return "hired"
+    return "waiting" if worker.asleep or worker.credit or worker.bids else "idle"
+
+
+def _job(scheduler: Scheduler, job: Job) -> Described:
+    described = listed_job(scheduler, job)
+    described["terms"] = native_terms.describe(job.terms)
     described["tries"] = job.tries or ()
     described["payload"] = job.payload[:PAYLOAD_SHOWN_MAX]
     described["payload_bytes"] = len(job.payload)
     return described
+
+
+def _parents(job: Job) -> list[tuple[int, bytes, bytes, str]]:
+    """The parents that a job waits for: id, queue, key and state."""
+    found: list[tuple[int, bytes, bytes, str]] = []
+    for ref, parent in islice((job.parents or {}).items(), RELATED_MAX):
+        if parent is not None:
+            found.append((parent.id, parent.queue.name, parent.key, STATE_NAMES[parent.state]))
+        elif isinstance(ref, int):
+            found.append((ref, b"", b"", EXPECTED))
+        else:
+            found.append((0, ref[0], ref[1], EXPECTED))
+    return found

@@ -48,12 +48,12 @@ class Inquiries:
             self._session.answer(number, describing.live_job(scheduler, job))
         elif unwritten is not None:
             # Its end is about to be stored: until then it could be lost with the hall.
-            told = self._told_end(number, job_id, describing.ended_job(unwritten), level)
+            told = self._told_end(number, job_id, describing.ended_job(scheduler, unwritten), level)
             if told:
                 self._session.pledge(told)
         elif job is not None and not job.logged:
             # It was never durable: its result is not kept.
-            self._send_end(number, job.id, describing.unkept_job(job), level)
+            self._send_end(number, job.id, describing.unkept_job(scheduler, job), level)
         else:
             self._look_up(number, job_id, level)
 

@@ -42,6 +42,7 @@ FEATURES: Final = (
     "schedule",
     "pause",
     "metrics",
+    "overview",
 )
 """What a hall of this version can do; a later one names more."""
 
@@ -68,6 +69,10 @@ class NativeSession(Session):
         """Answers requests about the hall as a whole; None: there was none yet."""
         self._freed = False
         """A job of the worker has ended in this piece of input."""
+
+    @property
+    def dialect(self) -> str:
+        return "native"
 
     # --- input
 

@@ -42,6 +42,9 @@ _NUMBERS: Final = {
 DEFAULTS: Final = Terms(durable=True, detached=True)
 
 
+_PRIORITY_NAMES: Final = {value: name for name, value in _PRIORITIES.items()}
+
+
 class TermsCache:
     """Terms by the bytes of their map."""
 
@@ -86,3 +89,24 @@ def parse(stated: dict[str, bool | int | str], defaults: Terms = DEFAULTS) -> Te
     if changes.get("durable", True) and not changes.get("detached", True):
         raise Refusal(BAD_REQUEST, "terms: a durable job must be detached")
     return defaults.replace(**changes) if changes else defaults
+
+
+def priority_name(terms: Terms) -> str:
+    return _PRIORITY_NAMES[terms.priority]
+
+
+def describe(terms: Terms) -> dict[str, bool | int | str]:
+    """The map that states these terms: those that differ from their defaults, and whether they are durable."""
+    described: dict[str, bool | int | str] = {"durable": terms.durable}
+    for name, field in _FLAGS.items():
+        if getattr(terms, field) != getattr(DEFAULTS, field):
+            described[name] = bool(getattr(terms, field))
+    for name, (field, words) in _WORDS.items():
+        value = getattr(terms, field)
+        if value != getattr(DEFAULTS, field):
+            described[name] = next(word for word, meant in words.items() if meant == value)
+    for name, (field, _) in _NUMBERS.items():
+        value = getattr(terms, field)
+        if value != getattr(DEFAULTS, field):
+            described[name] = value
+    return described

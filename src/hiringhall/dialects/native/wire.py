@@ -36,7 +36,9 @@ CANCEL: Final = "cancel"
 RETRY: Final = "retry"
 OUTPUT: Final = "output"
 QUEUES: Final = "queues"
+QUEUE: Final = "queue"
 JOBS: Final = "jobs"
+COUNT: Final = "count"
 HISTORY: Final = "history"
 DOORS: Final = "doors"
 METRICS: Final = "metrics"
@@ -45,6 +47,7 @@ SCHEDULES: Final = "schedules"
 SCHEDULE: Final = "schedule"
 UNSCHEDULE: Final = "unschedule"
 WORKERS: Final = "workers"
+WORKER: Final = "worker"
 WORK: Final = "work"
 SLOTS: Final = "slots"
 BEAT: Final = "beat"
@@ -73,6 +76,8 @@ BAD_FRAME: Final = "bad_frame"
 """The stream cannot be read on: the connection is closed."""
 UNKNOWN_KIND: Final = "unknown_kind"
 NO_HELLO: Final = "no_hello"
+UNKNOWN_QUEUE: Final = "unknown_queue"
+UNKNOWN_WORKER: Final = "unknown_worker"
 NOT_KEPT: Final = "not_kept"
 """The job has ended, and nothing of it is kept."""
 
@@ -104,6 +109,8 @@ OUTPUT_BODY: Final = Decoder(tuple[_Number, _Number])
 """[job, position]"""
 LIST_BODY: Final = Decoder(tuple[_Position, _Count])
 """[position, count]"""
+FILTERED_LIST_BODY: Final = Decoder(tuple[_Position, _Count, bytes])
+"""[position, count, name]"""
 SUBSCRIBE_BODY: Final = Decoder(tuple[_Time])
 """[interval_us]"""
 SCHEDULES_BODY: Final = Decoder(tuple[_Position, _Count] | None)
@@ -229,6 +236,15 @@ def decode_submit(body: Raw) -> tuple[int, list[JobSpecBody], bool]:
         return decode(SUBMIT_AGAIN_BODY, body)
     watch, jobs = decode(SUBMIT_BODY, body)
     return watch, jobs, False
+
+
+def decode_list(body: Raw) -> tuple[int, int, bytes | None]:
+    """The position, the count, at most LIST_MAX, and the name to filter by, if there is one. Raises BadBody."""
+    if bytes(memoryview(body)[:5]).startswith(_ARRAYS_OF_THREE):
+        position, count, name = decode(FILTERED_LIST_BODY, body)
+        return position, min(count, LIST_MAX), name
+    position, count = decode(LIST_BODY, body)
+    return position, min(count, LIST_MAX), None
 
 
 def encode(kind: str, number: int, body: Any) -> bytes:

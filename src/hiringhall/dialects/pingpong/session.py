@@ -46,6 +46,10 @@ class WorkerSession(Session):
         self._unread = False
         """Its socket may hold a job that it has not read: its next PING does not prove that it has none."""
 
+    @property
+    def dialect(self) -> str:
+        return "pingpong"
+
     def receive(self, data: bytes) -> None:
         scheduler = self._scheduler
         worker = self.worker
@@ -159,6 +163,10 @@ class ClientSession(Session):
     def __init__(self, caller: Caller, context: PingPongContext) -> None:
         super().__init__(caller)
         self._context = context
+
+    @property
+    def dialect(self) -> str:
+        return "pingpong"
 
     def receive(self, data: bytes) -> None:
         context = self._context

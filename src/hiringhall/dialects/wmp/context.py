@@ -62,6 +62,10 @@ class LeaseHolder(Peer):
         """The name of the job in TAKE; empty while there is no job."""
 
     @property
+    def dialect(self) -> str:
+        return self.path.dialect
+
+    @property
     def speaker(self) -> Peer:
         return self.path
 

@@ -47,6 +47,10 @@ class WmpSession(Session):
         self._declines: dict[bytes, int] = {}
         """Jobs declined in a row, by role."""
 
+    @property
+    def dialect(self) -> str:
+        return "wmp"
+
     # --- receiving
 
     def receive(self, data: bytes) -> None:
