@@ -238,11 +238,16 @@ class BeanTap(Tap):
         elif word == _WORDS.get(asked.command):
             self._done(asked, words)
         elif asked.held and asked.command == wire.BURY and word == wire.OUT_OF_MEMORY.strip():
-            # What is not on disk cannot be kept as a dead letter while the store fails: it still has it.
+            # What is not on disk cannot be kept as a dead letter while the store fails: it still has it, unless
+            # it was buried before the store failed.
             sight = laws.see(asked.job_id)
             sight.failures -= 1
-            if sight.holding is None:
-                sight.holding = asked.holding
+            job = laws.scheduler.jobs.get(asked.job_id)
+            lease = job.lease if job is not None else None
+            holding = asked.holding
+            same = lease is not None and holding is not None and lease.started_us == holding.since_us
+            if lease is not None and same and self.has(lease):
+                sight.holding = holding
         elif asked.held and word == wire.NOT_FOUND.strip():
             raise Violation("lease", f"c{self.number} has {asked.job_id}, and is told that it has not")
 
