@@ -1,0 +1,72 @@
+// Actions on many jobs. Each says how many jobs it touches before it is done, and the server refuses another number.
+
+import { get, post, Problem } from "./api.js";
+import { ask, confirmed, note } from "./dialogs.js";
+import { h } from "./dom.js";
+import { number, plural } from "./format.js";
+
+const WORDS = {
+  cancel: { verb: "Cancel", done: "cancelled", tone: "bad", all: "Jobs that run are told to stop. A cancelled job does not run again unless somebody submits it anew." },
+  retry: { verb: "Retry", done: "retried", tone: "accent", all: "Each of them becomes ready again, with all its attempts." },
+};
+
+function report(what, answer) {
+  const failed = answer.failed?.length ?? 0;
+  const text = `${plural(answer.changed ?? answer.retried, "job")} ${WORDS[what].done}`;
+  if (!failed) note(`${text}.`);
+  else note(`${text}; ${number(failed)} could not be: ${answer.failed[0].detail}`, "bad");
+}
+
+/** What the filter means, in words: [["queue", "resize"], ...] */
+function scope(filter) {
+  const parts = Object.entries(filter).map(([name, value]) => `${name} ${value}`);
+  return parts.length ? `with ${parts.join(", ")}` : "of all queues";
+}
+
+async function count(list, filter) {
+  const answer = await get(`${list}/count`, filter);
+  if (answer.complete === false) throw new Problem(409, "too_many", "Too many", `More than ${number(answer.count)} jobs match. Narrow the filter first.`);
+  return answer.count;
+}
+
+/** Acts on all jobs that match, shown or not. `list` is the list that counts them: /jobs or /history. */
+export async function actOnAll(what, list, filter) {
+  const found = await count(list, filter);
+  if (found === 0) {
+    note("No job matches any more.", "quiet");
+    return;
+  }
+  const words = WORDS[what];
+  const title = `${words.verb} ${plural(found, "job")}?`;
+  const text = `All ${number(found)} jobs ${scope(filter)} are ${words.done}, also those that this page does not show. ${words.all}`;
+  const answer = await ask({
+    title,
+    body: h("p", null, text),
+    confirm: `${words.verb} ${plural(found, "job")}`,
+    tone: words.tone,
+    submit: () => post(`/jobs/${what}`, { filter, expected: found }),
+  });
+  if (answer) report(what, answer);
+}
+
+/** Acts on the jobs that were selected. */
+export async function actOnSelected(what, ids) {
+  const words = WORDS[what];
+  const label = `${words.verb} ${plural(ids.length, "job")}`;
+  const answer = await ask({
+    title: `${label}?`,
+    body: h("p", null, `The ${plural(ids.length, "selected job")} will be ${words.done}. ${words.all}`),
+    confirm: label,
+    tone: words.tone,
+    submit: () => post(`/jobs/${what}`, { filter: {}, ids, expected: ids.length }),
+  });
+  if (answer) report(what, answer);
+  return answer !== null;
+}
+
+/** Retries the dead letters of a queue. */
+export async function retryQueue(name, path, failed) {
+  const yes = await confirmed(`Retry ${plural(failed, "dead letter")}?`, `All ${number(failed)} dead letters of ${name} become ready again, with all their attempts.`, `Retry ${plural(failed, "job")}`);
+  if (!yes) return;
+  report("retry", await post(`/queues/${path}/retry`, { expected: failed }));
+}

@@ -1,0 +1,53 @@
+// The life of a job as a line of time: submitted, each attempt with its worker, and how it ended.
+
+import { h } from "../dom.js";
+import { ago, at, between, duration, lasting } from "../format.js";
+import { stateBadge } from "../situations.js";
+
+function step(tone, title, when, ...more) {
+  return h("li", { class: `step tone-${tone}` }, h("div", { class: "step-head" }, h("span", { class: "step-title" }, title), h("span", { class: "step-time" }, when)), more);
+}
+
+function outcome(attempt, last, job) {
+  if (!attempt.ended) return { tone: "live", word: "running" };
+  if (last && job.state === "done") return { tone: "good", word: "succeeded" };
+  if (last && job.state === "cancelled") return { tone: "quiet", word: "was cancelled" };
+  if (attempt.code) return { tone: "bad", word: `failed with code ${attempt.code}` };
+  return { tone: "warn", word: last && job.state === "failed" ? "failed" : "was lost or given back" };
+}
+
+function worker(attempt) {
+  return h("p", { class: "step-text" }, h("span", { class: "data" }, attempt.worker || "a worker"), attempt.dialect ? [" ", h("span", { class: "tag" }, attempt.dialect)] : null);
+}
+
+/** The share of each attempt in the time since the job was submitted, as bars above each other. */
+function bars(job) {
+  const from = Date.parse(job.created);
+  const to = job.ended ? Date.parse(job.ended) : Date.now();
+  if (!(to > from)) return null;
+  const percent = (time) => Math.min(100, Math.max(0, ((Date.parse(time) - from) / (to - from)) * 100));
+  const spans = job.tries.filter((attempt) => attempt.started).map((attempt, index) => {
+    const left = percent(attempt.started);
+    const right = attempt.ended ? percent(attempt.ended) : 100;
+    const { tone } = outcome(attempt, index === job.tries.length - 1, job);
+    return h("span", { class: `span tone-${tone}`, style: { left: `${left}%`, width: `${Math.max(0.7, right - left)}%` } });
+  });
+  return h("div", { class: "span-line", "aria-hidden": "true" }, spans);
+}
+
+export function attempts(job) {
+  const steps = [step("quiet", "Submitted", at(job.created))];
+  let before = job.created;
+  job.tries.forEach((attempt, index) => {
+    const last = index === job.tries.length - 1;
+    const { tone, word } = outcome(attempt, last, job);
+    const waited = attempt.started ? between(before, attempt.started) : null;
+    if (waited !== null && waited >= 0.0005) steps.push(h("li", { class: "step-gap" }, `waited ${duration(waited)}`));
+    const title = job.tries.length > 1 ? `Attempt ${index + 1} ${word}` : `${word[0].toUpperCase()}${word.slice(1)}`;
+    steps.push(step(tone, title, at(attempt.started), worker(attempt), h("p", { class: "step-text faint" }, attempt.ended ? `ran ${duration(between(attempt.started, attempt.ended))}` : ["runs for ", lasting(attempt.started)]), attempt.text ? h("p", { class: "step-text data" }, attempt.text) : null));
+    before = attempt.ended ?? attempt.started;
+  });
+  if (job.due && !job.ended) steps.push(step("warn", job.situation === "backoff" ? "Next attempt" : "Due", ago(job.due)));
+  else if (job.ended) steps.push(step(job.state === "done" ? "good" : job.state === "failed" ? "bad" : "quiet", stateBadge(job.state), at(job.ended)));
+  return h("div", null, bars(job), h("ol", { class: "steps" }, steps));
+}

@@ -1,0 +1,33 @@
+// The columns that lists of jobs choose from.
+
+import { h } from "../dom.js";
+import { ago, at, between, duration, lasting, number } from "../format.js";
+import { jobBadge } from "../situations.js";
+import { encoded, shorten } from "../text.js";
+
+function situation(job) {
+  const badge = jobBadge(job);
+  let more = "";
+  if (job.situation === "backoff" || job.situation === "delayed") more = job.due ? ago(job.due) : "";
+  else if (job.state === "failed" && job.code) more = `code ${job.code}`;
+  return h("span", { class: "situation" }, badge, more && h("span", { class: "faint" }, more));
+}
+
+const COLUMNS = {
+  id: { label: "Job", first: true, cell: (job) => h("span", { class: "mono" }, job.id) },
+  queue: { label: "Queue", cell: (job) => h("a", { href: `/queues/${encoded(job, "queue")}`, class: "plain-link data clip", "data-key": "queue", title: job.queue }, job.queue) },
+  situation: { label: "Situation", cell: situation },
+  key: { label: "Key", cell: (job) => (job.key ? h("span", { class: "data clip", title: job.key }, shorten(job.key, 60)) : "") },
+  attempts: { label: "Attempts", number: true, cell: (job) => (job.attempts ? `${job.attempts}${job.losses ? ` (${job.losses} lost)` : ""}` : h("span", { class: "none" }, "0")) },
+  created: { label: "Submitted", number: true, cell: (job) => ago(job.created) },
+  started: { label: "Runs for", number: true, cell: (job) => (job.situation === "running" ? lasting(job.started) : "") },
+  ended: { label: "Ended", number: true, cell: (job) => at(job.ended) },
+  took: { label: "Took", number: true, cell: (job) => (job.started && job.ended ? duration(between(job.started, job.ended)) : h("span", { class: "none" }, "–")) },
+  priority: { label: "Priority", number: true, cell: (job) => (job.priority ? number(job.priority) : "") },
+  worker: { label: "Worker", cell: (job) => (job.worker ? h("span", { class: "data clip", title: job.dialect ? `${job.worker}, ${job.dialect}` : job.worker }, job.worker) : "") },
+  result: { label: "Result", wide: true, cell: (job) => (job.result ? h("span", { class: "mono data clip faint", title: shorten(job.result, 200) }, shorten(job.result, 80)) : "") },
+};
+
+export function jobColumns(names) {
+  return ["id", ...names].map((name) => ({ name, ...COLUMNS[name] }));
+}

@@ -1,0 +1,72 @@
+// One queue: its figures, its history as bars, and its jobs.
+
+import { Encoded, get } from "../api.js";
+import { Chart, legend, partsBar } from "../charts.js";
+import { fill, fillKeepingFocus, h } from "../dom.js";
+import { ago, duration, number, rate } from "../format.js";
+import { emptyState, pageHead, tabs } from "../lists.js";
+import { pausedBadge } from "../situations.js";
+import { Table } from "../table.js";
+import { decoded } from "../text.js";
+import { historyBars, SERIES, SPANS } from "./chart-data.js";
+import { jobColumns } from "./job-columns.js";
+import { queueActions, queueParts } from "./queues.js";
+
+const CHART_EVERY_MS = 15_000;
+
+function figures(queue) {
+  const one = (label, value, hint) => h("div", { class: "figure" }, h("dt", null, label), h("dd", null, value), hint && h("p", { class: "hint" }, hint));
+  return h(
+    "dl",
+    { class: "figures card" },
+    one("Ready", number(queue.ready), queue.oldest ? h("span", null, "oldest since ", ago(queue.oldest)) : "nobody waits"),
+    one("Running", number(queue.running), `${number(queue.workers)} ${queue.workers === 1 ? "worker" : "workers"} can do it`),
+    one("Waiting", number(queue.held + queue.delayed), `${number(queue.held)} for parents, ${number(queue.delayed)} due later`),
+    one("Dead letters", number(queue.failed), `${number(queue.failed_total)} failed since the hall opened`),
+    one("Rate", rate(queue.done_s), `${number(queue.done_total)} done since the hall opened`),
+    one("Typical run", queue.average_run_s ? duration(queue.average_run_s) : "–", "average of the last runs"),
+  );
+}
+
+export function openQueue(view) {
+  const segment = view.names.name;
+  const name = decoded(segment);
+  view.title(name);
+  const actions = h("div", { class: "page-actions" });
+  const state = h("span", { class: "head-badge" });
+  const top = h("div", { class: "stack" });
+  const span = tabs(view, "span", "Time span", SPANS.map(([value, label]) => [value === "1d" ? "" : value, label]));
+  view.queryChanged = span.read;
+  const chart = new Chart({ title: `Jobs of ${name} that ended`, kind: "bars" });
+  const live = new Table({ caption: `Jobs of ${name} that have not ended`, columns: jobColumns(["situation", "key", "attempts", "created", "worker"]), key: (job) => job.id, href: (job) => `/jobs/${job.id}`, empty: () => emptyState("Nothing to do", "Every job of this queue has ended.") });
+  const ended = new Table({ caption: `Jobs of ${name} that ended last`, columns: jobColumns(["situation", "key", "ended", "took", "worker"]), key: (job) => job.id, href: (job) => `/jobs/${job.id}`, empty: () => emptyState("Nothing has ended yet", "Durable jobs appear here with their results.") });
+  const section = (title, node, link) => h("section", { class: "card" }, h("div", { class: "card-head" }, h("h2", null, title), h("a", { href: link }, "All")), node);
+  view.main.append(
+    pageHead(name, { back: ["/queues", "Queues"], actions }),
+    top,
+    h("section", { class: "card" }, h("div", { class: "card-head" }, h("h2", null, "Ended jobs"), span.node), h("div", { class: "card-body" }, chart.node, legend(SERIES))),
+    h("div", { class: "columns" }, section("Not ended", live.node, `/jobs?queue=${segment}`), section("Ended last", ended.node, `/history?queue=${segment}`)),
+  );
+  view.main.querySelector("h1").append(state);
+  view.keepFresh(
+    async () => {
+      const queue = await get(`/queues/${segment}`, null, view.signal);
+      fill(top, figures(queue), h("div", { class: "queue-bar" }, partsBar(queueParts(queue), name)));
+      fill(state, queue.paused ? pausedBadge() : null);
+      fillKeepingFocus(actions, queueActions(queue, () => view.refresh()));
+      const [jobs, past] = await Promise.all([get("/jobs", { queue: new Encoded(segment), limit: 8 }, view.signal), get("/history", { queue: new Encoded(segment), limit: 8 }, view.signal)]);
+      live.update(jobs.items);
+      ended.update(past.items);
+    },
+    (error) => error.status === 404 && fill(top, h("div", { class: "card" }, emptyState("No such queue", `The hall knows no queue ${name}. It may be spelt differently, or nobody has used it since the hall opened.`))),
+  );
+  let asked = "";
+  let askedAt = 0;
+  view.keepFresh(async () => {
+    const wanted = view.query.get("span") || "1d";
+    if (wanted === asked && Date.now() - askedAt < CHART_EVERY_MS) return;
+    chart.update(historyBars(await get("/history/chart", { span: wanted, queue: new Encoded(segment) }, view.signal)));
+    asked = wanted;
+    askedAt = Date.now();
+  });
+}
