@@ -185,7 +185,7 @@ export function legend(series) {
 
 /** A small line without axes; the words beside it say the same. */
 export function sparkline(values, label) {
-  const width = 96;
+  const width = 88;
   const height = 24;
   const most = Math.max(1, ...values);
   const step = width / 89;

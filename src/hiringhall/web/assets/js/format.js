@@ -89,8 +89,9 @@ function precise(text) {
 function relative(date, now = Date.now()) {
   const seconds = (date - now) / 1000;
   if (Math.abs(seconds) < 1) return "now";
+  // What lies back is told in one unit, so that long lists do not flicker; what is to come, in two.
   const text = duration(Math.floor(Math.abs(seconds))).replace(/(\d)\.0 s$/, "$1 s");
-  return seconds < 0 ? `${text} ago` : `in ${text}`;
+  return seconds < 0 ? `${text.split(" ").slice(0, 2).join(" ")} ago` : `in ${text}`;
 }
 
 /** How long ago, or in how long. It is updated each second while it is on the page. */

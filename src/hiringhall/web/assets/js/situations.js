@@ -79,6 +79,10 @@ export function pausedBadge() {
   return h("span", { class: "badge tone-warn" }, shape("pause"), "Paused");
 }
 
+export function noWorkerBadge() {
+  return h("span", { class: "badge tone-warn", title: "Jobs are ready, and no connected worker can do them" }, shape("alert"), "No worker");
+}
+
 export function jobLabel(word) {
   return JOBS[word]?.[0] ?? word;
 }

@@ -5,7 +5,8 @@ import { fillKeepingFocus, h } from "./dom.js";
 
 const SKELETON_ROWS = 6;
 
-/** columns: [{ name, label, cell(item), number?, sort?(item), wide?, first? }] */
+/** columns: [{ name, label, cell(item), number?, sort?(item), wide?, first?, after?(item) }]
+ * The first column is the link of the row; `after` stands beside it. A column named "actions" stays in view. */
 export class Table {
   constructor({ caption, columns, key, href, empty, selectable = null, sort = null }) {
     Object.assign(this, { columns, key, href, empty, selectable, sort });
@@ -96,7 +97,7 @@ export class Table {
       row = h("tr", { role: "row" });
       if (this.selectable) row.append(this.checkCell(key));
       for (const column of this.columns) {
-        const kinds = [column.number && "number", column.wide && "wide", column.first && "first"].filter(Boolean).join(" ");
+        const kinds = [column.number && "number", column.wide && "wide", column.first && "first", column.name === "actions" && "actions"].filter(Boolean).join(" ");
         row.append(h("td", { role: "cell", class: kinds, "data-label": column.label }));
       }
       if (this.href) row.addEventListener("click", (event) => this.openRow(event, row));
@@ -106,7 +107,8 @@ export class Table {
     const offset = this.selectable ? 1 : 0;
     this.columns.forEach((column, index) => {
       const content = column.cell(item);
-      fillKeepingFocus(row.children[index + offset], column.first && this.href ? h("a", { class: "row-link", href: this.href(item), "data-key": "open" }, content) : content);
+      const link = column.first && this.href ? h("a", { class: "row-link", href: this.href(item), "data-key": "open" }, content) : content;
+      fillKeepingFocus(row.children[index + offset], column.first ? h("span", { class: "first-line" }, link, column.after?.(item)) : link);
     });
     if (this.selectable && this.selected.has(key)) this.selected.set(key, item);
     return row;

@@ -9,7 +9,11 @@ const ZOOM_MAX = 2.5;
 const LABELS_FROM = 0.42;
 const SHAPES_FROM = 0.16;
 const MARGIN = 36;
+const READABLE = 0.8;
+const READABLE_MAX = 300;
 
+// What only waits stands back, so that what runs or failed is seen.
+const FAINT = ["hold", "quiet"];
 const TONES = ["live", "good", "bad", "warn", "hold", "quiet"];
 
 /** Colours as the theme has them now: custom properties are resolved by an element that uses them. */
@@ -76,6 +80,18 @@ export class GraphCanvas {
     this.left = (this.width - width * this.scale) / 2;
     this.top = (this.height - height * this.scale) / 2;
     this.ask();
+  }
+
+  /** A graph that would be too small to read is shown at a readable size, around `node`; a large one as a whole. */
+  begin(node) {
+    this.fit();
+    if (this.nodes.length <= READABLE_MAX && this.scale < READABLE) {
+      this.scale = READABLE;
+      this.left = this.width / 2 - (this.placed.x[node] + NODE_WIDTH / 2) * this.scale;
+      this.left = Math.min(MARGIN, Math.max(this.width - MARGIN - this.placed.width * this.scale, this.left));
+      this.top = Math.max(MARGIN, (this.height - this.placed.height * this.scale) / 2);
+      if (this.placed.height * this.scale > this.height) this.top = this.height / 2 - this.placed.y[node] * this.scale;
+    }
   }
 
   zoom(factor, x = this.width / 2, y = this.height / 2) {
@@ -179,7 +195,9 @@ export class GraphCanvas {
       }
       // From far away a wash is too pale to tell states apart.
       context.fillStyle = detailed ? colours[tone].wash : colours[tone].ink;
+      context.globalAlpha = detailed || !FAINT.includes(tone) ? 1 : 0.45;
       context.fill();
+      context.globalAlpha = 1;
       if (!detailed) continue;
       context.strokeStyle = colours[tone].ink;
       context.lineWidth = Math.max(1, 0.7 / this.scale);

@@ -4,7 +4,7 @@
 
 export const NODE_WIDTH = 148;
 export const NODE_HEIGHT = 30;
-const GAP_X = 64;
+const GAP_X = 52;
 const GAP_Y = 12;
 const WRAP_GAP = 14;
 const SWEEPS = 6;
@@ -70,7 +70,7 @@ export function layout(count, edges) {
   }
   sweep(order, position, near.parents);
 
-  const rows = Math.max(12, Math.ceil(Math.sqrt(count) * 1.1));
+  const rows = Math.max(12, Math.ceil(Math.sqrt(count) * 1.7));
   const x = new Float32Array(count);
   const y = new Float32Array(count);
   const tallest = Math.min(rows, Math.max(1, ...order.map((nodes) => nodes.length)));

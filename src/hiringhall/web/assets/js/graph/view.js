@@ -57,7 +57,7 @@ export class GraphView {
       drawing.size(entry.contentRect.width, entry.contentRect.height);
       if (first) {
         drawing.setColours();
-        drawing.fit();
+        this.begin();
       }
     });
     observer.observe(this.box);
@@ -145,8 +145,16 @@ export class GraphView {
     if (data.ticket !== this.ticket) return;
     if (data.what === "layout") {
       this.drawing.placed = data;
-      this.drawing.fit();
+      this.begin();
     } else this.drawBlockers(data.found);
+  }
+
+  /** The first view is around what happens now. */
+  begin() {
+    if (!this.drawing.placed || !this.drawing.width) return;
+    const words = ["running", "failed", "ready", "backoff"];
+    const node = words.map((word) => this.graph.nodes.findIndex((one) => wordOf(one) === word)).find((index) => index >= 0);
+    this.drawing.begin(node ?? 0);
   }
 
   drawBlockers(found) {

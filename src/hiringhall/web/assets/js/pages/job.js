@@ -20,7 +20,7 @@ function ended(job) {
 
 /** The one sentence that a person looks for first. */
 function why(job) {
-  if (!job.why && ended(job)) return null;
+  if (ended(job)) return null;
   return h("div", { class: `callout tone-${jobTone(job.situation || job.state)}` }, jobBadge(job), h("p", { class: "data" }, job.why || "It waits for a worker."), job.due && !ended(job) ? h("span", { class: "faint" }, ago(job.due)) : null);
 }
 
@@ -114,7 +114,7 @@ function actions(job, changed) {
 export function openJob(view) {
   const id = view.names.id;
   view.title(`Job ${id}`);
-  const title = h("span", null, h("span", { class: "mono" }, id));
+  const title = h("span", null, "Job ", h("span", { class: "mono" }, id));
   const lead = h("p", { class: "lead" }, h("span", { class: "skeleton" }));
   const buttons = h("div", { class: "page-actions" });
   const top = h("div", { class: "stack" });
@@ -140,7 +140,7 @@ export function openJob(view) {
   let following = false;
   const draw = (job) => {
     last = job;
-    fill(lead, h("span", null, jobBadge(job), " ", h("a", { href: `/queues/${encoded(job, "queue")}` }, job.queue), job.key ? [" · ", h("span", { class: "data" }, job.key)] : null));
+    fill(lead, h("span", null, ended(job) ? [jobBadge(job), " "] : null, h("a", { href: `/queues/${encoded(job, "queue")}` }, job.queue), job.key ? [" · ", h("span", { class: "data" }, job.key)] : null));
     fillKeepingFocus(buttons, actions(job, () => view.refresh()));
     fillKeepingFocus(top, why(job), progress(job));
     fill(error, failure(job));

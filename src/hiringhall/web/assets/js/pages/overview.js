@@ -56,9 +56,11 @@ class Tile {
 }
 
 function livePoints(...lines) {
-  const to = Math.max(Date.now(), live.points.at(-1)?.t ?? 0);
   const times = live.points.map((point) => point.t);
-  return { times, from: to - live.MINUTES * 60_000, to, gap: GAP_MS, series: lines.map(([name, tone, field]) => ({ name, tone, values: live.points.map((point) => point[field]) })) };
+  const to = times.at(-1) ?? Date.now();
+  // The window grows with what is known, from one minute to ten.
+  const from = Math.max(to - live.MINUTES * 60_000, Math.min(times[0] ?? to, to - 60_000));
+  return { times, from, to, gap: GAP_MS, series: lines.map(([name, tone, field]) => ({ name, tone, values: live.points.map((point) => point[field]) })) };
 }
 
 function drawLive(tiles, summary) {

@@ -19,7 +19,7 @@ function figures(queue) {
   return h(
     "dl",
     { class: "figures card" },
-    one("Ready", number(queue.ready), queue.oldest ? h("span", null, "oldest since ", ago(queue.oldest)) : "nobody waits"),
+    one("Ready", number(queue.ready), queue.oldest ? h("span", null, "the oldest since ", ago(queue.oldest)) : "nobody waits"),
     one("Running", number(queue.running), `${number(queue.workers)} ${queue.workers === 1 ? "worker" : "workers"} can do it`),
     one("Waiting", number(queue.held + queue.delayed), `${number(queue.held)} for parents, ${number(queue.delayed)} due later`),
     one("Dead letters", number(queue.failed), `${number(queue.failed_total)} failed since the hall opened`),
@@ -38,14 +38,15 @@ export function openQueue(view) {
   const span = tabs(view, "span", "Time span", SPANS.map(([value, label]) => [value === "1d" ? "" : value, label]));
   view.queryChanged = span.read;
   const chart = new Chart({ title: `Jobs of ${name} that ended`, kind: "bars" });
-  const live = new Table({ caption: `Jobs of ${name} that have not ended`, columns: jobColumns(["situation", "key", "attempts", "created", "worker"]), key: (job) => job.id, href: (job) => `/jobs/${job.id}`, empty: () => emptyState("Nothing to do", "Every job of this queue has ended.") });
-  const ended = new Table({ caption: `Jobs of ${name} that ended last`, columns: jobColumns(["situation", "key", "ended", "took", "worker"]), key: (job) => job.id, href: (job) => `/jobs/${job.id}`, empty: () => emptyState("Nothing has ended yet", "Durable jobs appear here with their results.") });
+  const live = new Table({ caption: `Jobs of ${name} that have not ended`, columns: jobColumns(["situation", "key", "attempts", "created", "started", "worker"]), key: (job) => job.id, href: (job) => `/jobs/${job.id}`, empty: () => emptyState("Nothing to do", "Every job of this queue has ended.") });
+  const ended = new Table({ caption: `Jobs of ${name} that ended last`, columns: jobColumns(["situation", "key", "attempts", "ended", "took", "worker", "result"]), key: (job) => job.id, href: (job) => `/jobs/${job.id}`, empty: () => emptyState("Nothing has ended yet", "Durable jobs appear here with their results.") });
   const section = (title, node, link) => h("section", { class: "card" }, h("div", { class: "card-head" }, h("h2", null, title), h("a", { href: link }, "All")), node);
   view.main.append(
     pageHead(name, { back: ["/queues", "Queues"], actions }),
     top,
     h("section", { class: "card" }, h("div", { class: "card-head" }, h("h2", null, "Ended jobs"), span.node), h("div", { class: "card-body" }, chart.node, legend(SERIES))),
-    h("div", { class: "columns" }, section("Not ended", live.node, `/jobs?queue=${segment}`), section("Ended last", ended.node, `/history?queue=${segment}`)),
+    section("Not ended", live.node, `/jobs?queue=${segment}`),
+    section("Ended last", ended.node, `/history?queue=${segment}`),
   );
   view.main.querySelector("h1").append(state);
   view.keepFresh(

@@ -2,14 +2,14 @@
 
 import { get, post } from "../api.js";
 import { retryQueue } from "../bulk.js";
-import { partsBar, sparkline } from "../charts.js";
+import { sparkline } from "../charts.js";
 import { actionButton, note } from "../dialogs.js";
 import { fill, fillKeepingFocus, h } from "../dom.js";
 import { duration, number, plural, rate } from "../format.js";
 import { code, downloads, emptyState, filterBar, pageHead, pageOf, sorted, textFilter, urlSort } from "../lists.js";
 import { depths } from "../live.js";
 import { may } from "../session.js";
-import { pausedBadge } from "../situations.js";
+import { noWorkerBadge, pausedBadge } from "../situations.js";
 import { Table } from "../table.js";
 import { encoded } from "../text.js";
 
@@ -38,7 +38,7 @@ export function queueActions(queue, changed, { small = false } = {}) {
     changed();
   };
   const buttons = [];
-  if (queue.failed) buttons.push(actionButton(`Retry ${number(queue.failed)}`, retry, { class: style, "data-key": "retry", "aria-label": `Retry all dead letters of ${queue.name}` }));
+  if (queue.failed) buttons.push(actionButton(small ? "Retry" : `Retry ${plural(queue.failed, "dead letter")}`, retry, { class: style, "data-key": "retry", "aria-label": `Retry all dead letters of ${queue.name}` }));
   buttons.push(actionButton(queue.paused ? "Resume" : "Pause", toggle, { class: style, "data-key": "pause", "aria-label": `${queue.paused ? "Resume" : "Pause"} ${queue.name}` }));
   return buttons;
 }
@@ -50,15 +50,13 @@ function columns(view) {
   });
   const of = (queue) => encoded(queue, "name");
   return [
-    { name: "name", label: "Queue", first: true, sort: (queue) => queue.name, cell: (queue) => queue.name },
-    { name: "state", label: "", cell: (queue) => (queue.paused ? pausedBadge() : queue.ready && !queue.workers ? h("span", { class: "badge tone-warn" }, "No worker") : "") },
-    { name: "depths", label: "Depth, last 3 min", cell: (queue) => sparkline(depths.get(queue.name) ?? [], `Depth of ${queue.name} over the last minutes, now ${queue.ready + queue.running}`) },
-    { name: "parts", label: "By state", cell: (queue) => partsBar(queueParts(queue), queue.name) },
+    { name: "name", label: "Queue", first: true, sort: (queue) => queue.name, cell: (queue) => queue.name, after: (queue) => (queue.paused ? pausedBadge() : queue.ready && !queue.workers ? noWorkerBadge() : null) },
+    { name: "depths", label: "Last 3 minutes", cell: (queue) => sparkline(depths.get(queue.name) ?? [], `Depth of ${queue.name} over the last minutes, now ${queue.ready + queue.running}`) },
     count("ready", "Ready", (queue) => `/jobs?situation=ready&queue=${of(queue)}`),
     count("running", "Running", (queue) => `/jobs?situation=running&queue=${of(queue)}`),
     { name: "waiting", label: "Waiting", number: true, sort: (queue) => queue.held + queue.delayed, cell: (queue) => (queue.held + queue.delayed ? number(queue.held + queue.delayed) : h("span", { class: "none" }, "0")) },
     { name: "failed", label: "Dead letters", number: true, sort: (queue) => queue.failed, cell: (queue) => (queue.failed ? h("a", { class: "bad-link", href: `/history?state=failed&queue=${of(queue)}`, "data-key": "failed" }, number(queue.failed)) : h("span", { class: "none" }, "0")) },
-    { name: "oldest", label: "Oldest ready", number: true, sort: (queue) => queue.oldest_s ?? 0, cell: (queue) => (queue.oldest_s ? duration(Math.floor(queue.oldest_s)) : h("span", { class: "none" }, "–")) },
+    { name: "oldest", label: "Oldest", number: true, sort: (queue) => queue.oldest_s ?? 0, cell: (queue) => (queue.oldest_s ? duration(queue.oldest_s) : h("span", { class: "none" }, "–")) },
     { name: "rate", label: "Rate", number: true, sort: (queue) => queue.done_s ?? 0, cell: (queue) => (queue.done_s ? rate(queue.done_s) : h("span", { class: "none" }, "0/s")) },
     { name: "run", label: "Typical run", number: true, sort: (queue) => queue.average_run_s ?? 0, cell: (queue) => (queue.average_run_s ? duration(queue.average_run_s) : h("span", { class: "none" }, "–")) },
     count("workers", "Workers", (queue) => `/workers?queue=${of(queue)}`),

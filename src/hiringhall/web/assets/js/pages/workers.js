@@ -11,7 +11,7 @@ import { Table } from "../table.js";
 
 const FILTERS = ["text", "queue", "dialect"];
 const DIALECTS = ["native", "gearman", "gearman_draft", "dwork", "pingpong", "wmp", "hire", "beanstalkd"];
-const TAGS_MAX = 3;
+const TAGS_MAX = 2;
 
 export function workerActions(worker, changed, { small = false } = {}) {
   if (!may("operator")) return [];
@@ -32,13 +32,7 @@ export function queueTags(worker) {
   const names = worker.queues.map((name) => (typeof name === "string" ? name : name.name));
   const tags = names.slice(0, TAGS_MAX).map((name) => h("span", { class: "tag", title: name }, worker.skills?.[name] ? `${name} · skill ${worker.skills[name]}` : name));
   if (names.length > TAGS_MAX) tags.push(h("span", { class: "faint", title: names.join(", ") }, `+${names.length - TAGS_MAX}`));
-  return h("span", { class: "tags" }, tags);
-}
-
-export function jobLinks(worker, most = 2) {
-  if (!worker.jobs.length) return h("span", { class: "none" }, "–");
-  const links = worker.jobs.slice(0, most).map((id) => h("a", { class: "mono", href: `/jobs/${id}`, "data-key": id }, id));
-  return h("span", { class: "tags" }, links, worker.jobs.length > most ? h("span", { class: "faint" }, `+${worker.jobs.length - most}`) : null);
+  return h("span", { class: "tags tags-line" }, tags);
 }
 
 function columns(view) {
@@ -48,9 +42,8 @@ function columns(view) {
     { name: "dialect", label: "Dialect", sort: (worker) => worker.dialect, cell: (worker) => h("span", { class: "tag" }, worker.dialect || "unknown") },
     { name: "address", label: "Address", sort: (worker) => worker.address, cell: (worker) => (worker.address ? h("span", { class: "mono data" }, worker.address) : h("span", { class: "none" }, worker.resident ? "in the hall" : "–")) },
     { name: "queues", label: "Can do", cell: queueTags },
-    { name: "slots", label: "Busy", number: true, sort: (worker) => worker.jobs.length, cell: (worker) => `${number(worker.jobs.length)} of ${worker.slots ? number(worker.slots) : "?"}` },
-    { name: "jobs", label: "Runs", cell: (worker) => jobLinks(worker, 1) },
-    { name: "until", label: "Time left", number: true, sort: (worker) => worker.until ?? "", cell: (worker) => (worker.until ? ago(worker.until) : h("span", { class: "none" }, "no limit")) },
+    { name: "jobs", label: "Runs", sort: (worker) => worker.jobs.length, cell: (worker) => h("span", { class: "tags tags-line" }, h("span", { class: worker.jobs.length ? "" : "faint" }, worker.slots ? `${number(worker.jobs.length)} of ${number(worker.slots)}` : number(worker.jobs.length)), worker.jobs.length ? h("a", { class: "mono", href: `/jobs/${worker.jobs[0]}`, "data-key": "job" }, worker.jobs[0]) : null) },
+    { name: "until", label: "Time left", number: true, sort: (worker) => worker.until ?? "", cell: (worker) => (worker.until ? ago(worker.until) : h("span", { class: "none" }, "–")) },
     { name: "heard", label: "Last heard", number: true, sort: (worker) => worker.heard ?? "", cell: (worker) => ago(worker.heard) },
     { name: "actions", label: "", cell: (worker) => h("div", { class: "row-actions" }, workerActions(worker, () => view.refresh(), { small: true })) },
   ];
