@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from hiringhall.core.changes import OutputRow
+    from hiringhall.storage.sqlite.reader import EndCount
 
 PAGE_ROWS_FIRST: Final = 100
 PAGE_ROWS_MAX: Final = 2000
@@ -127,6 +128,10 @@ class History:
         )
         found = islice(self._find(query, state, limit), limit)
         return map(self._with_output if output else as_record, found)
+
+    def ends(self, from_us: int, to_us: int, bucket_us: int) -> list[EndCount]:
+        """What ended from one time until before another, in microseconds, counted by time, queue and state."""
+        return self._reader.ends(from_us, to_us, bucket_us)
 
     def unfinished(self) -> Iterator[JobRow]:
         """The durable jobs that have not ended, oldest first, as rows of the store."""

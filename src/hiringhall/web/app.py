@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
 
 from hiringhall.config.quantities import Address
 from hiringhall.web import pages
@@ -39,7 +38,7 @@ def build(options: WebOptions) -> ASGIApp:
         routes=[
             Mount(PREFIX, Api(services)),
             Route("/healthz", pages.healthz),
-            Mount("/assets", StaticFiles(directory=pages.ASSETS)),
+            Mount("/assets", pages.Assets(directory=pages.ASSETS)),
             Route("/{path:path}", pages.index),
         ],
         lifespan=lifespan,

@@ -100,7 +100,12 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
 
 
 def _responses(route: Route, by_type: dict[Any, Any]) -> dict[str, Any]:
-    responses = {str(route.status): _response(route.status, route.media, by_type.get(route.answer))}
+    answered = _response(route.status, route.media, by_type.get(route.answer))
+    if route.download:
+        # With `format=json` the answer is an array of the items alone.
+        answered["content"] = {JSON: {}, "text/csv": {}}
+        answered["content"][JSON] = {"schema": {"anyOf": [by_type[route.answer], {"type": "array"}]}}
+    responses = {str(route.status): answered}
     for status, kind in route.also:
         responses[str(status)] = _response(status, JSON, by_type[kind])
     more = (413, 415) if route.body is not None else ()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import UNSET
 
 from hiringhall.dialects.native import wire
-from hiringhall.web import shapes
+from hiringhall.web import filters, shapes
 from hiringhall.web.cursors import read_position
-from hiringhall.web.problems import Problem
 from hiringhall.web.values import SECOND_US, moment, seconds, text
 
 if TYPE_CHECKING:
@@ -16,13 +17,15 @@ if TYPE_CHECKING:
     from hiringhall.web.questions import QueuesQuestion
     from hiringhall.web.services import Services
 
+QUEUE: Final = "queue"
+
 
 async def queues(call: Call) -> shapes.QueueList:
     query: QueuesQuestion = call.query
     position = read_position(query.cursor)
     body: tuple[Any, ...] = (position, query.limit)
-    if query.text:
-        body = (*body, query.text.encode(errors="surrogateescape"))
+    if query.text is not UNSET:
+        body = (*body, filters.data(query.text))
     with call.services.summary.looking():
         found = await call.hall.shared(wire.QUEUES, body)
     items = [queue_of(call.services, described) for described in found]
@@ -50,16 +53,8 @@ async def _change(call: Call, kind: str) -> shapes.Queue:
 
 
 async def _find(call: Call, name: bytes) -> dict[str, Any]:
-    position = 0
-    while True:
-        page = await call.hall.shared(wire.QUEUES, (position, wire.LIST_MAX))
-        for described in page:
-            if described["name"] == name:
-                found: dict[str, Any] = described
-                return found
-        if len(page) < wire.LIST_MAX:
-            raise Problem("unknown_queue", f"there is no queue {text(name)[0]!r}")
-        position += wire.LIST_MAX
+    found: dict[str, Any] = await call.hall.shared(QUEUE, (name,))
+    return found
 
 
 def queue_of(services: Services, described: dict[str, Any]) -> shapes.Queue:

@@ -43,6 +43,8 @@ class Route:
     """Statuses of errors beside `ALWAYS`."""
     also: tuple[tuple[int, Any], ...] = ()
     """Further statuses that are no errors, with the types of their answers."""
+    download: bool = False
+    """With `format` the answer is a file: an array of the items, or CSV."""
 
     def __post_init__(self) -> None:
         if self.role not in ROLES:

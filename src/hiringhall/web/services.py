@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from hiringhall.web.charts import Charts
 from hiringhall.web.hall import HallPool
+from hiringhall.web.history import Reader
 from hiringhall.web.sessions import Sessions
 from hiringhall.web.summary import SummaryHub
 
@@ -21,6 +23,9 @@ class Services:
         self.halls = HallPool(options.hall)
         self.summary = SummaryHub(self.halls.addresses)
         self.sessions = Sessions(tls=bool(options.certificate))
+        self.history = Reader(options.data) if options.data else None
+        """None: the hall is asked for its history."""
+        self.charts = Charts(self.history) if self.history is not None else None
         self.closing = asyncio.Event()
         """Set when the process ends: streams end then."""
         self.streams = 0
@@ -30,3 +35,5 @@ class Services:
         self.closing.set()
         await self.summary.close()
         await self.halls.close()
+        if self.history is not None:
+            self.history.close()

@@ -89,6 +89,8 @@ class Summary(Answer, frozen=True, kw_only=True):
     """The hall at a glance: the most active queues, and counts of all of them."""
 
     at: datetime
+    oldest_s: float
+    """How long the oldest ready job has waited, as far as known; 0: none is ready."""
     queues: list[QueueLine]
     workers: int
     busy: int
@@ -124,17 +126,3 @@ class Queue(Answer, frozen=True, kw_only=True):
 class QueueList(Answer, frozen=True, kw_only=True):
     items: list[Queue]
     next: str | None
-
-
-class Door(Answer, frozen=True, kw_only=True):
-    """An address at which the hall listens."""
-
-    dialect: str
-    role: str
-    address: str
-    connections: int
-
-
-class DoorList(Answer, frozen=True, kw_only=True):
-    items: list[Door]
-    next: str | None = None

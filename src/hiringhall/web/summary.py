@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections import deque
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import msgspec
 
+from hiringhall.dialects.native import wire
 from hiringhall.sdk import conversation as said
 from hiringhall.sdk.connection import Connection
 from hiringhall.sdk.errors import HallError, HallUnreachable
 from hiringhall.web.hall import AWAY_S
 from hiringhall.web.shapes import Attention, JobCounts, QueueLine, Rates, Summary
-from hiringhall.web.values import shown, text
+from hiringhall.web.values import SECOND_US, shown, text
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Sequence
@@ -34,7 +36,8 @@ WINDOW_S: Final = 60.0
 """Rates are those of this time."""
 SAMPLE_S: Final = 1.0
 ATTENTION_MAX: Final = 50
-STUCK_QUEUES_MAX: Final = 1000
+INQUIRY_S: Final = 3.0
+LOST_WINDOW_S: Final = 600.0
 
 
 class Totals(msgspec.Struct, frozen=True, gc=False):
@@ -60,8 +63,14 @@ class SummaryHub:
         self._connection: Connection | None = None
         self._changed = asyncio.Event()
         self._samples: deque[Totals] = deque()
+        self._oldest_s = 0.0
+        """Since when the oldest ready job is ready; 0: none, or not known."""
         self._unstaffed: set[bytes] = set()
-        """Queues with ready jobs and no worker, as far as known."""
+        """Queues without a worker, as far as known."""
+        self._losses: deque[tuple[float, int]] = deque()
+        """Attempts that were lost with their workers so far, at some times of the last minutes."""
+        self._trouble = ""
+        """What is wrong with the store of the hall; empty: nothing."""
         self._lookers = 0
         self._linger: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -127,6 +136,7 @@ class SummaryHub:
             connection.on_connected.append(self._subscribe)
             connection.on_disconnected.append(self._lost)
             self._run(self._connect(connection))
+            self._run(self._inquire(connection))
 
     def _stop_unless_needed(self) -> None:
         connection = self._connection
@@ -144,6 +154,25 @@ class SummaryHub:
     async def _connect(self, connection: Connection) -> None:
         with contextlib.suppress(HallError):
             await connection.connect()
+
+    async def _inquire(self, connection: Connection) -> None:
+        """Ask for what summaries do not say, as long as this connection is used."""
+        while self._connection is connection:
+            with contextlib.suppress(HallError):
+                self._note(await connection.request(wire.METRICS, None))
+            await asyncio.sleep(INQUIRY_S)
+
+    def _note(self, counted: dict[str, Any]) -> None:
+        queues: dict[bytes, dict[str, Any]] = counted["queues"]
+        oldest_us = min([queue["oldest_us"] for queue in queues.values() if queue["oldest_us"]], default=0)
+        self._oldest_s = oldest_us / SECOND_US
+        self._unstaffed = {name for name, queue in queues.items() if not queue["workers"]}
+        self._trouble = shown(counted["store_trouble"])
+        lost = sum(queue["lost_total"] for queue in queues.values()) + counted["other"].get("lost_total", 0)
+        now_s = asyncio.get_running_loop().time()
+        self._losses.append((now_s, lost))
+        while len(self._losses) > 2 and self._losses[1][0] < now_s - LOST_WINDOW_S:
+            self._losses.popleft()
 
     def _subscribe(self) -> None:
         if self._connection is not None:
@@ -203,6 +232,7 @@ class SummaryHub:
             )
         return Summary(
             at=datetime.now(UTC),
+            oldest_s=max(0.0, time.time() - self._oldest_s) if ready and self._oldest_s else 0.0,
             queues=lines,
             workers=summary.workers,
             busy=summary.busy,
@@ -221,25 +251,33 @@ class SummaryHub:
     def _attention(self, summary: said.Summary) -> list[Attention]:
         """What a person should look at first."""
         found: list[Attention] = []
+        if self._trouble:
+            found.append(
+                Attention("store", f"durable jobs are refused, the store fails: {self._trouble}", "/settings")
+            )
+        lost = self._losses[-1][1] - self._losses[0][1] if self._losses else 0
+        if lost > 0:
+            found.append(
+                Attention("workers_lost", f"{_many(lost, 'attempt')} lost with their workers", "/workers")
+            )
         for name, counts in summary.queues.items():
-            link = quote(name)
-            if counts.failed:
-                letters = "1 dead letter" if counts.failed == 1 else f"{counts.failed} dead letters"
-                found.append(
-                    Attention(
-                        "dead_letters",
-                        f"{letters} in queue {shown(name)}",
-                        f"/history?state=failed&queue={quote(name, safe='')}",
-                    )
-                )
-            if counts.paused and counts.ready:
-                found.append(
-                    Attention(
-                        "paused",
-                        f"queue {shown(name)} is paused, {counts.ready} jobs are ready in it",
-                        f"/queues/{link}",
-                    )
-                )
             if len(found) >= ATTENTION_MAX:
                 break
+            found += self._queue_attention(name, counts)
         return found
+
+    def _queue_attention(self, name: bytes, counts: said.QueueCounts) -> Iterator[Attention]:
+        step, title = quote(name, safe=""), shown(name)
+        if counts.failed:
+            letters = _many(counts.failed, "dead letter")
+            yield Attention("dead_letters", f"{title}: {letters}", f"/history?state=failed&queue={step}")
+        if counts.paused:
+            ready = f"; {_many(counts.ready, 'job')} ready" if counts.ready else ""
+            yield Attention("paused", f"{title} is paused{ready}", f"/queues/{step}")
+        elif counts.ready and not counts.running and name in self._unstaffed:
+            ready = f"{_many(counts.ready, 'job')} ready"
+            yield Attention("stuck_queue", f"{title}: {ready}, and no worker can do it", f"/queues/{step}")
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -1,0 +1,125 @@
+"""What the API is told: the bodies of requests. A field that is not here is refused."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from hiringhall.web.questions import EndedState, LiveSituation, LiveState
+
+Id = Annotated[str, Meta(pattern="^[0-9]{1,19}$")]
+Name = Annotated[str, Meta(max_length=4096)]
+Moment = Annotated[datetime, Meta(tz=True)]
+Seconds = Annotated[float, Meta(ge=0, le=3_153_600_000)]
+"""Up to a hundred years."""
+Number = Annotated[int, Meta(ge=0, le=1_000_000)]
+Expected = Annotated[int, Meta(ge=0, le=10_000_000)]
+BULK_MAX = 100_000
+
+
+class Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The JSON object of a request."""
+
+
+class NewJob(Body, frozen=True, kw_only=True):
+    """A job to submit. The payload is one of `payload`, `payload_base64` and `json`."""
+
+    queue: Name | UnsetType = UNSET
+    queue_base64: str | UnsetType = UNSET
+    payload: str | UnsetType = UNSET
+    payload_base64: str | UnsetType = UNSET
+    json: Any = UNSET
+    key: Name | UnsetType = UNSET
+    key_base64: str | UnsetType = UNSET
+    priority: Literal["high", "normal", "low"] | UnsetType = UNSET
+    delay_s: Seconds | UnsetType = UNSET
+    at: Moment | UnsetType = UNSET
+    retries: Number | UnsetType = UNSET
+    backoff_s: Seconds | UnsetType = UNSET
+    timeout_s: Seconds | UnsetType = UNSET
+    expire_s: Seconds | UnsetType = UNSET
+    skill: Number | UnsetType = UNSET
+    takes_s: Seconds | UnsetType = UNSET
+    keep_s: Seconds | UnsetType = UNSET
+    parents: Annotated[list[Id], Meta(max_length=10_000)] | UnsetType = UNSET
+    durable: bool | UnsetType = UNSET
+    flow: Name | UnsetType = UNSET
+
+
+class Submission(NewJob, frozen=True, kw_only=True):
+    """A job to submit; or many, in `jobs`: then all of them are submitted, or none."""
+
+    jobs: Annotated[list[NewJob], Meta(min_length=1, max_length=10_000)] | UnsetType = UNSET
+
+
+class Reason(Body, frozen=True, kw_only=True):
+    """Why a job is cancelled."""
+
+    reason: Annotated[str, Meta(max_length=4096)] = ""
+
+
+class LiveChoice(Body, frozen=True, kw_only=True, rename={"since": "from", "until": "to"}):
+    """Live jobs by filters."""
+
+    state: LiveState | UnsetType = UNSET
+    situation: LiveSituation | UnsetType = UNSET
+    queue: Name | UnsetType = UNSET
+    key: Name | UnsetType = UNSET
+    text: Name | UnsetType = UNSET
+    since: Moment | UnsetType = UNSET
+    until: Moment | UnsetType = UNSET
+    worker: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] | UnsetType = UNSET
+
+
+class EndedChoice(Body, frozen=True, kw_only=True, rename={"since": "from", "until": "to"}):
+    """Ended jobs by filters."""
+
+    state: EndedState | UnsetType = UNSET
+    queue: Name | UnsetType = UNSET
+    key: Name | UnsetType = UNSET
+    text: Name | UnsetType = UNSET
+    since: Moment | UnsetType = UNSET
+    until: Moment | UnsetType = UNSET
+
+
+class BulkCancel(Body, frozen=True, kw_only=True):
+    """Jobs to cancel: those of `ids`, or those that match `filter`; and how many that should be."""
+
+    expected: Expected
+    filter: LiveChoice | UnsetType = UNSET
+    ids: Annotated[list[Id], Meta(max_length=BULK_MAX)] | UnsetType = UNSET
+    reason: Annotated[str, Meta(max_length=4096)] = ""
+
+
+class BulkRetry(Body, frozen=True, kw_only=True):
+    """Dead letters to retry: those of `ids`, or those that match `filter`; and how many that should be."""
+
+    expected: Expected
+    filter: EndedChoice | UnsetType = UNSET
+    ids: Annotated[list[Id], Meta(max_length=BULK_MAX)] | UnsetType = UNSET
+
+
+class QueueRetry(Body, frozen=True, kw_only=True):
+    """How many dead letters the queue should have; left out: however many it has."""
+
+    expected: Expected | UnsetType = UNSET
+
+
+class NewSchedule(Body, frozen=True, kw_only=True):
+    """A schedule to add. One of `cron` and `every_s` is required."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=1000)]
+    queue: Annotated[str, Meta(min_length=1, max_length=4096)]
+    payload: str = ""
+    key: Name = ""
+    cron: Annotated[str, Meta(max_length=1000)] | UnsetType = UNSET
+    every_s: Annotated[float, Meta(ge=1, le=3_153_600_000)] | UnsetType = UNSET
+    timezone: Annotated[str, Meta(max_length=100)] | UnsetType = UNSET
+    priority: Literal["high", "normal", "low"] | UnsetType = UNSET
+    retries: Number | UnsetType = UNSET
+    backoff_s: Seconds | UnsetType = UNSET
+    timeout_s: Seconds | UnsetType = UNSET
+    expire_s: Seconds | UnsetType = UNSET
+    missed: Literal["latest", "all", "skip"] | UnsetType = UNSET
+    late_s: Seconds | UnsetType = UNSET
+    replace: bool = False

@@ -1,0 +1,222 @@
+"""Maps of the native protocol as shapes of the API.
+
+A map may lack entries that a hall of another version does not send; they have plain defaults here.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+import msgspec
+
+from hiringhall.sdk.failures import Failure
+from hiringhall.web import hall_shapes, job_shapes
+from hiringhall.web.values import SECOND_US, moment, seconds, shown, text
+
+RESULT_SHOWN: Final = 200
+"""Characters of a result in a list."""
+_KINDS: Final = ("data", "warning", "log")
+_STATES: Final = {"leased": "running"}
+_FAILURE: Final = msgspec.json.Decoder(Failure)
+_UNITS: Final = "_us"
+
+
+def job_line(described: dict[str, Any]) -> job_shapes.JobLine:
+    """A job in a list."""
+    line = _line(described)
+    line["result"] = shown(described.get("result", b"")[: 4 * RESULT_SHOWN])[:RESULT_SHOWN]
+    return job_shapes.JobLine(**line)
+
+
+def job(described: dict[str, Any]) -> job_shapes.Job:
+    """A job with everything."""
+    line = _line(described)
+    result: bytes = described.get("result", b"")
+    payload, payload_base64 = text(described.get("payload", b""))
+    shown_result, result_base64 = text(result)
+    numerator, denominator = described.get("progress") or (0, 0)
+    expected_us = described.get("expected_us", 0)
+    children = described.get("children", ())
+    return job_shapes.Job(
+        **line,
+        result=shown_result,
+        result_base64=result_base64,
+        result_bytes=len(result),
+        truncated=described.get("truncated", False),
+        why=shown(described.get("why", "")),
+        failures=described.get("failures", 0),
+        terms=terms(described.get("terms", {})),
+        progress=(numerator, denominator) if denominator else None,
+        remaining_s=max(0.0, expected_us / SECOND_US - time.time()) if expected_us else None,
+        payload=payload,
+        payload_base64=payload_base64,
+        payload_bytes=described.get("payload_bytes", len(described.get("payload", b""))),
+        parents=[_parent(*parent) for parent in described.get("parents", ())],
+        children=[str(child) for child in children],
+        children_count=described.get("children_count", len(children)),
+        tries=[_try(*attempt) for attempt in described.get("tries", ())],
+        error=_error(described, result),
+    )
+
+
+def _line(described: dict[str, Any]) -> dict[str, Any]:
+    """What lists and single jobs have in common."""
+    queue, queue_base64 = text(described["queue"])
+    key, key_base64 = text(described["key"])
+    worker, worker_base64 = text(described.get("worker", b""))
+    flow, flow_base64 = text(described.get("flow", b""))
+    state = _STATES.get(described["state"], described["state"])
+    return {
+        "id": str(described["id"]),
+        "queue": queue,
+        "queue_base64": queue_base64,
+        "key": key,
+        "key_base64": key_base64,
+        "state": state,
+        "situation": described.get("situation", state),
+        "created": moment(described["created_us"]),
+        "started": moment(described.get("started_us", 0)),
+        "ended": moment(described.get("ended_us", 0)),
+        "due": moment(described.get("due_us", 0)),
+        "attempts": described.get("attempts", 0),
+        "attempts_max": described.get("attempts_max", 0),
+        "losses": described.get("losses", 0),
+        "worker": worker,
+        "worker_base64": worker_base64,
+        "dialect": described.get("dialect", ""),
+        "priority": described.get("priority", "normal"),
+        "durable": described.get("durable", True),
+        "code": described.get("code", 0),
+        "flow": flow,
+        "flow_base64": flow_base64,
+    }
+
+
+def terms(stated: dict[str, Any]) -> dict[str, Any]:
+    """Terms with times in seconds: `timeout_us` is `timeout_s`."""
+    return {
+        f"{name.removesuffix(_UNITS)}_s" if name.endswith(_UNITS) else name: (
+            seconds(value) if name.endswith(_UNITS) else value
+        )
+        for name, value in stated.items()
+    }
+
+
+def _parent(number: int, queue: bytes, key: bytes, state: str) -> job_shapes.Parent:
+    queue_text, queue_base64 = text(queue)
+    key_text, key_base64 = text(key)
+    return job_shapes.Parent(
+        id=str(number) if number else None,
+        queue=queue_text,
+        queue_base64=queue_base64,
+        key=key_text,
+        key_base64=key_base64,
+        state=_STATES.get(state, state),
+    )
+
+
+def _try(
+    started_us: int, ended_us: int, worker: bytes, code: int, dialect: str = "", *_: object
+) -> job_shapes.TryLine:
+    name, encoded = text(worker)
+    return job_shapes.TryLine(
+        started=moment(started_us),
+        ended=moment(ended_us),
+        worker=name,
+        worker_base64=encoded,
+        dialect=shown(dialect),
+        code=code,
+    )
+
+
+def _error(described: dict[str, Any], result: bytes) -> job_shapes.WorkerError | None:
+    """The exception in the result of a failed job, if it is one of the SDK's."""
+    if described["state"] != "failed" or not result.startswith(b"{"):
+        return None
+    try:
+        failure = _FAILURE.decode(result)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    if not failure.type:
+        return None
+    return job_shapes.WorkerError(type=failure.type, text=failure.text, traceback=failure.traceback)
+
+
+def output_line(at_us: int, kind: int, data: bytes) -> job_shapes.OutputLine:
+    said, encoded = text(data)
+    word = _KINDS[kind] if 0 <= kind < len(_KINDS) else _KINDS[0]
+    return job_shapes.OutputLine(at=moment(at_us), kind=word, text=said, text_base64=encoded)
+
+
+def worker(described: dict[str, Any]) -> hall_shapes.Worker:
+    name, encoded = text(described["name"])
+    return hall_shapes.Worker(
+        number=str(described["number"]),
+        name=name,
+        name_base64=encoded,
+        dialect=described.get("dialect", ""),
+        door=described.get("door", ""),
+        address=shown(described.get("address", "")),
+        queues=[shown(queue) for queue in described["queues"]],
+        skills={shown(queue): skill for queue, skill in described.get("skills", {}).items()},
+        slots=described.get("slots", 1),
+        jobs=[str(number) for number in described["jobs"]],
+        state=described.get("state", "working" if described["jobs"] else "idle"),
+        draining=described.get("draining", False),
+        since=moment(described.get("since_us", 0)),
+        heard=moment(described.get("heard_us", 0)),
+        until=moment(described.get("until_us", 0)),
+        resident=described.get("resident", False),
+    )
+
+
+def auction(described: dict[str, Any]) -> hall_shapes.Auction:
+    queue, queue_base64 = text(described["queue"])
+    key, key_base64 = text(described["key"])
+    return hall_shapes.Auction(
+        job=str(described["job"]),
+        queue=queue,
+        queue_base64=queue_base64,
+        key=key,
+        key_base64=key_base64,
+        open=described["open"],
+        closes=moment(described.get("closes_us", 0)),
+        skill=described.get("skill", 0),
+        needs_s=seconds(described.get("needs_us", 0)),
+        bids=[
+            hall_shapes.Bid(worker=shown(name), skill=skill, arrives=moment(arrives_us))
+            for name, skill, arrives_us, *_ in described.get("bids", ())
+        ],
+    )
+
+
+def hiring(
+    at_us: int, job_id: int, queue: bytes, name: bytes, skill: int, arrives_us: int, bids: int, policy: str
+) -> hall_shapes.Hiring:
+    return hall_shapes.Hiring(
+        at=moment(at_us),
+        job=str(job_id),
+        queue=shown(queue),
+        worker=shown(name),
+        skill=skill,
+        arrives=moment(arrives_us),
+        bids=bids,
+        policy=shown(policy),
+    )
+
+
+def flow(described: dict[str, Any]) -> hall_shapes.Flow:
+    name, encoded = text(described["name"])
+    counts = {
+        word: int(described.get(word, 0))
+        for word in ("jobs", "held", "delayed", "ready", "running", "done", "failed", "cancelled")
+    }
+    return hall_shapes.Flow(
+        name=name,
+        name_base64=encoded,
+        created=moment(described.get("created_us", 0)),
+        ended=moment(described.get("ended_us", 0)),
+        state=described["state"],
+        **counts,
+    )

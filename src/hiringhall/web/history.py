@@ -1,0 +1,184 @@
+"""Ended jobs: lists and counts, from the read side of the store where there is one.
+
+Invariant: the history is read in threads of its own, each with its own connection, and one request reads for a
+bounded time; what is left is the next page. Without a data folder the hall is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from hiringhall.dialects.native import wire
+from hiringhall.records import History
+from hiringhall.storage.contract import StoreError
+from hiringhall.web import describing, filters, job_shapes
+from hiringhall.web.cursors import read_position
+from hiringhall.web.problems import Problem
+from hiringhall.web.values import microseconds, moment
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from datetime import datetime
+
+    from hiringhall.records import Record
+    from hiringhall.web.calls import Call
+    from hiringhall.web.questions import HistoryFilter, HistoryQuestion
+
+THREADS: Final = 4
+READ_S: Final = 0.2
+"""How long one request reads."""
+COUNT_MAX: Final = 1_000_000
+_Found = TypeVar("_Found")
+_log = logging.getLogger("hiringhall")
+
+
+class Found(NamedTuple):
+    """A page of the history."""
+
+    lines: list[dict[str, Any]]
+    before: int
+    """Where the next page begins; 0: there is none."""
+
+
+class Reader:
+    """The history in a data folder, read by some threads."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="history")
+        self._local = threading.local()
+
+    async def run(self, read: Callable[[History], _Found]) -> _Found:
+        """Call `read` in one of the threads. Raises Problem."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._read, read)
+
+    def _read(self, read: Callable[[History], _Found]) -> _Found:
+        history: History | None = getattr(self._local, "history", None)
+        try:
+            if history is None:
+                history = self._local.history = History(self._folder)
+            return read(history)
+        except (StoreError, OSError) as error:
+            self._local.history = None
+            if history is not None:
+                history.close()
+            raise Problem("history_unreadable", f"the history cannot be read: {error}") from error
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+async def lines(call: Call) -> job_shapes.JobList:
+    query: HistoryQuestion = call.query
+    found = await page(call, filters.ended(query), read_position(query.cursor), query.limit)
+    following = str(found.before) if found.before else None
+    return job_shapes.JobList(items=[describing.job_line(line) for line in found.lines], next=following)
+
+
+async def count(call: Call) -> job_shapes.JobCount:
+    """How many match, as far as they can be read in time."""
+    query: HistoryFilter = call.query
+    wanted = filters.ended(query)
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + READ_S
+    number, before = 0, 0
+    while True:
+        found = await page(call, wanted, before, wire.LIST_MAX)
+        number += len(found.lines)
+        before = found.before
+        if not before or number >= COUNT_MAX or loop.time() > until_s:
+            return job_shapes.JobCount(count=number, complete=not before)
+
+
+async def every(call: Call, wanted: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    """All ended jobs that match, page by page, newest first."""
+    before = 0
+    while True:
+        found = await page(call, wanted, before, wire.LIST_MAX)
+        for line in found.lines:
+            yield line
+        before = found.before
+        if not before:
+            return
+
+
+async def page(call: Call, wanted: dict[str, Any], before: int, limit: int) -> Found:
+    """Some of the lines that match, newest first, those below the id `before`; 0: from the newest on."""
+    reader = call.services.history
+    if reader is not None:
+        return await reader.run(lambda history: _read_page(history, wanted, before, limit))
+    return await _asked_page(call, wanted, before, limit)
+
+
+async def _asked_page(call: Call, wanted: dict[str, Any], before: int, limit: int) -> Found:
+    """As `page`, from the hall. It does not search for texts: that is done here."""
+    wanted = dict(wanted)
+    sought: bytes = wanted.pop("text", b"").lower()
+    body = {**wanted, "count": limit, **({"before": before} if before else {})}
+    found, following = await call.hall.shared(wire.HISTORY, body)
+    chosen = [line for line in found if not sought or _has_text(sought, line)]
+    return Found(chosen, following or 0)
+
+
+def _has_text(sought: bytes, line: dict[str, Any]) -> bool:
+    return any(sought in line[name].lower() for name in ("key", "worker", "result"))
+
+
+def _read_page(history: History, wanted: dict[str, Any], before: int, limit: int) -> Found:
+    sought: bytes = wanted.get("text", b"").lower()
+    until_s = time.monotonic() + READ_S
+    found: list[dict[str, Any]] = []
+    records = history.find(
+        queue=wanted.get("queue"),
+        key=wanted.get("key"),
+        state=wanted.get("state"),
+        since=moment(wanted["from_us"]) if wanted.get("from_us") else None,
+        until=moment(wanted["to_us"]) if "to_us" in wanted else None,
+        before_id=before or None,
+        limit=None if sought else limit + 1,
+    )
+    last = 0
+    for record in records:
+        if record.ended is None:
+            continue  # With a key, live jobs are found too.
+        if len(found) == limit or (sought and time.monotonic() > until_s):
+            return Found(found, last)
+        last = record.id
+        if not sought or _record_has_text(sought, record):
+            found.append(_described(record))
+    return Found(found, 0)
+
+
+def _record_has_text(sought: bytes, record: Record) -> bool:
+    return any(sought in part.lower() for part in (record.key, record.worker, record.result, record.payload))
+
+
+def _described(record: Record) -> dict[str, Any]:
+    """As the native protocol describes a line of the history."""
+    return {
+        "id": record.id,
+        "queue": record.queue,
+        "key": record.key,
+        "state": record.state,
+        "created_us": _us(record.created),
+        "started_us": _us(record.started),
+        "ended_us": _us(record.ended),
+        "attempts": record.attempts,
+        "attempts_max": record.retries + 1,
+        "losses": record.losses,
+        "worker": record.worker,
+        "dialect": getattr(record, "dialect", ""),
+        "flow": getattr(record, "flow", b""),
+        "priority": record.priority,
+        "code": record.code,
+        "result": record.result,
+    }
+
+
+def _us(at: datetime | None) -> int:
+    return microseconds(at) if at is not None else 0
