@@ -57,6 +57,15 @@ class Reader:
         """Call `read` in one of the threads. Raises Problem."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._read, read)
 
+    async def payload(self, number: int) -> bytes:
+        """The payload of a durable job, as far as it is kept; empty: nothing is."""
+
+        def read(history: History) -> bytes:
+            record = next(history.find(id=number), None)
+            return record.payload if record is not None else b""
+
+        return await self.run(read)
+
     def _read(self, read: Callable[[History], _Found]) -> _Found:
         history: History | None = getattr(self._local, "history", None)
         try:

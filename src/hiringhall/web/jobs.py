@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from hiringhall.web.hall import HallClient
     from hiringhall.web.questions import JobsQuestion, LiveFilter, OutputQuestion, WaitQuestion
 
-COUNT: Final = "count"
 PAGE_S: Final = 0.15
 """How long further pages are asked for, to fill one of the API."""
 WAIT_STEP_S: Final = 0.25
@@ -49,7 +48,7 @@ async def jobs(call: Call) -> job_shapes.JobList:
 
 async def count(call: Call) -> job_shapes.JobCount:
     query: LiveFilter = call.query
-    number, complete = await call.hall.shared(COUNT, filters.live(query))
+    number, complete = await call.hall.shared(wire.COUNT, filters.live(query))
     return job_shapes.JobCount(count=number, complete=complete)
 
 
@@ -97,6 +96,8 @@ async def payload(call: Call) -> Response:
     described = await _described(call)
     data: bytes = described["payload"]
     whole = described.get("payload_bytes", len(data))
+    if len(data) < whole and call.services.history is not None:
+        data = await call.services.history.payload(described["id"]) or data
     headers = {"x-payload-bytes": str(whole)}
     return attachment(data, f"job-{described['id']}-payload", headers)
 

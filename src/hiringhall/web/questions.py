@@ -54,8 +54,12 @@ class LiveFilter(Question, frozen=True, kw_only=True, rename={"since": "from", "
     worker: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] | UnsetType = UNSET
 
 
-class JobsQuestion(LiveFilter, Page, frozen=True, kw_only=True):
+class JobsQuestion(LiveFilter, frozen=True, kw_only=True, rename={"since": "from", "until": "to"}):
     """A list of live jobs."""
+
+    limit: Limit = 100
+    cursor: Cursor = ""
+    format: Format | UnsetType = UNSET
 
 
 class HistoryFilter(Question, frozen=True, kw_only=True, rename={"since": "from", "until": "to"}):
@@ -71,8 +75,12 @@ class HistoryFilter(Question, frozen=True, kw_only=True, rename={"since": "from"
     until: Annotated[Moment | UnsetType, Meta(description="Ended at this time or earlier.")] = UNSET
 
 
-class HistoryQuestion(HistoryFilter, Page, frozen=True, kw_only=True):
+class HistoryQuestion(HistoryFilter, frozen=True, kw_only=True, rename={"since": "from", "until": "to"}):
     """A list of ended jobs."""
+
+    limit: Limit = 100
+    cursor: Cursor = ""
+    format: Format | UnsetType = UNSET
 
 
 class ChartQuestion(Question, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from hiringhall.web.calls import Call
     from hiringhall.web.questions import QueuesQuestion
     from hiringhall.web.services import Services
-
-QUEUE: Final = "queue"
 
 
 async def queues(call: Call) -> shapes.QueueList:
@@ -53,7 +51,7 @@ async def _change(call: Call, kind: str) -> shapes.Queue:
 
 
 async def _find(call: Call, name: bytes) -> dict[str, Any]:
-    found: dict[str, Any] = await call.hall.shared(QUEUE, (name,))
+    found: dict[str, Any] = await call.hall.shared(wire.QUEUE, (name,))
     return found
 
 

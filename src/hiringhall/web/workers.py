@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from hiringhall.web.calls import Call
     from hiringhall.web.questions import WorkersQuestion
 
-WORKER: Final = "worker"
 DRAIN: Final = "drain"
 UNDRAIN: Final = "undrain"
 PAGES_MAX: Final = 20
@@ -59,7 +58,7 @@ def _matches(query: WorkersQuestion, described: dict[str, Any]) -> bool:
 
 
 async def worker(call: Call) -> hall_shapes.Worker:
-    return describing.worker(await call.hall.shared(WORKER, (_number(call),)))
+    return describing.worker(await call.hall.shared(wire.WORKER, (_number(call),)))
 
 
 async def drain(call: Call) -> hall_shapes.Worker:
