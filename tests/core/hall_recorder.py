@@ -23,7 +23,7 @@ from hiringhall.core.terms import Terms
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hiringhall.core.changes import Batch, EndRow, Firing, JobRow
+    from hiringhall.core.changes import Batch, EndRow, Firing, FlowRow, JobRow
     from hiringhall.core.jobs import Job, ParentRef
     from hiringhall.core.leases import Engagement, Lease
     from hiringhall.core.workers import Worker
@@ -173,11 +173,12 @@ class Hall:
         terms: Terms | None = None,
         due_us: int = 0,
         parents: tuple[ParentRef, ...] = (),
+        flow: bytes = b"",
     ) -> Job:
         """A job called `name`; without a watcher it is detached, unless the terms say otherwise."""
         if terms is None:
             terms = FOREGROUND if by is not None else DETACHED
-        spec = JobSpec(queue.encode(), name.encode(), key.encode(), terms, due_us, parents)
+        spec = JobSpec(queue.encode(), name.encode(), key.encode(), terms, due_us, parents, None, flow)
         return self.core.submit(spec, by)
 
     def turn(self) -> None:
@@ -283,6 +284,7 @@ class Disk:
         self.history: dict[int, EndRow] = {}
         self.fired: dict[str, Firing] = {}
         self.paused: set[bytes] = set()
+        self.flows: dict[bytes, FlowRow] = {}
         self.epoch = 1
 
     def apply(self, batch: Batch) -> None:
@@ -309,6 +311,11 @@ class Disk:
                 self.fired[name] = firing
         for queue, paused in batch.paused.items():
             (self.paused.add if paused else self.paused.discard)(queue)
+        for flow, flow_row in batch.flows.items():
+            if flow_row is None:
+                self.flows.pop(flow, None)
+            else:
+                self.flows[flow] = flow_row
 
     def compare(self, core: Scheduler) -> None:
         """Nothing is left to be written: what is on disk is what is so."""
@@ -323,8 +330,11 @@ class Disk:
             # A parent that came after its name moves to the end: their order means nothing.
             assert sorted(row.parents, key=repr) == sorted(waits, key=repr)
             assert job.state != DELAYED or row.due_us == job.due_us
+            assert row.flow == (job.flow.name if job.flow is not None else b"")
+            assert row.all_parents == job.all_parents
         assert self.fired == core.firings.by_name
         assert self.paused == set(core.paused_queues.queues)
+        assert self.flows == {flow.name: flow.row() for flow in core.flows.by_name.values()}
 
     def _compare_attempt(self, row: JobRow, job: Job) -> None:
         """What is on disk of the latest attempt: all of it, or nothing yet; that of a resident for certain."""
@@ -343,7 +353,8 @@ class Disk:
         self.epoch += 1
         ended = list(self.history.values())[-ended_max:]
         jobs = iter(sorted(self.live.values()))
-        return Loaded(self.epoch, jobs, iter(ended), dict(self.fired), sorted(self.paused))
+        flows = list(self.flows.values())
+        return Loaded(self.epoch, jobs, iter(ended), dict(self.fired), sorted(self.paused), flows)
 
 
 @contextmanager

@@ -12,14 +12,14 @@ from hiringhall.core.terms import Terms
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from hiringhall.core.changes import Firing, OutputRow
+    from hiringhall.core.changes import Firing, FlowRow, OutputRow
     from hiringhall.core.jobs import ParentRef, Try
 
 HOUR_US = 3_600_000_000
 DAY_US = 24 * HOUR_US
 NOW_US = 1_760_000_000_000_000
 TERMS = Terms(durable=True, detached=True)
-NO_ATTEMPT = (0, 0, b"", b"", ())
+NO_ATTEMPT = (0, 0, b"", b"", (), b"no flow", ())
 """The last fields of a row whose job was not started."""
 
 
@@ -39,6 +39,8 @@ def job(
     holder: bytes = b"",
     worker: bytes = b"",
     tries: tuple[Try, ...] = (),
+    flow: bytes = b"",
+    all_parents: tuple[ParentRef, ...] = (),
 ) -> JobRow:
     return JobRow(
         job_id,
@@ -59,6 +61,8 @@ def job(
         holder,
         worker,
         tries,
+        flow,
+        all_parents,
     )
 
 
@@ -76,6 +80,8 @@ def end(
     losses: int = 0,
     ready_us: int = NOW_US - 4,
     tries: tuple[Try, ...] = (),
+    flow: bytes = b"",
+    all_parents: tuple[ParentRef, ...] = (),
 ) -> EndRow:
     return EndRow(
         job_id,
@@ -95,6 +101,9 @@ def end(
         extras,
         ready_us,
         tries,
+        0,
+        flow,
+        all_parents,
     )
 
 
@@ -111,7 +120,7 @@ def update_of(
     *latest: int | bytes | tuple[Try, ...],
     **named: int | bytes | tuple[Try, ...],
 ) -> JobRow:
-    """A row of an update. A store must not write its queue, key, payload and time of creation."""
+    """A row of an update. A store must not write its queue, key, payload, time of creation and flow."""
     fields = (terms, state, 1, due_us, attempts, failures, losses, parents, extras, *latest)
     row = JobRow._make((job_id, b"no queue", b"no key", b"no payload", *fields, *NO_ATTEMPT[len(latest) :]))
     return row._replace(**named)
@@ -126,6 +135,7 @@ def batch(
     fired: Mapping[str, Firing | None] = MappingProxyType({}),
     output: Iterable[OutputRow] = (),
     paused: Mapping[bytes, bool] = MappingProxyType({}),
+    flows: Mapping[bytes, FlowRow | None] = MappingProxyType({}),
 ) -> Batch:
     made = Batch()
     made.inserts += inserts
@@ -136,6 +146,7 @@ def batch(
     made.fired |= fired
     made.output += output
     made.paused |= paused
+    made.flows |= flows
     return made
 
 

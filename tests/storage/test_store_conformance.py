@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from store_rows import NOW_US, TERMS, batch, end, job, plain_end, plain_job, update_of
 
-from hiringhall.core.changes import Firing, JobRow
+from hiringhall.core.changes import Firing, FlowRow
 from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED, QUEUED
 from hiringhall.core.terms import HIGH, HOLD, LOW, Terms
 from hiringhall.storage.contract import HistoryQuery, StoreError
@@ -72,6 +72,7 @@ UPDATES = [
     update_of(1, TERMS, LEASED, 0, 1, 0, 0, (), started_us=2**62, worker=b"ann\x00\xff"),
     update_of(1, TERMS, QUEUED, 0, 1, 0, 0, (), tries=TRIES),
     update_of(1, ODD_TERMS, LEASED, 1, 2, 3, 4, (5,), {"a": b""}, 6, 7, b"host", b"host", TRIES[1:]),
+    update_of(1, TERMS, QUEUED, 0, 0, 0, 0, (), all_parents=(7, (b"", b"\xff"))),
 ]
 
 ENDS = [
@@ -91,6 +92,8 @@ ENDS = [
     end(14, state=FAILED, payload=b"again", code=1, losses=2, extras={"a": b"b"}, tries=TRIES[:1]),
     end(15, state=FAILED),
     end(16, terms=Terms(logged=True)),
+    end(17, flow=b"\x00\xff"),
+    end(18, state=FAILED, flow=b"nightly", all_parents=(7, (b"", b"\xff"))),
     end(2**62 + 1),
 ]
 
@@ -257,6 +260,50 @@ class TestPausedQueues:
         with pytest.raises(StoreError):
             house.store.commit(batch(inserts=[job(1)], paused={b"a": False, b"b": True}), NOW_US)
         assert house.reopen().paused == [b"a"]
+
+
+class TestFlows:
+    def test_what_a_flow_counts_is_kept_until_it_is_dropped(self, house: House) -> None:
+        assert house.loaded.flows == []
+        nightly, other = FlowRow(b"nightly", 5, 0, 1, 2, 3), FlowRow(b"\x00\xff", 4, 9, 2**40, 0, 0)
+        house.store.commit(batch(inserts=[job(1)], flows={b"nightly": nightly, b"\x00\xff": other}), NOW_US)
+        assert house.reopen().flows == [other, nightly]
+        later = nightly._replace(ended_us=7, done=8)
+        house.store.commit(batch(flows={b"nightly": later, b"\x00\xff": None, b"unknown": None}), NOW_US)
+        assert house.reopen().flows == [later]
+        assert house.store.count() == (1, 0)
+
+    def test_a_flow_fails_with_the_rest_of_its_batch(self, house: House) -> None:
+        first = FlowRow(b"nightly", 5, 0, 1, 2, 3)
+        house.store.commit(batch(inserts=[job(1)], flows={b"nightly": first}), NOW_US)
+        with pytest.raises(StoreError):
+            house.store.commit(batch(inserts=[job(1)], flows={b"nightly": None}), NOW_US)
+        assert house.reopen().flows == [first]
+
+    def test_the_history_lists_the_lines_of_one_flow(self, house: House) -> None:
+        ends = [end(number, flow=b"f" if number % 3 else b"g", state=DONE) for number in range(1, 20)]
+        ends += [end(20, flow=b"f", state=FAILED, payload=b"p"), end(21), end(22, flow=b"ff")]
+        house.store.commit(batch(ends=ends), NOW_US)
+        mine = [row.id for row in reversed(ends) if row.flow == b"f"]
+        assert house.ids(HistoryQuery(flow=b"f")) == mine
+        assert house.ids(HistoryQuery(flow=b"f", state=FAILED)) == [20]
+        assert house.ids(HistoryQuery(flow=b"f", before_id=8, limit=2)) == [7, 5]
+        assert house.ids(HistoryQuery(flow=b"f", queue=b"other")) == []
+        seen: list[int] = []
+        query = HistoryQuery(flow=b"f", limit=5, brief=True)
+        while True:
+            page = house.store.page(query)
+            assert {(row.result, row.payload) for row in page.lines} <= {(b"", b"")}
+            seen += [row.id for row in page.lines]
+            if not page.before_id:
+                break
+            query = query._replace(before_id=page.before_id)
+        assert seen == mine
+
+    def test_a_page_of_a_flow_has_its_results_unless_it_is_brief(self, house: House) -> None:
+        house.store.commit(batch(ends=[end(1, flow=b"f", result=b"r" * 5000)]), NOW_US)
+        assert [len(row.result) for row in house.store.page(HistoryQuery(flow=b"f")).lines] == [4096]
+        assert [row.id for row in house.store.page(HistoryQuery(flow=b"f", state=FAILED)).lines] == []
 
 
 def test_an_update_of_a_job_that_is_gone_does_nothing(house: House) -> None:

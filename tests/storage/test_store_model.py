@@ -29,6 +29,7 @@ EXTRAS = st.none() | st.dictionaries(
 )
 TRIES = st.lists(st.tuples(COUNTS, COUNTS, BYTES, st.integers(0, 255)), max_size=3).map(tuple)
 PARENTS = st.lists(st.integers(0, 2**62) | st.tuples(BYTES, BYTES), max_size=3).map(tuple)
+FLOWS = st.sampled_from([b"nightly", b"\x00\xff"])
 TERMS = st.builds(
     Terms,
     priority=st.integers(0, 2),
@@ -51,21 +52,21 @@ NO_TRIES: st.SearchStrategy[tuple[Try, ...]] = st.just(())
 JOBS, JOBS_PLAIN = [
     st.tuples(
         *[NO_COUNT, BYTES, BYTES, BYTES, TERMS, LIVE_STATES, COUNTS, counts, COUNTS, counts, counts],
-        *[parents, extras, counts, COUNTS, names, names, tries],
+        *[parents, extras, counts, COUNTS, names, names, tries, flows, all_parents],
     ).map(JobRow._make)
-    for counts, parents, extras, names, tries in [
-        (COUNTS, PARENTS, EXTRAS, BYTES, TRIES),
-        (NO_COUNT, NO_PARENTS, st.none(), NO_BYTES, NO_TRIES),
+    for counts, parents, extras, names, tries, flows, all_parents in [
+        (COUNTS, PARENTS, EXTRAS, BYTES, TRIES, FLOWS, PARENTS),
+        (NO_COUNT, NO_PARENTS, st.none(), NO_BYTES, NO_TRIES, NO_BYTES, NO_PARENTS),
     ]
 ]
 UPDATES, UPDATES_PLAIN = [
     st.tuples(
         *[NO_COUNT, TERMS, LIVE_STATES, counts, COUNTS, counts, counts, parents, extras],
-        *[COUNTS, COUNTS, BYTES, BYTES, tries],
+        *[COUNTS, COUNTS, BYTES, BYTES, tries, FLOWS, all_parents],
     ).map(lambda drawn: update_of(*drawn))
-    for counts, parents, extras, tries in [
-        (COUNTS, PARENTS, EXTRAS, TRIES),
-        (NO_COUNT, NO_PARENTS, st.none(), NO_TRIES),
+    for counts, parents, extras, tries, all_parents in [
+        (COUNTS, PARENTS, EXTRAS, TRIES, PARENTS),
+        (NO_COUNT, NO_PARENTS, st.none(), NO_TRIES, NO_PARENTS),
     ]
 ]
 ENDS, ENDS_PLAIN = [
@@ -89,10 +90,12 @@ ENDS, ENDS_PLAIN = [
         ready_us=COUNTS,
         tries=tries,
         payload_cut=NO_COUNT,
+        flow=flows,
+        all_parents=all_parents,
     )
-    for counts, payloads, extras, tries in [
-        (COUNTS, BYTES, EXTRAS, TRIES),
-        (NO_COUNT, NO_BYTES, st.none(), NO_TRIES),
+    for counts, payloads, extras, tries, flows, all_parents in [
+        (COUNTS, BYTES, EXTRAS, TRIES, FLOWS, PARENTS),
+        (NO_COUNT, NO_BYTES, st.none(), NO_TRIES, NO_BYTES, NO_PARENTS),
     ]
 ]
 FIRED = st.dictionaries(

@@ -127,6 +127,8 @@ def _uncarried(spec: JobSpec, now_us: int) -> list[str]:
         found.append("parents")
     if spec.extras:
         found.append("extras")
+    if spec.flow:
+        found.append("a flow")
     if spec.due_us > now_us and spec.terms.priority != NORMAL:
         found.append("a priority together with a due time")
     if spec.terms.skill:

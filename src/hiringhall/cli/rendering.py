@@ -84,6 +84,7 @@ def detail_lines(record: Record, colours: ColorSystem | None) -> Iterator[str]:
         ("state", f"{state}, code {record.code}" if record.ended is not None else state),
         ("queue", escaped(record.queue)),
         ("key", escaped(record.key)),
+        ("flow", escaped(record.flow)),
         ("priority", record.priority),
         ("created", _moment(record.created)),
         ("due", _moment(record.due)),

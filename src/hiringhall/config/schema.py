@@ -106,6 +106,9 @@ class LimitsSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=T
     ended_bytes_max: Annotated[
         Size, Meta(description="Payload bytes of failed jobs kept in memory for a retry.")
     ] = Size(_LIMITS.ended_bytes_max)
+    flows_max: Annotated[
+        int, Meta(ge=1, description="Flows kept after their end, with their counts; the oldest are dropped.")
+    ] = _LIMITS.flows_max
     wake_us: Annotated[
         int, Meta(ge=1, description="A woken worker that does not ask for a job in this time is skipped.")
     ] = _LIMITS.wake_us

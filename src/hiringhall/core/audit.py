@@ -15,7 +15,7 @@ from hiringhall.core.leases import ARRIVED, PERFORMING, Engagement
 from hiringhall.core.markets import AHEAD
 from hiringhall.core.queues import Queue
 from hiringhall.core.residents import OUTSIDE
-from hiringhall.core.states import DELAYED, DONE, HELD, LEASED, QUEUED, STATE_NAMES
+from hiringhall.core.states import CANCELLED, DELAYED, DONE, HELD, LEASED, QUEUED, STATE_NAMES
 from hiringhall.core.terms import NO_REQUIREMENT
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def audit(scheduler: Scheduler) -> None:
     _audit_auctions(scheduler)
     _audit_expected(scheduler)
     _audit_paused(scheduler)
+    _audit_flows(scheduler)
 
 
 def _audit_job(scheduler: Scheduler, job: Job) -> None:
@@ -271,6 +272,29 @@ def _audit_paused(scheduler: Scheduler) -> None:
         _law(began or lease.worker.name == OUTSIDE, job, "a job of a paused queue has begun before the pause")
     for auction in scheduler.auctions.by_job.values():
         _law(not auction.job.queue.paused_us, auction.job, "no job of a paused queue is announced")
+
+
+def _audit_flows(scheduler: Scheduler) -> None:
+    flows = scheduler.flows
+    live: dict[bytes, list[int]] = {}
+    for job in scheduler.jobs.values():
+        flow = job.flow
+        if flow is None:
+            continue
+        _law(flows.by_name.get(flow.name) is flow, job, "its flow exists")
+        _law(flow.jobs.get(job.id) is job, job, "its flow has it")
+        counts = live.setdefault(flow.name, [0] * DONE)
+        counts[job.state] += 1
+    for name, flow in flows.by_name.items():
+        counts = live.get(name, [0] * DONE)
+        right = flow.name == name and flow.counts[:DONE] == counts and flow.live == sum(counts)
+        if not right or flows.by_number.get(flow.number) is not flow:
+            raise BrokenLaw(f"flow {_text(name)}: it is listed, and counts its live jobs by state")
+        if min(flow.counts[DONE : CANCELLED + 1]) < 0 or (flow.live > 0) == (flow.ended_us > 0):
+            raise BrokenLaw(f"flow {_text(name)}: it has ended exactly if none of its jobs is live")
+        for job in flow.jobs.values():
+            unwritten = job.state < DONE or scheduler.unwritten(job.id) is job
+            _law(unwritten and job.flow is flow, job, "its flow has it until its end is in the history")
 
 
 def _law(holds: bool, thing: Job | Queue | Worker, law: str) -> None:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable  # noqa: TC003 (compiled, a NamedTuple looks its types up)
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hiringhall.core.jobs import Try  # noqa: TC001 (as above)
+from hiringhall.core.jobs import ParentRef, Try  # noqa: TC001 (as above)
 from hiringhall.core.terms import Terms  # noqa: TC001 (as above)
 
 if TYPE_CHECKING:
-    from hiringhall.core.jobs import Job, ParentRef
+    from hiringhall.core.flows import Flow
+    from hiringhall.core.jobs import Job
 
 
 class JobRow(NamedTuple):
@@ -44,10 +45,18 @@ class JobRow(NamedTuple):
     worker: bytes = b""
     """The worker of the latest attempt."""
     tries: tuple[Try, ...] = ()
+    flow: bytes = b""
+    """The name of its flow; empty: none."""
+    all_parents: tuple[ParentRef, ...] = ()
+    """Every parent of a job that belongs to a flow, met or not."""
 
     def updated(self, update: JobRow) -> JobRow:
-        """The row after an update, in which queue, key, payload and time of creation count for nothing."""
-        return update._replace(queue=self.queue, key=self.key, payload=self.payload, created_us=self.created_us)
+        """The row after an update, in which queue, key, payload, time of creation and flow count for
+        nothing.
+        """
+        return update._replace(
+            queue=self.queue, key=self.key, payload=self.payload, created_us=self.created_us, flow=self.flow
+        )
 
 
 class EndRow(NamedTuple):
@@ -75,6 +84,9 @@ class EndRow(NamedTuple):
     tries: tuple[Try, ...] = ()
     payload_cut: int = 0
     """The size of the whole payload, if the store kept only its beginning; otherwise 0. Set by the store."""
+    flow: bytes = b""
+    all_parents: tuple[ParentRef, ...] = ()
+    """As in `JobRow`."""
 
 
 DATA: Final = 0
@@ -126,6 +138,9 @@ class HistoryQuery(NamedTuple):
     before_id: int | None = None
     """Only ids below this one. Used for paging."""
     limit: int = 100
+    flow: bytes | None = None
+    brief: bool = False
+    """In a page, lines without results, and more of them."""
 
 
 PAGE_RESULT_BYTES: Final = 4096
@@ -149,6 +164,18 @@ class Firing(NamedTuple):
     """A digest of the plan; a changed plan starts anew."""
 
 
+class FlowRow(NamedTuple):
+    """A flow: when it began and ended, and how many of its jobs have ended how."""
+
+    name: bytes
+    created_us: int
+    ended_us: int
+    """0: it has live jobs."""
+    done: int
+    failed: int
+    cancelled: int
+
+
 class Batch:
     """One transaction: all of it, or nothing of it."""
 
@@ -157,11 +184,13 @@ class Batch:
         "ended",
         "ends",
         "fired",
+        "flows",
         "inserted",
         "inserts",
         "output",
         "paused",
         "revived",
+        "touched",
         "updated",
         "updates",
     )
@@ -183,17 +212,21 @@ class Batch:
         the name OUTPUT."""
         self.paused: dict[bytes, bool] = {}
         """Queues that were paused (True) or resumed (False), by name."""
+        self.flows: dict[bytes, FlowRow | None] = {}
+        """The flows that changed, by name; None: the flow was dropped."""
         self.inserted: list[Job] = []
         """For the core only: the jobs behind `inserts`."""
         self.updated: list[Job] = []
         """For the core only: the jobs behind `updates`."""
         self.ended: list[Job] = []
         """For the core only: the jobs behind `ends`."""
+        self.touched: list[Flow] = []
+        """For the core only: the flows behind `flows`."""
 
     @property
     def empty(self) -> bool:
         changed = self.inserts or self.updates or self.ends
-        return not (changed or self.fired or self.output or self.paused)
+        return not (changed or self.fired or self.output or self.paused or self.flows)
 
 
 class Loaded(NamedTuple):
@@ -210,3 +243,5 @@ class Loaded(NamedTuple):
     """The progress of each schedule."""
     paused: list[bytes]
     """The names of the paused queues."""
+    flows: list[FlowRow]
+    """All flows, the oldest first."""

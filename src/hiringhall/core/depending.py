@@ -63,6 +63,8 @@ class Dependencies:
             # A job may have ended when it was given back.
             if parents and job.state < LEASED:
                 self._wait_for(job, parents)
+            if job.flow is not None and job.state < DONE:
+                self._keep_parents(job, parents)
 
     def resolve(
         self, refs: tuple[ParentRef, ...], name: ParentRef | None, terms: Terms, known: int = 0
@@ -133,6 +135,12 @@ class Dependencies:
             job.ready_us = 0
         self._table.note(job)
 
+    def _keep_parents(self, job: Job, parents: list[Job | ParentRef]) -> None:
+        """A job of a flow keeps all its parents, so that the flow can be drawn."""
+        refs = [parent.id if isinstance(parent, Job) else parent for parent in parents]
+        job.all_parents = tuple(dict.fromkeys([*job.all_parents, *refs]))
+        self._table.note(job)
+
     def parent_ended(self, parent: Job) -> None:
         assert parent.children is not None
         for child in list(parent.children.values()):
@@ -181,7 +189,8 @@ class Dependencies:
                 parent = self._table.archive.find(end.id)
                 if parent is None:
                     # Its queue may be gone; an ended job gets one that is not listed.
-                    parent = ended_job(end, self._table.queues.get(end.queue) or Queue(end.queue))
+                    queue = self._table.queues.get(end.queue) or Queue(end.queue)
+                    parent = ended_job(end, queue, self._table.flows)
                     self._table.archive.add(parent)
                 self._graph.adopt_as(ref, parent)
                 if parent.children is not None:

@@ -13,6 +13,7 @@ from hiringhall.core.timers import Timed
 
 if TYPE_CHECKING:
     from hiringhall.core.blocks import Block
+    from hiringhall.core.flows import Flow
     from hiringhall.core.leases import Lease
     from hiringhall.core.peer import Peer
     from hiringhall.core.queues import Queue
@@ -48,7 +49,7 @@ def is_named(key: bytes, extras: dict[str, bytes] | None) -> bool:
 class JobSpec:
     """A job as a client asks for it."""
 
-    __slots__ = ("due_us", "extras", "key", "parents", "payload", "queue", "terms")
+    __slots__ = ("due_us", "extras", "flow", "key", "parents", "payload", "queue", "terms")
 
     def __init__(
         self,
@@ -59,6 +60,7 @@ class JobSpec:
         due_us: int = 0,
         parents: tuple[ParentRef, ...] = (),
         extras: dict[str, bytes] | None = None,
+        flow: bytes = b"",
     ) -> None:
         self.queue = queue
         self.payload = payload
@@ -70,6 +72,8 @@ class JobSpec:
         self.parents = parents
         self.extras = extras
         """Named values that a dialect keeps with the job; the core uses some names itself."""
+        self.flow = flow
+        """The name of the flow that it belongs to; empty: none."""
 
     @property
     def work(self) -> bytes:
@@ -83,6 +87,7 @@ class Job(Timed):
     """
 
     __slots__ = (
+        "all_parents",
         "attempts",
         "before",
         "block",
@@ -94,6 +99,7 @@ class Job(Timed):
         "ended_us",
         "extras",
         "failures",
+        "flow",
         "id",
         "in_lane",
         "key",
@@ -176,6 +182,10 @@ class Job(Timed):
         self.extras: dict[str, bytes] | None = None
         self.tries: list[Try] | None = None
         """Attempts before the latest, oldest first."""
+        self.flow: Flow | None = None
+        """The flow that it belongs to; its name stays with the job after its end."""
+        self.all_parents: tuple[ParentRef, ...] = ()
+        """If it belongs to a flow: every parent that it was given, met or not, as it was named."""
 
     def ring(self, scheduler: Scheduler) -> None:
         scheduler.job_due(self)

@@ -16,6 +16,7 @@ from hiringhall.core.states import DELAYED, DONE, FAILED, QUEUED
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Firing
+    from hiringhall.core.flows import Flow
     from hiringhall.core.jobs import Job, ParentRef, Try
 
 
@@ -51,6 +52,8 @@ def _job_row(job: Job) -> JobRow:
         _holder(job),
         job.worker_name,
         _tries(job),
+        job.flow.name if job.flow is not None else b"",
+        job.all_parents,
     )
 
 
@@ -75,11 +78,11 @@ def _tries(job: Job) -> tuple[Try, ...]:
 
 
 class Ledger:
-    """The durable jobs that changed, what their workers said, the schedules that fired, and the queues that
-    were paused or resumed.
+    """The durable jobs that changed, what their workers said, the schedules that fired, the queues that were
+    paused or resumed, and the flows.
     """
 
-    __slots__ = ("_changed", "_deferred", "_fired", "_paused", "_sealed", "_started", "output")
+    __slots__ = ("_changed", "_deferred", "_fired", "_flows", "_paused", "_sealed", "_started", "output")
 
     def __init__(self) -> None:
         self._changed: dict[int, Job] = {}
@@ -91,10 +94,12 @@ class Ledger:
         """Jobs that were leased to any other worker: noted later still, by `note_started`."""
         self._fired: dict[str, Firing | None] = {}
         self._paused: dict[bytes, bool] = {}
+        self._flows: dict[bytes, Flow] = {}
         self.output = Output()
 
     def __len__(self) -> int:
-        return len(self._changed) + len(self._fired) + len(self._paused) + len(self.output)
+        changes = len(self._changed) + len(self._fired) + len(self._paused) + len(self._flows)
+        return changes + len(self.output)
 
     def note(self, job: Job) -> None:
         """A durable job has changed."""
@@ -130,6 +135,10 @@ class Ledger:
     def note_paused(self, queue: bytes, paused: bool) -> None:
         """A queue was paused or resumed."""
         self._paused[queue] = paused
+
+    def note_flow(self, flow: Flow) -> None:
+        """A flow has changed, or was dropped."""
+        self._flows[flow.name] = flow
 
     def unfired(self, batch: Batch) -> list[str]:
         """The batch was not committed: the names of its firings, and of those noted since. Clears them."""
@@ -178,7 +187,15 @@ class Ledger:
         self.output.seal(batch)
         batch.paused = self._paused
         self._paused = {}
+        if self._flows:
+            self._seal_flows(batch)
         return batch
+
+    def _seal_flows(self, batch: Batch) -> None:
+        for flow in self._flows.values():
+            batch.touched.append(flow)
+            batch.flows[flow.name] = flow.row() if flow.number else None
+        self._flows = {}
 
     def _seal_insert(self, batch: Batch, job: Job) -> None:
         batch.inserted.append(job)
@@ -209,6 +226,9 @@ class Ledger:
                 job.extras,
                 job.ready_us,
                 _tries(job),
+                0,
+                job.flow.name if job.flow is not None else b"",
+                job.all_parents,
             )
         )
 
@@ -226,6 +246,8 @@ class Ledger:
             # A dead letter may have been retried, and ended again, while this batch was under way.
             if job.id not in self._changed:
                 job.result = b""
+                if job.flow is not None:
+                    job.flow.remove(job)
                 if job.state != FAILED or not job.terms.durable:
                     job.payload = b""
 
@@ -234,6 +256,8 @@ class Ledger:
         self._sealed = {}
         self.output.drop()
         self._paused = {**batch.paused, **self._paused}
+        for flow in batch.touched:
+            self._flows.setdefault(flow.name, flow)
         newcomers = [job for job in batch.inserted if not job.logged]
         for job in batch.inserted:
             if job.logged:

@@ -34,5 +34,7 @@ class Limits:
     """Ended jobs kept in memory so that they can be found, named as parents, and retried."""
     ended_bytes_max: int = 64 << 20
     """Payload bytes of failed jobs kept for a retry."""
+    flows_max: int = 10_000
+    """Flows kept after their end, with their counts; the oldest are dropped."""
     wake_us: int = SECOND_US // 2
     """A woken worker that has not asked for work after this time loses its turn to the next."""

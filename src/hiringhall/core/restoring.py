@@ -10,6 +10,7 @@ from hiringhall.core.states import CUT_SHORT, DELAYED, HELD, LEASED, QUEUED
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import EndRow, Loaded
+    from hiringhall.core.flows import Flows
     from hiringhall.core.jobs import ParentRef
     from hiringhall.core.queues import Queue
     from hiringhall.core.scheduler import Scheduler
@@ -23,9 +24,10 @@ def restore(scheduler: Scheduler, loaded: Loaded) -> None:
     table.last_id = ids.make(loaded.epoch, 0)
     scheduler.firings.restore(loaded.fired)
     scheduler.paused_queues.restore(loaded.paused)
+    table.flows.restore(loaded.flows)
     count = 0
     for end in loaded.ended:
-        table.archive.add(ended_job(end, _queue(table, end.queue)))
+        table.archive.add(ended_job(end, _queue(table, end.queue), table.flows))
         count += 1
     if count >= table.limits.ended_max:
         table.archive.complete = False
@@ -42,6 +44,9 @@ def restore(scheduler: Scheduler, loaded: Loaded) -> None:
         job.worker_name = row.worker
         job.tries = list(row.tries) or None
         job.stored = True
+        if row.flow:
+            table.flows.enter(job, row.flow, row.created_us)
+            job.all_parents = row.all_parents
         table.enter(job)
         if row.key:
             table.keys.add(job)
@@ -66,6 +71,7 @@ def restore(scheduler: Scheduler, loaded: Loaded) -> None:
         if job.parents is None:
             scheduler.dependencies.release_child(job)
             table.note(job)
+    table.flows.restored(table.now_us)
 
 
 def _queue(table: JobTable, name: bytes) -> Queue:
@@ -88,7 +94,7 @@ def _restore_lease(scheduler: Scheduler, job: Job, holder: bytes) -> None:
     scheduler.leases.attach(job, worker, job.terms.run_us)
 
 
-def ended_job(end: EndRow, queue: Queue) -> Job:
+def ended_job(end: EndRow, queue: Queue, flows: Flows) -> Job:
     """An ended job from its row in the history."""
     job = Job(end.id, queue, end.key, end.payload, end.terms, end.created_us, end.state)
     job.code = end.code
@@ -101,4 +107,7 @@ def ended_job(end: EndRow, queue: Queue) -> Job:
     job.ready_us = end.ready_us
     job.tries = list(end.tries) or None
     job.logged = True
+    if end.flow:
+        job.flow = flows.named(end.flow)
+        job.all_parents = end.all_parents
     return job

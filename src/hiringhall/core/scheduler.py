@@ -2,8 +2,8 @@
 
 Verbs return at once or raise a `Refusal`; what happens later reaches a peer as a notice. A verb only notes that
 a queue has to be matched; `settle`, at the end of the turn, matches ready jobs to workers. Verbs that only some
-dialects need are called on the part: `auctions`, `hiring`, `residents`, `reports`, `firings`, `needs` and
-`dependencies`.
+dialects need are called on the part: `auctions`, `hiring`, `residents`, `reports`, `firings`, `flow_verbs`,
+`needs` and `dependencies`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from hiringhall.core import restoring
 from hiringhall.core.auctions import Auctions
 from hiringhall.core.depending import Dependencies
 from hiringhall.core.firings import Firings
+from hiringhall.core.flow_verbs import FlowVerbs
 from hiringhall.core.graph import Plan
 from hiringhall.core.hiring import Hiring
 from hiringhall.core.leasing import Leases
@@ -60,6 +61,7 @@ class Scheduler:
         self.reports = Reports(table, self.dependencies, self.leases, self.residents)
         self.firings = Firings(table, self.submissions)
         self.paused_queues = PausedQueues(table, self.leases)
+        self.flow_verbs = FlowVerbs(table, self.dependencies, self.submissions)
         self.auctions = Auctions(self)
         # Read by sessions, used by the engine.
         self.limits = limits
@@ -68,6 +70,7 @@ class Scheduler:
         self.workers = table.workers
         self.keys = table.keys
         self.counters = table.counters
+        self.flows = table.flows
         self.graph = table.graph
         self.archive = table.archive
         self.ledger = table.ledger

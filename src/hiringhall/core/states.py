@@ -30,7 +30,7 @@ MOVES: Final = (
     (QUEUED, (HELD, LEASED, CANCELLED)),
     (LEASED, (QUEUED, DELAYED, DONE, FAILED, CANCELLED)),
     (DONE, ()),
-    (FAILED, (QUEUED,)),
+    (FAILED, (HELD, QUEUED)),
     (CANCELLED, ()),
 )
 """Every legal move of a job."""

@@ -52,6 +52,8 @@ class Submissions:
         if queue is None:
             queue = table.queue(spec.queue)
         key = spec.key
+        if spec.flow:
+            table.flows.check(spec.flow, spec.terms.durable)
         if key:
             table.check_key(key)
             job = table.keys.find(queue, key)
@@ -127,6 +129,29 @@ class Submissions:
 
     def retry(self, job: Job) -> None:
         """Queue a dead letter again, with its counts reset."""
+        self.check_retry(job)
+        self._revive(job)
+        self._table.move(job, QUEUED)
+        self._table.graph.adopt(job)
+        self._table.ledger.note(job)
+
+    def retry_after(self, job: Job, parents: list[Job | ParentRef]) -> None:
+        """Run a dead letter again as soon as these parents have succeeded."""
+        self.check_retry(job)
+        self._revive(job)
+        for parent in parents:
+            if isinstance(parent, Job):
+                self._table.graph.link(job, parent)
+            else:
+                self._table.graph.expect(job, parent)
+        if parents:
+            job.ready_us = 0
+        self._table.move(job, HELD if parents else QUEUED)
+        self._table.graph.adopt(job)
+        self._table.ledger.note(job)
+
+    def check_retry(self, job: Job) -> None:
+        """Refuse to retry a job that is not a dead letter, or that cannot run again now."""
         if job.state != FAILED or not job.terms.durable or self._table.archive.find(job.id) is not job:
             raise Refusal(WRONG_STATE, "only a durable job that has failed and is still kept can be retried")
         if job.extras is not None and REPORTED in job.extras:
@@ -136,6 +161,10 @@ class Submissions:
         queue = self._table.queue(job.queue.name)
         if job.key and self._table.keys.find(queue, job.key) is not None:
             raise Refusal(WRONG_STATE, "another job with the same key is live")
+
+    def _revive(self, job: Job) -> None:
+        """A dead letter is live again, in no state yet."""
+        queue = self._table.queue(job.queue.name)
         self._table.archive.discard(job)
         if job.started_us and job.code != PARENT_FAILED:
             self._table.remember_try(job, job.code, job.ended_us)
@@ -149,12 +178,11 @@ class Submissions:
         if not job.terms.detached:
             job.terms = job.terms.replace(durable=True, detached=True)
         job.queue = queue
+        if job.flow is not None:
+            self._table.flows.reenter(job, self._table.now_us)
         self._table.enter(job)
         if job.key:
             self._table.keys.add(job)
-        self._table.move(job, QUEUED)
-        self._table.graph.adopt(job)
-        self._table.ledger.note(job)
 
     def take_back(self, job: Job) -> None:
         """Undo a submit of this turn that was not acknowledged yet, because it is refused after all."""
@@ -179,6 +207,8 @@ class Submissions:
         """Make a job non-durable that was never acknowledged as durable."""
         self._table.ledger.forget(job)
         self._table.counters.withdrawn += 1
+        if job.flow is not None:
+            self._table.flows.leave(job, self._table.now_us)
         job.terms = job.before or job.terms.replace(durable=False, detached=False, logged=False)
         job.before = None
 

@@ -21,6 +21,7 @@ from hiringhall.core.errors import (
     Refusal,
     invariant,
 )
+from hiringhall.core.flows import Flows
 from hiringhall.core.graph import Graph
 from hiringhall.core.jobs import TRIES_KEPT, Job
 from hiringhall.core.keys import Keys
@@ -95,6 +96,7 @@ class JobTable:
         self.graph = Graph()
         self.archive = Archive(limits)
         self.ledger = Ledger()
+        self.flows = Flows(limits, self.ledger)
         self.timers = Timers()
         self.epoch = epoch
         """The number of this boot: 1 for a hall that was never open before."""
@@ -257,6 +259,9 @@ class JobTable:
         self.last_id += 1
         job = Job(self.last_id, queue, spec.key, spec.payload, spec.terms, created_us)
         job.extras = spec.extras
+        if spec.flow:
+            self.flows.enter(job, spec.flow, self.now_us)
+            job.all_parents = spec.parents
         self.enter(job)
         if spec.key:
             self.keys.add(job)
@@ -279,6 +284,10 @@ class JobTable:
         invariant(_LEGAL[before] >> state & 1 == 1, "a job moves only along MOVES")
         job.state = state
         queue = job.queue
+        if job.flow is not None:
+            counts = job.flow.counts
+            counts[before] -= 1
+            counts[state] += 1
         if before == QUEUED:
             queue.remove(job)
             if job.due_us != NEVER:
@@ -389,6 +398,8 @@ class JobTable:
         else:
             self.counters.cancelled += 1
             queue.cancelled += 1
+        if job.flow is not None:
+            self.flows.ended(job, self.now_us)
         watchers = job.watchers
         if watchers is not None:
             job.watchers = None

@@ -92,6 +92,8 @@ class _JobLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     queue_base64: bytes | None = None
     key: str | None = None
     key_base64: bytes | None = None
+    flow: str | None = None
+    flow_base64: bytes | None = None
     payload: str | None = None
     payload_base64: bytes | None = None
     due: Moment | None = None
@@ -139,6 +141,8 @@ def write_job(row: JobRow) -> bytes:
     put_bytes(line, "queue", row.queue)
     if row.key:
         put_bytes(line, "key", row.key)
+    if row.flow:
+        put_bytes(line, "flow", row.flow)
     put_bytes(line, "payload", row.payload)
     due = as_moment(row.due_us)
     if due is not None:
@@ -208,6 +212,7 @@ def _spec(line: _JobLine, shared: dict[_TermsLine, Terms]) -> JobSpec:
         0 if line.due is None else max(0, as_microseconds(line.due)),
         tuple(dict.fromkeys(map(_parent, line.parents))),
         extras or None,
+        _either("flow", line.flow, line.flow_base64),
     )
 
 

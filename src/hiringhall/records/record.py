@@ -35,7 +35,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
-BYTES_FIELDS: Final = ("queue", "key", "worker", "result", "payload")
+BYTES_FIELDS: Final = ("queue", "key", "flow", "worker", "result", "payload")
 
 
 class Attempt(NamedTuple):
@@ -104,6 +104,8 @@ class Record(NamedTuple):
     """The size of the whole payload: more than `payload` has if only its beginning is kept."""
     output: tuple[OutputLine, ...] = ()
     """The latest of what its workers said, oldest first, if it was asked for."""
+    flow: bytes = b""
+    """The name of the flow that it belongs to; empty: none."""
 
     @property
     def latest(self) -> datetime:
@@ -173,6 +175,7 @@ def ended_record(row: EndRow) -> Record:
         row.terms.losses_max,
         row.terms.quits_max,
         row.payload_cut or len(row.payload),
+        flow=row.flow,
     )
 
 
@@ -201,6 +204,7 @@ def live_record(row: JobRow) -> Record:
         row.terms.losses_max,
         row.terms.quits_max,
         len(row.payload),
+        flow=row.flow,
     )
 
 

@@ -29,7 +29,7 @@ from hiringhall.storage.retention import LINE_BYTES, CommitSize, Expiry, Section
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hiringhall.core.changes import Batch, EndRow, Firing, JobRow, OutputRow
+    from hiringhall.core.changes import Batch, EndRow, Firing, FlowRow, JobRow, OutputRow
     from hiringhall.core.jobs import ParentRef
     from hiringhall.storage.contract import HistoryQuery
     from hiringhall.storage.retention import Shelf
@@ -63,12 +63,14 @@ class MemoryStore:
         self._jobs: dict[int, JobRow] = {}
         self._fired: dict[str, Firing] = {}
         self._paused: dict[bytes, None] = {}
+        self._flows: dict[bytes, FlowRow] = {}
 
     def load(self, ended_max: int) -> Loaded:
         self._epoch += 1
         latest = sorted(self._shelves.lines.values(), key=_BY_END)
         ended = [_shortened(row) for row in latest[max(0, len(latest) - ended_max) :]]
-        return Loaded(self._epoch, self.live(), ended, dict(self._fired), sorted(self._paused))
+        flows = sorted(self._flows.values(), key=attrgetter("created_us", "name"))
+        return Loaded(self._epoch, self.live(), ended, dict(self._fired), sorted(self._paused), flows)
 
     def commit(self, batch: Batch, now_us: int) -> None:
         for row in batch.inserts:
@@ -96,6 +98,11 @@ class MemoryStore:
                 self._paused[queue] = None
             else:
                 self._paused.pop(queue, None)
+        for flow, flow_row in batch.flows.items():
+            if flow_row is None:
+                self._flows.pop(flow, None)
+            else:
+                self._flows[flow] = flow_row
         self._expire(batch, now_us)
 
     def check(self) -> None:
@@ -125,7 +132,7 @@ class MemoryStore:
             place -= 1
             row = self._shelves.lines.get(ids[place])
             if row is not None and _matches(row, query):
-                found.append(_cut(row))
+                found.append(_cut(row) if not query.brief else _cut(row)._replace(result=b""))
                 if len(found) >= query.limit:
                     break
         return HistoryPage(found, ids[place] if place else 0)
@@ -346,6 +353,7 @@ def _matches(row: EndRow, query: HistoryQuery) -> bool:
     return (
         (query.queue is None or row.queue == query.queue)
         and (query.key is None or row.key == query.key)
+        and (query.flow is None or row.flow == query.flow)
         and (query.state is None or row.state == query.state)
         and (query.ended_from_us is None or row.ended_us >= query.ended_from_us)
         and (query.ended_to_us is None or row.ended_us <= query.ended_to_us)

@@ -13,6 +13,7 @@ from hiringhall.core.states import FAILED
 from hiringhall.storage.sqlite.reader import (
     BLOCK_BITS,
     BLOCKS,
+    BY_FLOW,
     IN_BLOCKS,
     LINES,
     by_shelf,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 LINES_MAX: Final = 128
 """Lines of one page: each may have a long result, of which only the beginning is kept."""
+BRIEF_MAX: Final = 1000
+"""The same, without results."""
 WALKED_MAX: Final = 8192
 """Lines that are looked at, one after the other."""
 SORTED_MAX: Final = 20_000
@@ -46,32 +49,45 @@ _RESULT: Final = (
 _CUT: Final = {"result": _RESULT, "payload": "x'' AS payload"}
 _COLUMNS: Final = ", ".join([_CUT.get(column, column) for column in END_COLUMNS.split(", ")])
 _CUT_LINES: Final = LINES.replace(END_COLUMNS, _COLUMNS)
+_BRIEF_LINES: Final = _CUT_LINES.replace(_RESULT, "x'' AS result")
 _WALKED: Final = """
 SELECT COUNT(*), MIN(id) FROM (
-    SELECT id FROM history NOT INDEXED WHERE id < :before_id ORDER BY id DESC LIMIT :walked_max
+    SELECT id FROM history {source} AND id < :before_id ORDER BY id DESC LIMIT :walked_max
 )
 """
+_ALL: Final = "NOT INDEXED WHERE 1"
+_OF_FLOW: Final = "INDEXED BY history_by_flow WHERE flow = :flow"
 
 
 def find_page(connection: sqlite3.Connection, query: HistoryQuery) -> tuple[list[RawRow], int]:
     """Lines of the history that match a query, newest first, and the id below which to go on; 0: no more."""
-    limit = min(query.limit, LINES_MAX)
+    limit = min(query.limit, BRIEF_MAX if query.brief else LINES_MAX)
     where, values = conditions(query._replace(limit=limit))
     if where == ["id < :before_id"] or query.id is not None:
         source, floor = "history NOT INDEXED", 0  # nothing to walk over
+    elif query.flow is not None:
+        floor = _walk(connection, _OF_FLOW, values)
+        source, where = BY_FLOW, [*where, "id >= :floor"]
     elif query.key is not None or query.queue is not None:
         source, where, floor = _in_blocks(connection, query, where, values)
     elif (is_timed(query) or query.state == FAILED) and _are_few(connection, where, values):
         source, where = by_shelf(where, values)
         floor = 0
     else:
-        walked = {"before_id": values["before_id"], "walked_max": WALKED_MAX}
-        count, lowest = connection.execute(_WALKED, walked).fetchone()
-        floor = lowest if count == WALKED_MAX else 0
+        floor = _walk(connection, _ALL, values)
         source, where = "history NOT INDEXED", [*where, "id >= :floor"]
-        values["floor"] = floor
-    rows = connection.execute(lines_sql(source, where, _CUT_LINES), values).fetchall()
+    lines = _BRIEF_LINES if query.brief else _CUT_LINES
+    rows = connection.execute(lines_sql(source, where, lines), values).fetchall()
     return rows, rows[-1][0] if rows and len(rows) == limit else floor
+
+
+def _walk(connection: sqlite3.Connection, source: str, values: Values) -> int:
+    """The id down to which lines are looked at, which is put into the values; 0: all of them."""
+    walked: Values = {**values, "walked_max": WALKED_MAX}
+    count, lowest = connection.execute(_WALKED.replace("{source}", source), walked).fetchone()
+    floor = int(lowest) if count == WALKED_MAX else 0
+    values["floor"] = floor
+    return floor
 
 
 def _in_blocks(

@@ -65,6 +65,8 @@ SELECT json_group_array(block), MIN(block) FROM blocks WHERE block IS NOT NULL
 _BLOCKS_MAX: Final = 4096
 _BLOCKS_GROWTH: Final = 4
 IN_BLOCKS: Final = f"id >> {BLOCK_BITS} IN (SELECT value FROM json_each(:blocks))"  # noqa: S608, our own number
+BY_FLOW: Final = "history INDEXED BY history_by_flow"
+"""The lines of one flow, by id. Other conditions are checked on the way: a search may look at all of them."""
 _LATEST: Final = f"""
 WITH wanted (queue, key) AS (VALUES {{names}})
 SELECT id, queue, key, ended_us FROM (
@@ -134,6 +136,8 @@ def find_lines(connection: sqlite3.Connection, query: HistoryQuery) -> list[RawR
     """The lines of the history that match a query, newest first."""
     where, values = conditions(query)
     timed = is_timed(query)
+    if query.id is None and query.flow is not None:
+        return connection.execute(lines_sql(BY_FLOW, where), values).fetchall()
     if query.id is None and (query.key is not None or query.queue is not None):
         return _walk_blocks(connection, where, values)
     if query.id is None and (timed or query.state == FAILED):
@@ -150,7 +154,10 @@ def conditions(query: HistoryQuery) -> tuple[list[str], Values]:
     }
     values |= {name: value for name, value in query._asdict().items() if value is not None}
     values["limit"] = max(0, query.limit)
-    where = ["id < :before_id", *[f"{name} = :{name}" for name in ("id", "queue", "key") if name in values]]
+    where = [
+        "id < :before_id",
+        *[f"{name} = :{name}" for name in ("id", "queue", "key", "flow") if name in values],
+    ]
     where += ["state = :state"] if query.state is not None else []
     where += ["ended_us BETWEEN :ended_from_us AND :ended_to_us"] if is_timed(query) else []
     return where, values

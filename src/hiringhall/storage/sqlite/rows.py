@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from hiringhall.core.changes import EndRow, Firing, JobRow
+from hiringhall.core.changes import EndRow, Firing, FlowRow, JobRow
 from hiringhall.core.jobs import Try
 from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED, QUEUED
 from hiringhall.core.terms import HOLD, PRIORITIES, TERMS_FIELDS, Terms, terms_of
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 TERMS_COLUMNS: Final = ", ".join(("id", *TERMS_FIELDS))
 JOB_COLUMNS: Final = (
     "id, queue, key, payload, terms, state, created_us, due_us, attempts, failures, losses, parents, extras,"
-    " ready_us, started_us, holder, worker, tries"
+    " ready_us, started_us, holder, worker, tries, flow, all_parents"
 )
 END_COLUMNS: Final = (
     "id, queue, key, state, code, result, worker, created_us, started_us, ended_us, attempts, losses, terms,"
-    " payload, extras, ready_us, tries, payload_cut"
+    " payload, extras, ready_us, tries, payload_cut, flow, all_parents"
 )
 END_COLUMNS_SHORT: Final = END_COLUMNS.replace("result", "x'' AS result").replace(
     " payload,", f" CASE state WHEN {FAILED} THEN payload ELSE x'' END AS payload,"
@@ -45,18 +45,20 @@ _Row = TypeVar("_Row")
 _NONE: Final = type(None)
 _JOB_HEAD: Final = (int, bytes, bytes, bytes, int, int, int, int, int, int, int)
 _JOB_TAIL: Final = (int, int, bytes, bytes)
-_JOB_TYPES: Final = (*_JOB_HEAD, bytes, bytes, *_JOB_TAIL, bytes)
-_JOB_PLAIN: Final = (*_JOB_HEAD, _NONE, _NONE, *_JOB_TAIL, _NONE)
+_JOB_TYPES: Final = (*_JOB_HEAD, bytes, bytes, *_JOB_TAIL, bytes, bytes, bytes)
+_JOB_PLAIN: Final = (*_JOB_HEAD, _NONE, _NONE, *_JOB_TAIL, _NONE, _NONE, _NONE)
 _JOB_SHAPES: Final = frozenset(
-    (*_JOB_HEAD, parents, extras, *_JOB_TAIL, tries)
-    for parents, extras, tries in product((_NONE, bytes), repeat=3)
+    (*_JOB_HEAD, parents, extras, *_JOB_TAIL, tries, flow, all_parents)
+    for parents, extras, tries, flow, all_parents in product((_NONE, bytes), repeat=5)
 )
 _END_HEAD: Final = (int, bytes, bytes, int, int, bytes, bytes, int, int, int, int, int, int, bytes)
-_END_TYPES: Final = (*_END_HEAD, bytes, int, bytes, int)
+_END_TYPES: Final = (*_END_HEAD, bytes, int, bytes, int, bytes, bytes)
 _END_SHAPES: Final = frozenset(
-    (*_END_HEAD, extras, int, tries, int) for extras, tries in product((_NONE, bytes), repeat=2)
+    (*_END_HEAD, extras, int, tries, int, flow, all_parents)
+    for extras, tries, flow, all_parents in product((_NONE, bytes), repeat=4)
 )
 _LIVE_STATES: Final = frozenset((HELD, DELAYED, QUEUED, LEASED))
+_FLOW_SHAPE: Final = (bytes, int, int, int, int, int)
 _TERMS_SHAPE: Final = (int,) * (1 + len(TERMS_FIELDS))
 
 _PARENTS: Final = msgspec.msgpack.Decoder(tuple[int | tuple[bytes, bytes], ...])
@@ -83,7 +85,9 @@ def job_row(raw: RawRow, terms: dict[int, Terms]) -> JobRow:
     extras = None if raw[12] is None else _extras(raw[12])
     tries = () if raw[17] is None else _tries(raw[17])
     shared = _shared_terms(raw[4], terms)
-    return JobRow._make((*raw[:4], shared, *raw[5:11], parents, extras, *raw[13:17], tries))
+    flow = raw[18] or b""
+    all_parents = () if raw[19] is None else _parents(raw[19])
+    return JobRow._make((*raw[:4], shared, *raw[5:11], parents, extras, *raw[13:17], tries, flow, all_parents))
 
 
 def job_rows(page: list[RawRow], terms: dict[int, Terms], bad: list[BadId]) -> list[JobRow]:
@@ -95,7 +99,8 @@ def job_rows(page: list[RawRow], terms: dict[int, Terms], bad: list[BadId]) -> l
     if not plain or not set(columns[5]) <= _LIVE_STATES or not terms.keys() >= set(columns[4]):
         return decode(page, job_row, terms, bad)
     columns[4] = [terms[terms_id] for terms_id in columns[4]]
-    columns[11] = columns[17] = [()] * len(page)
+    columns[11] = columns[17] = columns[19] = [()] * len(page)
+    columns[18] = [b""] * len(page)
     return list(map(JobRow._make, zip(*columns, strict=True)))
 
 
@@ -106,7 +111,10 @@ def end_row(raw: RawRow, terms: dict[int, Terms]) -> EndRow:
         raise BadRow(f"state {raw[3]} is not a state of an ended job")
     extras = None if raw[14] is None else _extras(raw[14])
     tries = () if raw[16] is None else _tries(raw[16])
-    return EndRow._make((*raw[:12], _shared_terms(raw[12], terms), raw[13], extras, raw[15], tries, raw[17]))
+    flow = raw[18] or b""
+    all_parents = () if raw[19] is None else _parents(raw[19])
+    shared = _shared_terms(raw[12], terms)
+    return EndRow._make((*raw[:12], shared, raw[13], extras, raw[15], tries, raw[17], flow, all_parents))
 
 
 def decode(
@@ -153,6 +161,14 @@ def read_paused(connection: sqlite3.Connection) -> list[bytes]:
     return [bytes(queue) for (queue,) in rows if type(queue) is bytes]
 
 
+def read_flows(connection: sqlite3.Connection) -> list[FlowRow]:
+    """All flows, the oldest first. A row that cannot be read is ignored: the flow counts its live jobs only."""
+    rows = connection.execute(
+        "SELECT name, created_us, ended_us, done, failed, cancelled FROM flows ORDER BY created_us, name"
+    )
+    return [FlowRow._make(row) for row in rows if tuple(map(type, row)) == _FLOW_SHAPE]
+
+
 def _shared_terms(terms_id: int, terms: dict[int, Terms]) -> Terms:
     try:
         return terms[terms_id]
@@ -183,7 +199,7 @@ def _extras(packed: bytes) -> dict[str, bytes]:
 
 def _misfit(raw: RawRow, columns: str, types: tuple[type, ...]) -> str:
     for name, value, wanted in zip(columns.split(", "), raw, types, strict=True):
-        optional = name in {"parents", "extras", "tries"} and value is None
+        optional = name in {"parents", "extras", "tries", "flow", "all_parents"} and value is None
         if type(value) is not wanted and not optional:
             found = "text" if type(value) is bytearray else "nothing" if value is None else type(value).__name__
             return f"its {name} must be {wanted.__name__}, not {found}"

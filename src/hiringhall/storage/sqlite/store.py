@@ -31,6 +31,7 @@ from hiringhall.storage.sqlite.rows import (
     end_row,
     job_rows,
     read_firings,
+    read_flows,
     read_paused,
     read_terms,
 )
@@ -145,6 +146,7 @@ class SqliteStore:
                 for name in unread:
                     self._on_warning(f"schedule {name} in {self._path} cannot be read: it starts over")
                 paused = read_paused(self._connection)
+                flows = read_flows(self._connection)
                 epoch = self._bump_epoch()
                 self._begin_log()
                 self._files = FileIdentities(self._path)
@@ -152,7 +154,7 @@ class SqliteStore:
             with suppress(StoreError):
                 self.close()
             raise
-        return Loaded(epoch, self.live(), self._latest_ended(ended_max), fired, paused)
+        return Loaded(epoch, self.live(), self._latest_ended(ended_max), fired, paused, flows)
 
     def check(self) -> None:
         """Raise StoreError while a commit would go to a file that was removed or replaced."""

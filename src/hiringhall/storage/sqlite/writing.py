@@ -26,22 +26,26 @@ if TYPE_CHECKING:
     from hiringhall.storage.sqlite.statements import Value
 
 # The columns that most rows use. The statement for such rows has constants for the other columns, so that no
-# values are bound for them: NULL for parents, extras and tries, otherwise empty bytes or zero.
+# values are bound for them: NULL for parents, extras, tries and flows, otherwise empty bytes or zero.
 _JOB_PLAIN: Final = "id, queue, key, payload, terms, state, created_us, attempts, started_us"
-_JOB_REST: Final = "due_us, failures, losses, ready_us, holder, worker, parents, extras, tries"
+_JOB_REST: Final = (
+    "due_us, failures, losses, ready_us, holder, worker, parents, extras, tries, flow, all_parents"
+)
 _UPDATE_PLAIN: Final = "id, terms, state, attempts, ready_us, started_us, holder, worker"
-_UPDATE_REST: Final = "due_us, failures, losses, parents, extras, tries"
+_UPDATE_REST: Final = "due_us, failures, losses, parents, extras, tries, all_parents"
 _END_PLAIN: Final = (
     "id, queue, key, state, result, worker, created_us, ready_us, started_us, ended_us, attempts, terms,"
     " payload"
 )
-_END_REST: Final = "code, losses, shelf, payload_cut, output_bytes, extras, tries"
+_END_REST: Final = "code, losses, shelf, payload_cut, output_bytes, extras, tries, flow, all_parents"
 _EMPTY: Final = {
     "holder": "x''",
     "worker": "x''",
     "parents": "NULL",
     "extras": "NULL",
     "tries": "NULL",
+    "flow": "NULL",
+    "all_parents": "NULL",
 }
 
 _INSERT: Final = "INSERT INTO {table} ({columns}) SELECT {values} FROM (VALUES {rows}) WHERE column1"
@@ -62,6 +66,12 @@ _KEEP_OUTPUT: Final = (
 )
 _PAUSE: Final = "INSERT OR IGNORE INTO paused (queue) VALUES (?)"
 _RESUME: Final = "DELETE FROM paused WHERE queue = ?"
+_SET_FLOW: Final = (
+    "INSERT INTO flows (name, created_us, ended_us, done, failed, cancelled) VALUES (?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (name) DO UPDATE SET created_us = excluded.created_us, ended_us = excluded.ended_us,"
+    " done = excluded.done, failed = excluded.failed, cancelled = excluded.cancelled"
+)
+_DROP_FLOW: Final = "DELETE FROM flows WHERE name = ?"
 _REVIVE: Final = "DELETE FROM history WHERE id IN (SELECT value FROM json_each(?))"
 
 
@@ -141,6 +151,11 @@ class BatchWriter:
                 yield Statement(_MARK, [name, firing.due_us, bytearray(firing.plan)])
         for queue, paused in batch.paused.items():
             yield Statement(_PAUSE if paused else _RESUME, [bytearray(queue)])
+        for flow, row in batch.flows.items():
+            if row is None:
+                yield Statement(_DROP_FLOW, [bytearray(flow)])
+            else:
+                yield Statement(_SET_FLOW, [bytearray(flow), *row[1:]])
 
     def committed(self) -> None:
         """The batch is on disk."""
@@ -164,7 +179,7 @@ class BatchWriter:
         terms_id = 0
         queue_value = bytearray()
         for (job_id, queue, key, payload, terms, state, created_us, due_us, attempts, failures, losses, parents,
-             extras, ready_us, started_us, holder, worker, tries) in rows:  # fmt: skip
+             extras, ready_us, started_us, holder, worker, tries, flow, all_parents) in rows:  # fmt: skip
             if terms is not terms_before:
                 terms_before = terms
                 yield from self._insert_terms(terms)
@@ -174,11 +189,12 @@ class BatchWriter:
                 queue_value = bytearray(queue)
             line = (job_id, queue_value, bytearray(key), bytearray(payload), terms_id, state, created_us,
                     attempts, started_us)  # fmt: skip
-            if parents or extras or holder or due_us or failures or losses or ready_us or worker or tries:
+            if (parents or extras or holder or due_us or failures or losses or ready_us or worker or tries
+                    or flow):  # fmt: skip
                 packed = pack(extras)
                 full += line
                 full += (due_us, failures, losses, ready_us, bytearray(holder), bytearray(worker),
-                         pack(parents), packed, pack(tries))  # fmt: skip
+                         pack(parents), packed, pack(tries), bytearray(flow), pack(all_parents))  # fmt: skip
                 full_bytes += len(payload) + len(packed)
                 if len(full) >= self._jobs_full.values_max or full_bytes >= CHUNK_BYTES_MAX:
                     yield from self._jobs_full.statements(full, full_bytes)
@@ -201,7 +217,7 @@ class BatchWriter:
         terms_before = None
         terms_id = 0
         for (job_id, _, _, _, terms, state, _, due_us, attempts, failures, losses, parents, extras, ready_us,
-             started_us, holder, worker, tries) in rows:  # fmt: skip
+             started_us, holder, worker, tries, _, all_parents) in rows:  # fmt: skip
             if terms is not terms_before:
                 terms_before = terms
                 yield from self._insert_terms(terms)
@@ -216,10 +232,10 @@ class BatchWriter:
                 bytearray(holder),
                 bytearray(worker),
             )
-            if parents or extras or due_us or failures or losses or tries:
+            if parents or extras or due_us or failures or losses or tries or all_parents:
                 packed = pack(extras)
                 full += line
-                full += (due_us, failures, losses, pack(parents), packed, pack(tries))
+                full += (due_us, failures, losses, pack(parents), packed, pack(tries), pack(all_parents))
                 full_bytes += len(packed)
                 if len(full) >= self._updates_full.values_max or full_bytes >= CHUNK_BYTES_MAX:
                     yield from self._updates_full.statements(full, full_bytes)
@@ -246,7 +262,7 @@ class BatchWriter:
         terms_id = 0
         queue_value = worker_value = bytearray()
         for (job_id, queue, key, state, code, result, worker, created_us, started_us, ended_us, attempts,
-             losses, terms, payload, extras, ready_us, tries, _) in rows:  # fmt: skip
+             losses, terms, payload, extras, ready_us, tries, _, flow, all_parents) in rows:  # fmt: skip
             if terms is not terms_before:
                 terms_before = terms
                 yield from self._insert_terms(terms)
@@ -267,7 +283,7 @@ class BatchWriter:
                 payload = payload[:payload_bytes_max]  # noqa: PLW2901 (the row is not used again)
             line = (job_id, queue_value, bytearray(key), state, kept, worker_value, created_us, ready_us,
                     started_us, ended_us, attempts, terms_id, bytearray(payload))  # fmt: skip
-            if extras or code or losses or tries or cut or state == FAILED or section is not common:
+            if extras or code or losses or tries or cut or state == FAILED or flow or section is not common:
                 packed = pack(extras)
                 said = self._output.kept_bytes(job_id) if extras and OUTPUT in extras else 0
                 plain_rows -= 1
@@ -277,7 +293,8 @@ class BatchWriter:
                     shelf.bytes += len(key) + len(kept) + len(payload) + len(packed) + said
                     self.touched.add(section)
                 full += line
-                full += (code, losses, shelf.number, cut, said, packed, pack(tries))
+                full += (code, losses, shelf.number, cut, said, packed, pack(tries), bytearray(flow),
+                         pack(all_parents))  # fmt: skip
                 full_bytes += len(kept) + len(payload) + len(packed)
                 if len(full) >= self._ends_full.values_max or full_bytes >= CHUNK_BYTES_MAX:
                     yield from self._ends_full.statements(full, full_bytes)
