@@ -9,6 +9,7 @@ import ast
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from core_order import CORE_ORDER
 from import_table import MAY_IMPORT
 
 if TYPE_CHECKING:
@@ -42,57 +43,6 @@ UPWARDS: Final = re.compile(r"(?<![\w./])(?:\.\./)+")
 
 OURS: Final = "hiringhall"
 
-CORE_ORDER: Final = (
-    # Each module of the core imports, where it runs, only modules that stand before it.
-    "errors",
-    "limits",
-    "ids",
-    "states",
-    "terms",
-    "timers",
-    "histograms",
-    "jobs",
-    "leases",
-    "peer",
-    "observer",
-    "rests",
-    "workers",
-    "lanes",
-    "queues",
-    "markets",
-    "blocks",
-    "keys",
-    "inquiries",
-    "graph",
-    "archive",
-    "changes",
-    "output",
-    "ledger",
-    "flows",
-    "counters",
-    "ratings",
-    "policies",
-    "table",
-    "restoring",
-    "depending",
-    "needs",
-    "waking",
-    "leasing",
-    "hiring",
-    "workforce",
-    "matching",
-    "residents",
-    "reports",
-    "submitting",
-    "firings",
-    "flow_verbs",
-    "pausing",
-    "auctions",
-    "reasons",
-    "flow_states",
-    "audit",
-    "scheduler",
-)
 IMPURE: Final = (
     "asyncio",
     "concurrent",
