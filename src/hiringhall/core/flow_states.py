@@ -19,7 +19,7 @@ RUNNING: Final = "running"
 STUCK: Final = "stuck"
 """It has live jobs, and none of them can run: all wait for parents that did not succeed or never came."""
 FLOW_STATES: Final = (RUNNING, "done", "failed", "cancelled", STUCK)
-EDGES_MAX: Final = 1000
+EDGES_MAX: Final = 10_000
 """Edges that are looked at to tell whether a flow is stuck."""
 LOOKED_MAX: Final = 10_000
 """Jobs and edges that are looked at to find out what blocks the rest."""
@@ -39,16 +39,16 @@ class Blocker(NamedTuple):
     """Empty: it is not known in memory."""
 
 
-def flow_state(table: JobTable, flow: Flow) -> str:
+def flow_state(table: JobTable, flow: Flow, edges_max: int = EDGES_MAX) -> str:
     """One of `FLOW_STATES`."""
     if flow.live:
-        return STUCK if flow.counts[HELD] == flow.live and _is_stuck(table, flow) else RUNNING
+        return STUCK if flow.counts[HELD] == flow.live and _is_stuck(table, flow, edges_max) else RUNNING
     if flow.counts[FAILED]:
         return STATE_NAMES[FAILED]
     return STATE_NAMES[CANCELLED if flow.counts[CANCELLED] else DONE]
 
 
-def _is_stuck(table: JobTable, flow: Flow) -> bool:
+def _is_stuck(table: JobTable, flow: Flow, edges_max: int) -> bool:
     """All its live jobs are HELD: whether none of them waits for a live job outside the flow, or for an answer
     of the history.
     """
@@ -61,7 +61,7 @@ def _is_stuck(table: JobTable, flow: Flow) -> bool:
             elif parent.flow is not flow and parent.state < DONE:
                 return False
             looked += 1
-            if looked >= EDGES_MAX:
+            if looked >= edges_max:
                 return True
     return True
 

@@ -177,11 +177,14 @@ class FlowRetry:
 
     def retry(self, ids: list[int], known: Known) -> None:
         """Retry these jobs. `known` has what the history answered."""
-        for job_id in ids:
-            job = self._find(job_id, known)
+        # All of them first: what comes back from the history takes the place of others in the archive.
+        jobs = [self._find(job_id, known) for job_id in ids]
+        for job_id, job in zip(ids, jobs, strict=True):
             if job is None:
                 self._forget(job_id, None)
                 continue
+            if self._table.archive.find(job_id) is None:
+                self._table.archive.add(job)
             try:
                 parents = self._parents_of(job, known)
                 self._submissions.retry_after(job, parents)
@@ -201,7 +204,6 @@ class FlowRetry:
         if job is None and row is not None and job_id not in table.jobs and row.state == FAILED:
             queue = table.queues.get(row.queue) or Queue(row.queue)
             job = ended_job(row, queue, table.flows)
-            table.archive.add(job)
         return job if job is not None and job.state == FAILED else None
 
     def _forget(self, job_id: int, job: Job | None) -> None:

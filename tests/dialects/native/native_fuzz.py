@@ -113,7 +113,8 @@ class Fuzz:
         """A body as some kind requires it, or nearly."""
         chance = self.chance
         number = self._number
-        job = (b"q%d" % chance.randrange(3), b"p", {"retries": 1}, chance.choice((b"", b"k")), 0, [])
+        terms = chance.choice(({"retries": 1}, {"flow": b"f"}))
+        job = (b"q%d" % chance.randrange(3), b"p", terms, chance.choice((b"", b"k")), 0, [])
         return chance.choice(
             (
                 None,
@@ -127,6 +128,10 @@ class Fuzz:
                 (number(), 1, b"x", True),
                 (number(), True),
                 (b"q1",),
+                (b"f",),
+                (b"f", number()),
+                (b"f", b"x"),
+                {"text": b"f", "state": "running", "before": number()},
                 (chance.randrange(3), [job] * chance.randint(0, 3)),
                 (1, [job], True),
                 (b"w", chance.randint(0, 4), [(b"q1", 0, 0), (b"q2", 0, 0)], -1, 0),

@@ -62,6 +62,7 @@ def test_live_jobs_come_by_id_in_short_form(guest: NativeGuest) -> None:
         "dialect",
         "priority",
         "durable",
+        "flow",
     ]
     assert (one["queue"], one["state"], one["situation"]) == (b"q", "queued", "no_workers")
 

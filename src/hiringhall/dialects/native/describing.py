@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hiringhall.core.jobs import RESULT_CUT
 from hiringhall.core.reasons import situation, why
-from hiringhall.core.states import DELAYED, DONE, STATE_NAMES
+from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED, QUEUED, STATE_NAMES
 from hiringhall.dialects.native import terms as native_terms
 from hiringhall.dialects.session import Session
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import EndRow
+    from hiringhall.core.flows import Flow
     from hiringhall.core.jobs import Job
     from hiringhall.core.queues import Queue
     from hiringhall.core.scheduler import Scheduler
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 Described = dict[str, Any]
 
+NAME_SHOWN_MAX: Final = 200
+"""Bytes of a name that a message has."""
 PAYLOAD_SHOWN_MAX: Final = 65_536
 """Bytes of a payload that a description has; `payload_bytes` is the size of the whole."""
 RELATED_MAX: Final = 1000
@@ -106,6 +109,7 @@ def listed_job(scheduler: Scheduler, job: Job) -> Described:
         "dialect": job.dialect,
         "priority": native_terms.priority_name(job.terms),
         "durable": job.terms.durable,
+        "flow": job.flow.name if job.flow is not None else b"",
     }
 
 
@@ -122,6 +126,7 @@ def listed_row(row: EndRow) -> Described:
         "attempts": row.attempts,
         "losses": row.losses,
         "worker": row.worker,
+        "flow": row.flow,
         "code": row.code,
         "result": row.result,
     }
@@ -176,6 +181,30 @@ def _state(worker: Worker, *, working: bool) -> str:
     if worker.promise is not None:
         return "hired"
     return "waiting" if worker.asleep or worker.credit or worker.bids else "idle"
+
+
+def flow(flow: Flow, state: str) -> Described:
+    """A flow, and how many of its jobs are in which state."""
+    counts = flow.counts
+    return {
+        "name": flow.name,
+        "created_us": flow.created_us,
+        "ended_us": flow.ended_us,
+        "state": state,
+        "jobs": flow.total,
+        "held": counts[HELD],
+        "delayed": counts[DELAYED],
+        "ready": counts[QUEUED],
+        "running": counts[LEASED],
+        "done": counts[DONE],
+        "failed": counts[FAILED],
+        "cancelled": counts[CANCELLED],
+    }
+
+
+def shown(name: bytes) -> str:
+    """A name in a message for people."""
+    return repr(name[:NAME_SHOWN_MAX].decode("utf-8", "backslashreplace"))
 
 
 def _job(scheduler: Scheduler, job: Job) -> Described:

@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING
 from msgspec import Raw
 
 from hiringhall.dialects.native import wire
+from hiringhall.dialects.native.flow_lists import FlowLists
+from hiringhall.dialects.native.flow_requests import FlowRequests
+from hiringhall.dialects.native.graph_walks import GraphWalks
 from hiringhall.dialects.native.listing import Lists
 from hiringhall.dialects.native.overview import Overview
 from hiringhall.dialects.native.planning import Planning
 from hiringhall.dialects.native.summing import Subscription
 
 if TYPE_CHECKING:
-    from hiringhall.core.changes import HistoryPage
+    from hiringhall.core.changes import EndRow, HistoryPage
+    from hiringhall.core.jobs import ParentRef
+    from hiringhall.dialects.native.context import NativeContext
     from hiringhall.dialects.native.inquiring import Inquiries
-    from hiringhall.dialects.native.services import HallServices
     from hiringhall.dialects.native.session import NativeSession
 
 Handler = Callable[[int, Raw], None]
@@ -28,12 +32,26 @@ Handler = Callable[[int, Raw], None]
 class Desk:
     """Made for a connection with its first such request."""
 
-    __slots__ = ("_handlers", "_lists", "_planning", "_services", "_session", "_subscription")
+    __slots__ = (
+        "_flow_lists",
+        "_flows",
+        "_handlers",
+        "_lists",
+        "_planning",
+        "_services",
+        "_session",
+        "_subscription",
+        "_walks",
+    )
 
-    def __init__(self, session: NativeSession, inquiries: Inquiries, services: HallServices) -> None:
+    def __init__(self, session: NativeSession, inquiries: Inquiries, context: NativeContext) -> None:
+        services = context.services
         self._session = session
         self._services = services
         self._lists = Lists(session, services)
+        self._flows = FlowRequests(session, context, self._lists)
+        self._flow_lists = FlowLists(session, services, self._lists)
+        self._walks = GraphWalks(session, services)
         self._planning = Planning(session, services)
         self._subscription = Subscription(session, services.summaries)
         overview = Overview(session, services.scheduler)
@@ -55,6 +73,13 @@ class Desk:
             wire.SCHEDULES: self._planning.describe,
             wire.SCHEDULE: self._planning.add,
             wire.UNSCHEDULE: self._planning.remove,
+            wire.FLOWS: self._flow_lists.flows,
+            wire.FLOW_NODES: self._flow_lists.nodes,
+            wire.FLOW: self._flows.describe,
+            wire.WAIT_FLOW: self._flows.wait,
+            wire.CANCEL_FLOW: self._flows.cancel,
+            wire.RETRY_FLOW: self._flows.retry,
+            wire.GRAPH: self._walks.begin,
         }
 
     def serve(self, kind: str, number: int, body: Raw) -> bool:
@@ -66,12 +91,22 @@ class Desk:
         return True
 
     def searched(self, ticket: int, page: HistoryPage | None, trouble: str) -> None:
-        """A page of the history that a list has asked for."""
-        self._lists.searched(ticket, page, trouble)
+        """A page of the history that one of them has asked for."""
+        if not self._flows.searched(ticket, page, trouble) and not self._flow_lists.searched(
+            ticket, page, trouble
+        ):
+            self._lists.searched(ticket, page, trouble)
+
+    def found(self, ticket: int, rows: dict[ParentRef, EndRow], trouble: str) -> None:
+        """Rows of the history that the retry of a flow has asked for."""
+        self._flows.found(ticket, rows, trouble)
 
     def close(self) -> None:
         """The connection is closed."""
         self._lists.end()
+        self._flows.end()
+        self._flow_lists.end()
+        self._walks.end()
         self._subscription.end(self._services.scheduler)
         self._handlers.clear()
 

@@ -43,6 +43,7 @@ FEATURES: Final = (
     "pause",
     "metrics",
     "overview",
+    "flow",
 )
 """What a hall of this version can do; a later one names more."""
 
@@ -154,7 +155,7 @@ class NativeSession(Session):
 
     def _open_desk(self) -> Desk:
         if self._desk is None:
-            self._desk = Desk(self, self._inquiries, self._context.services)
+            self._desk = Desk(self, self._inquiries, self._context)
         return self._desk
 
     def searched(self, number: int, page: HistoryPage | None, trouble: str) -> None:
@@ -221,7 +222,10 @@ class NativeSession(Session):
         self._submits.end_looked_up(self, job_id, line, trouble)
 
     def keys_looked_up(self, ticket: int, found: dict[ParentRef, EndRow], trouble: str) -> None:
-        if not self.closing:
+        if ticket < 0:
+            if self._desk is not None and not self.closing:
+                self._desk.found(-ticket, found, trouble)
+        elif not self.closing:
             self._submits.keys_looked_up(self, ticket, found, trouble)
             self.input_bytes = self._reader.kept + self._submits.waiting_bytes
 

@@ -169,8 +169,9 @@ class Submits:
         rows: list[EndRow] = []
         durable: bool | None = None
         try:
-            for queue, payload, stated, key, delay_us, parents in specs:
-                terms = self._context.terms.get(bytes(stated))
+            for queue, payload, data, key, delay_us, parents in specs:
+                stated = self._context.terms.get(bytes(data))
+                terms = stated.terms
                 if durable is None:
                     durable = terms.durable
                 elif durable != terms.durable:
@@ -191,7 +192,8 @@ class Submits:
                         ids.append(row.id)
                         continue
                 due_us = came_us + delay_us if delay_us else NEVER
-                job = scheduler.submit(JobSpec(queue, payload, key, terms, due_us, tuple(parents)), watcher)
+                spec = JobSpec(queue, payload, key, terms, due_us, tuple(parents), None, stated.flow)
+                job = scheduler.submit(spec, watcher)
                 jobs.append(job)
                 ids.append(job.id)
                 if live is None:

@@ -6,12 +6,15 @@ one.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import BAD_REQUEST, Refusal
 from hiringhall.core.needs import SKILL_MAX, TIME_US_MAX
 from hiringhall.core.terms import FAIL_WITH_PARENT, HIGH, HOLD, LOW, NORMAL, RUN_ANYWAY, Terms
 from hiringhall.dialects.native import wire
+
+if TYPE_CHECKING:
+    from msgspec import Raw
 
 CACHED_MAX: Final = 1000
 """Different maps whose terms are kept for the next job."""
@@ -45,6 +48,17 @@ DEFAULTS: Final = Terms(durable=True, detached=True)
 _PRIORITY_NAMES: Final = {value: name for name, value in _PRIORITIES.items()}
 
 
+class Stated:
+    """What a map states: the terms, and the flow that the job belongs to."""
+
+    __slots__ = ("flow", "terms")
+
+    def __init__(self, terms: Terms, flow: bytes) -> None:
+        self.terms = terms
+        self.flow = flow
+        """Empty: none."""
+
+
 class TermsCache:
     """Terms by the bytes of their map."""
 
@@ -52,18 +66,35 @@ class TermsCache:
 
     def __init__(self, defaults: Terms = DEFAULTS) -> None:
         self._defaults = defaults
-        self._known: dict[bytes, Terms] = {}
+        self._known: dict[bytes, Stated] = {}
 
-    def get(self, data: bytes) -> Terms:
-        """The terms of an encoded map. Raises BadBody or Refusal."""
-        terms = self._known.get(data)
-        if terms is None:
-            terms = parse(wire.decode(wire.TERMS_BODY, data), self._defaults)
+    def get(self, data: bytes) -> Stated:
+        """What an encoded map states. Raises BadBody or Refusal."""
+        stated = self._known.get(data)
+        if stated is None:
+            stated = self._read(data)
             if len(data) <= CACHED_BYTES_MAX:
                 if len(self._known) >= CACHED_MAX:
                     self._known.clear()
-                self._known[data] = terms
-        return terms
+                self._known[data] = stated
+        return stated
+
+    def _read(self, data: bytes) -> Stated:
+        values = wire.decode(wire.STATED_BODY, data)
+        flow = values.pop("flow", None)
+        terms = {name: wire.decode(wire.TERM_BODY, value) for name, value in values.items()}
+        return Stated(parse(terms, self._defaults), _name(flow) if flow is not None else b"")
+
+
+def _name(value: Raw) -> bytes:
+    """The name of a flow, given as `bin` or as `str`."""
+    try:
+        return wire.decode(wire.BYTES_BODY, value)
+    except wire.BadBody:
+        text = wire.decode(wire.TERM_BODY, value)
+    if not isinstance(text, str):
+        raise Refusal(BAD_REQUEST, "terms: flow must be bytes (bin) or a text (str)")
+    return text.encode()
 
 
 def parse(stated: dict[str, bool | int | str], defaults: Terms = DEFAULTS) -> Terms:

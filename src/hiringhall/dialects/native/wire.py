@@ -61,6 +61,13 @@ RENEW: Final = "renew"
 LOSE: Final = "lose"
 PAUSE: Final = "pause"
 RESUME: Final = "resume"
+FLOWS: Final = "flows"
+FLOW: Final = "flow"
+FLOW_NODES: Final = "flow_nodes"
+WAIT_FLOW: Final = "wait_flow"
+CANCEL_FLOW: Final = "cancel_flow"
+RETRY_FLOW: Final = "retry_flow"
+GRAPH: Final = "graph"
 
 # What the hall says; PROGRESS, CHUNK and LOG go both ways.
 OK: Final = "ok"
@@ -80,6 +87,9 @@ UNKNOWN_QUEUE: Final = "unknown_queue"
 UNKNOWN_WORKER: Final = "unknown_worker"
 NOT_KEPT: Final = "not_kept"
 """The job has ended, and nothing of it is kept."""
+
+UNKNOWN_FLOW: Final = "unknown_flow"
+"""The hall has no flow of this name."""
 
 _Number = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 _Time = Annotated[int, Meta(ge=0, le=3_153_600_000_000_000)]
@@ -105,6 +115,14 @@ QUEUE_BODY: Final = Decoder(tuple[bytes])
 """[queue]"""
 CANCEL_BODY: Final = Decoder(tuple[_Number, bytes])
 """[job, reason]"""
+FLOW_BODY: Final = Decoder(tuple[bytes])
+"""[flow]"""
+FLOW_NODES_BODY: Final = Decoder(tuple[bytes, _Number])
+"""[flow, position]"""
+WAIT_FLOW_BODY: Final = Decoder(tuple[bytes, _Time])
+"""[flow, timeout_us]"""
+CANCEL_FLOW_BODY: Final = Decoder(tuple[bytes, bytes])
+"""[flow, reason]"""
 OUTPUT_BODY: Final = Decoder(tuple[_Number, _Number])
 """[job, position]"""
 LIST_BODY: Final = Decoder(tuple[_Position, _Count])
@@ -144,6 +162,10 @@ RELEASE_BODY: Final = Decoder(tuple[_Number, bool])
 """[lease, front]"""
 TERMS_BODY: Final = Decoder(dict[str, bool | int | str])
 """{"retries": 3, "timeout_us": 60000000}: see `terms.py`"""
+STATED_BODY: Final = Decoder(dict[str, Raw])
+"""The same with a name in it: {"retries": 3, "flow": "nightly"}"""
+TERM_BODY: Final = Decoder(bool | int | str)
+BYTES_BODY: Final = Decoder(bytes)
 
 VERSION_BODY: Final = Decoder(int)
 
