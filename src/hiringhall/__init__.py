@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         JobFailed,
         JobTimeout,
     )
+    from hiringhall.sdk.flows import Flow
     from hiringhall.sdk.functions import JobFunction
     from hiringhall.sdk.hall import Hall
     from hiringhall.sdk.jobs import Job
@@ -23,6 +24,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CurrentJob",
+    "Flow",
     "Hall",
     "HallError",
     "HallRefused",
@@ -38,6 +40,7 @@ __all__ = [
 
 _HOMES = {
     "CurrentJob": "context",
+    "Flow": "flows",
     "Hall": "hall",
     "HallError": "errors",
     "HallRefused": "errors",

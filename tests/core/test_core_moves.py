@@ -155,6 +155,10 @@ def its_worker_fails_for_good(hall: Hall, job: Job) -> None:
     its_worker_fails_once(hall, job)
 
 
+def its_flow_is_retried_after_a_parent(hall: Hall, job: Job) -> None:
+    hall.core.submissions.retry_after(job, [(b"q", b"unborn")])
+
+
 def somebody_retries(hall: Hall, job: Job) -> None:
     hall.core.retry(job)
 
@@ -176,6 +180,7 @@ STORIES: dict[tuple[int, int], tuple[Callable[[Hall, Job], None], str]] = {
     (LEASED, DONE): (its_worker_finishes, "done a fine"),
     (LEASED, FAILED): (its_worker_fails_for_good, "failed a 1"),
     (LEASED, CANCELLED): (somebody_cancels, "cancelled a"),
+    (FAILED, HELD): (its_flow_is_retried_after_a_parent, ""),
     (FAILED, QUEUED): (somebody_retries, ""),
 }
 

@@ -145,6 +145,7 @@ def test_a_record_tells_all_that_the_store_knows(tmp_path: Path) -> None:
         "code": 3,
         "queue": "resize",
         "key": "k",
+        "flow": "",
         "worker": "ann",
         "result": "\x00",
         "payload": "p",

@@ -10,6 +10,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
 
 from hiringhall.sdk import codec
+from hiringhall.sdk.flows import current_flow
 from hiringhall.sdk.jobs import Job
 from hiringhall.sdk.mapping import WINDOW, Mapping, each, each_async
 
@@ -95,7 +96,9 @@ class JobFunction(Generic[P, R]):
             parents = list(dict.fromkeys((*parents, *settings.after)))
         key = settings.key.encode() if settings.key is not None else self.hall.next_key()
         delay_us = settings.delay_us(self.hall.time) if settings.is_delayed else 0
-        return self._queue_bytes, payload, settings.terms, key, delay_us, parents
+        flow = settings.flow if settings.flow is not None else current_flow(self.hall)
+        terms = settings.terms if flow is None else settings.terms_in(flow)
+        return self._queue_bytes, payload, terms, key, delay_us, parents
 
     # --- many jobs
 

@@ -21,6 +21,7 @@ from hiringhall.sdk import executor, schedules
 from hiringhall.sdk.addresses import read_addresses
 from hiringhall.sdk.connection import Connection
 from hiringhall.sdk.executor import HallExecutor
+from hiringhall.sdk.flows import Flow
 from hiringhall.sdk.functions import AsyncJobFunction, JobFunction, PlainJobFunction
 from hiringhall.sdk.jobs import Job
 from hiringhall.sdk.link import dial
@@ -179,6 +180,18 @@ class Hall:
     def job_of(self, job_id: int, returns: Any = Any) -> Job[Any]:
         """The handle of a job that was submitted elsewhere or earlier, with the type of its result."""
         return Job(self, self.function("", returns=returns), job_id)
+
+    def flow(self, name: str) -> Flow:
+        """A flow: jobs that are submitted inside `with hall.flow(name):` belong to it.
+
+        Give each run a name of its own: jobs that are added to a flow that has ended open it again.
+        """
+        Options(flow=name)  # refuses a name that is not as it must be
+        return Flow(self, name)
+
+    def flow_of(self, name: str) -> Flow:
+        """The handle of a flow that was submitted elsewhere or earlier."""
+        return self.flow(name)
 
     def gather(self, *jobs: Job[R]) -> list[R]:
         """The results of all jobs. Raises the first failure."""

@@ -54,6 +54,8 @@ class JobInfo:
     payload: bytes | None
     """What it was asked, or the beginning; None: it is not kept."""
     tries: tuple[Attempt, ...]
+    flow: str
+    """The flow that it belongs to; empty: none."""
 
 
 def read_info(described: dict[str, Any]) -> JobInfo:
@@ -79,6 +81,7 @@ def read_info(described: dict[str, Any]) -> JobInfo:
             Attempt(_moment(started), _moment(ended), _text(worker), code)
             for started, ended, worker, code in described.get("tries", ())
         ),
+        flow=_text(described.get("flow")),
     )
 
 

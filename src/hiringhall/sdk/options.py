@@ -23,6 +23,9 @@ OnParentFailure: TypeAlias = Literal["fail", "run", "hold"]
 
 SECONDS_MAX: Final = 100 * 365 * 86_400
 COUNT_MAX: Final = 1_000_000
+FLOW_BYTES_MAX: Final = 200
+FLOWS_CACHED: Final = 100
+"""Flows whose terms are kept encoded with the options."""
 
 
 class CallOptions(TypedDict, total=False):
@@ -44,6 +47,7 @@ class CallOptions(TypedDict, total=False):
     losses_max: int
     on_parent_failure: OnParentFailure
     after: Iterable[Handle | int]
+    flow: str
 
 
 class JobOptions(CallOptions, total=False):
@@ -89,6 +93,8 @@ class Options:
     on_parent_failure: OnParentFailure | None = None
     after: tuple[int, ...] = ()
     """Ids of the jobs that must end first."""
+    flow: str | None = None
+    """The flow that the job belongs to; None: that of `with hall.flow(name):`, or none."""
 
     def __post_init__(self) -> None:
         for name in ("retries", "skill", "losses_max"):
@@ -106,6 +112,9 @@ class Options:
         key: object = self.key
         if key is not None and not (isinstance(key, str) and key):
             raise ValueError(f"key must be a text that is not empty, not {self.key!r}")
+        flow: object = self.flow
+        if flow is not None and not (isinstance(flow, str) and 0 < len(flow.encode()) <= FLOW_BYTES_MAX):
+            raise ValueError(f"flow must be a text of 1 to {FLOW_BYTES_MAX} bytes in UTF-8, not {flow!r}")
         _one_of("priority", self.priority, ("high", "normal", "low"))
         _one_of("on_parent_failure", self.on_parent_failure, ("fail", "run", "hold"))
 
@@ -126,9 +135,25 @@ class Options:
             changes["after"] = tuple(job.id if isinstance(job, Handle) else int(job) for job in jobs)
         return replace(self, **changes)
 
+    def terms_in(self, flow: str) -> msgspec.Raw:
+        """The terms on the wire of a job that belongs to this flow, encoded."""
+        encoded = self._in_flows.get(flow)
+        if encoded is None:
+            if not self.durable:
+                raise ValueError("a job that is not durable cannot belong to a flow")
+            if len(self._in_flows) >= FLOWS_CACHED:
+                self._in_flows.clear()
+            terms = {**msgspec.msgpack.decode(self.terms), "flow": flow.encode()}
+            encoded = self._in_flows[flow] = msgspec.Raw(msgspec.msgpack.encode(terms))
+        return encoded
+
+    @cached_property
+    def _in_flows(self) -> dict[str, msgspec.Raw]:
+        return {}
+
     @cached_property
     def terms(self) -> msgspec.Raw:
-        """The terms on the wire, encoded."""
+        """The terms on the wire, encoded, without a flow."""
         stated: dict[str, int | str | bool | None] = {
             "retries": self.retries,
             "backoff_us": _us("backoff", self.backoff),

@@ -24,8 +24,9 @@ def plan(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, 
     payload, parents = codec.encode_arguments(function, rest[1:], kwargs)
     if parents:
         raise TypeError(f"{name}: a schedule cannot have the result of a job as an argument")
-    if function.settings.key is not None or not function.settings.durable or function.settings.after:
-        raise ValueError(f"{name}: the jobs of a schedule are durable, without a key and without parents")
+    settings = function.settings
+    if settings.key is not None or not settings.durable or settings.after or settings.flow is not None:
+        raise ValueError(f"{name}: the jobs of a schedule are durable, without a key, parents or a flow")
     body: dict[str, Any] = {
         "name": name.encode(),
         "queue": function.queue.encode(),

@@ -60,7 +60,7 @@ class FlowRequests:
         # ["nightly", 60000000]
         name, timeout_us = wire.decode(wire.WAIT_FLOW_BODY, body)
         flow = find_flow(self._services, name)
-        if not flow.live or not timeout_us:
+        if not flow.live or timeout_us == 0:
             self.ended(None, number, flow)
             return
         if len(self._waits) >= WAITS_MAX:
@@ -68,8 +68,9 @@ class FlowRequests:
         wait = FlowWait(self, number, flow)
         self._waits[wait] = None
         flow.watch(wait)
-        scheduler = self._services.scheduler
-        scheduler.timers.arm(wait, scheduler.now_us + timeout_us)
+        if timeout_us is not None:
+            scheduler = self._services.scheduler
+            scheduler.timers.arm(wait, scheduler.now_us + timeout_us)
 
     def ended(self, wait: FlowWait | None, number: int, flow: Flow) -> None:
         """A flow has ended, or the time is over. What is told of a flow is on disk."""

@@ -119,8 +119,8 @@ FLOW_BODY: Final = Decoder(tuple[bytes])
 """[flow]"""
 FLOW_NODES_BODY: Final = Decoder(tuple[bytes, _Number])
 """[flow, position]"""
-WAIT_FLOW_BODY: Final = Decoder(tuple[bytes, _Time])
-"""[flow, timeout_us]"""
+WAIT_FLOW_BODY: Final = Decoder(tuple[bytes, _Time | None])
+"""[flow, timeout_us], or nil for no limit"""
 CANCEL_FLOW_BODY: Final = Decoder(tuple[bytes, bytes])
 """[flow, reason]"""
 OUTPUT_BODY: Final = Decoder(tuple[_Number, _Number])
