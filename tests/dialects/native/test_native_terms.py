@@ -67,16 +67,24 @@ def test_equal_maps_share_their_terms_and_few_are_kept() -> None:
     assert cache.get(msgspec.msgpack.encode({"retries": 1})) is first
     for retries in range(CACHED_MAX + 1):
         cache.get(msgspec.msgpack.encode({"retries": retries}))
-    assert cache.get(msgspec.msgpack.encode({"retries": 1})).failures_max == 1
+    assert cache.get(msgspec.msgpack.encode({"retries": 1})).terms.failures_max == 1
 
 
 def test_a_long_map_is_not_kept() -> None:
     cache = TermsCache()
     data = b"\xde\x01\x00" + b"\xa7retries\x01" * 256
-    assert cache.get(data).failures_max == 1
+    assert cache.get(data).terms.failures_max == 1
     assert cache.get(data) is not cache.get(data)
 
 
 def test_what_is_no_map_is_refused() -> None:
     with pytest.raises(wire.BadBody):
         TermsCache().get(msgspec.msgpack.encode([1]))
+
+
+def test_jobs_of_many_flows_share_their_terms() -> None:
+    cache = TermsCache()
+    plain = cache.get(msgspec.msgpack.encode({"retries": 1}))
+    flows = [cache.get(msgspec.msgpack.encode({"flow": b"f%d" % number, "retries": 1})) for number in range(3)]
+    assert [stated.terms for stated in flows] == [plain.terms] * 3
+    assert [stated.flow for stated in flows] == [b"f0", b"f1", b"f2"]

@@ -14,7 +14,8 @@ from hiringhall.core.flow_states import FLOW_STATES, flow_state
 from hiringhall.core.states import HELD, STATE_NAMES
 from hiringhall.dialects.native import describing, wire
 from hiringhall.dialects.native.fields import Fields
-from hiringhall.dialects.native.listing import COUNT, ID_MAX
+from hiringhall.dialects.native.filtering import NUMBER_MAX
+from hiringhall.dialects.native.listing import COUNT
 
 if TYPE_CHECKING:
     from msgspec import Raw
@@ -49,7 +50,7 @@ class FlowLists:
         fields = Fields(body)
         text = fields.data("text")
         state = fields.word("state", FLOW_STATES)
-        before = fields.number("before", 0, ID_MAX)
+        before = fields.number("before", 0, NUMBER_MAX)
         count = fields.number("count", 1, wire.LIST_MAX) or COUNT
         fields.end()
         wanted = text.lower() if text is not None else b""
@@ -78,7 +79,7 @@ class FlowLists:
         if len(self._under_way) >= self._lists.bounds.searches_max:
             raise Refusal(HALL_FULL, f"{len(self._under_way)} lists of this connection are under way")
         ticket = self._lists.next_ticket()
-        self._under_way[ticket] = NodeSearch(number, flow, position or ID_MAX)
+        self._under_way[ticket] = NodeSearch(number, flow, position or NUMBER_MAX)
         query = HistoryQuery(flow=name, before_id=position or None, limit=wire.LIST_MAX, brief=True)
         self._services.search(self._session, ticket, query)
 

@@ -11,7 +11,7 @@ from hiringhall.core.errors import HALL_FULL, UNKNOWN_JOB, Refusal
 from hiringhall.core.states import DONE, STATE_NAMES
 from hiringhall.core.timers import Timed
 from hiringhall.dialects.native import wire
-from hiringhall.dialects.native.listing import STEP_US
+from hiringhall.dialects.native.searching import STEP_US
 
 if TYPE_CHECKING:
     from msgspec import Raw
