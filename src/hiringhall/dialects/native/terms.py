@@ -84,7 +84,7 @@ class TermsCache:
         flow = values.pop("flow", None)
         if flow is not None:
             # Jobs of many flows share their terms too.
-            return Stated(self.get(wire.encode_body(values)).terms, _name(flow))
+            return Stated(self.get(bytes(wire.encode_body(values))).terms, _name(flow))
         return Stated(parse(wire.decode(wire.TERMS_BODY, data), self._defaults), b"")
 
 

@@ -269,11 +269,6 @@ def decode_list(body: Raw) -> tuple[int, int, bytes | None]:
     return position, min(count, LIST_MAX), None
 
 
-def encode_body(body: Any) -> bytes:
-    """A body, or a part of one, by itself."""
-    return _ENCODER.encode(body)
-
-
 def encode(kind: str, number: int, body: Any) -> bytes:
     """A frame with its length."""
     data = _ENCODER.encode((kind, number, body))
