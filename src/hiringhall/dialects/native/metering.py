@@ -73,6 +73,7 @@ class Metrics:
             "ended_jobs": len(scheduler.archive),
             "changes": len(scheduler.ledger),
             "store_trouble": scheduler.store_trouble,
+            "closing": scheduler.closing,
             "paused_us": scheduler.table.paused_us,
         }
         made.update(self._queues())

@@ -30,6 +30,7 @@ NEEDED: Final[dict[str, int]] = {
     wire.JOBS: VIEWER,
     wire.HISTORY: VIEWER,
     wire.DOORS: VIEWER,
+    wire.METRICS: VIEWER,
     wire.SUBSCRIBE: VIEWER,
     wire.SCHEDULES: VIEWER,
     wire.FLOWS: VIEWER,
