@@ -294,7 +294,7 @@ def fail_one_job(hall: HallProcess) -> None:
 
 
 def test_monitoring_every_block_says_what_the_page_says(tmp_path: Path) -> None:
-    blocks = read_blocks("monitoring.md")
+    blocks = read_blocks("monitoring.md", "sh", "python")
     assert [(block.heading, block.language) for block in blocks] == [
         ("Is it up", "sh"),
         ("Queues and workers", "sh"),

@@ -27,6 +27,10 @@ class WebSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True
         Words,
         Meta(description="Further host names by which browsers may call it, such as the name of a proxy."),
     ] = Words()
+    queue_labels_max: Annotated[
+        int,
+        Meta(ge=0, le=10_000, description="Queues with a label of their own in /metrics; the rest is summed."),
+    ] = 200
     tls: Annotated[WebTlsSettings | None, Meta(description="Encryption. Without this table there is none.")] = (
         None
     )

@@ -54,6 +54,7 @@ class WebProcess:
             "data": str(data or ""),
             "address": str(self.address),
             "hosts": list(settings.hosts),
+            "queue_labels_max": settings.queue_labels_max,
             "certificate": settings.tls.certificate if settings.tls is not None else "",
             "key": settings.tls.key if settings.tls is not None else "",
             "log_level": config.hall.log_level,

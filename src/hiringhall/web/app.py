@@ -13,6 +13,7 @@ from hiringhall.web import pages
 from hiringhall.web.api import Api
 from hiringhall.web.guard import LOCAL, Guard
 from hiringhall.web.hosts import Hosts, is_loopback
+from hiringhall.web.monitoring import Monitoring
 from hiringhall.web.routes import PREFIX
 from hiringhall.web.services import Services
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 def build(options: WebOptions) -> ASGIApp:
     """The application for one hall."""
     services = Services(options)
+    monitoring = Monitoring(services)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -37,7 +39,9 @@ def build(options: WebOptions) -> ASGIApp:
     app = Starlette(
         routes=[
             Mount(PREFIX, Api(services)),
-            Route("/healthz", pages.healthz),
+            Route("/metrics", monitoring.metrics),
+            Route("/healthz", monitoring.healthz),
+            Route("/readyz", monitoring.readyz),
             Mount("/assets", pages.Assets(directory=pages.ASSETS)),
             Route("/{path:path}", pages.index),
         ],

@@ -20,6 +20,8 @@ class WebOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """A PEM file, for TLS. Empty: no TLS."""
     key: str = ""
     """The private key of the certificate, a PEM file."""
+    queue_labels_max: int = 200
+    """Queues with a label of their own in the metrics."""
     log_level: str = "info"
     log_format: str = "text"
 

@@ -28,9 +28,3 @@ async def index(request: object) -> Response:
     """The dashboard. It finds out by the path which page it shows."""
     del request
     return FileResponse(_INDEX, media_type="text/html; charset=utf-8", headers={"cache-control": "no-cache"})
-
-
-async def healthz(request: object) -> Response:
-    """The web process lives."""
-    del request
-    return Response("ok\n", media_type="text/plain")
