@@ -46,10 +46,12 @@ def value(data: bytes, name: str, **labels: str) -> float:
 
 def test_a_queue_is_shown_with_its_depths_and_counts() -> None:
     now_us = answer()["at_us"]
-    shown = queue(ready=3, running=2, waiting=1, failed=4, workers=7, paused=True, oldest_us=now_us - 2_500_000)
+    shown = queue(
+        ready=3, running=2, held=1, delayed=6, failed=4, workers=7, paused=True, oldest_us=now_us - 2_500_000
+    )
     shown |= {"submitted_total": 20, "done_total": 9, "failed_total": 1, "cancelled_total": 5}
     data = Metrics().expose(answer(queues={b"resize": shown}))
-    for state, count in (("ready", 3), ("running", 2), ("waiting", 1)):
+    for state, count in (("ready", 3), ("running", 2), ("held", 1), ("delayed", 6)):
         assert value(data, "hall_queue_jobs", queue="resize", state=state) == count
     assert value(data, "hall_queue_oldest_seconds", queue="resize") == 2.5
     assert value(data, "hall_queue_workers", queue="resize") == 7

@@ -11,7 +11,8 @@ _TIMES: Final = (0, [0] * BUCKETS)
 _COUNTS: Final = (
     "ready",
     "running",
-    "waiting",
+    "held",
+    "delayed",
     "failed",
     "submitted_total",
     "done_total",

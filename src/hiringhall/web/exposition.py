@@ -16,7 +16,7 @@ from prometheus_client.core import (
     InfoMetricFamily,
 )
 
-from hiringhall.web.queue_labels import OTHER
+from hiringhall.web.queue_labels import OTHER, STATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -89,7 +89,7 @@ def _queues(answer: Answer, queues: Sequence[Labelled]) -> Iterator[Metric]:
     )
     ended = CounterMetricFamily("hall_jobs_ended", "Jobs that ended.", labels=("queue", "outcome"))
     for label, queue in queues:
-        for state in ("ready", "running", "waiting"):
+        for state in STATES:
             jobs.add_metric((label, state), queue[state])
         dead.add_metric((label,), queue["failed"])
         for outcome in OUTCOMES:

@@ -18,7 +18,9 @@ OTHER: Final = "_other"
 """The label of all queues that have none of their own."""
 LABELS_MAX: Final = 200
 LABEL_CHARACTERS_MAX: Final = 120
-DEPTHS: Final = ("ready", "running", "waiting", "failed")
+STATES: Final = ("ready", "running", "held", "delayed")
+"""Of unfinished jobs."""
+DEPTHS: Final = (*STATES, "failed")
 TOTALS: Final = (
     "submitted_total",
     "done_total",
@@ -71,7 +73,7 @@ class QueueLabels:
             del self._labels[name]
         free = self._labels_max - len(self._labels)
         unlabelled = [
-            (queue["submitted_total"] + queue["ready"] + queue["running"] + queue["waiting"], name)
+            (queue["submitted_total"] + sum(queue[state] for state in STATES), name)
             for name, queue in queues.items()
             if name not in self._labels
         ]

@@ -16,7 +16,6 @@ from msgspec import Raw
 from hiringhall.core.counters import Tally
 from hiringhall.core.histograms import BOUNDS_US, BUCKETS
 from hiringhall.dialects.native import wire
-from hiringhall.dialects.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from hiringhall.core.histograms import Histogram
     from hiringhall.core.queues import Queue
     from hiringhall.core.scheduler import Scheduler
-    from hiringhall.core.workers import Worker
     from hiringhall.dialects.native.bounds import Bounds
 
 KEPT_US: Final = 1_000_000
@@ -93,18 +91,20 @@ class Metrics:
             queues = listed
         sums = Tally()
         sums.include(scheduler.table.dropped)
-        ready = running = waiting = failed = 0
+        ready = running = held = delayed = failed = 0
         for queue in rest:
             sums.include(queue)
             ready += queue.ready
             running += queue.leased
-            waiting += queue.live - queue.ready - queue.leased
+            held += queue.held
+            delayed += queue.delayed
             failed += scheduler.archive.failed(queue.name)
         other: dict[str, Any] = {
             "queues": len(rest),
             "ready": ready,
             "running": running,
-            "waiting": waiting,
+            "held": held,
+            "delayed": delayed,
             "failed": failed,
         }
         other.update(_totals(sums))
@@ -119,7 +119,8 @@ def _queue(scheduler: Scheduler, queue: Queue) -> dict[str, Any]:
     described: dict[str, Any] = {
         "ready": queue.ready,
         "running": queue.leased,
-        "waiting": queue.live - queue.ready - queue.leased,
+        "held": queue.held,
+        "delayed": queue.delayed,
         "failed": scheduler.archive.failed(queue.name),
         "workers": len(queue.workers),
         "paused": queue.paused_us > 0,
@@ -151,14 +152,9 @@ def _workers(scheduler: Scheduler) -> dict[str, list[int]]:
     """Workers with a job and without one, by dialect."""
     counts: dict[str, list[int]] = {}
     for worker in scheduler.workers:
-        count = counts.setdefault(_dialect(worker), [0, 0])
+        count = counts.setdefault(worker.dialect, [0, 0])
         count[0 if worker.leases else 1] += 1
     return counts
-
-
-def _dialect(worker: Worker) -> str:
-    speaker = worker.peer.speaker
-    return speaker.caller.door.partition("@")[0].partition("/")[0] if isinstance(speaker, Session) else ""
 
 
 def _counters(scheduler: Scheduler) -> dict[str, int]:
