@@ -117,7 +117,7 @@ def completed(line: str, tmp_path: Path) -> list[str]:
 
 def test_commands_options_and_values_are_completed(tmp_path: Path) -> None:
     assert completed("hall sch", tmp_path) == ["schedule"]
-    assert completed("hall schedule ", tmp_path) == ["add", "list", "remove"]
+    assert completed("hall schedule ", tmp_path) == ["add", "list", "remove", "pause", "resume", "run"]
     assert completed("hall history --no", tmp_path) == ["--no-pager"]
     assert completed("hall history --state ", tmp_path) == list(STATES)
     assert completed("hall history --format c", tmp_path) == ["csv"]

@@ -79,6 +79,9 @@ class Person(Peer):
     def joined(self, engagement: Engagement) -> None:
         self.heard.append(f"joined {name_of(engagement.job)}")
 
+    def drained(self, draining: bool) -> None:
+        self.heard.append("drained" if draining else "undrained")
+
     def lost(self) -> None:
         self.heard.append("lost")
 

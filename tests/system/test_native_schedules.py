@@ -124,3 +124,39 @@ def test_a_book_that_cannot_be_written_is_told(hall: HallProcess) -> None:
         with pytest.raises(NativeError, match="store_down"):
             ann.ask("schedule", NIGHTLY)
         assert names(ann) == ["fixed"]
+
+
+@pytest.mark.parametrize("storage", ["sqlite", "memory"])
+def test_a_schedule_is_paused_resumed_and_run_by_hand(tmp_path: Path, storage: str) -> None:
+    with (
+        HallProcess(tmp_path, hall={"storage": storage}, door={"dialect": "native"}, more=IN_SETTINGS) as hall,
+        NativePeer(hall.port) as ann,
+    ):
+        ann.ask("schedule", NIGHTLY)
+        for name in (b"fixed", b"nightly"):
+            ann.ask("pause_schedule", (name,))
+        lines = ann.ask("schedules", None)
+        assert [(line["paused"], line["next"]) for line in lines] == [(True, [])] * 2
+        job = ann.ask("run_schedule", (b"nightly",))
+        assert ann.ask("job", (job,))["queue"] == b"report"
+        lines = ann.ask("schedules", None)
+        assert [line["last_id"] for line in lines] == [None, job]
+        assert lines[1]["last_state"] == "queued"
+        ann.ask("resume_schedule", ("nightly",))
+        assert [line["paused"] for line in ann.ask("schedules", None)] == [True, False]
+        if storage == "sqlite":
+            hall.kill()
+            hall.start()
+            with NativePeer(hall.port) as bob:
+                assert [line["paused"] for line in bob.ask("schedules", None)] == [True, False]
+                assert bob.ask("job", (job,))["state"] == "queued"
+
+
+@pytest.mark.parametrize("kind", ["pause_schedule", "resume_schedule", "run_schedule"])
+def test_an_unknown_schedule_is_neither_paused_nor_run(hall: HallProcess, kind: str) -> None:
+    with NativePeer(hall.port) as ann:
+        for body in ((b"nobody",), (b"\xff",), (7,), None, ()):
+            with pytest.raises(NativeError) as refused:
+                ann.ask(kind, body)
+            assert refused.value.args[0] == "bad_request"
+        assert names(ann) == ["fixed"]

@@ -48,6 +48,7 @@ CORE_ORDER: Final = (
     "firings",
     "flow_verbs",
     "pausing",
+    "draining",
     "auctions",
     "reasons",
     "flow_states",

@@ -69,6 +69,8 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
             "server",
             "storage",
             "sdk.addresses",
+            "sdk.errors",
+            "sdk.hall",
             "version",
             "web.options",
             "web.serving",

@@ -30,6 +30,7 @@ NOTICES: Final = (
     "assigned",
     "called",
     "chunked",
+    "drained",
     "ended",
     "hired",
     "joined",

@@ -40,6 +40,9 @@ class Owner:
     def lost(self) -> None:
         raise AssertionError
 
+    def drained(self, draining: bool) -> None:
+        self.told.put_nowait("drained" if draining else "undrained")
+
     def refused(self, code: str, text: str) -> None:
         raise AssertionError(code, text)
 

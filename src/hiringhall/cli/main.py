@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from hiringhall import __version__
-from hiringhall.cli import schedule
+from hiringhall.cli import schedule, schedule_control
 from hiringhall.cli.dev import dev
 from hiringhall.cli.device import device
 from hiringhall.cli.help_texts import HELP_NAMES, HallCommand, HallGroup, completing, unwrapped
@@ -271,7 +271,7 @@ _command("web")(web)
 
 schedule_app = typer.Typer(
     cls=HallGroup,
-    help="Add, list and remove schedules: jobs that are submitted at fixed times.",
+    help="Add, list, pause, run and remove schedules: jobs that are submitted at fixed times.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
@@ -279,6 +279,9 @@ app.add_typer(schedule_app, name="schedule")
 _command("add", schedule_app)(schedule.add)
 _command("list", schedule_app)(schedule.show)
 _command("remove", schedule_app)(schedule.remove)
+_command("pause", schedule_app)(schedule_control.pause)
+_command("resume", schedule_app)(schedule_control.resume)
+_command("run", schedule_app)(schedule_control.run)
 
 
 def main() -> None:

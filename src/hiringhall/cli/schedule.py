@@ -1,12 +1,8 @@
-"""`hall schedule`: add, list and remove schedules, while the hall is running or stopped."""
+"""`hall schedule add`, `list` and `remove`, while the hall is running or stopped."""
 
 from __future__ import annotations
 
-import difflib
 import json
-import os
-import signal
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar, cast, get_args
 
@@ -19,24 +15,29 @@ from hiringhall.cli.escaping import escaped
 from hiringhall.cli.help_texts import completing
 from hiringhall.cli.layout import stacked, terminal_width
 from hiringhall.cli.reporting import print_error, print_result
+from hiringhall.cli.schedule_files import (
+    find_configured,
+    find_hall,
+    missing,
+    open_book,
+    origin,
+    tell_hall,
+    unknown,
+)
 from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
 from hiringhall.config.quantities import Interval
 from hiringhall.config.schedules import LATE_S_MAX
 from hiringhall.config.sources import ConfigError
 from hiringhall.core.limits import SECOND_US
 from hiringhall.endpoints import HallError
-from hiringhall.schedules.book import Book, BookError
 from hiringhall.schedules.describing import CATCH_UP_MAX, Known, describe, in_zone
 from hiringhall.schedules.keeper import machine_us
 from hiringhall.schedules.plan import LATE_US, RETRIES_MAX, Missed, Plan, Priority
-from hiringhall.storage.sqlite import DATABASE, find_holder, open_history
+from hiringhall.storage.sqlite import DATABASE, open_history
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hiringhall.config.loading import Loaded
     from hiringhall.core.changes import Firing
-    from hiringhall.storage.sqlite import Holder
+    from hiringhall.schedules.pauses import Pause
 
 HEADINGS: Final = ("name", "when", "zone", "queue", "key", "defined", "last", "behind", "next")
 TABLE_WIDTH_MAX: Final = 100_000
@@ -126,14 +127,14 @@ def add(
     faults = list(plan.faults()) or list(plan.excesses(loaded.config.limits.limits()))
     if faults:
         raise ConfigError([f"{_flag(field)}: {problem}" for field, problem in faults])
-    if where := _find_configured(loaded, name):
+    if where := find_configured(loaded, name):
         raise ConfigError([f'NAME: "{name}" is used by {where}'])
-    with _book(loaded) as book:
+    with open_book(loaded) as book:
         is_new = not book.path.parent.exists()
         book.add(plan)
     due = in_zone(plan, plan.next_due_us(machine_us()))
     where = f" in the new data folder {book.path.parent}" if is_new else ""
-    _tell_hall(book.path.parent, f'schedule "{name}" was added{where}; it is due next at {due}')
+    tell_hall(book.path.parent, f'schedule "{name}" was added{where}; it is due next at {due}')
     return 0
 
 
@@ -144,13 +145,13 @@ def remove(
 ) -> int:
     """Remove a schedule that was added with hall schedule add. Its jobs stay."""
     loaded = load_settings(config, data)
-    where = _find_configured(loaded, name)
+    where = find_configured(loaded, name)
     known: list[str] = []
-    with _book(loaded) as book:
+    with open_book(loaded) as book:
         is_there = book.path.parent.exists()
         if is_there:
             if book.remove(name):
-                _tell_hall(book.path.parent, f'schedule "{name}" was removed')
+                tell_hall(book.path.parent, f'schedule "{name}" was removed')
                 if where:
                     print_error(f"hall: {where} has the same name and stays active")
                 return 0
@@ -158,10 +159,8 @@ def remove(
     if where:
         raise HallError(f'schedule "{name}" is defined as {where}: delete it there and restart the hall')
     if not is_there:
-        raise _missing(book.path.parent)
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    raise HallError(f'there is no schedule "{name}" in {book.path}{hint}')
+        raise missing(book.path.parent)
+    raise unknown(name, known, book.path)
 
 
 def show(
@@ -175,22 +174,24 @@ def show(
     """
     loaded = load_settings(config, data)
     known: dict[str, tuple[Plan, str]] = {}
+    pauses: dict[str, Pause] = {}
     folder = Path(loaded.config.hall.data)
     if loaded.config.hall.storage == "sqlite":
         if not folder.exists():
             if not loaded.config.schedule:
-                raise _missing(folder)
+                raise missing(folder)
             print_error(f"hall: {folder} does not exist: no hall has used it yet")
-        with _book(loaded) as book:
+        with open_book(loaded) as book:
             known = {name: (plan, str(book.path)) for name, plan in book.read().items()}
+            pauses = book.pauses.read()
     for schedule in loaded.config.schedule:
-        known[schedule.name] = (schedule.plan(), _origin(loaded))
+        known[schedule.name] = (schedule.plan(), origin(loaded))
     fired = _firings(folder / DATABASE)
-    holder = _find_hall(folder)
+    holder = find_hall(folder)
     pid = None if holder is None else holder.pid
     now_us = machine_us()
     lines = [
-        describe(Known(plan, defined, fired.get(name)), now_us, pid)
+        describe(Known(plan, defined, fired.get(name), pauses.get(name)), now_us, pid)
         for name, (plan, defined) in sorted(known.items())
     ]
     if as_json:
@@ -201,69 +202,6 @@ def show(
         f"hall: a hall is running (process {pid})" if pid else "hall: no hall is running, so no schedule fires"
     )
     return 0
-
-
-# --- the book and the hall that reads it
-
-
-@contextmanager
-def _book(loaded: Loaded) -> Iterator[Book]:
-    """The book of the data folder; its errors become HallErrors."""
-    if loaded.config.hall.storage != "sqlite":
-        raise HallError(
-            "hall.storage is memory, so no schedules are stored: define them as [[schedule]] in hall.toml"
-        )
-    try:
-        yield Book(Path(loaded.config.hall.data))
-    except BookError as error:
-        raise HallError(str(error)) from error
-
-
-def _missing(folder: Path) -> HallError:
-    return HallError(f"{folder} does not exist; use --data to name the hall's data folder")
-
-
-def _origin(loaded: Loaded) -> str:
-    return str(loaded.file or "the environment")
-
-
-def _find_configured(loaded: Loaded, name: str) -> str:
-    """Where the settings define a schedule of that name; empty if they do not."""
-    names = [schedule.name for schedule in loaded.config.schedule]
-    return f"schedule[{names.index(name)}] of {_origin(loaded)}" if name in names else ""
-
-
-def _find_hall(folder: Path) -> Holder | None:
-    """The hall that has the folder open, if there is one."""
-    holder = find_holder(folder / DATABASE)
-    return None if holder is None or holder.kind == "import" else holder
-
-
-def _tell_hall(folder: Path, news: str) -> None:
-    """Make a running hall read the book again, and print what was done."""
-    holder = _find_hall(folder)
-    if holder is None:
-        print_result(f"{news}; no hall is running, the next one to start reads it\n")
-        return
-    remedy = _signal_hall(holder)
-    if remedy:
-        print_error(f"hall: {remedy}")
-        print_result(f"{news}\n")
-    else:
-        print_result(f"{news}; the hall (process {holder.pid}) was notified\n")
-
-
-def _signal_hall(holder: Holder) -> str:
-    """Signal it; returns what the user has to do if that was not possible."""
-    if holder.kind != "hall":
-        return f"hall-gearmand (process {holder.pid}) reads it at its next start: restart it"
-    if not holder.in_same_namespace:
-        return f"the hall runs in another container as process {holder.pid}: send it SIGHUP there"
-    try:
-        os.kill(holder.pid, signal.SIGHUP)
-    except OSError as error:
-        return f"process {holder.pid} could not be notified ({error.strerror}): send it SIGHUP, or restart it"
-    return ""
 
 
 # --- output
@@ -339,5 +277,5 @@ def _cells(line: dict[str, object]) -> list[str]:
         escaped(str(line["defined"])),
         str(line["last"] or ("not yet" if line["begun"] else "not begun")),
         f"{behind} or more" if behind == CATCH_UP_MAX else str(behind or ""),
-        "\n".join(cast("list[str]", line["next"])),
+        "paused" if line["paused"] else "\n".join(cast("list[str]", line["next"])),
     ]

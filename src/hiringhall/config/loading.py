@@ -135,6 +135,7 @@ class _Reader:
             schedule=schedules,
             queue=queues,
             worker=workers,
+            origins={show(key): leaf.origin for key, leaf in self._leaves.items()},
         )
         self._check(config, ())
         if self._problems:

@@ -9,7 +9,7 @@ import string
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from hiringhall.config.needs import QueueSettings, WorkerSettings
 from hiringhall.config.quantities import Address, Age, Size, SizeOrZero, Words
@@ -394,6 +394,8 @@ class Config(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     schedule: tuple[ScheduleSettings, ...] = ()
     queue: tuple[QueueSettings, ...] = ()
     worker: tuple[WorkerSettings, ...] = ()
+    origins: dict[str, str] = field(default_factory=dict)
+    """The file, variable or flag of each setting that was set, by its key; others have their defaults."""
 
     def faults(self) -> Iterator[tuple[str, str]]:
         yield from self._door_faults()

@@ -111,6 +111,8 @@ class Auctions:
             raise Refusal(WRONG_STATE, "the job is not announced")
         if worker.promise is not None:
             raise Refusal(WRONG_STATE, "the worker was hired for another job")
+        if worker.draining:
+            raise Refusal(WRONG_STATE, "the worker drains: it gets no more jobs")
         rules = auction.rules
         if skill < auction.job.terms.skill:
             auction.skill_bid = max(skill, auction.skill_bid)
@@ -215,7 +217,7 @@ class Auctions:
         offers = [offer for offer in auction.bids.values() if self._is_valid(offer, job, auction.rules)]
         chosen = auction.rules.policy(offers, Ask(job.terms.skill, due_us, now_us)) if offers else None
         if chosen is not None:
-            self._hire(auction, chosen)
+            self._hire(auction, chosen, len(offers))
             return
         auction.open = False
         auction.bids.clear()
@@ -328,12 +330,13 @@ class Auctions:
         begin_us = max(offer.arrives_us, job.due_us if job.state == DELAYED else 0)
         return begin_us + self._scheduler.hiring.time_of(job, rules) <= worker.until_us
 
-    def _hire(self, auction: Auction, offer: Offer) -> None:
+    def _hire(self, auction: Auction, offer: Offer, bids: int) -> None:
         scheduler = self._scheduler
         job = auction.job
         begin_us = job.due_us if job.state == DELAYED else scheduler.now_us
         scheduler.table.move(job, LEASED)
         engagement = scheduler.hiring.promise(job, offer.worker, offer.arrives_us, begin_us, auction.rules)
+        scheduler.hiring.record(engagement, offer.skill, bids, auction.rules.name)
         offer.worker.peer.hired(engagement)
 
     def _close(self, auction: Auction) -> None:

@@ -17,6 +17,7 @@ from hiringhall.core.queues import Queue
 from hiringhall.core.residents import OUTSIDE
 from hiringhall.core.states import CANCELLED, DELAYED, DONE, HELD, LEASED, QUEUED, STATE_NAMES
 from hiringhall.core.terms import NO_REQUIREMENT
+from hiringhall.core.workers import DRAINED
 
 if TYPE_CHECKING:
     from hiringhall.core.markets import Auction, Group
@@ -172,6 +173,8 @@ def _audit_worker(scheduler: Scheduler, worker: Worker) -> None:
         _law(rest.due_us > scheduler.now_us, worker, "its rest ends")
         resting = scheduler.queues.get(name) not in worker.abilities
         _law(resting, worker, "it does not work for a queue that it rests from")
+    _law((worker.until_us == DRAINED) == worker.draining, worker, "it has no time left while it drains")
+    _law(not worker.draining or worker.promise is None, worker, "a worker that drains is not hired")
     _law(not (worker.asleep and worker.waking is not None), worker, "it is not both asleep and woken")
     _law(not worker.overdue or worker.waking is not None, worker, "it is overdue only after a wake-up")
     if worker.waking is not None:

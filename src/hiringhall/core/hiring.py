@@ -7,12 +7,14 @@ deadline, so that no worker is reserved for ever, unless the job's provider is c
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import BAD_REQUEST, CLOSING, STALE_LEASE, WRONG_STATE, Refusal
 from hiringhall.core.jobs import PROVIDER, QUITS, JobSpec
 from hiringhall.core.leases import ARRIVED, CALLED, HIRED, PERFORMING, Engagement
 from hiringhall.core.leasing import OVERRUN
+from hiringhall.core.markets import HiringRecord
 from hiringhall.core.states import (
     CALLED_OFF,
     DONE,
@@ -35,6 +37,10 @@ if TYPE_CHECKING:
     from hiringhall.core.table import JobTable
     from hiringhall.core.workers import Worker
 
+RECORDS_MAX: Final = 200
+"""Hirings that are remembered for people."""
+BY_PROVIDER: Final = "provider"
+"""The policy of a hiring that the job's provider decided."""
 _DIGITS_MAX: Final = 10
 """A longer number of quits was not counted by the hall but imported with the job."""
 
@@ -46,6 +52,8 @@ class Hiring:
         self._table = table
         self._leases = leases
         self._needs = needs
+        self.records: deque[HiringRecord] = deque(maxlen=RECORDS_MAX)
+        """The latest hirings, the newest at the end."""
         self.expectant: list[Worker] = []
         """Workers with a promised job that may be waiting for work; served at the end of the turn."""
 
@@ -180,6 +188,7 @@ class Hiring:
         engagement = self.promise(job, worker, promised_us, self._table.now_us, rules)
         engagement.provider = provider
         engagement.provider_silence_us = provider_silence_us
+        self.record(engagement, worker.skill(queue.name), 0, BY_PROVIDER)
         self.expectant.append(worker)
         return engagement
 
@@ -250,6 +259,14 @@ class Hiring:
         arrives_us = max(promised_us, begin_us, self._table.now_us)
         self._table.timers.arm(engagement, arrives_us + max(rules.buffer_us, 1))
         return engagement
+
+    def record(self, engagement: Engagement, skill: int, bids: int, policy: str) -> None:
+        """Remember for a while who was hired, and by which policy."""
+        job, worker = engagement.job, engagement.worker
+        at_us, arrives_us = self._table.now_us, engagement.promised_us
+        self.records.append(
+            HiringRecord(at_us, job.id, job.queue.name, worker.name, skill, arrives_us, bids, policy)
+        )
 
     def engagement_due(self, engagement: Engagement) -> None:
         job = engagement.job

@@ -38,6 +38,21 @@ class Offer(NamedTuple):
     """The worker's count of hirings when it bid; if it was hired since, the bid is void."""
 
 
+class HiringRecord(NamedTuple):
+    """A worker was hired, for people to see."""
+
+    at_us: int
+    job: int
+    queue: bytes
+    worker: bytes
+    skill: int
+    arrives_us: int
+    bids: int
+    """How many bids there were; 0: a provider chose the worker."""
+    policy: str
+    """The name of the policy that chose."""
+
+
 class Ask(NamedTuple):
     """The job, as a policy sees it."""
 
@@ -53,6 +68,8 @@ class Rules:
     """How a market announces jobs and hires workers."""
 
     policy: Callable[[list[Offer], Ask], Offer | None]
+    name: str = ""
+    """The name of the policy, for people."""
     window_us: int = 100_000
     """How long bids are taken after an announcement."""
     travel_us: int = 0

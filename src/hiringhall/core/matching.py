@@ -59,6 +59,8 @@ class Matching:
             raise Refusal(WRONG_STATE, f"the job is {STATE_NAMES[job.state]}, and cannot be taken")
         if job.queue.paused_us:
             raise Refusal(WRONG_STATE, "the queue of the job is paused")
+        if worker.draining:
+            raise Refusal(WRONG_STATE, "the worker drains: it gets no more jobs")
         if not worker.fits(job.queue.name, job.terms.requirement or NO_REQUIREMENT, table.now_us):
             raise Refusal(WRONG_STATE, "the worker lacks the skill or the time for the job")
         return self._leases.lease(job, worker)

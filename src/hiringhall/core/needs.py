@@ -48,6 +48,11 @@ class Needs:
             self.rate_by_name(worker)
             self._look_again(worker)
 
+    def undrained(self, worker: Worker) -> None:
+        """The worker takes jobs again."""
+        worker.undrain()
+        self._look_again(worker)
+
     def rate(self, worker: Worker, name: bytes, skill: int) -> None:
         """Set the worker's skill in a queue."""
         if not 0 <= skill <= SKILL_MAX:
@@ -98,17 +103,18 @@ class Needs:
 
     def stay(self, worker: Worker, left_us: int) -> None:
         """The worker leaves after `left_us`; negative: it stays."""
-        worker.until_us = self._table.now_us + left_us if left_us >= 0 else 0
+        worker.leave_at(self._table.now_us + left_us if left_us >= 0 else 0)
         self._look_again(worker)
 
     def rate_by_name(self, worker: Worker) -> None:
         ratings = self.ratings
         worker.skills = None
-        worker.until_us = 0
+        leaves_us = 0
         if ratings is not None:
             rating = ratings.of(worker.name) if worker.name else ratings.nameless
             worker.skills = dict(rating.skills) or None
-            worker.until_us = self._table.now_us + rating.stays_us if rating.stays_us else 0
+            leaves_us = self._table.now_us + rating.stays_us if rating.stays_us else 0
+        worker.leave_at(leaves_us)
 
     def _look_again(self, worker: Worker) -> None:
         """The skills or the time of a worker have changed: match its queues again."""

@@ -58,6 +58,9 @@ class Peer:
     def joined(self, engagement: Engagement) -> None:
         """A provider: a worker of another dialect has begun with its job."""
 
+    def drained(self, draining: bool) -> None:
+        """A worker: an operator lets it finish and gives it no more jobs, or gives it jobs again."""
+
     def lost(self) -> None:
         """The worker was silent for too long and was removed; its next verb makes it a worker again."""
 

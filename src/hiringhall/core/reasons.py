@@ -78,7 +78,9 @@ def why(scheduler: Scheduler, job: Job) -> str:
         return _announced(auction) if auction is not None else "its queue has no workers"
     if auction is not None and auction.bids:
         return _announced(auction)
-    if all(worker.until_us and worker.until_us <= scheduler.now_us for worker in queue.workers):
+    if all(worker.draining for worker in queue.workers):
+        return f"all {len(queue.workers)} workers of its queue drain: they get no more jobs"
+    if not any(worker.has_time(scheduler.now_us) for worker in queue.workers):
         return f"all {len(queue.workers)} workers of its queue have no time left"
     skill, takes_us = job.terms.requirement or NO_REQUIREMENT
     skilled = [worker for worker in queue.workers if worker.skill(queue.name) >= skill]

@@ -4,6 +4,8 @@ Verbs return at once or raise a `Refusal`; what happens later reaches a peer as 
 a queue has to be matched; `settle`, at the end of the turn, matches ready jobs to workers. Verbs that only some
 dialects need are called on the part: `auctions`, `hiring`, `residents`, `reports`, `firings`, `flow_verbs`,
 `needs` and `dependencies`.
+dialects need are called on the part: `auctions`, `hiring`, `residents`, `reports`, `firings`, `needs`,
+`draining` and `dependencies`.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from hiringhall.core import audit as auditor
 from hiringhall.core import restoring
 from hiringhall.core.auctions import Auctions
 from hiringhall.core.depending import Dependencies
+from hiringhall.core.draining import Draining
 from hiringhall.core.firings import Firings
 from hiringhall.core.flow_verbs import FlowVerbs
 from hiringhall.core.graph import Plan
@@ -32,7 +35,7 @@ from hiringhall.core.waking import Wakeups
 from hiringhall.core.workforce import Workforce
 
 if TYPE_CHECKING:
-    from hiringhall.core.changes import Batch, Loaded
+    from hiringhall.core.changes import Batch, EndRow, Loaded
     from hiringhall.core.jobs import Job, JobSpec, ParentRef
     from hiringhall.core.leases import Lease
     from hiringhall.core.limits import Limits
@@ -62,6 +65,7 @@ class Scheduler:
         self.firings = Firings(table, self.submissions)
         self.paused_queues = PausedQueues(table, self.leases)
         self.flow_verbs = FlowVerbs(table, self.dependencies, self.submissions)
+        self.draining = Draining(table, self.wakeups, self.leases, self.needs)
         self.auctions = Auctions(self)
         # Read by sessions, used by the engine.
         self.limits = limits
@@ -237,6 +241,10 @@ class Scheduler:
     def retry(self, job: Job) -> None:
         """Queue a dead letter again, with its counts reset."""
         self.submissions.retry(job)
+
+    def retry_recorded(self, end: EndRow) -> Job:
+        """Queue a dead letter again that the history has."""
+        return self.submissions.retry_recorded(end)
 
     def cancel(self, job: Job, reason: bytes = b"") -> None:
         """End a live job; a worker that has it is told to stop."""

@@ -10,10 +10,23 @@ from typing import TYPE_CHECKING, Final
 from hiringhall.core.errors import BAD_REQUEST, CLOSING, QUEUE_FULL, TOO_LARGE, WRONG_STATE, Refusal
 from hiringhall.core.graph import known_jobs, name_of
 from hiringhall.core.jobs import QUITS, Job
+from hiringhall.core.queues import Queue
 from hiringhall.core.reports import REPORTED
-from hiringhall.core.states import DELAYED, DONE, FAILED, HELD, PARENT_FAILED, QUEUED, SUCCESS, WITHDRAWN
+from hiringhall.core.restoring import ended_job
+from hiringhall.core.states import (
+    DELAYED,
+    DONE,
+    FAILED,
+    HELD,
+    PARENT_FAILED,
+    QUEUED,
+    STATE_NAMES,
+    SUCCESS,
+    WITHDRAWN,
+)
 
 if TYPE_CHECKING:
+    from hiringhall.core.changes import EndRow
     from hiringhall.core.depending import Dependencies
     from hiringhall.core.jobs import JobSpec, ParentRef
     from hiringhall.core.needs import Needs
@@ -130,6 +143,25 @@ class Submissions:
     def retry(self, job: Job) -> None:
         """Queue a dead letter again, with its counts reset."""
         self.check_retry(job)
+        self._requeue(job)
+
+    def retry_recorded(self, end: EndRow) -> Job:
+        """Queue a dead letter again that the history has. If it was retried since the history was asked, what
+        memory knows of it counts.
+        """
+        table = self._table
+        job = table.find(end.id) or table.ledger.find(end.id)
+        if job is not None:
+            self.check_retry(job)
+        else:
+            if end.payload_cut:
+                raise Refusal(WRONG_STATE, "the history has only the beginning of its payload")
+            job = ended_job(end, table.queues.get(end.queue) or Queue(end.queue), table.flows)
+            self._check_dead_letter(job)
+        self._requeue(job)
+        return job
+
+    def _requeue(self, job: Job) -> None:
         self._revive(job)
         self._table.move(job, QUEUED)
         self._table.graph.adopt(job)
@@ -152,8 +184,14 @@ class Submissions:
 
     def check_retry(self, job: Job) -> None:
         """Refuse to retry a job that is not a dead letter, or that cannot run again now."""
-        if job.state != FAILED or not job.terms.durable or self._table.archive.find(job.id) is not job:
+        table = self._table
+        if job not in (table.archive.find(job.id), table.ledger.find(job.id)):
             raise Refusal(WRONG_STATE, "only a durable job that has failed and is still kept can be retried")
+        self._check_dead_letter(job)
+
+    def _check_dead_letter(self, job: Job) -> None:
+        if job.state != FAILED or not job.terms.durable:
+            raise Refusal(WRONG_STATE, f"job {job.id} is {STATE_NAMES[job.state]}, and not a dead letter")
         if job.extras is not None and REPORTED in job.extras:
             raise Refusal(WRONG_STATE, "the task ran outside the hall; run it again there")
         self._table.check_store()

@@ -48,16 +48,18 @@ class Wakeups:
         if queue is None or queue.paused_us:
             return 0
         spare = queue.waking - queue.ready
+        now_us = self._table.now_us
         for worker in queue.sleepers:
-            spare += not worker.passes_on
+            spare += not worker.passes_on and worker.has_time(now_us)
         for worker in queue.takers:
-            spare += worker.credit
+            spare += worker.credit if worker.has_time(now_us) else 0
         if queue.listing is not None or self._table.residents:
             for worker in queue.workers:
                 at_hand = worker.bids or (
-                    worker.resident is queue and self._table.now_us - worker.heard_us < RESIDENT_HEARD_US
+                    worker.resident is queue and now_us - worker.heard_us < RESIDENT_HEARD_US
                 )
-                spare += at_hand and not worker.leases and worker.promise is None
+                free = not worker.leases and worker.promise is None
+                spare += at_hand and free and worker.has_time(now_us)
         return max(spare, 0)
 
     def wake_choosily(self, queue: Queue) -> None:

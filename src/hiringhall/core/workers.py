@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.core.terms import Requirement
 
+DRAINED: Final = 1
+"""A time that is over: a worker that drains has no time left for any job."""
 NO_LEASES: Final[dict[int, Lease]] = {}
 """Shared by all workers that never had a job; never written to."""
 
@@ -33,9 +35,11 @@ class Worker(Timed):
         "credit",
         "delegates",
         "dialect",
+        "draining",
         "heard_us",
         "hirings",
         "leases",
+        "leaves_us",
         "name",
         "number",
         "overdue",
@@ -113,7 +117,12 @@ class Worker(Timed):
         self.skills: dict[bytes, int] | None = None
         """Its skill by queue name; None: not stated, it gets only jobs that need no skill."""
         self.until_us = 0
-        """When it has to leave: it gets no job that takes longer; 0: it stays."""
+        """When it has to leave: it gets no job that takes longer; 0: it stays. DRAINED while it drains. Set by
+        `leave_at`, `drain` and `undrain` only."""
+        self.draining = False
+        """An operator lets it finish what it has, and no more."""
+        self.leaves_us = 0
+        """What `until_us` is when it does not drain."""
         self.rests: dict[bytes, Rest] | None = None
         """Queues it can do but gets no jobs of for a while, by name; None: it never rested."""
         self.resident: Queue | None = None
@@ -137,6 +146,26 @@ class Worker(Timed):
         return requirement[0] <= self.skill(name) and (
             not self.until_us or now_us + requirement[1] <= self.until_us
         )
+
+    def leave_at(self, until_us: int) -> None:
+        """It has to leave at this time; 0: it stays."""
+        self.leaves_us = until_us
+        if not self.draining:
+            self.until_us = until_us
+
+    def drain(self) -> None:
+        """Take no more jobs."""
+        self.draining = True
+        self.until_us = DRAINED
+
+    def undrain(self) -> None:
+        """Take jobs again."""
+        self.draining = False
+        self.until_us = self.leaves_us
+
+    def has_time(self, now_us: int) -> bool:
+        """Whether it has time left for some job."""
+        return not self.until_us or now_us < self.until_us
 
     def work_quietly(self) -> None:
         """From now on it need not show life while it has a job."""

@@ -59,7 +59,9 @@ class Workforce:
         other.number = worker.number
         other.stands_for = worker
         other.skills = worker.skills
-        other.until_us = worker.until_us
+        other.leave_at(worker.leaves_us)
+        if worker.draining:
+            other.drain()
         return other
 
     def delegate(self, worker: Worker, wake_step_us: int) -> None:

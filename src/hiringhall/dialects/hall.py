@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hiringhall.core.errors import Refusal
+    from hiringhall.core.jobs import Job
     from hiringhall.core.terms import Terms
 
 
@@ -39,4 +40,16 @@ class Schedules(Protocol):
 
     def remove(self, name: str, done: Callable[[Refusal | None], None]) -> None:
         """Remove a schedule. That is on disk when `done` is called."""
+        ...
+
+    def pause(self, name: str, done: Callable[[Refusal | None], None]) -> None:
+        """Fire it no more, until it is resumed. That is on disk when `done` is called."""
+        ...
+
+    def resume(self, name: str, done: Callable[[Refusal | None], None]) -> None:
+        """Fire it again, from now on. That is on disk when `done` is called."""
+        ...
+
+    def run(self, name: str) -> Job:
+        """Fire it once now; its due times stay as they are. The job, which need not be on disk yet."""
         ...

@@ -36,6 +36,8 @@ class HallAccess(NamedTuple):
     data: Path | None = None
     """The data folder. None: all jobs are in memory only."""
     measures: Callable[[], dict[str, Any]] | None = None
+    settings: Callable[[], list[tuple[str, str, str, str]]] = list
+    """The settings of the hall: name, value, source and description of each."""
     """What is counted of the process, the store and the doors. None: nothing."""
 
 

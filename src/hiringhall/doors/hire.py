@@ -215,6 +215,7 @@ def _faults(settings: HireSettings) -> Iterator[tuple[str, str]]:
 def rules(settings: HireSettings) -> Rules:
     return Rules(
         find_policy(settings.policy),
+        settings.policy,
         window_us=round(settings.window_s * SECOND_US),
         travel_us=round(settings.travel_s * SECOND_US),
         buffer_us=round(settings.buffer_s * SECOND_US),

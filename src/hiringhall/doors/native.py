@@ -50,7 +50,12 @@ class NativeDoors(DialectDoors[NativeDoorSettings]):
         super().__init__(hall)
         driver = hall.driver
         self._services = HallServices(
-            driver.scheduler, driver.search, hall.doors, hall.schedules, measures=hall.measures
+            driver.scheduler,
+            driver.search,
+            hall.doors,
+            hall.schedules,
+            measures=hall.measures,
+            settings=hall.settings,
         )
         self._socket = str(hall.data / SOCKET) if hall.data is not None else ""
         """To be opened with the first door; empty: there is none, or it is open."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from hiringhall import datafiles
+from hiringhall.schedules.pauses import PauseFile
 from hiringhall.schedules.plan import Plan  # noqa: TC001 (msgspec looks its types up)
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class Book:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
+        self.pauses = PauseFile(folder)
+        """Which schedules are paused, also those of the settings."""
 
     def read(self) -> dict[str, Plan]:
         """All schedules by name. Raises BookError."""

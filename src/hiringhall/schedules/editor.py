@@ -15,17 +15,20 @@ from hiringhall.core.terms import HIGH, LOW
 from hiringhall.schedules.book import BookError, BookFull, NameTaken, put
 from hiringhall.schedules.describing import describe
 from hiringhall.schedules.keeper import machine_us
+from hiringhall.schedules.pauses import PauseError, changed
 from hiringhall.schedules.plan import Plan
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from hiringhall.core.jobs import Job
     from hiringhall.core.limits import Limits
     from hiringhall.core.terms import Terms
     from hiringhall.engine.driver import Driver
     from hiringhall.schedules.book import Book
     from hiringhall.schedules.keeper import Keeper
+    from hiringhall.schedules.pauses import Pause
     from hiringhall.schedules.plan import Priority
 
 PENDING_MAX: Final = 1000
@@ -118,12 +121,50 @@ class Editor:
             else:
                 written, found = result
             if not found:
-                done(Refusal(BAD_REQUEST, f'name: there is no schedule "{name}"'))
+                done(_unknown(name))
                 return
             self._apply(written, rereads)
             done(None)
 
         self._run(work, finish, done)
+
+    def pause(self, name: str, done: Callable[[Refusal | None], None]) -> None:
+        self._set_paused(name, True, done)
+
+    def resume(self, name: str, done: Callable[[Refusal | None], None]) -> None:
+        self._set_paused(name, False, done)
+
+    def _set_paused(self, name: str, paused: bool, done: Callable[[Refusal | None], None]) -> None:
+        if not self._keeper.is_known(name):
+            raise _unknown(name)
+        book, rereads, at_us = self._book, self._keeper.rereads, self._keeper.time_us()
+        before = self._keeper.pauses
+
+        def work() -> dict[str, Pause] | None:
+            try:
+                if book is not None:
+                    return book.pauses.change(name, paused=paused, at_us=at_us)
+                changed(before, name, paused=paused, at_us=at_us)  # refuses what is too much
+            except PauseError as error:
+                raise Refusal(STORE_DOWN, str(error)) from error
+            return None
+
+        def finish(pauses: dict[str, Pause] | None) -> None:
+            if self._keeper.rereads != rereads:
+                self._keeper.reread()
+            else:
+                if pauses is None:
+                    pauses = changed(self._keeper.pauses, name, paused=paused, at_us=at_us)
+                self._keeper.apply_pauses(pauses)
+            done(None)
+
+        self._run(work, finish, done)
+
+    def run(self, name: str) -> Job:
+        job = self._keeper.run(name)
+        if job is None:
+            raise _unknown(name)
+        return job
 
     def _apply(self, written: dict[str, Plan], rereads: int) -> None:
         """Let the keeper know. If it has read the book meanwhile, what it read may be older or newer."""
@@ -205,6 +246,10 @@ def _check(plan: Plan, limits: Limits) -> None:
         raise Refusal(BAD_REQUEST, f"{'every_us' if field == 'every' else field}: {problem}")
     for field, problem in plan.excesses(limits):
         raise Refusal(BAD_REQUEST, f"{field}: {problem}")
+
+
+def _unknown(name: str) -> Refusal:
+    return Refusal(BAD_REQUEST, f'name: there is no schedule "{name}"')
 
 
 def _refusal(error: BookError) -> Refusal:

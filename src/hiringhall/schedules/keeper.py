@@ -19,15 +19,19 @@ from typing import TYPE_CHECKING, Final
 from hiringhall.core.changes import Firing
 from hiringhall.core.errors import Refusal
 from hiringhall.core.limits import SECOND_US
+from hiringhall.core.states import STATE_NAMES
 from hiringhall.schedules.book import BookError
 from hiringhall.schedules.describing import CATCH_UP_MAX, Known
+from hiringhall.schedules.pauses import PauseError
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterable, Mapping
 
+    from hiringhall.core.jobs import Job
     from hiringhall.engine.driver import Driver
     from hiringhall.schedules.book import Book
+    from hiringhall.schedules.pauses import Pause
     from hiringhall.schedules.plan import Plan
 
 LEAD_US: Final = SECOND_US
@@ -68,6 +72,10 @@ class Keeper:
         self._machine_us = machine
         self.written: dict[str, Plan] = {}
         """The schedules of the book; in memory, those that peers have added."""
+        self.pauses: dict[str, Pause] = {}
+        """The latest pause of each schedule that had one."""
+        self._last_ids: dict[str, int] = {}
+        """The latest job of each schedule that has fired since the hall started."""
         self.rereads = 0
         """How often the book was read again."""
         self._loaded = False
@@ -84,7 +92,8 @@ class Keeper:
         self._stopped = False
 
     def load(self) -> None:
-        """Read the book. Raises BookError."""
+        """Read the book, and what is paused. Raises BookError."""
+        self.pauses = self._read_pauses()
         self._take_over(self._read_book())
         self._loaded = True
 
@@ -102,10 +111,12 @@ class Keeper:
             return
         try:
             written = self._read_book()
+            pauses = self._read_pauses()
         except BookError as error:
             _log.error("the schedules were not reloaded: %s", error)
             return
         self.rereads += 1
+        self.pauses = pauses
         self._take_over(written)
         self._log_count(written)
         self._check()
@@ -115,6 +126,31 @@ class Keeper:
         self._take_over(written)
         self._check()
 
+    def apply_pauses(self, pauses: Mapping[str, Pause]) -> None:
+        """Take over what a peer has paused or resumed, inside a turn. It is on disk."""
+        self.pauses = dict(pauses)
+        self._check()
+
+    def run(self, name: str) -> Job | None:
+        """Fire a schedule once, now, inside a turn. Its due times stay as they are, and a pause too. None:
+        there is none of that name. Raises Refusal.
+        """
+        plan = self._plans.get(name)
+        if plan is None:
+            return None
+        job = self._driver.scheduler.submit(plan.job(self.time_us(), 0), None)
+        self._last_ids[name] = job.id
+        _log.info('schedule "%s" was run by hand: job %d', name, job.id)
+        return job
+
+    def time_us(self) -> int:
+        """The time by which schedules are due."""
+        return self._machine_us()
+
+    def is_known(self, name: str) -> bool:
+        """Whether there is a schedule with this name."""
+        return name in self._plans
+
     def is_configured(self, name: str) -> bool:
         """Whether the settings define a schedule with this name."""
         return name in self._configured
@@ -123,10 +159,14 @@ class Keeper:
         """All schedules, by name."""
         by_name = self._driver.scheduler.firings.by_name
         book = str(self._book.path) if self._book is not None else "memory"
-        return [
-            Known(plan, "settings" if name in self._configured else book, by_name.get(name))
-            for name, plan in sorted(self._plans.items())
-        ]
+        known: list[Known] = []
+        for name, plan in sorted(self._plans.items()):
+            defined = "settings" if name in self._configured else book
+            last_id = self._last_ids.get(name)
+            job = self._driver.scheduler.find(last_id) if last_id is not None else None
+            state = STATE_NAMES[job.state] if job is not None else None
+            known.append(Known(plan, defined, by_name.get(name), self.pauses.get(name), last_id, state))
+        return known
 
     def stop_taking(self) -> None:
         """The hall drains: fire nothing more."""
@@ -141,6 +181,12 @@ class Keeper:
     def _read_book(self) -> dict[str, Plan]:
         return {} if self._book is None else self._book.read()
 
+    def _read_pauses(self) -> dict[str, Pause]:
+        try:
+            return {} if self._book is None else self._book.pauses.read()
+        except PauseError as error:
+            raise BookError(str(error)) from error
+
     def _take_over(self, written: Mapping[str, Plan]) -> None:
         for name in written:
             if name in self._configured:
@@ -149,6 +195,7 @@ class Keeper:
         self.written = dict(written)
         self._plans = {**written, **self._configured}
         self._ahead.intersection_update(self._plans)
+        self._last_ids = {name: job for name, job in self._last_ids.items() if name in self._plans}
         for name, plan in list(self._plans.items()):
             known = before.get(name)
             if known == plan:
@@ -175,6 +222,9 @@ class Keeper:
             scheduler.firings.mark(name, None)
         wake_us = now_us + CHECK_US
         for plan in self._plans.values():
+            pause = self.pauses.get(plan.name)
+            if pause is not None and not pause.until_us:
+                continue
             try:
                 wake_us = min(wake_us, self._fire_due(plan, now_us))
                 self._note_recovery(plan)
@@ -216,6 +266,7 @@ class Keeper:
         firing = self._driver.scheduler.firings.by_name.get(plan.name)
         if firing is None or firing.plan != plan.digest:
             firing = self._begin(plan, firing, now_us)
+        firing = self._skip_pause(plan, firing)
         self._note_ahead(plan, firing, now_us)
         due_us = self._next_due_us(plan, firing)
         late_from_us = now_us - max(plan.late_us, LATE_MIN_US)
@@ -237,6 +288,15 @@ class Keeper:
         firing = Firing(start_us, plan.digest)
         self._driver.scheduler.firings.mark(plan.name, firing)
         return firing
+
+    def _skip_pause(self, plan: Plan, firing: Firing) -> Firing:
+        """Due times within a pause do not fire: the schedule goes on from the end of the pause."""
+        pause = self.pauses.get(plan.name)
+        if pause is None or pause.until_us <= firing.due_us:
+            return firing
+        resumed = Firing(pause.until_us, plan.digest)
+        self._driver.scheduler.firings.mark(plan.name, resumed)
+        return resumed
 
     def _note_ahead(self, plan: Plan, firing: Firing, now_us: int) -> None:
         """Log once that a schedule waits for the clock; again if the clock is set back again later."""
@@ -267,6 +327,7 @@ class Keeper:
         joined = scheduler.counters.joined
         start_us = due_us if due_us > now_us and not self._skew_us else 0
         job = scheduler.firings.fire(plan.name, firing, plan.job(due_us, start_us))
+        self._last_ids[plan.name] = job.id
         if scheduler.counters.joined > joined:
             _log.info(
                 'schedule "%s", due %s, joined job %d with the same key', plan.name, utc_text(due_us), job.id

@@ -38,6 +38,9 @@ BOUND: Final = frozenset(
         wire.RELEASE,
         wire.RENEW,
         wire.LOSE,
+        wire.DRAIN,
+        wire.UNDRAIN,
+        wire.RUN_SCHEDULE,
         LOG,
         SUBSCRIBE,
     }

@@ -13,6 +13,7 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any, Final
 
+from hiringhall.config.listing import listed
 from hiringhall.core.errors import BrokenLaw
 from hiringhall.core.limits import SECOND_US
 from hiringhall.doors.dialect import HallAccess
@@ -149,6 +150,7 @@ class Hall:
             editor,
             self._data,
             HallMeasures(hall.name, self._driver, self._parts, self._events).read,
+            lambda: listed(self._config),
         )
         doors = await open_doors(self._config, self._dialects, access, self._parts)
         self._web = open_web(self._config, [door for door, _ in self._parts.doors], self._data)

@@ -39,6 +39,8 @@ class Board:
         self.counts: dict[bytes, Counts] = {}
         self.links: dict[str, str] = {}
         """By kind of functions: the address of the hall, or empty while there is no connection."""
+        self.drained_modes: set[str] = set()
+        """The kinds of functions whose worker the hall drains."""
         self.hall = ""
         self.trouble = ""
         """Why there is no connection, or why nothing can run."""
@@ -61,6 +63,7 @@ class Board:
 
     def connected(self, mode: str, address: str, hall: str) -> None:
         self.links[mode] = address
+        self.drained_modes.discard(mode)
         self.hall = hall
         self.trouble = ""
         if self._away is not False:
@@ -75,6 +78,15 @@ class Board:
         if self._away is not True:
             self._away = True
             self.tell("disconnected", self.trouble, reason=reason)
+
+    def hall_drains(self, mode: str, draining: bool) -> None:
+        """An operator of the hall drains the worker of these functions, or no longer does."""
+        if draining:
+            self.drained_modes.add(mode)
+            self.tell("drained", f"the hall drains this worker ({mode}): it gets no more jobs", mode=mode)
+        else:
+            self.drained_modes.discard(mode)
+            self.tell("undrained", f"this worker ({mode}) gets jobs again", mode=mode)
 
     def refused(self, text: str) -> None:
         self.tell("refused", f"the hall refuses: {text}", reason=text)

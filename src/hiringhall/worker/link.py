@@ -31,6 +31,7 @@ UNSENT_BYTES_MAX: Final = 4 << 20
 
 _ANSWER: Final = msgspec.msgpack.Decoder()
 _ERROR: Final = msgspec.msgpack.Decoder(tuple[str, str])
+_FLAG: Final = msgspec.msgpack.Decoder(bool)
 _LEASE: Final = msgspec.msgpack.Decoder(tuple[int])
 
 
@@ -58,6 +59,9 @@ class LinkOwner(Protocol):
     def revoked(self, lease: int) -> None: ...
 
     def lost(self) -> None: ...
+
+    def drained(self, draining: bool) -> None:
+        """The hall gives this worker no more jobs, or gives it jobs again."""
 
     def refused(self, code: str, text: str) -> None: ...
 
@@ -266,6 +270,8 @@ class Link(asyncio.Protocol):
                 answer.set_result(_ANSWER.decode(body))
         elif kind == wire.REVOKE:
             self._owner.revoked(_LEASE.decode(body)[0])
+        elif kind == wire.DRAIN:
+            self._owner.drained(_FLAG.decode(body))
         elif kind == wire.LOST:
             self._owner.lost()
         elif kind == wire.ERROR:

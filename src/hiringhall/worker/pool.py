@@ -107,6 +107,10 @@ class Pool:
         self._stop_void()
         self.introduce()
 
+    def drained(self, draining: bool) -> None:
+        """The hall drains this worker, or no longer does: it sends no jobs meanwhile."""
+        self._board.hall_drains(self.mode, draining)
+
     def refused(self, code: str, text: str) -> None:
         if code != "stale_lease":
             self._board.refused(f"{text} ({code})")

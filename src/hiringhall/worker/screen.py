@@ -36,6 +36,7 @@ _STYLES: Final = {
     "refused": "red",
     "stuck": "red",
     "disconnected": "yellow",
+    "drained": "yellow",
     "stopped": "yellow",
 }
 
@@ -175,6 +176,8 @@ class Screen:
             head.append(f"{board.hall or 'hall'} at {address}", "green")
         else:
             head.append("starting")
+        if board.drained_modes:
+            head.append(" · drained: gets no jobs", "yellow")
         if supervisor.draining:
             head.append(" · ending", "yellow")
         head.truncate(self._console.width, overflow="ellipsis")

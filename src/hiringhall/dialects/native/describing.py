@@ -170,7 +170,8 @@ def worker(worker: Worker, held: list[int]) -> Described:
         "state": _state(worker, working=len(jobs) > 0),
         "since_us": worker.since_us,
         "heard_us": worker.heard_us,
-        "until_us": worker.until_us,
+        "until_us": worker.leaves_us,
+        "draining": worker.draining,
         "resident": worker.resident is not None,
     }
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Raw
 
 from hiringhall.dialects.native import wire
+from hiringhall.dialects.native.auctioning import AuctionRequests
 from hiringhall.dialects.native.flow_lists import FlowLists
 from hiringhall.dialects.native.flow_requests import FlowRequests
 from hiringhall.dialects.native.graph_walks import GraphWalks
@@ -62,10 +63,14 @@ class Desk:
             wire.QUEUE: overview.queue,
             wire.WORKERS: overview.workers,
             wire.WORKER: overview.worker,
+            wire.DRAIN: overview.drain,
+            wire.UNDRAIN: overview.undrain,
             wire.JOBS: self._lists.jobs,
             wire.COUNT: self._lists.count,
             wire.HISTORY: self._lists.history,
             wire.DOORS: self._doors,
+            wire.AUCTIONS: AuctionRequests(session, services.scheduler).auctions,
+            wire.SETTINGS: self._settings,
             wire.METRICS: self._metrics,
             wire.SUBSCRIBE: self._subscribe,
             wire.PAUSE: self._pause,
@@ -80,6 +85,9 @@ class Desk:
             wire.CANCEL_FLOW: self._flows.cancel,
             wire.RETRY_FLOW: self._flows.retry,
             wire.GRAPH: self._walks.begin,
+            wire.PAUSE_SCHEDULE: self._planning.pause,
+            wire.RESUME_SCHEDULE: self._planning.resume,
+            wire.RUN_SCHEDULE: self._planning.run,
         }
 
     def serve(self, kind: str, number: int, body: Raw) -> bool:
@@ -135,6 +143,10 @@ class Desk:
         wire.decode(wire.NIL_BODY, body)
         if number:
             self._session.answer(number, self._services.metrics.body())
+
+    def _settings(self, number: int, body: Raw) -> None:
+        wire.decode(wire.NIL_BODY, body)
+        self._session.answer(number, self._services.settings())
 
     def _subscribe(self, number: int, body: Raw) -> None:
         # [1000000]

@@ -6,7 +6,7 @@ connection at once. Each of them is answered once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hiringhall.core import ids
 from hiringhall.core.errors import HALL_FULL, STORE_DOWN, UNKNOWN_JOB, WRONG_STATE, Refusal
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from hiringhall.dialects.native.context import NativeContext
     from hiringhall.dialects.native.session import NativeSession
 
+RETRY: Final = -1
+"""In place of a level: the job is to be retried."""
+
 
 class Inquiries:
     """The requests of one connection about single jobs."""
@@ -33,7 +36,8 @@ class Inquiries:
         self._context = context
         self._scheduler = context.scheduler
         self._asked: dict[int, list[tuple[int, int]]] = {}
-        """Requests that wait for the history, by job: their numbers, and the levels of those that watch."""
+        """Requests that wait for the history, by job: their numbers, and the levels of those that watch, or
+        RETRY."""
         self._lookups = 0
         """How many of them there are."""
 
@@ -70,9 +74,11 @@ class Inquiries:
     def retry(self, number: int, body: Raw) -> None:
         # [68719476737]
         (job_id,) = wire.decode(wire.ID_BODY, body)
-        job = self._scheduler.find(job_id)
+        # What was dropped from memory may not be in the history yet.
+        job = self._scheduler.find(job_id) or self._scheduler.unwritten(job_id)
         if job is None:
-            raise Refusal(UNKNOWN_JOB, f"job {job_id} is not a dead letter that is kept in memory")
+            self._look_up(number, job_id, RETRY)
+            return
         self._retry(number, job)
 
     def looked_up(self, job_id: int, line: EndRow | None, trouble: str) -> None:
@@ -86,6 +92,8 @@ class Inquiries:
             self._lookups -= 1
             if trouble:
                 self._session.refuse(number, STORE_DOWN, trouble)
+            elif level == RETRY:
+                self._retry_looked_up(number, job_id, line)
             elif line is not None:
                 self._send_end(number, job_id, describing.history_row(line), level)
             else:
@@ -110,6 +118,20 @@ class Inquiries:
             raise Refusal(WRONG_STATE, f"job {job.id} is {STATE_NAMES[job.state]}, not failed")
         self._scheduler.retry(job)
         self._confirm(number, durable=True)
+
+    def _retry_looked_up(self, number: int, job_id: int, line: EndRow | None) -> None:
+        """The history was asked for a dead letter. Somebody may have retried it meanwhile."""
+        job = self._scheduler.find(job_id) or self._scheduler.unwritten(job_id)
+        try:
+            if job is not None:
+                self._retry(number, job)
+            elif line is not None:
+                self._scheduler.retry_recorded(line)
+                self._confirm(number, durable=True)
+            else:
+                raise Refusal(UNKNOWN_JOB, f"job {job_id} is not a dead letter that is kept")
+        except Refusal as refusal:
+            self._session.refuse(number, refusal.reason, refusal.text)
 
     def _confirm(self, number: int, *, durable: bool) -> None:
         """Answer at once, or when the change of a durable job is on disk."""

@@ -61,6 +61,16 @@ class Overview:
         held = self._held_for([worker])
         self._session.answer(number, describing.worker(worker, held.get(worker, [])))
 
+    def drain(self, number: int, body: Raw) -> None:
+        # [17]
+        self._scheduler.draining.drain(self.find_worker(wire.decode(wire.ID_BODY, body)[0]))
+        self._session.answer(number, None)
+
+    def undrain(self, number: int, body: Raw) -> None:
+        # [17]
+        self._scheduler.draining.undrain(self.find_worker(wire.decode(wire.ID_BODY, body)[0]))
+        self._session.answer(number, None)
+
     def find_worker(self, worker_number: int) -> Worker:
         """The worker with this number. Raises Refusal."""
         worker = self._scheduler.find_worker(worker_number)

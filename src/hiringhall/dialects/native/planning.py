@@ -1,4 +1,6 @@
-"""Schedules at the native door: listed, added and removed. They are kept by the hall; see `Schedules`."""
+"""Schedules at the native door: listed, added, removed, paused and run. They are kept by the hall; see
+`Schedules`.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,7 @@ class Planning:
 
     def remove(self, number: int, body: Raw) -> None:
         # ["nightly"]
-        name = text_of("name", wire.decode(wire.NAME_BODY, body)[0])
+        name = _name(body)
         schedules = self._begin()
         try:
             schedules.remove(name, PlanAnswer(self, number).done)
@@ -78,16 +80,46 @@ class Planning:
             self._under_way -= 1
             raise
 
+    def pause(self, number: int, body: Raw) -> None:
+        # ["nightly"]
+        name = _name(body)
+        schedules = self._begin()
+        try:
+            schedules.pause(name, PlanAnswer(self, number).done)
+        except Refusal:
+            self._under_way -= 1
+            raise
+
+    def resume(self, number: int, body: Raw) -> None:
+        # ["nightly"]
+        name = _name(body)
+        schedules = self._begin()
+        try:
+            schedules.resume(name, PlanAnswer(self, number).done)
+        except Refusal:
+            self._under_way -= 1
+            raise
+
+    def run(self, number: int, body: Raw) -> None:
+        # ["nightly"]
+        job = self._schedules().run(_name(body))
+        if number:
+            self._session.acknowledge(job, wire.encode(wire.OK, number, job.id))
+
     def _begin(self) -> Schedules:
         """One more request is under way."""
-        schedules = self._services.schedules
-        if schedules is None:
-            raise Refusal(WRONG_STATE, "this hall keeps no schedules")
+        schedules = self._schedules()
         if self._under_way >= UNDER_WAY_MAX:
             raise Refusal(
                 HALL_FULL, f"{UNDER_WAY_MAX} requests of this connection about schedules are under way"
             )
         self._under_way += 1
+        return schedules
+
+    def _schedules(self) -> Schedules:
+        schedules = self._services.schedules
+        if schedules is None:
+            raise Refusal(WRONG_STATE, "this hall keeps no schedules")
         return schedules
 
     def answer(self, number: int, body: Any, refusal: Refusal | None) -> None:
@@ -116,6 +148,10 @@ class PlanAnswer:
 
     def listed(self, found: list[dict[str, Any]], refusal: Refusal | None) -> None:
         self._planning.answer(self._number, found, refusal)
+
+
+def _name(body: Raw) -> str:
+    return text_of("name", wire.decode(wire.NAME_BODY, body)[0])
 
 
 def _terms(data: bytes | None) -> Terms:

@@ -28,6 +28,7 @@ class HallServices:
         schedules: Schedules | None,
         bounds: Bounds = DEFAULT_BOUNDS,
         measures: Callable[[], dict[str, Any]] | None = None,
+        settings: Callable[[], list[tuple[str, str, str, str]]] = list,
     ) -> None:
         self.scheduler = scheduler
         self.search = search
@@ -35,6 +36,8 @@ class HallServices:
         self.doors = doors
         self.schedules = schedules
         """None: the hall keeps no schedules."""
+        self.settings = settings
+        """The settings of the hall: name, value, source and description of each."""
         self.bounds = bounds
         self.summaries = Summaries(scheduler, bounds)
         self.metrics = Metrics(scheduler, bounds, measures)

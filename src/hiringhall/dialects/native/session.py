@@ -44,6 +44,10 @@ FEATURES: Final = (
     "metrics",
     "overview",
     "flow",
+    "drain",
+    "schedule_control",
+    "auctions",
+    "settings",
 )
 """What a hall of this version can do; a later one names more."""
 
@@ -340,6 +344,9 @@ class NativeSession(Session):
         if self._leases.pop(lease.number, None) is not None:
             self._freed = True
             self.send(wire.encode(wire.REVOKE, 0, (lease.number,)))
+
+    def drained(self, draining: bool) -> None:
+        self.send(wire.encode(wire.DRAIN, 0, draining))
 
     def lost(self) -> None:
         self._leases.clear()

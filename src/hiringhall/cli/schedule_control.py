@@ -1,0 +1,82 @@
+"""`hall schedule pause`, `resume` and `run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+
+from hiringhall.cli.reporting import print_result
+from hiringhall.cli.schedule_files import find_configured, find_hall, missing, open_book, tell_hall, unknown
+from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
+from hiringhall.dialects.native import wire
+from hiringhall.doors.native import SOCKET
+from hiringhall.endpoints import HallError
+from hiringhall.schedules.keeper import machine_us
+from hiringhall.sdk import errors
+from hiringhall.sdk.hall import Hall
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the schedule.")]
+
+
+def pause(name: Name, config: ConfigFlag = None, data: DataFlag = None) -> int:
+    """Pause a schedule, also one of hall.toml. Due times that pass meanwhile do not fire, also not later.
+
+    The hall can be running or stopped.
+    """
+    _set_paused(name, config, data, paused=True)
+    return 0
+
+
+def resume(name: Name, config: ConfigFlag = None, data: DataFlag = None) -> int:
+    """Resume a paused schedule: it fires again, from its next due time on."""
+    _set_paused(name, config, data, paused=False)
+    return 0
+
+
+def run(name: Name, config: ConfigFlag = None, data: DataFlag = None) -> int:
+    """Submit the job of a schedule once now. Its due times stay as they are, and it may be paused.
+
+    The hall must be running.
+    """
+    folder = Path(load_settings(config, data).config.hall.data)
+    socket = (folder / SOCKET).absolute()
+    if find_hall(folder) is None:
+        raise HallError(f"no hall is running with the data folder {folder}; use --data to name another")
+    if not socket.exists():
+        raise HallError(f"the hall has no native door, which is needed for this: there is no {socket}")
+    hall = Hall(f"hall+unix://{quote(str(socket))}", name="hall schedule run")
+    try:
+        job = hall.run(_run(hall, name))
+    except errors.HallRefused as refused:
+        raise HallError(refused.text) from refused
+    except errors.HallError as error:
+        raise HallError(str(error)) from error
+    finally:
+        hall.close()
+    print_result(f'schedule "{name}" was run: job {job}\n')
+    return 0
+
+
+async def _run(hall: Hall, name: str) -> int:
+    return int(await hall.connection().request(wire.RUN_SCHEDULE, (name.encode(),)))
+
+
+def _set_paused(name: str, config: Path | None, data: str | None, *, paused: bool) -> None:
+    loaded = load_settings(config, data)
+    with open_book(loaded) as book:
+        folder = book.path.parent
+        if not find_configured(loaded, name):
+            if not folder.exists():
+                raise missing(folder)
+            plans = book.read()
+            if name not in plans:
+                raise unknown(name, [*plans, *[each.name for each in loaded.config.schedule]], book.path)
+        before = book.pauses.read()
+        after = book.pauses.change(name, paused=paused, at_us=machine_us())
+    if after == before:
+        print_result(f'schedule "{name}" {"is paused already" if paused else "is not paused"}\n')
+    else:
+        tell_hall(folder, f'schedule "{name}" {"is paused" if paused else "fires again"}')

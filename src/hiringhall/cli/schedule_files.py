@@ -1,0 +1,91 @@
+"""The files that `hall schedule` works on, and the hall that reads them."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import signal
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hiringhall.cli.reporting import print_error, print_result
+from hiringhall.endpoints import HallError
+from hiringhall.schedules.book import Book, BookError
+from hiringhall.schedules.pauses import PauseError
+from hiringhall.storage.sqlite import DATABASE, find_holder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from hiringhall.config.loading import Loaded
+    from hiringhall.storage.sqlite import Holder
+
+
+@contextmanager
+def open_book(loaded: Loaded) -> Iterator[Book]:
+    """The book of the data folder; its errors become HallErrors."""
+    if loaded.config.hall.storage != "sqlite":
+        raise HallError(
+            "hall.storage is memory, so no schedules are stored: define them as [[schedule]] in hall.toml"
+        )
+    try:
+        yield Book(Path(loaded.config.hall.data))
+    except (BookError, PauseError) as error:
+        raise HallError(str(error)) from error
+
+
+def missing(folder: Path) -> HallError:
+    """There is no data folder."""
+    return HallError(f"{folder} does not exist; use --data to name the hall's data folder")
+
+
+def origin(loaded: Loaded) -> str:
+    """What the settings were read from."""
+    return str(loaded.file or "the environment")
+
+
+def find_configured(loaded: Loaded, name: str) -> str:
+    """Where the settings define a schedule of that name; empty if they do not."""
+    names = [schedule.name for schedule in loaded.config.schedule]
+    return f"schedule[{names.index(name)}] of {origin(loaded)}" if name in names else ""
+
+
+def find_hall(folder: Path) -> Holder | None:
+    """The hall that has the folder open, if there is one."""
+    holder = find_holder(folder / DATABASE)
+    return None if holder is None or holder.kind == "import" else holder
+
+
+def tell_hall(folder: Path, news: str) -> None:
+    """Make a running hall read the book again, and print what was done."""
+    holder = find_hall(folder)
+    if holder is None:
+        print_result(f"{news}; no hall is running, the next one to start reads it\n")
+        return
+    remedy = _signal_hall(holder)
+    if remedy:
+        print_error(f"hall: {remedy}")
+        print_result(f"{news}\n")
+    else:
+        print_result(f"{news}; the hall (process {holder.pid}) was notified\n")
+
+
+def _signal_hall(holder: Holder) -> str:
+    """Signal it; returns what the user has to do if that was not possible."""
+    if holder.kind != "hall":
+        return f"hall-gearmand (process {holder.pid}) reads it at its next start: restart it"
+    if not holder.in_same_namespace:
+        return f"the hall runs in another container as process {holder.pid}: send it SIGHUP there"
+    try:
+        os.kill(holder.pid, signal.SIGHUP)
+    except OSError as error:
+        return f"process {holder.pid} could not be notified ({error.strerror}): send it SIGHUP, or restart it"
+    return ""
+
+
+def unknown(name: str, known: Iterable[str], where: Path) -> HallError:
+    """There is no schedule of that name."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return HallError(f'there is no schedule "{name}" in {where}{hint}')
