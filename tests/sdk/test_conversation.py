@@ -148,14 +148,16 @@ def test_an_error_of_a_frame_without_a_number_belongs_to_no_request() -> None:
 @pytest.mark.parametrize("code", ["bad_frame", "no_hello"])
 def test_an_error_that_closes_the_connection_is_fatal(code: str) -> None:
     conversation = greeted()
-    assert conversation.receive(wire.encode("error", 0, (code, "why"))) == [Broken("why", fatal=True)]
+    assert conversation.receive(wire.encode("error", 0, (code, "why"))) == [
+        Broken("why", fatal=True, code=code)
+    ]
 
 
 def test_a_refused_hello_is_fatal() -> None:
     conversation = Conversation()
     conversation.hello()
     frame = wire.encode("error", 1, ("bad_request", "this hall speaks version 9"))
-    assert conversation.receive(frame) == [Broken("this hall speaks version 9", fatal=True)]
+    assert conversation.receive(frame) == [Broken("this hall speaks version 9", fatal=True, code="bad_request")]
 
 
 def test_a_request_that_meets_a_closing_hall_waits_for_the_next() -> None:

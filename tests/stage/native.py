@@ -17,7 +17,7 @@ from stage.hall import Hall
 
 if TYPE_CHECKING:
     from hiringhall.core.limits import Limits
-    from hiringhall.dialects.hall import DoorState
+    from hiringhall.dialects.hall import Access, AuditTrail, DoorState
     from hiringhall.dialects.session import Reporter
 
 Frame = tuple[str, int, Any]
@@ -27,6 +27,8 @@ class NativeGuest(Guest):
     """One connection: says frames, hears frames."""
 
     number = 0
+    welcome: Any = None
+    """The answer to hello; the code if it is an error."""
 
     def says(self, kind: str, body: object, number: int = 0) -> list[Frame]:
         """Send one frame, end the turn; every frame that comes back."""
@@ -72,21 +74,37 @@ class NativeHall(Hall):
         limits: Limits | None = None,
         reporter: Reporter | None = None,
         bounds: Bounds = DEFAULT_BOUNDS,
+        access: Access | None = None,
+        audit: AuditTrail | None = None,
     ) -> None:
         self.options = options or NativeOptions()
         self.bounds = bounds
+        self.access = access
+        self.audit = audit
         self.doors: list[DoorState] = []
         self._port = 40_000
         super().__init__(limits, reporter=reporter)
 
     def open(self) -> None:
         super().open()
-        services = HallServices(self.scheduler, self.engine.search, self.doors.copy, None, self.bounds)
+        services = HallServices(
+            self.scheduler,
+            self.engine.search,
+            self.doors.copy,
+            None,
+            self.bounds,
+            access=self.access,
+            audit=self.audit,
+        )
         look_ups = (self.engine.look_up, self.engine.look_up_keys, self.engine.look_up_output)
         self.context = NativeContext(self.scheduler, self.options, *look_ups, services)
 
-    def guest(self) -> NativeGuest:
-        self._port += 1
-        guest = NativeGuest(self, NativeSession(Caller("127.0.0.1", self._port, (), self._port), self.context))
-        guest.asks(wire.HELLO, {"version": 1})
+    def guest(self, address: str = "127.0.0.1", **hello: object) -> NativeGuest:
+        guest = self.stranger(address)
+        guest.welcome = guest.asks(wire.HELLO, {"version": 1, **hello})
         return guest
+
+    def stranger(self, address: str = "127.0.0.1") -> NativeGuest:
+        """A connection that has not said hello."""
+        self._port += 1
+        return NativeGuest(self, NativeSession(Caller(address, self._port, (), self._port), self.context))

@@ -181,7 +181,9 @@ def security_shell(folder: Path) -> Shell:
     places = {
         "/etc/hall": str(folder / "settings"),
         "hall.example.org": "localhost",
+        "/var/lib/hall": str(folder / "data"),
         "0.0.0.0:4730": "127.0.0.1:0",
+        "0.0.0.0:4731": "127.0.0.1:0",
         "0.0.0.0:5555": "127.0.0.1:0",
         "0.0.0.0:5556": "127.0.0.1:0",
     }
@@ -210,6 +212,9 @@ def test_security_every_block_of_the_page_is_run_here() -> None:
         ("TLS and client certificates", "python"),
         ("CURVE at ZeroMQ doors", "sh"),
         ("CURVE at ZeroMQ doors", "python"),
+        ("Tokens and roles", "sh"),
+        ("Tokens and roles", "sh"),
+        ("Tokens and roles", "python"),
     ]
 
 
@@ -228,7 +233,7 @@ def test_security_the_tls_of_the_page_lets_in_who_has_a_certificate(tmp_path: Pa
 
 
 def test_security_the_curve_of_the_page_lets_in_who_has_a_key(tmp_path: Path) -> None:
-    *_, make_files, connect = (block.text for block in read_blocks("security.md"))
+    make_files, connect = (block.text for block in read_blocks("security.md") if "CURVE" in block.heading)
     shell = security_shell(tmp_path)
     assert ": fine; pingpong on 127.0.0.1:0;" in shell.run(make_files)
     with PageHall(tmp_path, tmp_path / "settings/hall.toml") as hall:
@@ -236,6 +241,33 @@ def test_security_the_curve_of_the_page_lets_in_who_has_a_key(tmp_path: Path) ->
         shell.places["127.0.0.1:5555"] = hall.opened["frontend"]
         assert shell.run_python(connect) == promised(connect)
         assert "permissions" not in hall.errors()
+
+
+def test_security_the_token_of_the_page_lets_in_until_it_is_revoked(tmp_path: Path) -> None:
+    make_token, write_settings, connect = (
+        block.text for block in read_blocks("security.md") if block.heading == "Tokens and roles"
+    )
+    shell = security_shell(tmp_path)
+    shell.run(next(block.text for block in read_blocks("security.md")))
+    assert "operator" in shell.run(make_token)
+    assert ": fine; native on 127.0.0.1:0;" in shell.run(write_settings)
+    with PageHall(tmp_path, tmp_path / "settings/native.toml") as hall:
+        shell.places["localhost:4731"] = f"localhost:{hall.opened[''].rpartition(':')[2]}"
+        assert shell.run_python(connect) == "queued\n"
+        token = (tmp_path / "settings/anna.token").read_text()
+        assert token.strip() not in hall.errors()
+        shell.run(f"hall token revoke anna --data {tmp_path / 'data'}")
+        wait_until(lambda: "the token" in _error_of(shell, connect), "the token is refused")
+        wait_until(lambda: "unauthorized: " in hall.errors(), "the log tells of the wrong token")
+
+
+def _error_of(shell: Shell, program: str) -> str:
+    """What a program raises; empty: nothing."""
+    try:
+        shell.run_python(program)
+    except AssertionError as error:
+        return str(error)
+    return ""
 
 
 @pytest.mark.parametrize("dialect", ["gearman", "hire", "dwork", "pingpong", "wmp", "hire-bus"])

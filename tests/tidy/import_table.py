@@ -10,7 +10,7 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     # Of ours, what each part may import; the first line that fits counts. `<name>` is the same on both sides.
     ("core", ("core",)),
     ("dialects.session", ("core",)),
-    ("dialects.hall", ("core",)),
+    ("dialects.hall", ("core", "dialects.session")),
     ("dialects.handles", ("core.ids",)),
     ("dialects.options", ("core.terms",)),
     ("dialects.packets", ("core.jobs", "dialects.session")),

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from hiringhall import __version__
-from hiringhall.cli import schedule, schedule_control
+from hiringhall.cli import schedule, schedule_control, token
 from hiringhall.cli.dev import dev
 from hiringhall.cli.device import device
 from hiringhall.cli.help_texts import HELP_NAMES, HallCommand, HallGroup, completing, unwrapped
@@ -282,6 +282,17 @@ _command("remove", schedule_app)(schedule.remove)
 _command("pause", schedule_app)(schedule_control.pause)
 _command("resume", schedule_app)(schedule_control.resume)
 _command("run", schedule_app)(schedule_control.run)
+
+token_app = typer.Typer(
+    cls=HallGroup,
+    help="Make, list and revoke tokens: who may come in, and what they may do.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+app.add_typer(token_app, name="token")
+_command("add", token_app)(token.add)
+_command("list", token_app)(token.show)
+_command("revoke", token_app)(token.revoke)
 
 
 def main() -> None:

@@ -7,13 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar, cast, get_args
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from hiringhall.cli.escaping import escaped
 from hiringhall.cli.help_texts import completing
-from hiringhall.cli.layout import stacked, terminal_width
+from hiringhall.cli.layout import terminal_width
 from hiringhall.cli.reporting import print_error, print_result
 from hiringhall.cli.schedule_files import (
     find_configured,
@@ -25,6 +22,7 @@ from hiringhall.cli.schedule_files import (
     unknown,
 )
 from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
+from hiringhall.cli.tables import as_table
 from hiringhall.config.quantities import Interval
 from hiringhall.config.schedules import LATE_S_MAX
 from hiringhall.config.sources import ConfigError
@@ -40,8 +38,6 @@ if TYPE_CHECKING:
     from hiringhall.schedules.pauses import Pause
 
 HEADINGS: Final = ("name", "when", "zone", "queue", "key", "defined", "last", "behind", "next")
-TABLE_WIDTH_MAX: Final = 100_000
-"""More columns than any table of schedules has."""
 
 _Word = TypeVar("_Word", bound=str)
 
@@ -243,26 +239,9 @@ def _firings(database: Path) -> dict[str, Firing]:
 
 
 def _as_text(lines: list[dict[str, object]], width: int | None) -> str:
-    """A table, or several lines for each schedule where the terminal is too narrow for one."""
     if not lines:
         return "No schedules.\n"
-    rows = [_cells(line) for line in lines]
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in HEADINGS:
-        table.add_column(heading, no_wrap=True)
-    for row in rows:
-        table.add_row(Text(row[0], style="bold"), *map(Text, row[1:]))
-    measured = Console(width=TABLE_WIDTH_MAX).measure(table).maximum
-    if width is None or measured <= width:
-        console = Console(highlight=False, width=measured)
-        with console.capture() as captured:
-            console.print(table)
-        return captured.get()
-    shown: list[str] = []
-    for row in rows:
-        shown.append(row[0])
-        shown += stacked(zip(HEADINGS[1:], row[1:], strict=True), width)
-    return "\n".join(shown) + "\n"
+    return as_table(HEADINGS, [_cells(line) for line in lines], width)
 
 
 def _cells(line: dict[str, object]) -> list[str]:

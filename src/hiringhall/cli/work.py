@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -12,6 +13,7 @@ import uvloop
 
 from hiringhall.config.quantities import Size
 from hiringhall.config.sources import ConfigError
+from hiringhall.sdk.addresses import read_token
 from hiringhall.worker.screen import JsonLines, Lines, Screen, Show
 from hiringhall.worker.supervisor import Settings, Supervisor
 
@@ -64,11 +66,18 @@ HallFlag = Annotated[
         help="The hall, such as hall://127.0.0.1:4731. Default: as the module says, else HALL_URL.",
     ),
 ]
+TokenFileFlag = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file", metavar="FILE", help="A file with the token for the hall. Default: HALL_TOKEN."
+    ),
+]
 NameFlag = Annotated[
     str | None, typer.Option("--name", metavar="NAME", help="What the hall calls it. Default: host and pid.")
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print a line of JSON for each event.")]
 
+TOKEN_FILE_CHARACTERS_MAX: Final = 1000
 COUNT_MAX: Final = 1_000_000
 
 
@@ -86,6 +95,7 @@ def work(
     memory_max: MemoryFlag = None,
     hall: HallFlag = None,
     name: NameFlag = None,
+    token_file: TokenFileFlag = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Run the job functions of a module until it is stopped.
@@ -96,6 +106,8 @@ def work(
     settings = read_settings(
         module, processes, threads, concurrency, only, reload, grace, recycle, memory_max, hall, name
     )
+    if token_file is not None:
+        settings.token = read_token_file(token_file)
     show = make_show(as_json=as_json)
     try:
         return run_worker(settings, show)
@@ -150,6 +162,17 @@ def read_settings(
     if problems:
         raise ConfigError(problems)
     return settings
+
+
+def read_token_file(path: Path) -> str:
+    """The token in a file. Raises ConfigError."""
+    try:
+        with path.open(errors="replace") as file:
+            return read_token(file.read(TOKEN_FILE_CHARACTERS_MAX).strip())
+    except OSError as error:
+        raise ConfigError([f"--token-file: {path} cannot be read: {error.strerror}"]) from error
+    except ValueError as error:
+        raise ConfigError([f"--token-file: {path}: {error}"]) from error
 
 
 def make_show(*, as_json: bool) -> Show:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 Key = tuple[str | int, ...]
 
-FOREIGN_VARIABLES: Final = ("HALL_CONFIG", "HALL_COMPILE")
-"""HALL_ variables that are not settings: which file to read, and how to build."""
+FOREIGN_VARIABLES: Final = ("HALL_CONFIG", "HALL_COMPILE", "HALL_URL", "HALL_TOKEN", "HALL_CA")
+"""HALL_ variables that are not settings: which file to read, how to build, and those of the SDK."""
 _STEP: Final = re.compile(r"[^.\[\]]+")
 _INDEXED: Final = re.compile(r"HALL_(DOOR|SCHEDULE|QUEUE|WORKER|HISTORY_QUEUE)_(\d{1,4})_(\w+)")
 

@@ -63,6 +63,12 @@ OVER_BUDGET: Final = "over_budget"
 """A peer was dropped because the buffers of all peers were too large, and its own was the largest."""
 
 
+UNAUTHORIZED: Final = "unauthorized"
+"""A peer showed no token where one is needed, or a wrong one; or its token has ended."""
+FORBIDDEN: Final = "forbidden"
+"""A peer asked for something that its role does not allow."""
+
+
 UNIX: Final = "unix"
 """The address of a peer that has connected to a Unix socket."""
 

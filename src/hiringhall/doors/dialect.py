@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hiringhall.config.quantities import Address
-    from hiringhall.dialects.hall import DoorState, Schedules
+    from hiringhall.dialects.hall import Access, AuditTrail, DoorState, Schedules
     from hiringhall.endpoints import Endpoint
     from hiringhall.engine.driver import Driver
 
@@ -36,9 +36,13 @@ class HallAccess(NamedTuple):
     data: Path | None = None
     """The data folder. None: all jobs are in memory only."""
     measures: Callable[[], dict[str, Any]] | None = None
+    """What is counted of the process, the store and the doors. None: nothing."""
     settings: Callable[[], list[tuple[str, str, str, str]]] = list
     """The settings of the hall: name, value, source and description of each."""
-    """What is counted of the process, the store and the doors. None: nothing."""
+    access: Access | None = None
+    """Decides who comes in. None: everybody does."""
+    audit: AuditTrail | None = None
+    """None: no change is noted."""
 
 
 class Service(Protocol):

@@ -8,12 +8,13 @@ from msgspec import Meta
 
 from hiringhall.config.quantities import Size, StreamAddress
 from hiringhall.config.schema import TcpDoorSettings
+from hiringhall.dialects.hall import TOKENS_REQUIRED
 from hiringhall.dialects.native import wire
 from hiringhall.dialects.native.context import NativeContext, NativeOptions
 from hiringhall.dialects.native.services import HallServices
 from hiringhall.dialects.native.session import NativeSession
 from hiringhall.doors.dialect import Dialect, DialectDoors, HallAccess
-from hiringhall.endpoints import Endpoint, TcpEndpoint, UnixEndpoint
+from hiringhall.endpoints import Endpoint, HallError, TcpEndpoint, UnixEndpoint
 
 
 class NativeDoorSettings(TcpDoorSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -30,6 +31,22 @@ class NativeDoorSettings(TcpDoorSettings, frozen=True, kw_only=True, forbid_unkn
         int,
         Meta(ge=1, le=1_000_000, description="Requests of a connection that may wait for the history at once."),
     ] = 1000
+
+    tokens: Annotated[
+        Literal["auto", "required", "off"],
+        Meta(
+            description="Who needs a token. auto: peers from other machines, as soon as there are tokens; "
+            "required: all peers, except at a Unix socket; off: nobody."
+        ),
+    ] = "auto"
+
+    @property
+    def verified(self) -> bool:
+        return super().verified or (self.tls is not None and self.tokens == TOKENS_REQUIRED)
+
+    @property
+    def remedy(self) -> str:
+        return f'{super().remedy} or with tokens = "required"'
 
     def faults(self) -> Iterator[tuple[str, str]]:
         yield from super().faults()
@@ -56,6 +73,8 @@ class NativeDoors(DialectDoors[NativeDoorSettings]):
             hall.schedules,
             measures=hall.measures,
             settings=hall.settings,
+            access=hall.access,
+            audit=hall.audit,
         )
         self._socket = str(hall.data / SOCKET) if hall.data is not None else ""
         """To be opened with the first door; empty: there is none, or it is open."""
@@ -63,8 +82,14 @@ class NativeDoors(DialectDoors[NativeDoorSettings]):
     def endpoints(self, settings: NativeDoorSettings) -> list[Endpoint]:
         driver = self.hall.driver
         options = NativeOptions(
-            self.hall.name, int(settings.frame_bytes_max), settings.lookups_max, log_all=settings.log == "all"
+            self.hall.name,
+            int(settings.frame_bytes_max),
+            settings.lookups_max,
+            log_all=settings.log == "all",
+            tokens=settings.tokens,
         )
+        if settings.tokens == TOKENS_REQUIRED and self.hall.data is None:
+            raise HallError('tokens = "required" at a native door: a hall in memory has no tokens')
         look_ups = (driver.look_up, driver.look_up_keys, driver.look_up_output)
         context = NativeContext(driver.scheduler, options, *look_ups, self._services)
         endpoints: list[Endpoint] = [TcpEndpoint(settings, lambda caller: NativeSession(caller, context))]

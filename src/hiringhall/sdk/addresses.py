@@ -1,4 +1,7 @@
-"""Where a hall is: hall://HOST:PORT, halls://HOST:PORT for TLS, or hall+unix:///PATH."""
+"""Where a hall is: hall://HOST:PORT, halls://HOST:PORT for TLS, or hall+unix:///PATH.
+
+Invariant: a URL holds no token, since URLs are logged.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,10 @@ DEFAULT_URL: Final = "hall://127.0.0.1:4731"
 DEFAULT_PORT: Final = 4731
 VARIABLE: Final = "HALL_URL"
 """The environment variable that is read when a program names no URL."""
+TOKEN_VARIABLE: Final = "HALL_TOKEN"  # noqa: S105 (its name)
+"""The environment variable that is read when a program names no token."""
+CA_VARIABLE: Final = "HALL_CA"
+"""The environment variable that names the authorities of the hall's certificate, a PEM file."""
 _FORMS: Final = "write hall://HOST:PORT, halls://HOST:PORT for TLS, or hall+unix:///PATH"
 
 
@@ -22,24 +29,40 @@ class Address(NamedTuple):
     tls: bool = False
     path: str = ""
     """Of a Unix socket; empty: TCP."""
+    ca: str = ""
+    """The authorities that may have signed the hall's certificate, a PEM file; empty: those of the system."""
 
     def __str__(self) -> str:
         return self.url
 
 
-def read_addresses(urls: str | None) -> list[Address]:
-    """The addresses of URLs with commas between them; None: of HALL_URL, or of this machine's hall.
+def read_token(token: str | None) -> str:
+    """The token to show; None: that of HALL_TOKEN. Empty: none. Raises ValueError."""
+    stated = (token if token is not None else os.environ.get(TOKEN_VARIABLE, "")).strip()
+    if not stated.isascii() or not stated.isprintable():
+        raise ValueError("a token has letters, digits, - and _ only; make one with `hall token add`")
+    return stated
+
+
+def read_addresses(urls: str | None, ca: str | None = None) -> list[Address]:
+    """The addresses of URLs with commas between them; None: of HALL_URL, or of this machine's hall. `ca` is for
+    TLS; None: HALL_CA.
 
     Raises ValueError.
     """
     stated = urls if urls is not None else os.environ.get(VARIABLE) or DEFAULT_URL
-    addresses = [_read(url.strip()) for url in stated.split(",") if url.strip()]
+    authorities = ca if ca is not None else os.environ.get(CA_VARIABLE, "")
+    addresses = [_read(url.strip(), authorities) for url in stated.split(",") if url.strip()]
     if not addresses:
         raise ValueError(f"{stated!r} names no hall: {_FORMS}")
     return addresses
 
 
-def _read(url: str) -> Address:
+def _read(url: str, ca: str) -> Address:
+    if "@" in url.partition("://")[2].partition("/")[0]:
+        raise ValueError(
+            f"a token does not belong in a URL, which is logged: set {TOKEN_VARIABLE}, or use token="
+        )
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or DEFAULT_PORT
@@ -49,4 +72,4 @@ def _read(url: str) -> Address:
         return Address(url, path=unquote(parts.path))
     if parts.scheme not in {"hall", "halls"} or not host or parts.path not in {"", "/"} or parts.query:
         raise ValueError(f"{url!r} is not the URL of a hall: {_FORMS}")
-    return Address(url, host, port, tls=parts.scheme == "halls")
+    return Address(url, host, port, tls=parts.scheme == "halls", ca=ca)

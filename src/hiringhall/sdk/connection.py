@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from hiringhall.dialects.native import wire
 from hiringhall.sdk import conversation as said
-from hiringhall.sdk.addresses import VARIABLE, Address, read_addresses
+from hiringhall.sdk.addresses import VARIABLE, Address, read_addresses, read_token
 from hiringhall.sdk.conversation import Conversation, JobSpec, Request
 from hiringhall.sdk.errors import HallError, HallRefused, HallUnreachable
 from hiringhall.sdk.link import Link, describe, dial
@@ -58,7 +58,12 @@ class Connection:
         name: str = "",
         patience_s: float | None = -1.0,
         dialled: Dial = dial,
+        token: str | None = None,
+        person: str = "",
     ) -> None:
+        """`token`: shown to the hall; None: that of HALL_TOKEN, empty: none. `person`: who uses this program,
+        for the audit log.
+        """
         self.addresses = read_addresses(urls) if urls is None or isinstance(urls, str) else list(urls)
         self.patience_s = PATIENCE_S if patience_s is not None and patience_s < 0 else patience_s
         """How long requests wait for a hall that is gone; None: for ever."""
@@ -70,8 +75,10 @@ class Connection:
         """Called on each new connection, before requests are sent again."""
         self.on_disconnected: list[Callable[[str], None]] = []
         """Called with the reason when a connection has ended, before the next is tried."""
+        self.on_refused: list[Callable[[HallRefused], None]] = []
+        """Called each time when the hall does not let this program in."""
         self._dial = dialled
-        self._conversation = Conversation(name or f"{os.getpid()}")
+        self._conversation = Conversation(name or f"{os.getpid()}", read_token(token), person)
         self._watches = Watches()
         self._submits = Submits(self._start, self._watches, self)
         self._link: Link | None = None
@@ -271,7 +278,9 @@ class Connection:
         reason = f"{self.url}: {event.reason}"
         if event.fatal and self._greeted is not None and self._greeted.done():
             # Before the welcome it is just an address where no hall answers.
-            self._fail_all(lambda: HallError(reason))
+            self._fail_all(lambda: _not_let_in(event) or HallError(reason))
+        elif self._greeted is not None and (refused := _not_let_in(event)) is not None:
+            self._greeted.set_exception(refused)
         if self._link is not None:
             self._link.abort(event.reason)
 
@@ -318,9 +327,9 @@ class Connection:
         backoff_s = BACKOFF_S
         try:
             while True:
-                ended, reasons = await self._connect_any()
+                ended, errors = await self._connect_any()
                 if ended is None:
-                    self._give_up(reasons)
+                    self._give_up(errors)
                     if not self._needed():
                         return
                 else:
@@ -340,9 +349,9 @@ class Connection:
     def _needed(self) -> bool:
         return self.patience_s is None or bool(self._conversation.pending) or bool(self._watches.waiting())
 
-    async def _connect_any(self) -> tuple[asyncio.Future[str] | None, list[str]]:
+    async def _connect_any(self) -> tuple[asyncio.Future[str] | None, list[tuple[Address, Exception]]]:
         """Try each address once, the last good one first: a future of the end, or why there is none."""
-        reasons: list[str] = []
+        errors: list[tuple[Address, Exception]] = []
         first = self._at
         for step in range(len(self.addresses)):
             self._at = (first + step) % len(self.addresses)
@@ -350,9 +359,9 @@ class Connection:
             try:
                 return await self._connect(address), []
             except (OSError, HallError) as error:
-                reasons.append(f"{address}: {describe(error)}")
+                errors.append((address, error))
         self._at = first
-        return None, reasons
+        return None, errors
 
     async def _connect(self, address: Address) -> asyncio.Future[str]:
         loop = asyncio.get_running_loop()
@@ -391,10 +400,19 @@ class Connection:
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(reason)
 
-    def _give_up(self, reasons: list[str]) -> None:
-        """No address answers: fail the requests that have waited for too long."""
+    def _give_up(self, errors: list[tuple[Address, Exception]]) -> None:
+        """No address answers: fail the requests that have waited for too long. With a token that the hall does
+        not take, waiting does not help.
+        """
+        refused = [error for _, error in errors if isinstance(error, HallRefused)]
+        if refused:
+            self._fail_all(lambda: HallRefused(refused[0].code, refused[0].text))
+            for call in self.on_refused:
+                call(refused[0])
+            return
         if self.patience_s is None:
             return
+        reasons = [f"{address}: {describe(error)}" for address, error in errors]
         # A program that never met a hall is told at once: most likely none was started.
         patience_s = self.patience_s if self.welcome is not None else 0.0
         now_s = asyncio.get_running_loop().time()
@@ -419,6 +437,11 @@ class Connection:
         # What is kept must not refer to an event loop that has ended.
         self._link = self._greeted = self._ended = self._again = None
         self._fail_all(lambda: HallUnreachable("the connection to the hall was closed by this program"))
+
+
+def _not_let_in(event: said.Broken) -> HallRefused | None:
+    """The hall does not take the token, or wants one; None: something else is wrong."""
+    return HallRefused(event.code, event.reason) if event.code == wire.UNAUTHORIZED else None
 
 
 def unreachable(addresses: Sequence[Address], reasons: Sequence[str]) -> str:

@@ -46,7 +46,7 @@ BOUND: Final = frozenset(
     }
 )
 """Kinds of requests that mean nothing on another connection."""
-FATAL: Final = frozenset({wire.BAD_FRAME, wire.NO_HELLO})
+FATAL: Final = frozenset({wire.BAD_FRAME, wire.NO_HELLO, wire.UNAUTHORIZED})
 """Errors after which the hall closes the connection: sending the same again would not help."""
 
 JobSpec: TypeAlias = tuple[bytes, bytes, msgspec.Raw, bytes, int, list[int]]
@@ -61,6 +61,10 @@ class Welcome(msgspec.Struct, frozen=True):
     features: list[str]
     frame_bytes_max: int = wire.FRAME_BYTES_MAX
     payload_bytes_max: int = 1 << 62
+    actor: str = "local"
+    """Who the hall takes this program for: the name of its token."""
+    role: str = "admin"
+    """What it may do: viewer, operator or admin."""
 
 
 class Ended(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -196,6 +200,8 @@ class Broken(msgspec.Struct, frozen=True):
 
     reason: str
     fatal: bool
+    code: str = ""
+    """That of the hall's error; empty: there was none."""
 
 
 Event: TypeAlias = Notice | Welcomed | Answered | Refused | Broken
@@ -221,13 +227,23 @@ _WELCOME: Final = _decoder(Welcome)
 _HELLO_NUMBER: Final = 1
 
 
+def hello_body(name: str, token: str) -> dict[str, Any]:
+    """What a program says first."""
+    body: dict[str, Any] = {"version": wire.VERSION, "name": name}
+    if token:
+        body["token"] = token
+    return body
+
+
 class Conversation:
     """What was asked and not answered, over all connections to the hall."""
 
-    __slots__ = ("_name", "_next_number", "_reader", "greeted", "pending")
+    __slots__ = ("_name", "_next_number", "_person", "_reader", "_token", "greeted", "pending")
 
-    def __init__(self, name: str = "") -> None:
+    def __init__(self, name: str = "", token: str = "", person: str = "") -> None:
         self._name = name
+        self._token = token
+        self._person = person
         self._next_number = _HELLO_NUMBER
         self._reader = wire.Reader()
         self.greeted = False
@@ -241,7 +257,10 @@ class Conversation:
         """Begin a new connection: its first frame."""
         self._reader = wire.Reader()
         self.greeted = False
-        return wire.encode(wire.HELLO, _HELLO_NUMBER, {"version": wire.VERSION, "name": self._name})
+        body = hello_body(self._name, self._token)
+        if self._person:
+            body["person"] = self._person
+        return wire.encode(wire.HELLO, _HELLO_NUMBER, body)
 
     def add(self, request: Request) -> None:
         """Make a request. It goes out with `frame`, when there is a connection."""
@@ -313,7 +332,7 @@ class Conversation:
     def _error(self, number: int, body: msgspec.Raw, events: list[Event]) -> None:
         code, text = _ERROR(body)
         if code in FATAL or not self.greeted:
-            events.append(Broken(text, fatal=code != CLOSING))
+            events.append(Broken(text, code != CLOSING, code))
             return
         request = self.pending.get(number)
         if request is not None and code == CLOSING and request.kind not in BOUND:

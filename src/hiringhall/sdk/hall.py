@@ -51,17 +51,28 @@ class Hall:
     """A hall at a URL: `hall://HOST:PORT`, `halls://HOST:PORT` for TLS or `hall+unix:///PATH`.
 
     Without a URL, that of the environment variable HALL_URL, or the hall on this machine. Several URLs are
-    separated by commas; the first that answers is used. Nothing is connected before the first use.
+    separated by commas; the first that answers is used. Nothing is connected before the first use. A token is
+    read from the environment variable HALL_TOKEN, unless it is given here; `ca` is the file of the authorities
+    that signed the hall's certificate, for TLS: HALL_CA, or those of the system.
     """
 
     substitute: Substitute | None = None
     """In tests, what takes the place of the hall, of one object or of all: see `hiringhall.testing`."""
 
-    def __init__(self, url: str | None = None, *, name: str | None = None) -> None:
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        name: str | None = None,
+        token: str | None = None,
+        ca: str | None = None,
+    ) -> None:
         self.url = url
         """As it was given; None: HALL_URL, or the hall on this machine."""
         self.name = name or f"python {os.getpid()}"
         """How this program is called in the hall's lists."""
+        self._token = token
+        self._ca = ca
         self.functions: dict[str, JobFunction[..., Any]] = {}
         """The functions with `@hall.job`, by queue: a worker looks here."""
         self.dial: Dial = dial
@@ -222,7 +233,8 @@ class Hall:
             with self._lock:
                 for other in [other for other in self._connections if other.is_closed()]:
                     del self._connections[other]
-                connection = Connection(read_addresses(self.url), name=self.name, dialled=self.dial)
+                addresses = read_addresses(self.url, self._ca)
+                connection = Connection(addresses, name=self.name, dialled=self.dial, token=self._token)
                 self._connections[loop] = connection
         return connection
 

@@ -13,6 +13,8 @@ import socket
 import ssl
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
+from hiringhall.sdk.addresses import CA_VARIABLE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -121,7 +123,7 @@ async def dial(address: Address, link: Link, /) -> None:
             if address.path:
                 await loop.create_unix_connection(lambda: link, address.path)
             else:
-                tls = ssl.create_default_context() if address.tls else None
+                tls = tls_of(address)
                 await loop.create_connection(lambda: link, address.host, address.port, ssl=tls)
     except TimeoutError:
         raise TimeoutError(f"no answer within {CONNECT_S:g} s") from None
@@ -129,6 +131,17 @@ async def dial(address: Address, link: Link, /) -> None:
         raise  # a certificate that is not trusted is a ValueError too
     except ValueError as error:
         raise OSError(f"not a valid host name: {error}") from error
+
+
+def tls_of(address: Address) -> ssl.SSLContext | None:
+    """How to verify the hall at an address; None: without TLS. Raises OSError."""
+    if not address.tls:
+        return None
+    try:
+        return ssl.create_default_context(cafile=address.ca or None)
+    except OSError as error:
+        reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+        raise OSError(f"the authorities in {address.ca} ({CA_VARIABLE}) cannot be used: {reason}") from error
 
 
 def describe(error: Exception) -> str:

@@ -13,6 +13,9 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any, Final
 
+from hiringhall.access.audit_log import AuditLog
+from hiringhall.access.gate import Gate
+from hiringhall.access.tokens import TokenFile, TokensError
 from hiringhall.config.listing import listed
 from hiringhall.core.errors import BrokenLaw
 from hiringhall.core.limits import SECOND_US
@@ -112,8 +115,11 @@ class Hall:
         self._driver.start(loop)
         try:
             keeper, editor = self._read_schedules(loop)
-            opened = await self._open(editor)
+            gate, audit = self._read_tokens(loop)
+            opened = await self._open(editor, gate, audit)
             self._start_services(loop, keeper, editor)
+            self._parts.start(gate)
+            self._parts.start(audit)
             self._handle_signals(loop)
             tune_interpreter()
             announce(opened)
@@ -138,7 +144,17 @@ class Hall:
             raise HallError(str(error)) from error
         return keeper, Editor(self._driver, loop, keeper, book, os.getpid())
 
-    async def _open(self, editor: Editor) -> Opened:
+    def _read_tokens(self, loop: asyncio.AbstractEventLoop) -> tuple[Gate, AuditLog]:
+        file = TokenFile(self._data) if self._data is not None else None
+        gate, audit = Gate(file, loop, self._driver.run_soon), AuditLog(self._data)
+        try:
+            gate.load()
+        except TokensError as error:
+            raise HallError(str(error)) from error
+        audit.load()
+        return gate, audit
+
+    async def _open(self, editor: Editor, gate: Gate, audit: AuditLog) -> Opened:
         hall, pid = self._config.hall, os.getpid()
         access = HallAccess(
             hall.name,
@@ -151,6 +167,8 @@ class Hall:
             self._data,
             HallMeasures(hall.name, self._driver, self._parts, self._events).read,
             lambda: listed(self._config),
+            gate,
+            audit,
         )
         doors = await open_doors(self._config, self._dialects, access, self._parts)
         self._web = open_web(self._config, [door for door, _ in self._parts.doors], self._data)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from hiringhall.config.quantities import Address
+from hiringhall.sdk.addresses import TOKEN_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -100,6 +101,8 @@ class WebProcess:
             [sys.executable, "-m", "hiringhall.web", str(descriptor)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
+            # A token in the environment of the hall is for another one: this machine needs none.
+            env={name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE},
             pass_fds=[descriptor],
             start_new_session=True,  # Ctrl-C is for the hall, which drains first
         )

@@ -13,16 +13,28 @@ from hiringhall.web import pages
 from hiringhall.web.api import Api
 from hiringhall.web.guard import LOCAL, Guard
 from hiringhall.web.hosts import Hosts, is_loopback
+from hiringhall.web.login import login, logout
 from hiringhall.web.monitoring import Monitoring
 from hiringhall.web.routes import PREFIX
 from hiringhall.web.services import Services
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from starlette.requests import Request
+    from starlette.responses import Response
     from starlette.types import ASGIApp
 
     from hiringhall.web.options import WebOptions
+
+
+def _page(
+    handler: Callable[[Services, Request], Awaitable[Response]], services: Services
+) -> Callable[[Request], Awaitable[Response]]:
+    async def serve(request: Request) -> Response:
+        return await handler(services, request)
+
+    return serve
 
 
 def build(options: WebOptions) -> ASGIApp:
@@ -43,6 +55,8 @@ def build(options: WebOptions) -> ASGIApp:
             Route("/healthz", monitoring.healthz),
             Route("/readyz", monitoring.readyz),
             Mount("/assets", pages.Assets(directory=pages.ASSETS)),
+            Route("/login", _page(login, services), methods=["POST"]),
+            Route("/logout", _page(logout, services), methods=["POST"]),
             Route("/{path:path}", pages.index),
         ],
         lifespan=lifespan,

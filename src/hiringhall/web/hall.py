@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from hiringhall.access.attempts import Attempts
+from hiringhall.dialects.native import wire
 from hiringhall.sdk.addresses import read_addresses
 from hiringhall.sdk.connection import Connection, unreachable
-from hiringhall.sdk.errors import HallUnreachable
+from hiringhall.sdk.errors import HallError, HallRefused, HallUnreachable
 from hiringhall.web.problems import Problem
+from hiringhall.web.sessions import Actor
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-
-    from hiringhall.web.guard import Actor
 
 SHARED_S: Final = 1.0
 """How long an answer is given to others who ask the same."""
@@ -32,6 +33,10 @@ AWAY_S: Final = 2.0
 """How long a request waits for a hall that is not connected."""
 ANSWER_S: Final = 30.0
 """How long a connected hall may take."""
+CHECK_S: Final = 6.0
+"""How long the hall may take to say whose token it is: it takes its time after many wrong ones."""
+CHECKS_MAX: Final = 64
+"""Tokens that the hall is asked about at once."""
 ACTORS_MAX: Final = 100
 """Connections of different actors; the one that was not used for the longest time is closed."""
 
@@ -103,8 +108,15 @@ class Shared:
 class HallPool:
     """The connections of the web process, one for each actor."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, token_ended: Callable[[str], None] = lambda _: None) -> None:
         self.addresses = read_addresses(url)
+        self._token_ended = token_ended
+        """Told of each token that the hall no longer takes."""
+        self._checks: dict[str, asyncio.Task[Actor]] = {}
+        """Tokens that the hall is being asked about."""
+        self._actors: dict[str, Actor] = {}
+        """Whose token it is, of those with a connection."""
+        self._attempts = Attempts()
         self._clients: OrderedDict[Actor, HallClient] = OrderedDict()
         self._shared = Shared()
         self._closing: set[asyncio.Task[None]] = set()
@@ -115,21 +127,83 @@ class HallPool:
         if client is None:
             client = self._clients[actor] = HallClient(self._connect(actor), self._shared)
             if len(self._clients) > ACTORS_MAX:
-                _, idle = self._clients.popitem(last=False)
-                task = asyncio.ensure_future(idle.connection.close())
-                self._closing.add(task)
-                task.add_done_callback(self._closing.discard)
+                self._drop(next(iter(self._clients)))
         self._clients.move_to_end(actor)
         return client
 
+    def _drop(self, actor: Actor) -> None:
+        """Close the connection of an actor."""
+        client = self._clients.pop(actor, None)
+        self._actors.pop(actor.token, None)
+        if client is not None:
+            self._close_later(client.connection)
+
+    def _close_later(self, connection: Connection) -> None:
+        task = asyncio.ensure_future(connection.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    def _refused(self, actor: Actor) -> None:
+        """The hall no longer takes the token of an actor."""
+        self._drop(actor)
+        if actor.token:
+            self._token_ended(actor.token)
+
     def _connect(self, actor: Actor) -> Connection:
         # It tries for ever to connect: requests have limits of their own.
-        return Connection(self.addresses, name=f"web for {actor.name}", patience_s=None)
+        # Who comes without a token has that of the web process, if it was given one in HALL_TOKEN.
+        connection = Connection(
+            self.addresses,
+            name=f"web for {actor.name}",
+            patience_s=None,
+            token=actor.token or None,
+            person="" if actor.token else actor.name,
+        )
+        connection.on_refused.append(lambda _: self._refused(actor))
+        return connection
 
     async def check_token(self, token: str, address: str) -> Actor:
-        """Ask the hall whose token it is. Raises Problem."""
-        del token, address
-        raise Problem("unauthorized", "this hall takes no tokens")
+        """Ask the hall whose token it is; `address` is who shows it. Raises Problem.
+
+        The connection on which the hall was asked becomes the actor's. While it is open the token holds: the
+        hall closes it when the token ends.
+        """
+        actor = self._actors.get(token)
+        if actor is not None and actor in self._clients and self._clients[actor].connection.connected:
+            return actor
+        check = self._checks.get(token)
+        if check is None:
+            if len(self._checks) >= CHECKS_MAX:
+                raise Problem("busy", f"{CHECKS_MAX} tokens are being checked; try again in a moment")
+            check = self._checks[token] = asyncio.create_task(self._ask_about(token))
+            check.add_done_callback(lambda _: self._checks.pop(token, None))
+        try:
+            return await asyncio.shield(check)
+        except HallRefused as error:
+            await asyncio.sleep(self._attempts.failed(address, asyncio.get_running_loop().time()))
+            raise Problem("unauthorized", error.text) from error
+        except (HallError, TimeoutError) as error:
+            text = str(error) or f"the hall has not answered within {CHECK_S:g} s"
+            raise Problem("hall_unreachable", text) from error
+
+    async def _ask_about(self, token: str) -> Actor:
+        """Raises HallError, or TimeoutError."""
+        connection = self._connect(Actor("a token", "", token))
+        try:
+            async with asyncio.timeout(CHECK_S):
+                await connection.request(wire.BEAT, None)
+        except BaseException:
+            self._close_later(connection)
+            raise
+        welcome = connection.welcome
+        assert welcome is not None
+        actor = Actor(welcome.actor, welcome.role, token)
+        self._drop(actor)
+        connection.on_refused[:] = [lambda _: self._refused(actor)]
+        self._clients[actor] = HallClient(connection, self._shared)
+        self._actors[token] = actor
+        self.of(actor)
+        return actor
 
     async def close(self) -> None:
         clients = list(self._clients.values())

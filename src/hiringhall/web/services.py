@@ -20,12 +20,12 @@ class Services:
 
     def __init__(self, options: WebOptions) -> None:
         self.options = options
-        self.halls = HallPool(options.hall)
-        self.summary = SummaryHub(self.halls.addresses)
         self.sessions = Sessions(tls=bool(options.certificate))
         self.history = Reader(options.data) if options.data else None
         """None: the hall is asked for its history."""
         self.charts = Charts(self.history) if self.history is not None else None
+        self.halls = HallPool(options.hall, self.sessions.close_token)
+        self.summary = SummaryHub(self.halls.addresses)
         self.closing = asyncio.Event()
         """Set when the process ends: streams end then."""
         self.streams = 0

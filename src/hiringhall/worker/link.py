@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 import msgspec
 
 from hiringhall.dialects.native import wire
+from hiringhall.sdk.conversation import hello_body
+from hiringhall.sdk.link import tls_of
 from hiringhall.worker.messages import ASSIGN_PREFIX
 
 if TYPE_CHECKING:
@@ -74,10 +76,11 @@ class LinkOwner(Protocol):
 class Link(asyncio.Protocol):
     """The connection of a pool."""
 
-    def __init__(self, addresses: list[Address], owner: LinkOwner, name: str) -> None:
+    def __init__(self, addresses: list[Address], owner: LinkOwner, name: str, token: str = "") -> None:
         self._addresses = addresses
         self._owner = owner
         self._name = name
+        self._token = token
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._reader = wire.Reader()
@@ -147,10 +150,10 @@ class Link(asyncio.Protocol):
             if address.path:
                 await self._loop.create_unix_connection(lambda: self, address.path)
             else:
-                context = ssl.create_default_context() if address.tls else None
+                context = tls_of(address)
                 await self._loop.create_connection(lambda: self, address.host, address.port, ssl=context)
             self.up = True
-            welcome = await self.ask(wire.HELLO, {"version": wire.VERSION, "name": self._name})
+            welcome = await self.ask(wire.HELLO, hello_body(self._name, self._token))
         self._owner.connected(welcome)
 
     async def _beat(self) -> None:

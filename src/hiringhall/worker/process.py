@@ -15,7 +15,6 @@ import sys
 from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
-from hiringhall.sdk.addresses import VARIABLE
 from hiringhall.worker import messages
 from hiringhall.worker.channel import Channel
 
@@ -52,12 +51,12 @@ class Child:
         target: str,
         owner: Owner,
         folder: str,
-        url: str,
+        environment: dict[str, str],
         output: tuple[int, int] | None,
         generation: int,
     ) -> None:
-        """`url`: the hall for jobs that functions submit; empty: as the module says. `output`: descriptors in
-        place of stdout and stderr.
+        """`environment`: variables for the SDK in functions that submit jobs. `output`: descriptors in place of
+        stdout and stderr.
         """
         self.owner = owner
         self.generation = generation
@@ -91,7 +90,7 @@ class Child:
             stdout=stdout,
             stderr=stderr,
             cwd=folder,
-            env={**os.environ, VARIABLE: url} if url else None,
+            env={**os.environ, **environment},
             pass_fds=descriptors,
             start_new_session=True,
         )

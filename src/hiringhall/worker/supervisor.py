@@ -13,7 +13,7 @@ import socket
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from hiringhall.sdk.addresses import read_addresses
+from hiringhall.sdk.addresses import TOKEN_VARIABLE, VARIABLE, read_addresses, read_token
 from hiringhall.worker import messages
 from hiringhall.worker.board import Board, counted
 from hiringhall.worker.crew import Crew
@@ -58,8 +58,15 @@ class Settings:
     """Bytes; 0: no limit."""
     url: str = ""
     """Empty: as the module says."""
+    token: str = ""
+    """Empty: that of HALL_TOKEN."""
     name: str = field(default_factory=lambda: f"{socket.gethostname()} {os.getpid()}")
     folder: str = field(default_factory=os.getcwd)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What functions that submit jobs are told: the hall, if it was named, and the token."""
+        return {name: value for name, value in ((VARIABLE, self.url), (TOKEN_VARIABLE, self.token)) if value}
 
 
 class Supervisor:
@@ -126,7 +133,9 @@ class Supervisor:
 
     def spawn(self, owner: Owner) -> Child:
         settings = self.settings
-        return Child(settings.target, owner, settings.folder, settings.url, self._output, self._generation)
+        return Child(
+            settings.target, owner, settings.folder, settings.environment, self._output, self._generation
+        )
 
     # --- the scout
 
@@ -183,6 +192,7 @@ class Supervisor:
         self._say_what_is_served(chosen, kinds)
         try:
             addresses = read_addresses(self.settings.url or ready.url or None)
+            read_token(self.settings.token or None)
         except ValueError as error:
             child.kill()
             self._broken(str(error))
@@ -238,7 +248,7 @@ class Supervisor:
         pool = Pool(mode, capacity, crew, self.board, settings.name, settings.recycle)
         pool.queues = queues
         pool.parents = Parents(pool)
-        pool.link = Link(addresses, pool, settings.name)
+        pool.link = Link(addresses, pool, settings.name, read_token(settings.token or None))
         self.pools[mode] = pool
         self._start(pool.link.run())
         return pool

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hiringhall.dialects.hall import TOKENS_AUTO
 from hiringhall.dialects.native import wire
 from hiringhall.dialects.native.terms import DEFAULTS, TermsCache
 
@@ -28,6 +29,8 @@ class NativeOptions:
     """Requests of one connection that may wait for the history at once."""
     log_all: bool = False
     """The end of every job goes to the history, and not only that of durable ones."""
+    tokens: str = TOKENS_AUTO
+    """Who needs a token: see `dialects.hall`."""
 
 
 class NativeContext:

@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from hiringhall.dialects.native import wire
 from hiringhall.dialects.native.auctioning import AuctionRequests
+from hiringhall.dialects.native.audits import AUDITED
 from hiringhall.dialects.native.flow_lists import FlowLists
 from hiringhall.dialects.native.flow_requests import FlowRequests
 from hiringhall.dialects.native.graph_walks import GraphWalks
@@ -88,6 +89,7 @@ class Desk:
             wire.PAUSE_SCHEDULE: self._planning.pause,
             wire.RESUME_SCHEDULE: self._planning.resume,
             wire.RUN_SCHEDULE: self._planning.run,
+            wire.AUDIT: self._audit,
         }
 
     def serve(self, kind: str, number: int, body: Raw) -> bool:
@@ -95,7 +97,12 @@ class Desk:
         handler = self._handlers.get(kind)
         if handler is None:
             return False
-        handler(number, body)
+        audits = self._session.audits
+        if audits is not None and kind in AUDITED:
+            audits.perform(kind, number, body, handler)
+        else:
+            self._session.require_role(kind)
+            handler(number, body)
         return True
 
     def searched(self, ticket: int, page: HistoryPage | None, trouble: str) -> None:
@@ -147,6 +154,13 @@ class Desk:
     def _settings(self, number: int, body: Raw) -> None:
         wire.decode(wire.NIL_BODY, body)
         self._session.answer(number, self._services.settings())
+
+    def _audit(self, number: int, body: Raw) -> None:
+        # [100]
+        (count,) = wire.decode(wire.AUDIT_BODY, body)
+        audit = self._services.audit
+        entries = audit.latest(min(count, wire.LIST_MAX)) if audit is not None else []
+        self._session.answer(number, entries)
 
     def _subscribe(self, number: int, body: Raw) -> None:
         # [1000000]

@@ -32,7 +32,6 @@ NEEDED: Final[dict[str, int]] = {
     wire.JOBS: VIEWER,
     wire.COUNT: VIEWER,
     wire.AUCTIONS: VIEWER,
-    wire.METRICS: VIEWER,
     wire.HISTORY: VIEWER,
     wire.DOORS: VIEWER,
     wire.METRICS: VIEWER,
@@ -68,6 +67,7 @@ NEEDED: Final[dict[str, int]] = {
     wire.SCHEDULE: ADMIN,
     wire.UNSCHEDULE: ADMIN,
     wire.SETTINGS: ADMIN,
+    wire.AUDIT: ADMIN,
 }
 """`unwatch` is for viewers, since it ends what `watch` began."""
 

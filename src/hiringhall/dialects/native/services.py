@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from hiringhall.core.changes import HistoryQuery
     from hiringhall.core.scheduler import Scheduler
-    from hiringhall.dialects.hall import DoorState, Schedules
+    from hiringhall.dialects.hall import Access, AuditTrail, DoorState, Schedules
     from hiringhall.dialects.session import Session
 
 
@@ -29,6 +29,8 @@ class HallServices:
         bounds: Bounds = DEFAULT_BOUNDS,
         measures: Callable[[], dict[str, Any]] | None = None,
         settings: Callable[[], list[tuple[str, str, str, str]]] = list,
+        access: Access | None = None,
+        audit: AuditTrail | None = None,
     ) -> None:
         self.scheduler = scheduler
         self.search = search
@@ -39,5 +41,9 @@ class HallServices:
         self.settings = settings
         """The settings of the hall: name, value, source and description of each."""
         self.bounds = bounds
+        self.access = access
+        """None: everybody may do everything."""
+        self.audit = audit
+        """None: nothing is noted."""
         self.summaries = Summaries(scheduler, bounds)
         self.metrics = Metrics(scheduler, bounds, measures)

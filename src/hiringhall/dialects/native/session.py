@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 from hiringhall.core.errors import BAD_REQUEST, TOO_LARGE, Refusal
 from hiringhall.core.states import STATE_NAMES
 from hiringhall.core.timers import NEVER
+from hiringhall.dialects.hall import Actor
 from hiringhall.dialects.native import describing, wire
+from hiringhall.dialects.native.audits import AUDITED, PERSON_BYTES_MAX, Audits, stated_text
 from hiringhall.dialects.native.desk import Desk
 from hiringhall.dialects.native.inquiring import Inquiries
 from hiringhall.dialects.native.outputs import OutputRequests
+from hiringhall.dialects.native.roles import ADMIN, NEEDED, OPERATOR, needed, role_name
 from hiringhall.dialects.native.submitting import ENDS, Submits
-from hiringhall.dialects.session import BAD_INPUT, Session
+from hiringhall.dialects.session import BAD_INPUT, FORBIDDEN, UNAUTHORIZED, Session
 
 if TYPE_CHECKING:
     from msgspec import Raw
@@ -48,8 +51,11 @@ FEATURES: Final = (
     "schedule_control",
     "auctions",
     "settings",
+    "tokens",
+    "audit",
 )
 """What a hall of this version can do; a later one names more."""
+LOCAL: Final = Actor("local", ADMIN, "")
 
 
 class NativeSession(Session):
@@ -61,6 +67,13 @@ class NativeSession(Session):
         self._scheduler = context.scheduler
         self._reader = wire.Reader(context.options.frame_bytes_max)
         self._greeted = False
+        self._turned_away = False
+        """It may not come in, and is about to be told so. Nothing is read from it."""
+        self.actor = LOCAL
+        self._role = ADMIN
+        """That of the actor."""
+        self.audits: Audits | None = None
+        """Notes the changes of a peer that said who it is; None: it did not."""
         self._submits = Submits(context)
         self._outputs = OutputRequests(context)
         self.streamed: set[int] = set()
@@ -82,7 +95,7 @@ class NativeSession(Session):
     # --- input
 
     def receive(self, data: bytes) -> None:
-        if self.closing:
+        if self.closing or self._turned_away:
             return
         worker = self.worker
         if worker is not None:
@@ -111,12 +124,14 @@ class NativeSession(Session):
             self.refuse(number, BAD_REQUEST, f"{kind}: {bad_body}")
         except Refusal as refusal:
             self.refuse(number, refusal.reason, refusal.text)
-        return not self.closing
+        return not self.closing and not self._turned_away
 
     def _dispatch(self, kind: str, number: int, body: Raw) -> None:
-        """The frequent kinds, the most frequent first; all others are the desk's."""
+        """The frequent kinds, the most frequent first; all others are the desk's, which checks their roles."""
         if not self._greeted:
             self._hello(kind, number, body)
+        elif self._role < OPERATOR and kind not in AUDITED and NEEDED.get(kind, 0) > self._role:
+            self.require_role(kind)
         elif kind == wire.FINISH:
             self._finish_job(number, body)
         elif kind == wire.SUBMIT:
@@ -169,6 +184,11 @@ class NativeSession(Session):
     def disconnected(self) -> None:
         if self._desk is not None:
             self._desk.close()
+        if self.audits is not None:
+            self.audits.close()
+        access = self._context.services.access
+        if access is not None and self.actor.key:
+            access.left(self, self.actor)
 
     def _hello(self, kind: str, number: int, body: Raw) -> None:
         if kind != wire.HELLO:
@@ -179,6 +199,8 @@ class NativeSession(Session):
         if stated is None or wire.decode(wire.VERSION_BODY, stated) != wire.VERSION:
             self.break_off(f"this hall speaks version {wire.VERSION}", BAD_REQUEST, number)
             return
+        if not self._come_in(number, hello):
+            return
         self._greeted = True
         options = self._context.options
         welcome: dict[str, Any] = {
@@ -187,8 +209,49 @@ class NativeSession(Session):
             "features": FEATURES,
             "frame_bytes_max": options.frame_bytes_max,
             "payload_bytes_max": self._scheduler.limits.payload_bytes_max,
+            "actor": self.actor.name,
+            "role": role_name(self._role),
         }
         self.answer(number, welcome)
+
+    def _come_in(self, number: int, hello: dict[str, Raw]) -> bool:
+        """Find out who the peer is; False: it may not come in."""
+        token, person = stated_text(hello, "token"), stated_text(hello, "person")
+        if person is not None and len(person.encode()) > PERSON_BYTES_MAX:
+            raise Refusal(TOO_LARGE, f"person: may have {PERSON_BYTES_MAX} bytes")
+        services = self._context.services
+        access = services.access
+        if access is not None:
+            try:
+                self.actor = access.admit(self, self.caller, token, self._context.options.tokens)
+            except Refusal as refusal:
+                text = refusal.text
+                self._turned_away = True
+                self.report(UNAUTHORIZED, text)
+                access.turned_away(self.caller, lambda: self._close_with(wire.UNAUTHORIZED, text, number))
+                return False
+        self._role = self.actor.role
+        if services.audit is not None and (self.actor.key or person):
+            self.audits = Audits(self, services.audit, self._scheduler, person or "")
+        return True
+
+    def require_role(self, kind: str) -> None:
+        """Raises Refusal if the peer may not send this kind of request."""
+        role = needed(kind)
+        if role > self._role:
+            mine = role_name(self._role)
+            text = f"{kind}: {self.actor.name} has the role {mine}; this needs the role {role_name(role)}"
+            self.report(FORBIDDEN, text)
+            raise Refusal(wire.FORBIDDEN, text)
+
+    def expel(self, code: str, text: str) -> None:
+        self.report(UNAUTHORIZED, text)
+        self._close_with(code, text, 0)
+
+    def _close_with(self, code: str, text: str, number: int) -> None:
+        if self.link is not None:
+            self.refuse(number, code, text)
+            self.finish()
 
     # --- a client's requests
 
@@ -374,6 +437,11 @@ class NativeSession(Session):
         return wire.encode(wire.ERROR, number, (refusal.reason, refusal.text))
 
     # --- answers
+
+    def send(self, data: bytes) -> bool:
+        if self.audits is not None:
+            self.audits.hear(data)
+        return super().send(data)
 
     def answer(self, number: int, body: Any) -> None:
         if number:

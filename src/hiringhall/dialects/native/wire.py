@@ -65,6 +65,7 @@ FAIL: Final = "fail"
 RELEASE: Final = "release"
 RENEW: Final = "renew"
 LOSE: Final = "lose"
+AUDIT: Final = "audit"
 PAUSE: Final = "pause"
 RESUME: Final = "resume"
 FLOWS: Final = "flows"
@@ -94,6 +95,10 @@ UNKNOWN_KIND: Final = "unknown_kind"
 NO_HELLO: Final = "no_hello"
 UNKNOWN_QUEUE: Final = "unknown_queue"
 UNKNOWN_WORKER: Final = "unknown_worker"
+UNAUTHORIZED: Final = "unauthorized"
+"""The peer has no token, or one that does not hold: the connection is closed."""
+FORBIDDEN: Final = "forbidden"
+"""The role of the peer does not allow it."""
 NOT_KEPT: Final = "not_kept"
 """The job has ended, and nothing of it is kept."""
 
@@ -111,7 +116,7 @@ _Code = Annotated[int, Meta(ge=1, le=255)]
 JobSpecBody = tuple[bytes, bytes, Raw, bytes, _Time, list[int | tuple[bytes, bytes]]]
 
 HELLO_BODY: Final = Decoder(dict[str, Raw])
-"""{"version": 1, "name": "app 4711@host"}"""
+"""{"version": 1, "name": "app 4711@host", "token": "hall_...", "person": "anna"}"""
 SUBMIT_BODY: Final = Decoder(tuple[_Level, list[JobSpecBody]])
 """[watch, [[queue, payload, terms, key, delay_us, parents], ...]]"""
 SUBMIT_AGAIN_BODY: Final = Decoder(tuple[_Level, list[JobSpecBody], bool])
@@ -177,6 +182,9 @@ TERM_BODY: Final = Decoder(bool | int | str)
 BYTES_BODY: Final = Decoder(bytes)
 
 VERSION_BODY: Final = Decoder(int)
+TEXT_BODY: Final = Decoder(str)
+AUDIT_BODY: Final = Decoder(tuple[_Count])
+"""[count]"""
 
 _FRAME: Final = Decoder(tuple[str, _Number, Raw])
 _ENCODER: Final = Encoder()

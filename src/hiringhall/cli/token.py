@@ -1,0 +1,126 @@
+"""`hall token`: make, list and revoke tokens, while the hall is running or stopped."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, cast, get_args
+
+import typer
+
+from hiringhall.access.tokens import Role, Token, TokenFile, TokensError
+from hiringhall.cli.help_texts import completing
+from hiringhall.cli.layout import terminal_width
+from hiringhall.cli.reporting import print_error, print_result
+from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
+from hiringhall.cli.tables import as_table
+from hiringhall.config.sources import ConfigError
+from hiringhall.endpoints import HallError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROLES: Final = get_args(Role)
+DAYS_MAX: Final = 36_500
+HEADINGS: Final = ("name", "role", "made (UTC)", "expires", "last use")
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the token: whose it is.")]
+
+
+def add(
+    name: NameArgument,
+    role: Annotated[
+        str,
+        typer.Option(
+            "--role",
+            metavar="ROLE",
+            autocompletion=completing(list(ROLES)),
+            help="What it may do. viewer: read; operator: also submit, work, cancel, retry, pause; admin: all.",
+        ),
+    ],
+    expires: Annotated[
+        float | None, typer.Option("--expires", metavar="DAYS", help="Default: it does not expire.")
+    ] = None,
+    config: ConfigFlag = None,
+    data: DataFlag = None,
+) -> int:
+    """Make a token and print it. It is shown once; only a digest of it is kept.
+
+    A running hall knows it within two seconds. Pass it to programs in the environment variable HALL_TOKEN.
+    """
+    if role not in ROLES:
+        raise ConfigError([f'--role: "{role}" is not allowed; it takes {", ".join(ROLES)}'])
+    if expires is not None and not 0 < expires <= DAYS_MAX:
+        raise ConfigError(
+            [f"--expires: {expires:g} is not allowed; it takes days, more than 0, up to {DAYS_MAX}"]
+        )
+    now = datetime.now(UTC)
+    end = now + timedelta(days=expires) if expires is not None else None
+    with _file(config, data) as file:
+        token = file.add(name, cast("Role", role), now, end)
+        print_result(f"{token}\n")
+        print_error(f'hall: token "{name}" ({role}) is in {file.path}; it is not shown again')
+    return 0
+
+
+def show(
+    config: ConfigFlag = None,
+    data: DataFlag = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+) -> int:
+    """List the tokens, with their last use. The tokens themselves are not kept."""
+    with _file(config, data) as file:
+        tokens = sorted((file.read() or {}).values(), key=lambda token: token.name)
+    if as_json:
+        print_result("".join(json.dumps(_facts(token)) + "\n" for token in tokens))
+    elif tokens:
+        now = datetime.now(UTC)
+        print_result(as_table(HEADINGS, [_cells(token, now) for token in tokens], terminal_width()))
+    else:
+        print_error(f"hall: {file.path.parent} has no tokens; make one with `hall token add NAME --role ROLE`")
+    return 0
+
+
+def revoke(name: NameArgument, config: ConfigFlag = None, data: DataFlag = None) -> int:
+    """Revoke a token. A running hall closes its connections within two seconds."""
+    with _file(config, data) as file:
+        if not file.revoke(name):
+            raise HallError(f'there is no token "{name}" in {file.path}')
+    print_error(f'hall: token "{name}" is revoked')
+    return 0
+
+
+@contextmanager
+def _file(config: Path | None, data: str | None) -> Iterator[TokenFile]:
+    """The tokens of the data folder; errors become HallErrors."""
+    hall = load_settings(config, data).config.hall
+    if hall.storage != "sqlite":
+        raise HallError("hall.storage is memory, so there are no tokens: set it to sqlite")
+    try:
+        yield TokenFile(Path(hall.data))
+    except TokensError as error:
+        raise HallError(str(error)) from error
+
+
+def _facts(token: Token) -> dict[str, str | None]:
+    return {
+        "name": token.name,
+        "role": token.role,
+        "made": token.made.isoformat(timespec="seconds"),
+        "expires": token.expires.isoformat(timespec="seconds") if token.expires else None,
+        "used": token.used.isoformat(timespec="seconds") if token.used else None,
+    }
+
+
+def _cells(token: Token, now: datetime) -> list[str]:
+    """The texts under HEADINGS."""
+    expires = _minute(token.expires) if token.expires is not None else "never"
+    if token.has_expired(now):
+        expires = f"expired {expires}"
+    used = _minute(token.used) if token.used is not None else "never"
+    return [token.name, token.role, _minute(token.made), expires, used]
+
+
+def _minute(time: datetime) -> str:
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M}"
