@@ -28,13 +28,10 @@ class HallMeasures:
     def read(self) -> dict[str, Any]:
         """All of it, as a part of the answer."""
         self._driver.watch_lag()
-        events = self._events.counts
-        doors = [door.name for door in self._parts.transports]
-        return {
-            "hall": self._hall(),
-            "doors": self._doors(),
-            "events": {kind: count for (kind, door), count in events.items() if door not in doors},
-        }
+        events: dict[str, dict[str, int]] = {}
+        for (kind, door), count in self._events.counts.items():
+            events.setdefault(door, {})[kind] = count
+        return {"hall": self._hall(), "doors": self._doors(events), "events": events.get("", {})}
 
     def _hall(self) -> dict[str, Any]:
         measures = self._driver.measures
@@ -53,10 +50,7 @@ class HallMeasures:
             "commit_failures": measures.commit_failures,
         }
 
-    def _doors(self) -> list[dict[str, Any]]:
-        events: dict[str, dict[str, int]] = {}
-        for (kind, door), count in self._events.counts.items():
-            events.setdefault(door, {})[kind] = count
+    def _doors(self, events: dict[str, dict[str, int]]) -> list[dict[str, Any]]:
         return [
             {
                 "door": door.name,

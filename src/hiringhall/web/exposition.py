@@ -62,6 +62,8 @@ DOOR_EVENTS: Final = (
     "tls_failure",
 )
 """Shown from the start, so that a rate is known when the first one happens."""
+HALL_EVENTS: Final = ("pause", "slow_commit")
+"""The same, of events at no door."""
 
 
 def hall_up(up: bool) -> Metric:
@@ -77,6 +79,7 @@ def families(answer: Answer, queues: Sequence[Labelled]) -> Iterator[Metric]:
     if "hall" in answer:
         yield from _process(answer["hall"], answer["bounds_us"])
     yield from _doors(answer.get("doors", []))
+    yield _events(answer.get("events", {}))
 
 
 def _queues(answer: Answer, queues: Sequence[Labelled]) -> Iterator[Metric]:
@@ -175,6 +178,13 @@ def _doors(doors: Sequence[Answer]) -> Iterator[Metric]:
         for door in doors:
             family.add_metric((door["door"],), door[count])
         yield family
+
+
+def _events(counts: Mapping[str, int]) -> Metric:
+    events = CounterMetricFamily("hall_events", "Events of the log that belong to no door.", labels=("event",))
+    for event in sorted({*HALL_EVENTS, *counts}):
+        events.add_metric((event,), counts.get(event, 0))
+    return events
 
 
 def _bounds(bounds_us: Sequence[int]) -> list[str]:
