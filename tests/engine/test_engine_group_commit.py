@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hiringhall.engine.deadlines import GROUP_COMMIT_US
-from hiringhall.engine.turn import GROUP_COMMIT_CHANGES_MAX
+from hiringhall.engine.grouping import GROUP_COMMIT_CHANGES_MAX
 
 if TYPE_CHECKING:
     from stage.talker import Talker, TalkerHall

@@ -15,7 +15,6 @@ from hiringhall.core.errors import STORE_DOWN, Refusal, invariant
 from hiringhall.dialects.session import Reporter
 from hiringhall.engine import output
 from hiringhall.engine.deadlines import (
-    GROUP_COMMIT_US,
     LINGER_US,
     NEVER,
     RETRY_FIRST_US,
@@ -23,6 +22,7 @@ from hiringhall.engine.deadlines import (
     STARTED_US,
     Deadlines,
 )
+from hiringhall.engine.grouping import GROUP_COMMIT_CHANGES_MAX, GroupCommit
 from hiringhall.engine.parents import KeyQuestion, ParentLookUps
 from hiringhall.engine.searching import OutputReads, Searches
 
@@ -41,8 +41,6 @@ COALESCED_BYTES_MAX: Final = 65_536
 """Output above this size is sent at once, not coalesced."""
 LINGER_CHANGES_MAX: Final = 2_000
 """With this many changes or more, a commit that no peer waits for starts at once."""
-GROUP_COMMIT_CHANGES_MAX: Final = 256
-"""With this many changes or more, a commit does not wait for its group."""
 
 
 class Engine:
@@ -52,12 +50,9 @@ class Engine:
         "_batch",
         "_coalesced",
         "_commit_us",
-        "_commits",
         "_flushed",
         "_gathering",
         "_group",
-        "_group_size",
-        "_group_until_us",
         "_output_reads",
         "_parents",
         "_retry_due",
@@ -95,14 +90,7 @@ class Engine:
         """Deferred notes were flushed: they are committed at once."""
         self._commit_us = 0
         """When the latest commit was started."""
-        self._commits = 0
-        """How many commits have returned without an error."""
-        self._group: list[Session] = []
-        """Sessions that waited for the latest commit."""
-        self._group_size = 0
-        """How many sessions waited for the latest two commits."""
-        self._group_until_us = 0
-        """The end of the group commit window."""
+        self._group = GroupCommit()
         self._retry_pause_us = RETRY_FIRST_US
         self._retry_due = False
 
@@ -252,7 +240,7 @@ class Engine:
         """
         now_us = self.scheduler.now_us
         deadlines = self.deadlines
-        shared = len(self._group) > 1 and now_us < self._commit_us + LINGER_US
+        shared = self._group.shared and now_us < self._commit_us + LINGER_US
         if deadlines.deferred_us == NEVER:
             deadlines.deferred_us = now_us + LINGER_US if self._batch is not None or shared else now_us
         if now_us >= deadlines.deferred_us or self.scheduler.closing:
@@ -296,32 +284,12 @@ class Engine:
         return scheduler.now_us >= self.deadlines.linger_us
 
     def _waits_for_group(self) -> bool:
-        """Group commit: whether to wait for more of the sessions that shared the last two commits.
-
-        Peers that wait for each answer would otherwise have the disk synced for a few of them at a time. A
-        single session, or a large batch, does not wait.
-        """
+        """Group commit: whether to wait for more that can share this commit."""
         scheduler = self.scheduler
-        if (
-            len(self._gathering) < self._group_size
-            and scheduler.now_us < self._group_until_us
-            and len(scheduler.ledger) < GROUP_COMMIT_CHANGES_MAX
-            and not scheduler.closing
-        ):
-            self.deadlines.group_us = self._group_until_us
-            return True
-        return False
-
-    def _count_group(self, answered: list[Session]) -> None:
-        self._commits += 1
-        size = len(answered)
-        for session in answered:
-            session.answered_by = self._commits
-        for session in self._group:
-            size += session.answered_by != self._commits
-        self._group = answered
-        self._group_size = size
-        self._group_until_us = self.scheduler.now_us + GROUP_COMMIT_US
+        if scheduler.closing or len(scheduler.ledger) >= GROUP_COMMIT_CHANGES_MAX:
+            return False
+        self.deadlines.group_us = until_us = self._group.wait_until_us(self._gathering, scheduler.now_us)
+        return until_us < NEVER
 
     @property
     def busy(self) -> bool:
@@ -354,7 +322,7 @@ class Engine:
         self.scheduler.committed(batch)
         for session in self._sealed:
             output.send_sealed(session)
-        self._count_group(self._sealed)
+        self._group.count(self._sealed, self.scheduler.now_us)
         self._sealed = []
         self._release_unpledged()
 
