@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hiringhall.core.jobs import JobSpec
 from hiringhall.engine.deadlines import GROUP_COMMIT_US, NEVER
-from hiringhall.engine.grouping import BRIEF_RUN_US, CALL_US, CALLS_MAX
+from hiringhall.engine.grouping import CALL_US, CALLS_MAX
 from stage.talker import BACKGROUND, FOREGROUND, WATCHED, TalkerHall, submit
 
 if TYPE_CHECKING:
@@ -20,23 +20,30 @@ if TYPE_CHECKING:
     from stage.talker import Talker, Wire
 
 BRIEF_US = 200
+COMMIT_US = 500
 
 
 class CallHall(TalkerHall):
-    """Ann calls, Bob works, and the queue is known to have brief jobs."""
+    """Ann calls, Bob works. It is known how long a commit takes, and how long the jobs of the queue do; 0: it is
+    not.
+    """
 
-    def __init__(self, run_us: int = BRIEF_US) -> None:
+    def __init__(self, run_us: int = BRIEF_US, commit_us: int = COMMIT_US) -> None:
         super().__init__()
         self.ann, self.ann_wire = self.peer("ann")
         self.bob, _ = self.worker("bob")
         if run_us:
             with self.turn():
-                self.submit(self.ann, "first", FOREGROUND)
+                self.submit(self.ann, "known", FOREGROUND)
                 lease = self.take(self.bob)
             with self.turn(after_us=run_us):
                 self.scheduler.finish(lease, b"")
-            assert self.ann_wire.said()
-            assert not self.requests.batches
+        if commit_us:
+            with self.turn():
+                self.engine.probe()
+            with self.turn(after_us=commit_us):
+                self.commit()
+        self.ann_wire.said()
 
     def call(self, name: str, peer: Talker | None = None) -> Lease:
         """Inside a turn: a call that begins at once."""
@@ -70,9 +77,8 @@ def test_the_wait_for_the_end_of_a_call_is_bounded() -> None:
     hall = CallHall()
     with hall.turn():
         hall.call("a")
-    until_us = hall.now_us + CALL_US
-    assert hall.engine.next_deadline() == until_us
-    with hall.turn(after_us=CALL_US - 1):
+    assert hall.engine.next_deadline() == hall.now_us + COMMIT_US
+    with hall.turn(after_us=COMMIT_US - 1):
         pass
     assert hall.waits
     with hall.turn():
@@ -153,10 +159,21 @@ def test_who_waits_for_anything_else_is_not_kept_waiting_by_a_call(
 
 
 @pytest.mark.parametrize(
-    ("run_us", "waits"), [(0, False), (1, True), (BRIEF_RUN_US - 1, True), (BRIEF_RUN_US, False)]
+    ("run_us", "commit_us", "waits"),
+    [
+        (0, 500, False),
+        (1, 500, True),
+        (499, 500, True),
+        (500, 500, False),
+        (200, 0, False),
+        (CALL_US - 1, 10 * CALL_US, True),
+        (CALL_US, 10 * CALL_US, False),
+    ],
 )
-def test_only_the_end_of_a_job_that_is_known_to_be_brief_is_waited_for(run_us: int, *, waits: bool) -> None:
-    hall = CallHall(run_us)
+def test_only_a_job_that_usually_ends_before_a_commit_would_return_is_waited_for(
+    run_us: int, commit_us: int, *, waits: bool
+) -> None:
+    hall = CallHall(run_us, commit_us)
     with hall.turn():
         hall.call("a")
     assert hall.waits is waits
@@ -194,7 +211,7 @@ STEPS = st.lists(
     st.tuples(
         st.sampled_from(["call", "submit", "take", "finish", "fail"]),
         st.integers(0, 1),
-        st.integers(1, 2 * BRIEF_RUN_US),
+        st.integers(1, 2 * COMMIT_US),
     ),
     max_size=30,
 )

@@ -322,7 +322,7 @@ class Engine:
         self.scheduler.committed(batch)
         for session in self._sealed:
             output.send_sealed(session)
-        self._group.count(self._sealed, self.scheduler.now_us)
+        self._group.count(self._sealed, self.scheduler.now_us, self.scheduler.now_us - self._commit_us)
         self._sealed = []
         self._release_unpledged()
 
