@@ -24,9 +24,7 @@ COMMIT_US = 500
 
 
 class CallHall(TalkerHall):
-    """Ann calls, Bob works. It is known how long a commit takes, and how long the jobs of the queue do; 0: it is
-    not.
-    """
+    """Ann calls, Bob works. The hall knows how long a job of the queue and a commit take; 0: it does not."""
 
     def __init__(self, run_us: int = BRIEF_US, commit_us: int = COMMIT_US) -> None:
         super().__init__()

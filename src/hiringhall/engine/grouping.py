@@ -78,8 +78,8 @@ class GroupCommit:
 def _call_until_us(session: Session, brief_us: int) -> int:
     """Until when this session rather waits for the end of a call than for the commit; 0: it does not.
 
-    A call is worth the wait if its queue's jobs take less than `brief_us`, the time of a commit, with the way to
-    the worker and back: without the wait its end would come during the commit, and need another one.
+    A call is worth the wait if its queue's jobs take less than `brief_us`, the time of a commit, including the
+    way to the worker and back: without the wait its end would come during the commit, and need another one.
     """
     pledges = session.pledges
     if not pledges or len(pledges) > CALLS_MAX:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from hiringhall.sdk.link import Dial
+    from hiringhall.sdk.requests import Caller
 
 PATIENCE_S: Final = 30.0
 """How long a request waits for a hall that has answered before and is gone."""
@@ -144,6 +145,10 @@ class Connection:
         caller: asyncio.Future[Watch] = asyncio.get_running_loop().create_future()
         self._submits.add(job, caller, durable=durable, keyed=keyed)
         return await caller
+
+    def begin_submit(self, job: JobSpec, caller: Caller, *, durable: bool, keyed: bool) -> None:
+        """As `submit`, for a caller that is told."""
+        self._submits.add(job, caller, durable=durable, keyed=keyed)
 
     async def submit_all(
         self, jobs: list[JobSpec], *, durable: bool = True, keyed: bool = False

@@ -78,7 +78,13 @@ class JobFunction(Generic[P, R]):
 
     def submit(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Submit a job. When this returns, a durable one is on disk."""
-        return self.hall.run(self.asubmit(*args, **kwargs))
+        hall = self.hall
+        if hall.substitute is not None:
+            return hall.run(self.asubmit(*args, **kwargs))
+        settings = self.settings
+        job = self.spec(args, kwargs)
+        watch = hall.submit_spec(job, durable=settings.durable, keyed=settings.key is not None)
+        return Job(hall, self, watch.job_id, watch)
 
     async def asubmit(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """As `submit`."""

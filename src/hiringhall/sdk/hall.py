@@ -1,8 +1,8 @@
 """A hall, as a program sees it: job functions, handles, and the two faces, blocking and asyncio.
 
 Invariant: an operation is written once, as a coroutine that uses `connection()`. The asyncio face has one
-connection for each event loop; the blocking face runs the same coroutine on a loop in a thread of its own. A
-forked child uses neither of its parent's.
+connection for each event loop; the blocking face runs the same coroutine on a loop in a thread of its own, or,
+for the submit of a single job, begins the same request there. A forked child uses neither of its parent's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hiringhall.sdk.flows import Flow
 from hiringhall.sdk.functions import AsyncJobFunction, JobFunction, PlainJobFunction
 from hiringhall.sdk.jobs import Job
 from hiringhall.sdk.link import dial
-from hiringhall.sdk.loop_thread import LoopThread
+from hiringhall.sdk.loop_thread import LoopThread, Reply
 from hiringhall.sdk.naming import queue_name, same_name
 from hiringhall.sdk.options import CallOptions, JobOptions, Options
 from hiringhall.sdk.signatures import Signature
@@ -34,9 +34,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from types import TracebackType
 
+    from hiringhall.sdk.conversation import JobSpec
     from hiringhall.sdk.link import Dial
     from hiringhall.sdk.options import Seconds
     from hiringhall.sdk.substitute import Substitute
+    from hiringhall.sdk.watching import Watch
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -241,6 +243,14 @@ class Hall:
     def run(self, call: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine of the SDK for a blocking caller."""
         return self._loop_thread().run(call) if self.substitute is None else self.substitute.run(call)
+
+    def submit_spec(self, job: JobSpec, *, durable: bool, keyed: bool) -> Watch:
+        """As `Connection.submit`, for a blocking caller. It does without a task, since it is used for each job."""
+
+        def begin(reply: Reply[Watch]) -> None:
+            self.connection().begin_submit(job, reply, durable=durable, keyed=keyed)
+
+        return self._loop_thread().ask(begin)
 
     def start(self, call: Coroutine[Any, Any, object]) -> None:
         """The same for a caller that does not wait."""

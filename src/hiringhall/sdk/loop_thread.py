@@ -1,8 +1,8 @@
 """The blocking face: an event loop in its own thread, which runs coroutines for callers of any thread.
 
 Invariant: the thread is a daemon and is stopped at the latest when the interpreter exits, so that a forgotten
-`close()` neither hangs nor warns. After `stop` no call is accepted, so all that were accepted have a task when
-the tasks are cancelled, and no caller waits for a loop that has ended.
+`close()` neither hangs nor warns. After `stop` no call is accepted, so all that were accepted have a task or a
+reply when these are cancelled, and no caller waits for a loop that has ended.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import uvloop
@@ -57,6 +58,50 @@ class _Call(Generic[T]):
         return self._task.result()
 
 
+class Reply(Generic[T]):
+    """What a caller in another thread waits for. Set on the loop, like a future; later values are ignored."""
+
+    __slots__ = ("_error", "_replies", "_set", "_value")
+
+    def __init__(self, replies: set[Reply[Any]]) -> None:
+        self._replies = replies
+        """Those that are not set yet. Used on the loop only, like the methods up to `wait`."""
+        self._value: T | None = None
+        self._error: BaseException | None = None
+        self._set = threading.Lock()
+        """Held until it is set."""
+        self._set.acquire()
+
+    def begin(self, action: Callable[[Reply[T]], None]) -> None:
+        """Call the action, which is to set this reply later."""
+        self._replies.add(self)
+        try:
+            action(self)
+        except BaseException as error:  # noqa: BLE001 (it belongs to the caller)
+            self.set_exception(error)
+
+    def done(self) -> bool:
+        return self not in self._replies
+
+    def set_result(self, value: T) -> None:
+        if self in self._replies:
+            self._replies.remove(self)
+            self._value = value
+            self._set.release()
+
+    def set_exception(self, error: BaseException) -> None:
+        if self in self._replies:
+            self._replies.remove(self)
+            self._error = error
+            self._set.release()
+
+    def wait(self) -> T:
+        self._set.acquire()
+        if self._error is not None:
+            raise self._error
+        return self._value  # type: ignore[return-value]  # set without an error: a T
+
+
 class LoopThread:
     """Started when it is made."""
 
@@ -64,16 +109,19 @@ class LoopThread:
         self.loop = uvloop.new_event_loop() if loop is None else loop
         self._lock = threading.Lock()
         self._stopped = False
+        self._replies: set[Reply[Any]] = set()
         self.thread = threading.Thread(target=self._run, name=name, daemon=True)
         self.thread.start()
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
         """The result of the coroutine. After Ctrl-C, or any other exception here, it is cancelled."""
-        if threading.current_thread() is self.thread:
-            call.close()
-            raise RuntimeError("a blocking call on the SDK's own event loop would wait for itself")
         waiting = _Call(call, self.loop)
-        self._schedule(call, waiting.start)
+        try:
+            self._refuse_own_thread()
+            self._schedule(waiting.start)
+        except BaseException:
+            call.close()
+            raise
         try:
             return waiting.wait()
         except asyncio.CancelledError:
@@ -85,17 +133,37 @@ class LoopThread:
                 self.loop.call_soon_threadsafe(waiting.cancel)
             raise
 
+    def ask(self, action: Callable[[Reply[T]], None]) -> T:
+        """Call the action on the loop with a reply, and return what that is set to. This saves the task of `run`
+        and some passes of the loop. After Ctrl-C, or any other exception here, the reply is dropped.
+        """
+        self._refuse_own_thread()
+        reply: Reply[T] = Reply(self._replies)
+        self._schedule(partial(reply.begin, action))
+        try:
+            return reply.wait()
+        except BaseException as error:
+            with contextlib.suppress(RuntimeError):
+                self.loop.call_soon_threadsafe(reply.set_exception, error)
+            raise
+
     def start(self, call: Coroutine[Any, Any, object]) -> None:
         """Run the coroutine without waiting for it."""
-        self._schedule(call, _Call(call, self.loop).start)
+        try:
+            self._schedule(_Call(call, self.loop).start)
+        except BaseException:
+            call.close()
+            raise
 
-    def _schedule(self, call: Coroutine[Any, Any, object], start: Callable[[], None]) -> None:
+    def _refuse_own_thread(self) -> None:
+        if threading.current_thread() is self.thread:
+            raise RuntimeError("a blocking call on the SDK's own event loop would wait for itself")
+
+    def _schedule(self, start: Callable[[], object]) -> None:
         with self._lock:
-            if not self._stopped:
-                self.loop.call_soon_threadsafe(start)
-                return
-        call.close()
-        raise HallUnreachable(CLOSED)
+            if self._stopped:
+                raise HallUnreachable(CLOSED)
+            self.loop.call_soon_threadsafe(start)
 
     def stop(self) -> None:
         """Cancel what runs, and end the thread."""
@@ -112,6 +180,8 @@ class LoopThread:
             self.loop.run_forever()
         finally:
             # Calls of other threads may still come in: each must end, since its caller waits for it.
+            for reply in list(self._replies):
+                reply.set_exception(HallUnreachable(CLOSED))
             while tasks := asyncio.all_tasks(self.loop):
                 for task in tasks:
                     task.cancel()

@@ -7,7 +7,7 @@ refuses one of the jobs, and with it the frame, each job is submitted alone.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from hiringhall.dialects.native import wire
 from hiringhall.sdk.conversation import JobSpec, Request
@@ -23,6 +23,16 @@ SUBMIT_JOBS_MAX: Final = 1000
 """Jobs of one frame."""
 SUBMIT_BYTES_MAX: Final = 4 << 20
 """Payloads of one frame, unless one alone is longer."""
+
+
+class Caller(Protocol):
+    """Who waits for the watch of a job: a future of the event loop, or the reply of another thread."""
+
+    def done(self) -> bool: ...
+
+    def set_result(self, result: Watch, /) -> None: ...
+
+    def set_exception(self, exception: HallError, /) -> None: ...
 
 
 class Ask(Request):
@@ -77,9 +87,7 @@ class Submit(Request):
 
     __slots__ = ("_callers", "_jobs", "_keyed", "_seen_id", "_submits")
 
-    def __init__(
-        self, submits: Submits, jobs: list[JobSpec], callers: list[asyncio.Future[Watch]], *, keyed: bool
-    ) -> None:
+    def __init__(self, submits: Submits, jobs: list[JobSpec], callers: list[Caller], *, keyed: bool) -> None:
         super().__init__(wire.SUBMIT, None)
         self._submits = submits
         self._jobs = jobs
@@ -126,9 +134,9 @@ class Submits:
         self.owner = owner
         self.seen_id = 0
         """The highest id that this hall has told."""
-        self._open: dict[tuple[bool, bool], tuple[list[JobSpec], list[asyncio.Future[Watch]]]] = {}
+        self._open: dict[tuple[bool, bool], tuple[list[JobSpec], list[Caller]]] = {}
 
-    def add(self, job: JobSpec, caller: asyncio.Future[Watch], *, durable: bool, keyed: bool) -> None:
+    def add(self, job: JobSpec, caller: Caller, *, durable: bool, keyed: bool) -> None:
         if not self._open:
             asyncio.get_running_loop().call_soon(self._flush)
         # The jobs of a frame must be all durable, or all not.
