@@ -245,7 +245,7 @@ class Hall:
         return self._loop_thread().run(call) if self.substitute is None else self.substitute.run(call)
 
     def submit_spec(self, job: JobSpec, *, durable: bool, keyed: bool) -> Watch:
-        """As `Connection.submit`, for a blocking caller. It does without a task, since it is used for each job."""
+        """As `Connection.submit`, for a blocking caller. It needs no task, which would cost the most of it."""
 
         def begin(reply: Reply[Watch]) -> None:
             self.connection().begin_submit(job, reply, durable=durable, keyed=keyed)

@@ -134,8 +134,8 @@ class LoopThread:
             raise
 
     def ask(self, action: Callable[[Reply[T]], None]) -> T:
-        """Call the action on the loop with a reply, and return what that is set to. This saves the task of `run`
-        and some passes of the loop. After Ctrl-C, or any other exception here, the reply is dropped.
+        """Call the action on the loop with a reply, and return what that is set to. Unlike `run` this needs no
+        task. After Ctrl-C, or any other exception here, the reply is dropped.
         """
         self._refuse_own_thread()
         reply: Reply[T] = Reply(self._replies)
