@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from figures import AT_LEAST, AT_MOST, Figures, Ratio, Section
 from job_systems import HALL_ASYNC, HALL_SYNC, OTHERS, OURS
-from systems import ENVIRONMENTS, Turn
+from servers import ServerError
+from systems import ENVIRONMENTS, NotInstalled, Turn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from figures import Row
     from scenarios import Stage
     from systems import System
@@ -29,6 +33,7 @@ WARM_JOBS = 300
 TURN_S = 3.0
 """A load has at most as many jobs as the system does in this time, judged by its warm-up."""
 JOBS_MIN = 200
+TRIES = 2
 
 
 def add_best(row: Row, others: tuple[str, ...], *, lowest: bool = False) -> Row:
@@ -53,6 +58,8 @@ class Load:
     jobs: int
 
 
+Seen = tuple[Load, dict[str, float]]
+"""A load, and the figures of one turn."""
 MAP = Load("map", "map", 20_000)
 IN_FLIGHT = Load("in flight", "64 in flight", 10_000)
 ROUND_TRIP = Load("round trip", "one at a time", 1_000)
@@ -65,27 +72,62 @@ class Rounds:
         self.figures = Figures(scenario)
         self.systems = systems if not stage.halls_only else tuple(one for one in systems if one in OURS)
         self.others = tuple(system.name for system in self.systems if system in OTHERS)
+        self._unmeasured = {system.name for system in self.systems}
         self._stage = stage
 
     def measure(self, loads: tuple[Load, ...], function: str, *, asynchronous: bool = False) -> None:
+        def play(turn: Turn) -> list[Seen]:
+            turn.run("round trip", function, 20)
+            rate = turn.run("map", function, WARM_JOBS)["jobs_per_s"]
+            jobs = {load: jobs_for(self._stage.jobs(load.jobs), rate) for load in loads}
+            return [(load, turn.run(load.name, function, jobs[load])) for load in loads]
+
         for number in range(self._stage.rounds):
             for system in self.systems:
                 self._stage.say(f"round {number + 1}: {system.name}")
-                with self._turn(system, asynchronous=asynchronous) as turn:
-                    turn.run("round trip", function, 20)
-                    rate = turn.run("map", function, WARM_JOBS)["jobs_per_s"]
-                    for load in loads:
-                        jobs = jobs_for(self._stage.jobs(load.jobs), rate)
-                        self._add(system.name, load, turn.run(load.name, function, jobs))
+                self._take_turn(system, play, asynchronous=asynchronous)
+        self._check_complete()
 
     def measure_round_trip(self) -> None:
+        def play(turn: Turn) -> list[Seen]:
+            rate = turn.run("round trip", "add", 50)["jobs_per_s"]
+            jobs = jobs_for(self._stage.jobs(ROUND_TRIP.jobs), rate)
+            return [(ROUND_TRIP, turn.run("round trip", "add", jobs))]
+
         for number in range(self._stage.rounds):
             for system in self.systems:
                 self._stage.say(f"round {number + 1}: {system.name}")
-                with self._turn(system, quick=True) as turn:
-                    rate = turn.run("round trip", "add", 50)["jobs_per_s"]
-                    jobs = jobs_for(self._stage.jobs(ROUND_TRIP.jobs), rate)
-                    self._add(system.name, ROUND_TRIP, turn.run("round trip", "add", jobs))
+                self._take_turn(system, play, quick=True)
+        self._check_complete()
+
+    def _take_turn(
+        self,
+        system: System,
+        play: Callable[[Turn], list[Seen]],
+        *,
+        asynchronous: bool = False,
+        quick: bool = False,
+    ) -> None:
+        """One turn of a system. If that of another system fails, it is repeated once, and then left out of this
+        round: one failure must not cost the table of all. The hall gets no second try.
+        """
+        for _ in range(TRIES):
+            try:
+                with self._turn(system, asynchronous=asynchronous, quick=quick) as turn:
+                    seen = play(turn)
+            except ServerError as error:
+                if system in OURS or isinstance(error, NotInstalled):
+                    raise
+                print(f"a turn of {system.name} failed: {error}", file=sys.stderr)
+                continue
+            for load, figures in seen:
+                self._add(system.name, load, figures)
+            self._unmeasured.discard(system.name)
+            return
+
+    def _check_complete(self) -> None:
+        if self._unmeasured:
+            raise ServerError(f"no turn succeeded of: {', '.join(sorted(self._unmeasured))}")
 
     def _turn(self, system: System, *, asynchronous: bool = False, quick: bool = False) -> Turn:
         stage = self._stage

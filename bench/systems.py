@@ -30,6 +30,10 @@ ENVIRONMENTS = HERE.parent / ".peers"
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
+class NotInstalled(ServerError):
+    """A job system is not there. It is not left out of a comparison for that."""
+
+
 class Redis(Server):
     """redis-server without persistence: the setting with the highest throughput."""
 
@@ -37,7 +41,7 @@ class Redis(Server):
 
     def _start(self, log: IO[str]) -> None:
         if shutil.which("redis-server") is None:
-            raise ServerError("redis-server is not installed: run scripts/install-bench-peers")
+            raise NotInstalled("redis-server is not installed: run scripts/install-bench-peers")
         self.port = free_port()
         command = ["redis-server", "--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder)]
         command += ["--save", "", "--appendonly", "no", "--daemonize", "no"]
@@ -133,7 +137,8 @@ class Turn:
 
     def __enter__(self) -> Self:
         shutil.rmtree(self._folder, ignore_errors=True)
-        self._folder.mkdir(parents=True)
+        # A process of the turn before may write a last file while it dies.
+        self._folder.mkdir(parents=True, exist_ok=True)
         try:
             self._start()
         except BaseException:
@@ -168,7 +173,7 @@ class Turn:
         if system.server != "hall":
             bin_folder = ENVIRONMENTS / system.environment / "bin"
         if not (bin_folder / "python").exists():
-            raise ServerError(f"{system.name} is not installed: run scripts/install-bench-peers")
+            raise NotInstalled(f"{system.name} is not installed: run scripts/install-bench-peers")
         program, *words = system.async_worker if self._asynchronous else system.worker
         count = 1 if self._asynchronous else system.processes
         with (self._folder / "worker.log").open("ab") as log:
@@ -220,12 +225,12 @@ class Turn:
         assert client is not None
         assert client.stdin is not None
         assert client.stdout is not None
-        client.stdin.write(json.dumps(command) + "\n")
-        client.stdin.flush()
-        line = client.stdout.readline()
-        if not line:
-            raise ServerError(f"{self.system.name}: the client ended:\n{self._logs()}")
-        answer: dict[str, float] = json.loads(line)
+        try:
+            client.stdin.write(json.dumps(command) + "\n")
+            client.stdin.flush()
+            answer: dict[str, float] = json.loads(client.stdout.readline())
+        except (BrokenPipeError, ValueError) as error:
+            raise ServerError(f"{self.system.name}: the client ended:\n{self._logs()}") from error
         return answer
 
     def _logs(self) -> str:

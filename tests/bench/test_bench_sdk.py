@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
@@ -18,10 +18,23 @@ from figures import AT_LEAST, AT_MOST, Row
 from job_systems import OTHERS, OURS
 from load import IN_FLIGHT, AsyncPeer, BlockingPeer, check, run_async, run_blocking, times
 from report import markdown
+from scenarios import Stage
 from servers import ServerError
 from systems import PEERS, Turn, children_of_all, cpu_seconds, stat_fields
 
-from sdk import BEST, JOB_FUNCTIONS, JOBS_MIN, TO_BEST, TURN_S, add_best, jobs_for, versions_of_others
+from sdk import (
+    BEST,
+    JOB_FUNCTIONS,
+    JOBS_MIN,
+    PARTS,
+    ROUND_TRIP,
+    TO_BEST,
+    TURN_S,
+    Rounds,
+    add_best,
+    jobs_for,
+    versions_of_others,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -175,6 +188,59 @@ def test_a_system_that_is_not_installed_is_named_with_what_to_do(
     (huey, *_) = OTHERS
     with pytest.raises(ServerError, match="huey is not installed: run scripts/install-bench-peers"):
         Turn(huey, tmp_path / "turn", sys.executable).__enter__()
+
+
+class TurnOfFigures:
+    """In place of a turn: its loads have these figures, or fail."""
+
+    def __init__(self, fails: bool) -> None:
+        self._fails = fails
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing was started."""
+
+    def run(self, load: str, function: str, jobs: int) -> dict[str, float]:
+        if self._fails:
+            raise ServerError(f"{load} of {function} failed after {jobs} jobs")
+        return dict.fromkeys(("jobs_per_s", "p50_us", *(f"{part}_cpu_us" for part in PARTS)), 100.0)
+
+
+class FailingRounds(Rounds):
+    """The first turns of one system fail."""
+
+    def __init__(self, folder: Path, system: System, failures: int) -> None:
+        no_slap: Any = None  # job functions do without the load generator
+        stage = Stage(no_slap, folder, sys.executable, 2, 1.0, lambda _: None)
+        super().__init__("failing", stage, OURS + OTHERS)
+        self._system = system
+        self.failures = failures
+
+    def _turn(self, system: System, *, asynchronous: bool = False, quick: bool = False) -> Any:
+        fails = system is self._system and self.failures > 0
+        self.failures -= fails
+        return TurnOfFigures(fails)
+
+
+@pytest.mark.parametrize("failures", [1, 2, 3])
+def test_a_turn_of_another_system_that_fails_does_not_cost_the_table(tmp_path: Path, failures: int) -> None:
+    rounds = FailingRounds(tmp_path, OTHERS[0], failures)
+    rounds.measure_round_trip()
+    assert rounds.failures == 0
+    assert set(rounds.time(ROUND_TRIP, "p50").values) == {BEST, *(system.name for system in OURS + OTHERS)}
+
+
+def test_a_system_of_which_no_turn_succeeds_is_not_left_out_silently(tmp_path: Path) -> None:
+    with pytest.raises(ServerError, match=r"no turn succeeded of: huey$"):
+        FailingRounds(tmp_path, OTHERS[0], 4).measure_round_trip()
+
+
+def test_the_hall_gets_no_second_try(tmp_path: Path) -> None:
+    rounds = FailingRounds(tmp_path, OURS[0], 1)
+    with pytest.raises(ServerError, match="round trip of add failed"):
+        rounds.measure_round_trip()
 
 
 @pytest.mark.parametrize("system", OURS + OTHERS, ids=lambda system: system.name)
