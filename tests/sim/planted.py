@@ -29,13 +29,14 @@ from hiringhall.core.waking import Wakeups
 from hiringhall.core.workforce import Workforce
 from hiringhall.dialects.session import Session
 from hiringhall.engine import output
+from hiringhall.engine.grouping import GroupCommit
 from hiringhall.engine.turn import Engine
 from hiringhall.storage.memory import MemoryStore
 
 from . import plantedbean, planteddraft, plantedhire, plantednative, plantedzmq
 from .pausers import PAUSING_SEEDS_FROM
 from .scenario import Run, speaks_natively, speaks_of_beans
-from .world import Violation
+from .world import SECOND, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,6 +82,15 @@ def _flush_out_of_order(self: Engine, *, coalesce: bool = False) -> None:
             session.out.clear()
     self.outbox[:] = [session for session in self.outbox if session.out]
     _ENGINE_END(self, coalesce=coalesce)
+
+
+def _wait_for_every_end(self: GroupCommit, waiting: list[Session], now_us: int) -> int:
+    """A commit waits until the calls have ended, however long they take."""
+    for session in waiting:
+        for pledge in session.pledges or ():
+            if pledge.job is not None and pledge.job.lease is not None:
+                return now_us + pledge.job.terms.run_us + SECOND
+    return _WAIT_UNTIL(self, waiting, now_us)
 
 
 def _commit_twice(self: Engine, *, coalesce: bool = False) -> None:
@@ -234,6 +244,7 @@ def _restore_parentless(scheduler: Scheduler, loaded: Any) -> None:
     _RESTORE(scheduler, loaded._replace(jobs=rows))
 
 
+_WAIT_UNTIL = GroupCommit.wait_until_us
 _ENGINE_END = Engine.end
 _NOTE = Ledger.note
 _GIVE_BACK = Leases.give_back
@@ -277,6 +288,7 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "backoff ignored": (Leases, "fail", _fail_at_once),
     "due time ignored": (Submissions, "submit", _submit_now),
     "joined watcher forgotten": (Submissions, "_join", _join_unwatched),
+    "commit waits for the end of every call": (GroupCommit, "wait_until_us", _wait_for_every_end),
     "key not freed": (JobTable, "end", _end_with_key),
     "abandoned job not dropped": (JobTable, "unwatch", _unwatch_only),
     "parent counted twice": (Graph, "unlink", _unlink_twice),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from hiringhall.core.jobs import PROVIDER
 from hiringhall.core.states import DELAYED, HELD, QUEUED
+from hiringhall.engine.deadlines import GROUP_COMMIT_US, NEVER
 from hiringhall.engine.turn import HELD_MESSAGES_MAX
 
 from . import handlaws, wakelaws
@@ -26,6 +27,7 @@ def check(laws: Laws, hall: Hall) -> None:
     scheduler = hall.scheduler
     _one_place(scheduler)
     _bounds(hall)
+    _commit_in_time(hall)
     _holders(laws, scheduler)
     _sleepers(laws, hall)
     wakelaws.check(laws, hall)
@@ -70,6 +72,13 @@ def _bounds(hall: Hall) -> None:
     for router in hall.routers.values():
         if len(router.links) > router.peers_max:
             raise Violation("bounds", f"{router.name} has {len(router.links)} sessions")
+
+
+def _commit_in_time(hall: Hall) -> None:
+    """A commit that peers wait for is held back for a moment only, whatever becomes of their jobs."""
+    until_us = hall.engine.deadlines.group_us
+    if until_us != NEVER and until_us > hall.scheduler.now_us + GROUP_COMMIT_US:
+        raise Violation("commit in time", f"a commit waits for {until_us - hall.scheduler.now_us} us")
 
 
 def _holders(laws: Laws, scheduler: Scheduler) -> None:
