@@ -51,6 +51,10 @@ class DworkDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unkno
         Literal["anybody", "holder"],
         Meta(description="Which locations can complete a task: any, or only the one that holds it."),
     ] = "anybody"
+    flow: Annotated[
+        str,
+        Meta(max_length=50, description="The flow that its tasks belong to, if they are durable; empty: none."),
+    ] = ""
     keep_open: Annotated[
         bool, Meta(description="When all work is done, answer Steal with NotFound instead of Exit.")
     ] = False
@@ -70,6 +74,7 @@ class DworkDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unkno
             on_parent_failure=_POLICIES[self.on_predecessor_failure],
             complete_by_holder=self.complete_by == "holder",
             keep_open=self.keep_open,
+            flow=self.flow.encode() if self.tasks == "durable" else b"",
             log_all=self.log == "all",
         )
 

@@ -352,6 +352,23 @@ def test_a_door_that_is_kept_open_never_sends_stealers_home() -> None:
     assert guest.asks(Said(wire.STEAL, location=b"w")) == NOT_FOUND
 
 
+def test_tasks_belong_to_the_flow_of_their_door() -> None:
+    hall = DworkHall(DworkOptions(flow=b"graph"))
+    guest = hall.guest()
+    guest.creates(b"a", task(b"b", b"a"), task(b"c", b"b", succs=(b"d",)), b"d")
+    flow = hall.scheduler.flows.by_name[b"graph"]
+    parents = {job.key: job.all_parents for job in flow.jobs.values()}
+    first, second, third = (b"dwork", b"a"), (b"dwork", b"b"), (b"dwork", b"c")
+    assert {key: len(refs) for key, refs in parents.items()} == {b"a": 0, b"b": 1, b"c": 1, b"d": 1}
+    assert (parents[b"b"], parents[b"c"]) == ((first,), (second,))
+    ids = {job.key: job.id for job in flow.jobs.values()}
+    assert parents[b"d"][0] in (third, ids[b"c"])
+    for name in (b"a", b"b", b"c", b"d"):
+        guest.steals(b"w")
+        guest.completes(b"w", name)
+    assert (flow.live, flow.total) == (0, 4)
+
+
 def test_priority_goes_first() -> None:
     hall = DworkHall()
     guest = hall.guest()

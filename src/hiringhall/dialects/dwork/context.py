@@ -56,6 +56,8 @@ class DworkOptions:
     """Only the location that holds a task can complete it; otherwise any location can."""
     keep_open: bool = False
     """Answer Steal with NotFound, not with Exit, when all tasks are done: more will come."""
+    flow: bytes = b""
+    """The flow that its tasks belong to; empty: none. Only for durable tasks."""
     log_all: bool = False
     """Whether the end of every job goes to the history, not only that of durable ones."""
 
@@ -165,7 +167,8 @@ class DworkContext:
         if len(task.origin) > limits.payload_bytes_max:
             raise Refusal(TOO_LARGE, f"an origin may have {limits.payload_bytes_max} bytes (payload_bytes_max)")
         extras = {LOG: _encode_log(task.log)} if task.log is not None else None
-        spec = JobSpec(self.queue, task.origin, task.name, self.terms, 0, self._parents(task), extras)
+        parents, flow = self._parents(task), self.options.flow
+        spec = JobSpec(self.queue, task.origin, task.name, self.terms, 0, parents, extras, flow)
         return self.scheduler.submit(spec, None)
 
     def _plan(
