@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hall_recorder import BACKGROUND, DETACHED, Disk, Hall, Person, refused
 
+from hiringhall.core.changes import Batch
 from hiringhall.core.errors import BAD_REQUEST, STORE_DOWN, TOO_LARGE
 from hiringhall.core.flow_states import RUNNING, STUCK, blockers, flow_state
 from hiringhall.core.flow_verbs import STEP_JOBS, STEP_US
 from hiringhall.core.flows import Flow, FlowWatcher
+from hiringhall.core.ledger import Ledger
 from hiringhall.core.limits import Limits
 from hiringhall.core.states import CANCELLED, DONE, FAILED, HELD, LEASED, PARENT_FAILED, QUEUED
 from hiringhall.core.terms import HOLD, RUN_ANYWAY, Terms
@@ -251,6 +253,49 @@ def test_a_flow_is_retried_from_the_history_after_a_restart(ended_max: int) -> N
     run(again, ann, "a")
     run(again, ann, "b")
     assert (flow.counts[DONE], flow.counts[FAILED], state(again)) == (3, 0, "done")
+
+
+def test_what_leaves_memory_while_the_history_is_asked_is_not_forgotten() -> None:
+    """Between the batch and its retry, other jobs end and push the batch out of the archive."""
+    hall = Hall(Limits(ended_max=4))
+    bob = hall.worker("bob")
+    first = add(hall, "a")
+    second = add(hall, "b", first.id)
+    run(hall, bob, "a", code=3)
+    hall.commit()
+    verb = hall.core.flow_verbs.retry(flow_of(hall))
+    for job in (first, second):
+        verb.want(hall_row(job))
+    verb.begin()
+    ids = verb.batch()
+    assert (ids, verb.missing(ids), verb.unknown(ids, {})) == ([first.id, second.id], [], [])
+    for number in range(5):
+        hall.submit(f"later {number}", terms=BACKGROUND)
+        run(hall, bob, f"later {number}")
+    assert hall.core.find(first.id) is None
+    verb.retry(ids, {})
+    hall.turn()
+    assert (verb.retried, first.state, second.state) == (2, QUEUED, HELD)
+
+
+def hall_row(job: Job) -> EndRow:
+    """The line of an ended job."""
+    batch = Batch()
+    Ledger()._seal_end(batch, job)
+    return batch.ends[0]
+
+
+def test_a_retried_job_no_longer_counts_as_failed_after_a_restart(hall: Hall) -> None:
+    disk = Disk()
+    bob = hall.worker("bob")
+    job = add(hall, "a")
+    add(hall, "live")
+    run(hall, bob, "a", code=3)
+    disk.apply(hall.commit())
+    hall.core.retry(job)
+    disk.apply(hall.commit())
+    disk.compare(hall.core)
+    assert flow_of(reopened(disk)).counts[FAILED] == 0
 
 
 def test_a_retry_that_was_cut_short_is_completed_by_a_second_one() -> None:

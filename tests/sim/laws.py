@@ -346,9 +346,17 @@ class Laws:
             raise Violation("promise", f"the cancel of {job_id} was told before it was on disk")
         self._end(self.see(job_id))
 
-    def retrying(self, job_id: int) -> None:
+    def jobs_of_flow(self, name: bytes) -> list[int]:
+        """Those that live, and those that have failed or may have."""
+        flow = self.scheduler.flows.by_name.get(name)
+        live = list(flow.jobs) if flow is not None else []
+        return live + [row.id for row in self.mirror.history.values() if row.flow == name]
+
+    def retrying(self, job_id: int, *, with_flow: bool = False) -> None:
         sight = self.see(job_id)
         sight.retried = True
+        if not with_flow:
+            sight.retried_alone = True
         sight.losses = sight.failures = sight.ended_order = sight.not_before_us = 0
         if sight.holding is not None:
             sight.holding.lost = False

@@ -35,7 +35,7 @@ KINDS = (
 )
 _PRIORITIES = ("high", "normal", "low")
 _POLICIES = ("fail", "run", "hold")
-_HELLO = wire.encode(wire.HELLO, 1, {"version": wire.VERSION})
+HELLO = wire.encode(wire.HELLO, 1, {"version": wire.VERSION})
 
 
 class Speaker:
@@ -74,7 +74,7 @@ class NativeClient(Client):
 
     def arrived(self) -> None:
         self._speaker = Speaker()
-        self.send(_HELLO)
+        self.send(HELLO)
         unanswered = list(self._unanswered.values())
         self._unanswered = {}
         for watch, jobs in unanswered:
@@ -188,7 +188,7 @@ class NativeWorker(Actor):
         self._speaker = Speaker()
         self._leases: dict[int, None] = {}
         self._over = []
-        self.send(_HELLO)
+        self.send(HELLO)
         self._offer()
         if self.silence_us and self.kind not in ("silent", "late"):
             self._beat(self.connection)
@@ -301,7 +301,7 @@ class NativePauser(Pauser):
         self._speaker = Speaker()
         self._queues: dict[int, bytes] = {}
         """What it asked to resume, by the number of the request."""
-        self.send(_HELLO)
+        self.send(HELLO)
 
     def say(self, verb: str, queue: bytes) -> None:
         self.send(self._speaker.request(verb, [queue]))
@@ -323,7 +323,7 @@ class NativeVandal(Vandal):
     def arrived(self) -> None:
         self._numbers = {1}
         if self.world.chance(0.8):
-            self.send(_HELLO)
+            self.send(HELLO)
         super().arrived()
 
     def _nonsense(self) -> bytes:

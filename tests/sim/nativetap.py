@@ -152,6 +152,14 @@ class NativeTap(Tap):
             job_id = wire.decode(wire.CANCEL_BODY, body)[0]
             laws.cancelling(job_id)
             return Asked(kind, job_id=job_id)
+        if kind == wire.CANCEL_FLOW:
+            for job_id in laws.jobs_of_flow(wire.decode(wire.CANCEL_FLOW_BODY, body)[0]):
+                laws.cancelling(job_id)
+            return Asked(kind)
+        if kind == wire.RETRY_FLOW:
+            for job_id in laws.jobs_of_flow(wire.decode(wire.FLOW_BODY, body)[0]):
+                laws.retrying(job_id, with_flow=True)
+            return Asked(kind)
         if kind == wire.WATCH:
             job_id = wire.decode(wire.WATCH_BODY, body)[0]
             laws.see(job_id).watchers.append(self)
@@ -173,7 +181,7 @@ class NativeTap(Tap):
         now_us = self.laws.now_us
         submits = []
         for queue, payload, stated, key, delay_us, parents in specs:
-            terms = native_terms.parse(wire.decode(wire.TERMS_BODY, stated))
+            terms = native_terms.TermsCache().get(bytes(stated)).terms
             submits.append(
                 Submit(
                     self,

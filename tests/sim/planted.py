@@ -34,6 +34,7 @@ from hiringhall.engine.turn import Engine
 from hiringhall.storage.memory import MemoryStore
 
 from . import plantedbean, planteddraft, plantedhire, plantednative, plantedzmq
+from .flowplayers import FLOW_SEEDS_FROM
 from .pausers import PAUSING_SEEDS_FROM
 from .scenario import Run, speaks_natively, speaks_of_beans
 from .world import SECOND, Violation
@@ -52,6 +53,7 @@ FIRST_SEEDS: Final = {
     "paused queue is matched": PAUSING_SEEDS_FROM,
     "pause is not stored": PAUSING_SEEDS_FROM,
     "renewed lease ends too soon": 130,
+    **dict.fromkeys(plantednative.FLOW_BUGS, FLOW_SEEDS_FROM),
     "touch does not renew": 225,
 }
 """Where the search begins for a bug that few worlds show, or that earlier ones show late; elsewhere at 0."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from hiringhall.core.flow_verbs import FlowRetry
+from hiringhall.core.flows import Flows
 from hiringhall.core.leasing import Leases
+from hiringhall.core.states import FAILED
 from hiringhall.dialects.native.session import NativeSession
 from hiringhall.dialects.native.submitting import Submits
 
@@ -67,11 +70,33 @@ def _renew_nothing(self: Leases, lease: Any, terms: Any = None) -> None:
         _RENEW(self, lease, terms)
 
 
+def _retry_at_once(self: FlowRetry, job: Any, known: Any) -> list[Any]:
+    """Wait for no parent."""
+    del self, job, known
+    return []
+
+
+def _end_no_flow(self: Flows, flow: Any, now_us: int) -> None:
+    """A flow never ends."""
+
+
+def _count_no_retry(self: Flows, job: Any, now_us: int) -> None:
+    """A job that is retried still counts as failed."""
+    job.flow.counts[FAILED] += 1
+    _REENTER(self, job, now_us)
+
+
+_REENTER = Flows.reenter
 _FIND_LEASE = NativeSession._find_lease
 _LET_GO = NativeSession._let_go
 _FAIL = Leases.fail
 _RENEW = Leases.renew
 
+FLOW_BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
+    "retried flow forgets parents": (FlowRetry, "_parents_of", _retry_at_once),
+    "flow never ends": (Flows, "_end", _end_no_flow),
+    "retried job still counts as failed": (Flows, "reenter", _count_no_retry),
+}
 BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "result confirmed before commit": (NativeSession, "_let_go", _confirm_before_commit),
     "several jobs acknowledged before commit": (NativeSession, "acknowledge_all", _submit_before_commit),
@@ -83,4 +108,5 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "refused submit leaves jobs behind": (Submits, "_take_back", _take_back_nothing),
     "end told before commit": (NativeSession, "pledge", _tell_before_commit),
     "renewed lease ends too soon": (Leases, "renew", _renew_nothing),
+    **FLOW_BUGS,
 }

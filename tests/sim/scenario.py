@@ -19,6 +19,7 @@ from .clients import GearmanClient, OwnClient
 from .crowd import Crowd
 from .disk import Disk
 from .draftactors import DraftClerk, DraftPoller, DraftWaiter, DraftWorker
+from .flowplayers import FLOW_SEEDS_FROM, FlowPlayer
 from .gearmantap import HANDLE_PREFIX
 from .hall import Hall
 from .hiredoors import Participants
@@ -130,7 +131,10 @@ class Run:
             self._native_people()
         if self.beans:
             self._bean_people()
-        if self.world.seed >= PAUSING_SEEDS_FROM:
+        if self.world.seed >= FLOW_SEEDS_FROM:
+            if self.natives:
+                FlowPlayer(town, "flow player")
+        elif self.world.seed >= PAUSING_SEEDS_FROM:
             self.pauser = NativePauser(town, "pauser") if self.natives else Pauser(town, "pauser")
 
     def _draft_people(self) -> None:

@@ -145,6 +145,8 @@ class Sight:
         """When its end was certain; 0: it was not."""
         self.retried = False
         """Somebody asked for another life of it."""
+        self.retried_alone = False
+        """Somebody asked so for this job, and not for its flow: it does not wait for its parents."""
         self.further_parents: dict[ParentRef, None] = {}
         """Those that somebody added to the ones of its submit, and was told so."""
         self.tangled: dict[ParentRef, int] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hiringhall.core.states import DONE
-from hiringhall.core.terms import HOLD, RUN_ANYWAY
+from hiringhall.core.terms import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY
 
 from .world import Violation
 
@@ -32,8 +32,22 @@ def check(laws: Laws, sight: Sight, submit: Submit, *, ahead_us: int = 0) -> Non
     if not sight.retried:
         for ref in sight.parents:
             _parent_met(laws, sight, submit, ref)
+    _parents_in_flow_met(laws, sight)
     if _abandoned(laws, sight, submit):
         raise Violation("abandoned", f"job {sight.id} is handed out and nobody waits for it")
+
+
+def _parents_in_flow_met(laws: Laws, sight: Sight) -> None:
+    """Also a job that was retried with its flow waits for the parents that were."""
+    job = laws.scheduler.jobs.get(sight.id)
+    if job is None or job.flow is None or sight.retried_alone:
+        return
+    if job.terms.on_parent_failure != FAIL_WITH_PARENT:
+        return
+    for ref in job.all_parents:
+        parent = laws.scheduler.jobs.get(ref) if isinstance(ref, int) else None
+        if parent is not None and parent.flow is job.flow:
+            raise Violation("flow", f"job {job.id} is handed out, and its parent {ref} has not ended")
 
 
 def _parent_met(laws: Laws, sight: Sight, submit: Submit, ref: ParentRef) -> None:

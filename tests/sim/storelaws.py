@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hiringhall.core.jobs import OUTPUT, TRIES_KEPT
 from hiringhall.core.residents import OUTSIDE
-from hiringhall.core.states import DONE, FAILED, LEASED, LOST
+from hiringhall.core.states import CANCELLED, DONE, FAILED, LEASED, LOST
 from hiringhall.engine.deadlines import LINGER_US, STARTED_US
 from hiringhall.storage.contract import HistoryQuery, Retention
 
@@ -14,7 +14,7 @@ from .dworktap import LocationHolder
 from .world import Violation
 
 if TYPE_CHECKING:
-    from hiringhall.core.changes import Batch, EndRow, JobRow
+    from hiringhall.core.changes import Batch, EndRow, FlowRow, JobRow
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.storage.contract import Store
 
@@ -58,10 +58,23 @@ class Mirror:
             self.output.setdefault(line.job, []).append(line.data)
         for end in batch.ends:
             self._end(end)
+        for flow in batch.flows.values():
+            if flow is not None:
+                self._count_flow(flow)
         for job_id in {line.job for line in batch.output}:
             row = self.live.get(job_id) or self.history.get(job_id)
             if row is None or OUTPUT not in (row.extras or {}):
                 raise Violation("output", f"job {job_id} has output on disk and no mark")
+
+    def _count_flow(self, flow: FlowRow) -> None:
+        """What a flow counts is what is on disk with it."""
+        live = [row.id for row in self.live.values() if row.flow == flow.name]
+        if (flow.ended_us > 0) == bool(live):
+            raise Violation("flow", f"flow {flow.name!r} has ended, or not, and {len(live)} of its jobs live")
+        states = [row.state for row in self.history.values() if row.flow == flow.name]
+        counts = (states.count(DONE), states.count(FAILED), states.count(CANCELLED))
+        if counts != (flow.done, flow.failed, flow.cancelled):
+            raise Violation("flow", f"flow {flow.name!r} counts {flow[3:]}, and the history has {counts}")
 
     def _insert(self, row: JobRow) -> None:
         if row.id in self.live or row.id in self.history:

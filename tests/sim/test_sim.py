@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from .flowplayers import FLOW_SEEDS_FROM
 from .pausers import PAUSING_SEEDS_FROM
 from .scenario import play
 
@@ -25,6 +26,11 @@ def test_no_seed_breaks_a_law(first: int) -> None:
 
 def test_no_law_is_broken_where_queues_are_paused() -> None:
     for seed in range(PAUSING_SEEDS_FROM, PAUSING_SEEDS_FROM + CHUNK):
+        play(seed)
+
+
+def test_no_law_is_broken_where_flows_are_played() -> None:
+    for seed in range(FLOW_SEEDS_FROM, FLOW_SEEDS_FROM + 2 * CHUNK):
         play(seed)
 
 

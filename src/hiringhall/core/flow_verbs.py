@@ -105,7 +105,17 @@ class FlowRetry:
     `retry`.
     """
 
-    __slots__ = ("_dependencies", "_flow", "_ids", "_submissions", "_table", "_wanted", "refused", "retried")
+    __slots__ = (
+        "_dependencies",
+        "_flow",
+        "_ids",
+        "_seen",
+        "_submissions",
+        "_table",
+        "_wanted",
+        "refused",
+        "retried",
+    )
 
     def __init__(
         self, table: JobTable, dependencies: Dependencies, submissions: Submissions, flow: Flow
@@ -120,6 +130,9 @@ class FlowRetry:
         self.retried = 0
         self.refused = 0
         """Jobs that stay failed, because a parent does, or for lack of room or of their key."""
+        self._seen: dict[ParentRef, Job] = {}
+        """Of the batch, the jobs and parents that were in memory: they may leave it while the history is asked
+        for the others."""
         for job in flow.jobs.values():
             if job.state == FAILED:
                 self._want(job.id, job.queue.name, job.key, job.named)
@@ -142,17 +155,18 @@ class FlowRetry:
     def batch(self) -> list[int]:
         """The next jobs to retry; empty: there are no more."""
         ids: list[int] = []
-        missing = 0
-        while self._ids and len(ids) < STEP_JOBS and missing < ROWS_MAX:
+        self._seen = {}
+        while self._ids and len(ids) < STEP_JOBS and len(ids) - len(self._seen) < ROWS_MAX:
             job_id = self._ids.pop()
             ids.append(job_id)
-            missing += self._table.archive.find(job_id) is None
+            job = self._table.archive.find(job_id)
+            if job is not None:
+                self._seen[job_id] = job
         return ids
 
     def missing(self, ids: list[int]) -> list[ParentRef]:
         """Those that are only in the history."""
-        archive = self._table.archive
-        return [job_id for job_id in ids if archive.find(job_id) is None]
+        return [job_id for job_id in ids if job_id not in self._seen]
 
     def unknown(self, ids: list[int], rows: Known) -> list[ParentRef]:
         """The parents of these jobs that may be in the history. Only a job that failed with a parent has unmet
@@ -162,7 +176,7 @@ class FlowRetry:
         if self._table.archive.complete:
             return []
         for job_id in ids:
-            job = self._table.archive.find(job_id)
+            job = self._seen.get(job_id)
             row = rows.get(job_id)
             if job is not None and job.code == PARENT_FAILED:
                 parents = job.all_parents
@@ -171,7 +185,10 @@ class FlowRetry:
             else:
                 continue
             for ref in parents:
-                if ref not in self._wanted and self._live(ref) is None and self._ended(ref) is None:
+                parent = self._live(ref) or self._ended(ref)
+                if parent is not None:
+                    self._seen[ref] = parent
+                elif ref not in self._wanted:
                     refs[ref] = None
         return list(refs)
 
@@ -199,9 +216,11 @@ class FlowRetry:
     def _find(self, job_id: int, known: Known) -> Job | None:
         """The dead letter, brought back from the history if need be; None: it is no longer one."""
         table = self._table
-        job = table.archive.find(job_id)
+        job = table.archive.find(job_id) or self._seen.get(job_id)
         row = known.get(job_id)
-        if job is None and row is not None and job_id not in table.jobs and row.state == FAILED:
+        if job_id in table.jobs:
+            return None
+        if job is None and row is not None and row.state == FAILED:
             queue = table.queues.get(row.queue) or Queue(row.queue)
             job = ended_job(row, queue, table.flows)
         return job if job is not None and job.state == FAILED else None
@@ -258,4 +277,5 @@ class FlowRetry:
 
     def _ended(self, ref: ParentRef) -> Job | None:
         archive = self._table.archive
-        return archive.find(ref) if isinstance(ref, int) else archive.find_key(ref[0], ref[1])
+        ended = archive.find(ref) if isinstance(ref, int) else archive.find_key(ref[0], ref[1])
+        return ended if ended is not None else self._seen.get(ref)

@@ -176,6 +176,7 @@ class Flows:
             flow.counts[FAILED] += 1
             job.flow = flow
         flow.add(job)
+        self._ledger.note_flow(flow)
 
     def leave(self, job: Job, now_us: int) -> None:
         """A job that is not on disk was withdrawn: it never belonged to the flow."""
