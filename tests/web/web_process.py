@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import httpx
-from hall_process import HallProcess, wait_until
+from hall_process import CODE, HallProcess, wait_until
 from native_peer import NativePeer
 
 from hiringhall import Hall
@@ -66,3 +70,38 @@ def _children(pid: int) -> list[int]:
         if int(parent) == pid and state != "Z":
             children.append(int(stat.parent.name))
     return children
+
+
+class LoneWeb:
+    """`hall web` for a hall elsewhere."""
+
+    def __init__(self, folder: Path, hall_url: str) -> None:
+        self._folder = folder
+        self._hall_url = hall_url
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        words = ("web", "--json", "--listen", "127.0.0.1:0", "--hall", self._hall_url)
+        with (self._folder / "web-stderr").open("ab") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "hiringhall", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, "PYTHONPATH": CODE},
+            )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, (self._folder / "web-stderr").read_text()
+        self.url = json.loads(line)["web"]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def api(self) -> httpx.Client:
+        return httpx.Client(base_url=f"{self.url}/api/v1", timeout=TIMEOUT_S, headers=REQUESTED)

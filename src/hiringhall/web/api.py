@@ -85,15 +85,22 @@ class Api:
     def _find(self, method: str, path: bytes) -> Route:
         """The route of a path. Raises Problem."""
         steps = path[len(PREFIX) + 1 :].split(b"/")
-        found: dict[str, Route] = {}
+        found = self._routes.get(tuple(steps)) if _VARIABLE not in steps else None
         for shape, by_method in self._routes.items():
-            if len(shape) == len(steps) and all(
-                part in (step, _VARIABLE) for part, step in zip(shape, steps, strict=True)
-            ):
-                found = {**by_method, **found} if _VARIABLE in shape else {**found, **by_method}
-        if not found:
+            if found is None and len(shape) == len(steps) and _fits(shape, steps):
+                found = by_method
+        if found is None:
             raise Problem("not_found", f"there is nothing at {path.decode(errors='replace')[:200]}")
         wanted = "GET" if method == "HEAD" else method
         if wanted not in found:
-            raise Problem("method_not_allowed", f"{method} is not possible here; {', '.join(found)} is", 405)
+            methods = ", ".join(found)
+            text = f"{method} is not possible here; {methods} is"
+            raise Problem("method_not_allowed", text, 405, {"allow": methods})
         return found[wanted]
+
+
+def _fits(shape: tuple[bytes, ...], steps: list[bytes]) -> bool:
+    """Whether a path has the shape of a route. A variable step is not empty."""
+    return all(
+        step != b"" if part == _VARIABLE else part == step for part, step in zip(shape, steps, strict=True)
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
 from starlette.routing import Mount, Route
@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from hiringhall.web.options import WebOptions
+
+_API: Final = f"{PREFIX}/".encode()
 
 
 def _page(
@@ -48,9 +50,8 @@ def build(options: WebOptions) -> ASGIApp:
         yield
         await services.close()
 
-    app = Starlette(
+    pages_app = Starlette(
         routes=[
-            Mount(PREFIX, Api(services)),
             Route("/metrics", monitoring.metrics),
             Route("/healthz", monitoring.healthz),
             Route("/readyz", monitoring.readyz),
@@ -61,7 +62,14 @@ def build(options: WebOptions) -> ASGIApp:
         ],
         lifespan=lifespan,
     )
-    app.state.services = services
+    pages_app.state.services = services
+    api = Api(services)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        # Not a route of Starlette's, whose patterns do not match every byte that a name may have.
+        is_api = scope["type"] == "http" and scope["raw_path"].startswith(_API)
+        await (api if is_api else pages_app)(scope, receive, send)
+
     host = Address(options.address).host
     return Guard(
         app,

@@ -5,15 +5,17 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from hiringhall.web.questions import EndedState, LiveSituation, LiveState
+from hiringhall.web.questions import LiveSituation, LiveState
+from hiringhall.web.values import ID_PATTERN
 
-Id = Annotated[str, Meta(pattern="^[0-9]{1,19}$")]
+Id = Annotated[str, Meta(pattern=ID_PATTERN)]
 Name = Annotated[str, Meta(max_length=4096)]
 Moment = Annotated[datetime, Meta(tz=True)]
 Seconds = Annotated[float, Meta(ge=0, le=3_153_600_000)]
 """Up to a hundred years."""
 Number = Annotated[int, Meta(ge=0, le=1_000_000)]
-Expected = Annotated[int, Meta(ge=0, le=10_000_000)]
+Expected = Annotated[float, Meta(ge=0, le=10_000_000, multiple_of=1)]
+"""A whole number. JSON has one kind of number, so 3.0 is 3."""
 BULK_MAX = 100_000
 
 
@@ -68,13 +70,13 @@ class LiveChoice(Body, frozen=True, kw_only=True, rename={"since": "from", "unti
     text: Name | UnsetType = UNSET
     since: Moment | UnsetType = UNSET
     until: Moment | UnsetType = UNSET
-    worker: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] | UnsetType = UNSET
+    worker: Annotated[float, Meta(ge=0, le=1e15, multiple_of=1)] | UnsetType = UNSET
 
 
-class EndedChoice(Body, frozen=True, kw_only=True, rename={"since": "from", "until": "to"}):
-    """Ended jobs by filters."""
+class DeadChoice(Body, frozen=True, kw_only=True, rename={"since": "from", "until": "to"}):
+    """Dead letters by filters."""
 
-    state: EndedState | UnsetType = UNSET
+    state: Literal["failed"] | UnsetType = UNSET
     queue: Name | UnsetType = UNSET
     key: Name | UnsetType = UNSET
     text: Name | UnsetType = UNSET
@@ -95,7 +97,7 @@ class BulkRetry(Body, frozen=True, kw_only=True):
     """Dead letters to retry: those of `ids`, or those that match `filter`; and how many that should be."""
 
     expected: Expected
-    filter: EndedChoice | UnsetType = UNSET
+    filter: DeadChoice | UnsetType = UNSET
     ids: Annotated[list[Id], Meta(max_length=BULK_MAX)] | UnsetType = UNSET
 
 
@@ -123,3 +125,29 @@ class NewSchedule(Body, frozen=True, kw_only=True):
     missed: Literal["latest", "all", "skip"] | UnsetType = UNSET
     late_s: Seconds | UnsetType = UNSET
     replace: bool = False
+
+
+def _not_both(*names: str) -> dict[str, Any]:
+    return {"not": {"required": list(names)}}
+
+
+def _one_of(*names: str) -> dict[str, Any]:
+    return {"oneOf": [{"required": [name]} for name in names]}
+
+
+RULES: dict[str, dict[str, Any]] = {
+    "NewJob": {
+        "allOf": [
+            _one_of("queue", "queue_base64"),
+            _not_both("payload", "payload_base64"),
+            _not_both("payload", "json"),
+            _not_both("payload_base64", "json"),
+            _not_both("key", "key_base64"),
+            _not_both("delay_s", "at"),
+        ]
+    },
+    "NewSchedule": _one_of("cron", "every_s"),
+    "BulkCancel": _one_of("filter", "ids"),
+    "BulkRetry": _one_of("filter", "ids"),
+}
+"""Rules between fields, as JSON Schema. The handlers check them."""

@@ -14,7 +14,7 @@ from msgspec import UNSET
 from hiringhall.dialects.native import wire
 from hiringhall.sdk.errors import HallRefused
 from hiringhall.web import filters, history, job_shapes, jobs
-from hiringhall.web.bodies import BULK_MAX, BulkCancel, BulkRetry, EndedChoice, LiveChoice
+from hiringhall.web.bodies import BULK_MAX, BulkCancel, BulkRetry, DeadChoice, LiveChoice
 from hiringhall.web.problems import Problem
 from hiringhall.web.values import job_id
 
@@ -39,9 +39,7 @@ async def cancel(call: Call) -> job_shapes.Changed:
 
 async def retry(call: Call) -> job_shapes.Changed:
     body: BulkRetry = call.body
-    chosen = EndedChoice() if body.filter is UNSET else body.filter
-    if chosen.state is not UNSET and chosen.state != "failed":
-        raise Problem("bad_request", f"filter.state: {chosen.state}: only failed jobs can be retried")
+    chosen = DeadChoice() if body.filter is UNSET else body.filter
     ids = await _chosen(call, body, _dead_ids(call, chosen))
     failed, failed_count = await _change_all(call, wire.RETRY, [(number,) for number in ids])
     return job_shapes.Changed(changed=len(ids) - failed_count, failed=failed, failed_count=failed_count)
@@ -50,8 +48,8 @@ async def retry(call: Call) -> job_shapes.Changed:
 async def retry_queue(call: Call) -> job_shapes.Retried:
     """All dead letters of a queue."""
     body: QueueRetry = call.body
-    chosen = EndedChoice(queue=call.path["name"].decode(errors="surrogateescape"))
-    expected = None if body.expected is UNSET else body.expected
+    chosen = DeadChoice(queue=call.path["name"].decode(errors="surrogateescape"))
+    expected = None if body.expected is UNSET else int(body.expected)
     ids = await _collected(_dead_ids(call, chosen), expected)
     failed, failed_count = await _change_all(call, wire.RETRY, [(number,) for number in ids])
     return job_shapes.Retried(retried=len(ids) - failed_count, failed=failed, failed_count=failed_count)
@@ -63,11 +61,11 @@ async def _chosen(call: Call, body: BulkCancel | BulkRetry, matching: AsyncItera
     if body.ids is UNSET:
         if body.filter is UNSET:
             raise Problem("bad_request", "give filter or ids")
-        return await _collected(matching, body.expected)
+        return await _collected(matching, int(body.expected))
     if body.filter is not UNSET:
         raise Problem("bad_request", "give one of filter and ids")
     ids = list(dict.fromkeys(job_id("ids", written) for written in body.ids))
-    _check_count(len(ids), body.expected)
+    _check_count(len(ids), int(body.expected))
     return ids
 
 
@@ -91,13 +89,15 @@ def _check_count(found: int, expected: int) -> None:
 
 
 async def _live_ids(call: Call, chosen: LiveChoice) -> AsyncIterator[int]:
-    async for line in jobs.every(call.hall, filters.live(chosen)):
-        yield line["id"]
+    if filters.may_match(chosen):
+        async for line in jobs.every(call.hall, filters.live(chosen)):
+            yield line["id"]
 
 
-async def _dead_ids(call: Call, chosen: EndedChoice) -> AsyncIterator[int]:
-    async for line in history.every(call, {**filters.ended(chosen), "state": "failed"}):
-        yield line["id"]
+async def _dead_ids(call: Call, chosen: DeadChoice) -> AsyncIterator[int]:
+    if filters.may_match(chosen):
+        async for line in history.every(call, {**filters.ended(chosen), "state": "failed"}):
+            yield line["id"]
 
 
 async def _change_all(

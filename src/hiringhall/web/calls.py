@@ -6,6 +6,7 @@ types that its route names. A parameter that is wrong or unknown is refused with
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
@@ -15,6 +16,7 @@ import msgspec
 from hiringhall.web.problems import Problem
 
 if TYPE_CHECKING:
+    from msgspec.structs import FieldInfo
     from starlette.requests import Request
 
     from hiringhall.web.guard import Actor
@@ -56,7 +58,7 @@ def read_query(shape: type[msgspec.Struct] | None, written: bytes) -> Any:
     """The parameters of a request. Raises Problem, which names the parameter."""
     if len(written) > QUERY_BYTES_MAX:
         raise Problem("bad_request", f"the query has more than {QUERY_BYTES_MAX} bytes")
-    fields = {field.encode_name: field for field in msgspec.structs.fields(shape)} if shape is not None else {}
+    fields = _fields(shape)
     values: dict[str, Any] = {}
     for part in written.split(b"&"):
         if not part:
@@ -66,17 +68,32 @@ def read_query(shape: type[msgspec.Struct] | None, written: bytes) -> Any:
         if name not in fields:
             known = ", ".join(fields) or "none"
             raise Problem("bad_request", f"{name[:40]!r} is not a parameter here; the parameters are: {known}")
-        field = fields[name]
+        field, is_number = fields[name]
         if field.name in values:
             raise Problem("bad_request", f"{name} is given more than once")
         try:
-            values[field.name] = msgspec.convert(_decoded(raw_value), field.type, strict=False)
+            values[field.name] = msgspec.convert(_decoded(raw_value), field.type, strict=not is_number)
         except (msgspec.ValidationError, UnicodeEncodeError) as error:
             raise Problem("bad_request", f"{name}: {error}") from None
-    for name, field in fields.items():
+    for name, (field, _) in fields.items():
         if field.required and field.name not in values:
             raise Problem("bad_request", f"{name} is missing")
     return shape(**values) if shape is not None else None
+
+
+@functools.cache
+def _fields(shape: type[msgspec.Struct] | None) -> dict[str, tuple[FieldInfo, bool]]:
+    """The parameters of a type by their names, and whether each is a number."""
+    fields = msgspec.structs.fields(shape) if shape is not None else ()
+    return {field.encode_name: (field, _is_number(field.type)) for field in fields}
+
+
+def _is_number(kind: Any) -> bool:
+    """Only numbers are converted from text."""
+    info = msgspec.inspect.type_info(kind)
+    kinds = info.types if isinstance(info, msgspec.inspect.UnionType) else (info,)
+    bare = [kind.type if isinstance(kind, msgspec.inspect.Metadata) else kind for kind in kinds]
+    return any(isinstance(kind, msgspec.inspect.IntType | msgspec.inspect.FloatType) for kind in bare)
 
 
 def _decoded(written: bytes) -> str:

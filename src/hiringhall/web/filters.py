@@ -9,13 +9,18 @@ from msgspec import UNSET
 from hiringhall.web.values import microseconds
 
 if TYPE_CHECKING:
-    from hiringhall.web.bodies import EndedChoice, LiveChoice
+    from hiringhall.web.bodies import DeadChoice, LiveChoice
     from hiringhall.web.questions import HistoryFilter, LiveFilter
 
 
 def data(stated: str) -> bytes:
     """Text of a parameter as bytes; what was not UTF-8 is as it was."""
     return stated.encode(errors="surrogateescape")
+
+
+def may_match(asked: LiveFilter | LiveChoice | HistoryFilter | DeadChoice) -> bool:
+    """False: the period that is asked for ends before it begins, so nothing is in it."""
+    return asked.since is UNSET or asked.until is UNSET or asked.since <= asked.until
 
 
 def live(asked: LiveFilter | LiveChoice) -> dict[str, Any]:
@@ -26,11 +31,11 @@ def live(asked: LiveFilter | LiveChoice) -> dict[str, Any]:
     if asked.situation is not UNSET:
         found["situation"] = asked.situation
     if asked.worker is not UNSET:
-        found["worker"] = asked.worker
+        found["worker"] = int(asked.worker)
     return found
 
 
-def ended(asked: HistoryFilter | EndedChoice) -> dict[str, Any]:
+def ended(asked: HistoryFilter | DeadChoice) -> dict[str, Any]:
     """The filters of `history`."""
     found = _common(asked)
     if asked.state is not UNSET:
@@ -38,7 +43,7 @@ def ended(asked: HistoryFilter | EndedChoice) -> dict[str, Any]:
     return found
 
 
-def _common(asked: LiveFilter | LiveChoice | HistoryFilter | EndedChoice) -> dict[str, Any]:
+def _common(asked: LiveFilter | LiveChoice | HistoryFilter | DeadChoice) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in ("queue", "key", "text"):
         stated = getattr(asked, name)

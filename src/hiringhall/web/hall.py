@@ -160,6 +160,7 @@ class HallPool:
             person="" if actor.token else actor.name,
         )
         connection.on_refused.append(lambda _: self._refused(actor))
+        connection.on_disconnected.append(lambda _: self._shared.clear())
         return connection
 
     async def check_token(self, token: str, address: str) -> Actor:

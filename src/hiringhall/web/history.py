@@ -84,6 +84,8 @@ class Reader:
 
 async def lines(call: Call) -> job_shapes.JobList:
     query: HistoryQuestion = call.query
+    if not filters.may_match(query):
+        return job_shapes.JobList(items=[], next=None)
     found = await page(call, filters.ended(query), read_position(query.cursor), query.limit)
     following = str(found.before) if found.before else None
     return job_shapes.JobList(items=[describing.job_line(line) for line in found.lines], next=following)
@@ -92,6 +94,8 @@ async def lines(call: Call) -> job_shapes.JobList:
 async def count(call: Call) -> job_shapes.JobCount:
     """How many match, as far as they can be read in time."""
     query: HistoryFilter = call.query
+    if not filters.may_match(query):
+        return job_shapes.JobCount(count=0, complete=True)
     wanted = filters.ended(query)
     loop = asyncio.get_running_loop()
     until_s = loop.time() + READ_S

@@ -33,7 +33,7 @@ LIVE: Final = ("held", "delayed", "queued", "leased")
 async def jobs(call: Call) -> job_shapes.JobList:
     query: JobsQuestion = call.query
     wanted = filters.live(query)
-    position: int | None = read_position(query.cursor)
+    position: int | None = read_position(query.cursor) if filters.may_match(query) else None
     found: list[dict[str, Any]] = []
     until_s = asyncio.get_running_loop().time() + PAGE_S
     while position is not None:
@@ -48,6 +48,8 @@ async def jobs(call: Call) -> job_shapes.JobList:
 
 async def count(call: Call) -> job_shapes.JobCount:
     query: LiveFilter = call.query
+    if not filters.may_match(query):
+        return job_shapes.JobCount(count=0, complete=True)
     number, complete = await call.hall.shared(wire.COUNT, filters.live(query))
     return job_shapes.JobCount(count=number, complete=complete)
 
@@ -66,7 +68,8 @@ async def job(call: Call) -> job_shapes.Job:
 
 
 async def _described(call: Call) -> dict[str, Any]:
-    found: dict[str, Any] = await call.hall.shared(wire.JOB, (_id(call),))
+    """The job as it is now: a program that asks for one job wants no answer of a second ago."""
+    found: dict[str, Any] = await call.hall.ask(wire.JOB, (_id(call),))
     return found
 
 
@@ -87,6 +90,7 @@ async def retry(call: Call) -> job_shapes.Job:
 
 async def output(call: Call) -> job_shapes.Output:
     query: OutputQuestion = call.query
+    await _described(call)  # the hall has no output of a job that it does not know, and does not say so
     body = _id(call), read_position(query.position)
     lines, following = await call.hall.shared(wire.OUTPUT, body)
     return job_shapes.Output(lines=[describing.output_line(*line) for line in lines], next=str(following))
@@ -112,7 +116,7 @@ async def result(call: Call) -> Response:
     described = await _described(call)
     while described["state"] in LIVE and loop.time() < until_s and not call.services.closing.is_set():
         await asyncio.sleep(min(WAIT_STEP_S, max(0.0, until_s - loop.time())))
-        described = await call.hall.ask(wire.JOB, (_id(call),))
+        described = await _described(call)
     if described["state"] in LIVE:
         return Response(msgspec.json.encode(describing.job_line(described)), 202, media_type=JSON)
     return _ended(described)

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from hiringhall import __version__
+from hiringhall.web.bodies import RULES
 from hiringhall.web.problems import MEDIA, ProblemDocument
 from hiringhall.web.route import ALWAYS, JSON
+from hiringhall.web.values import ID_PATTERN
 
 if TYPE_CHECKING:
     from hiringhall.web.route import Route
@@ -21,8 +23,8 @@ _SCHEMAS: Final = "components", "schemas"
 _REFS: Final = "/".join(("#", *_SCHEMAS, "{name}"))
 _STEP: Final = re.compile(r"\{(\w+)\}")
 STEPS: Final = {
-    "id": {"type": "string", "pattern": "^[0-9]{1,19}$"},
-    "number": {"type": "string", "pattern": "^[0-9]{1,19}$"},
+    "id": {"type": "string", "pattern": ID_PATTERN},
+    "number": {"type": "string", "pattern": "^[0-9]{1,18}$"},
 }
 """Variable parts of paths that are not names."""
 
@@ -40,6 +42,9 @@ def made(routes: tuple[Route, ...]) -> dict[str, Any]:
         types += [kind for kind in (route.answer, route.body, *(kind for _, kind in route.also)) if kind]
     unique = list(dict.fromkeys(types))
     schemas, components = msgspec.json.schema_components(unique, ref_template=_REFS)
+    for name, rules in RULES.items():
+        if name in components:
+            components[name] |= rules
     by_type = dict(zip(unique, schemas, strict=True))
     paths: dict[str, Any] = {}
     for route in routes:
@@ -71,7 +76,10 @@ def _operation(route: Route, by_type: dict[Any, Any]) -> dict[str, Any]:
         "responses": _responses(route, by_type),
     }
     if route.body is not None:
-        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": by_type[route.body]}}}
+        operation["requestBody"] = {
+            "required": route.body_required,
+            "content": {JSON: {"schema": by_type[route.body]}},
+        }
     return operation
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from hiringhall import __version__
 from hiringhall.dialects.native import wire
 from hiringhall.web import describing, hall_shapes, shapes
-from hiringhall.web.cursors import read_position
+from hiringhall.web.cursors import read_place
 from hiringhall.web.values import moment, shown
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ async def doors(call: Call) -> hall_shapes.DoorList:
 
 async def auctions(call: Call) -> hall_shapes.AuctionList:
     query: Page = call.query
-    position = read_position(query.cursor)
+    position = read_place(query.cursor)
     found = await call.hall.shared(AUCTIONS, (position, query.limit))
     announced = found["auctions"]
     return hall_shapes.AuctionList(

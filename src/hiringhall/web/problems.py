@@ -11,12 +11,15 @@ Invariant: every error of the API has this form, and `code` is a stable word tha
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from starlette.responses import Response
 
 from hiringhall.sdk.errors import HallError, HallRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MEDIA: Final = "application/problem+json"
 RETRY_S: Final = 2
@@ -36,6 +39,7 @@ STATUSES: Final = {
     "wrong_state": 409,
     "cycle": 409,
     "expected_differs": 409,
+    "mixed_jobs": 409,
     "job_failed": 409,
     "job_cancelled": 409,
     "not_kept": 410,
@@ -67,8 +71,11 @@ class ProblemDocument(msgspec.Struct, frozen=True, kw_only=True):
 class Problem(Exception):
     """The answer to a request is an error. `code` is one of `STATUSES`, unless a status is given."""
 
-    def __init__(self, code: str, detail: str, status: int = 0) -> None:
+    def __init__(
+        self, code: str, detail: str, status: int = 0, headers: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(code, detail)
+        self.headers = dict(headers or {})
         self.code = code
         self.detail = detail
         self.status = status or STATUSES.get(code, _REFUSED)
@@ -92,5 +99,5 @@ def respond(problem: Problem) -> Response:
         detail=problem.detail,
         code=problem.code,
     )
-    headers = {"retry-after": str(RETRY_S)} if problem.status in _WAIT else None
+    headers = problem.headers | ({"retry-after": str(RETRY_S)} if problem.status in _WAIT else {})
     return Response(msgspec.json.encode(document), problem.status, headers, MEDIA)

@@ -5,15 +5,17 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from hiringhall.web.values import ID_PATTERN
+
 Limit = Annotated[int, Meta(ge=1, le=1000, description="How many items a page has at most.")]
-Cursor = Annotated[str, Meta(max_length=2000, description="`next` of the page before.")]
+Cursor = Annotated[str, Meta(pattern="^([0-9]{1,18})?$", description="`next` of the page before.")]
 Format = Annotated[
     Literal["json", "csv"], Meta(description="Download the whole list as a file of this kind, without pages.")
 ]
 Name = Annotated[str, Meta(min_length=1, max_length=4096)]
 Text = Annotated[str, Meta(min_length=1, max_length=1000)]
 Moment = Annotated[datetime, Meta(tz=True)]
-JobNumber = Annotated[str, Meta(pattern="^[0-9]{1,19}$", description="The id of a job.")]
+JobNumber = Annotated[str, Meta(pattern=ID_PATTERN, description="The id of a job.")]
 LiveState = Literal["held", "delayed", "queued", "running"]
 EndedState = Literal["done", "failed", "cancelled"]
 LiveSituation = Literal[
@@ -96,7 +98,7 @@ class WaitQuestion(Question, frozen=True, kw_only=True):
 
 class OutputQuestion(Question, frozen=True, kw_only=True):
     position: Annotated[
-        str, Meta(pattern="^[0-9]{1,19}$", description="`next` of the answer before, 0 at first.")
+        str, Meta(pattern="^[0-9]{1,18}$", description="`next` of the answer before, 0 at first.")
     ] = "0"
 
 

@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from hiringhall.dialects.native import wire
 from hiringhall.web import filters, shapes
-from hiringhall.web.cursors import read_position
+from hiringhall.web.cursors import read_place
 from hiringhall.web.values import SECOND_US, moment, seconds, text
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 async def queues(call: Call) -> shapes.QueueList:
     query: QueuesQuestion = call.query
-    position = read_position(query.cursor)
+    position = read_place(query.cursor)
     body: tuple[Any, ...] = (position, query.limit)
     if query.text is not UNSET:
         body = (*body, filters.data(query.text))
     with call.services.summary.looking():
-        found = await call.hall.shared(wire.QUEUES, body)
+        found = await call.hall.ask(wire.QUEUES, body)
     items = [queue_of(call.services, described) for described in found]
     following = str(position + query.limit) if len(found) == query.limit else None
     return shapes.QueueList(items=items, next=following)
@@ -51,7 +51,7 @@ async def _change(call: Call, kind: str) -> shapes.Queue:
 
 
 async def _find(call: Call, name: bytes) -> dict[str, Any]:
-    found: dict[str, Any] = await call.hall.shared(wire.QUEUE, (name,))
+    found: dict[str, Any] = await call.hall.ask(wire.QUEUE, (name,))
     return found
 
 

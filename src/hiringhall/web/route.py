@@ -37,6 +37,8 @@ class Route:
     """The type of the JSON answer; None: the handler makes the response."""
     query: type[msgspec.Struct] | None = None
     body: Any = None
+    body_required: bool = True
+    """False: without a body, it is an empty object."""
     status: int = 200
     media: str = JSON
     errors: tuple[int, ...] = ()

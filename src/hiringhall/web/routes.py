@@ -106,6 +106,7 @@ API: Final = (
         bulk.retry_queue,
         job_shapes.Retried,
         body=bodies.QueueRetry,
+        body_required=False,
     ),
     # Jobs
     listed("/jobs", "Live jobs, the oldest first", jobs.jobs, job_shapes.JobList, questions.JobsQuestion),
@@ -147,6 +148,7 @@ API: Final = (
         jobs.cancel,
         job_shapes.Job,
         body=bodies.Reason,
+        body_required=False,
         errors=(*GONE, 409),
     ),
     post("/jobs/{id}/retry", "Retry a dead letter", jobs.retry, job_shapes.Job, errors=(*GONE, 409)),

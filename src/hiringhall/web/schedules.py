@@ -10,7 +10,7 @@ from msgspec import UNSET
 from hiringhall.config.quantities import Age
 from hiringhall.dialects.native import wire
 from hiringhall.web import describing, hall_shapes
-from hiringhall.web.cursors import read_position
+from hiringhall.web.cursors import read_place
 from hiringhall.web.problems import Problem
 from hiringhall.web.submitting import terms_of
 from hiringhall.web.values import SECOND_US, seconds
@@ -27,7 +27,7 @@ RUN: Final = "run_schedule"
 
 async def schedules(call: Call) -> hall_shapes.ScheduleList:
     query: Page = call.query
-    position = read_position(query.cursor)
+    position = read_place(query.cursor)
     found = await call.hall.shared(wire.SCHEDULES, (position, query.limit))
     following = str(position + query.limit) if len(found) == query.limit else None
     return hall_shapes.ScheduleList(items=[schedule_of(described) for described in found], next=following)
@@ -55,7 +55,9 @@ async def add(call: Call) -> hall_shapes.Schedule:
 
 
 async def remove(call: Call) -> hall_shapes.Done:
-    await call.hall.change(wire.UNSCHEDULE, (_name(call),))
+    name = _name(call)
+    await _find(call, name)
+    await call.hall.change(wire.UNSCHEDULE, (name,))
     return hall_shapes.Done()
 
 
@@ -68,11 +70,14 @@ async def resume(call: Call) -> hall_shapes.Schedule:
 
 
 async def run(call: Call) -> hall_shapes.Fired:
-    return hall_shapes.Fired(id=str(await call.hall.change(RUN, (_name(call),))))
+    name = _name(call)
+    await _find(call, name)
+    return hall_shapes.Fired(id=str(await call.hall.change(RUN, (name,))))
 
 
 async def _change(call: Call, kind: str) -> hall_shapes.Schedule:
     name = _name(call)
+    await _find(call, name)
     await call.hall.change(kind, (name,))
     return await _find(call, name)
 
@@ -80,7 +85,7 @@ async def _change(call: Call, kind: str) -> hall_shapes.Schedule:
 async def _find(call: Call, name: str) -> hall_shapes.Schedule:
     position = 0
     while True:
-        page = await call.hall.shared(wire.SCHEDULES, (position, wire.LIST_MAX))
+        page = await call.hall.ask(wire.SCHEDULES, (position, wire.LIST_MAX))
         for described in page:
             if described["name"] == name:
                 return schedule_of(described)

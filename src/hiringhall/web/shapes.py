@@ -9,9 +9,9 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct
 
-from hiringhall.web.values import Encoded
+from hiringhall.web.values import ID_PATTERN, Encoded
 
-Id = Annotated[str, Meta(pattern="^[0-9]{1,19}$", description="The id of a job: digits.")]
+Id = Annotated[str, Meta(pattern=ID_PATTERN, description="The id of a job: digits.")]
 Count = Annotated[int, Meta(ge=0)]
 
 

@@ -36,7 +36,7 @@ async def submit(call: Call) -> job_shapes.Submitted:
         raise Problem("bad_request", "jobs: the fields of a job belong to the elements of jobs")
     durable = {job.durable for job in stated if job.durable is not UNSET} or {True}
     if len(durable) > 1 or (False in durable and any(job.durable is UNSET for job in stated)):
-        raise Problem("bad_request", "durable: the jobs of one request must all be durable, or all not")
+        raise Problem("mixed_jobs", "durable: the jobs of one request must all be durable, or all not")
     specs = [_spec(job, f"jobs[{place}]" if len(stated) > 1 else "") for place, job in enumerate(stated)]
     ids = await call.hall.change(wire.SUBMIT, (0, specs))
     return job_shapes.Submitted(ids=[str(number) for number in ids])

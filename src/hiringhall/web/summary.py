@@ -67,6 +67,8 @@ class SummaryHub:
         """Since when the oldest ready job is ready; 0: none, or not known."""
         self._unstaffed: set[bytes] = set()
         """Queues without a worker, as far as known."""
+        self._said: said.Summary | None = None
+        """What the hall said last."""
         self._losses: deque[tuple[float, int]] = deque()
         """Attempts that were lost with their workers so far, at some times of the last minutes."""
         self._trouble = ""
@@ -142,7 +144,7 @@ class SummaryHub:
         connection = self._connection
         if not self._lookers and connection is not None:
             self._connection = None
-            self.latest = None
+            self.latest = self._said = None
             self._samples.clear()
             self._run(connection.close())
 
@@ -173,6 +175,9 @@ class SummaryHub:
         self._losses.append((now_s, lost))
         while len(self._losses) > 2 and self._losses[1][0] < now_s - LOST_WINDOW_S:
             self._losses.popleft()
+        summary, latest = self._said, self.latest
+        if summary is not None and latest is not None and self._attention(summary) != latest.attention:
+            self._publish(summary)
 
     def _subscribe(self) -> None:
         if self._connection is not None:
@@ -191,6 +196,10 @@ class SummaryHub:
 
     def _heard(self, summary: said.Summary) -> None:
         self._sample(summary)
+        self._said = summary
+        self._publish(summary)
+
+    def _publish(self, summary: said.Summary) -> None:
         self.latest = self._made(summary)
         self.encoded = msgspec.json.encode(self.latest)
         self._notify()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -16,7 +17,9 @@ from msgspec import UNSET, UnsetType
 from hiringhall.web.problems import Problem
 
 SECOND_US: Final = 1_000_000
-ID_MAX: Final = (1 << 63) - 1
+ID_PATTERN: Final = "^[1-9][0-9]{0,17}$"
+"""The id of a job as text. The hall's own are far below 10^18."""
+_ID: Final = re.compile(ID_PATTERN.rstrip("$"))
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -71,7 +74,6 @@ def seconds(duration_us: int) -> float:
 
 def job_id(name: str, written: str) -> int:
     """An id. Raises Problem."""
-    number = int(written) if written.isascii() and written.isdigit() and len(written) <= 19 else 0
-    if not 0 < number <= ID_MAX:
+    if _ID.fullmatch(written) is None:
         raise Problem("bad_request", f"{name}: {written[:40]!r} is not the id of a job; ids are numbers from 1")
-    return number
+    return int(written)

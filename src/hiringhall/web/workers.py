@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from hiringhall.dialects.native import wire
 from hiringhall.web import describing, filters, hall_shapes
-from hiringhall.web.cursors import read_position
+from hiringhall.web.cursors import read_place
 from hiringhall.web.problems import Problem
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ PAGES_MAX: Final = 20
 
 async def workers(call: Call) -> hall_shapes.WorkerList:
     query: WorkersQuestion = call.query
-    position = read_position(query.cursor)
+    position = read_place(query.cursor)
     narrowed = query.dialect is not UNSET or query.text is not UNSET
     asked = wire.LIST_MAX if narrowed else query.limit
     found: list[dict[str, Any]] = []
@@ -58,7 +58,7 @@ def _matches(query: WorkersQuestion, described: dict[str, Any]) -> bool:
 
 
 async def worker(call: Call) -> hall_shapes.Worker:
-    return describing.worker(await call.hall.shared(wire.WORKER, (_number(call),)))
+    return describing.worker(await call.hall.ask(wire.WORKER, (_number(call),)))
 
 
 async def drain(call: Call) -> hall_shapes.Worker:
