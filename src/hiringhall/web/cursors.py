@@ -6,7 +6,8 @@ from typing import Final
 
 from hiringhall.web.problems import Problem
 
-DIGITS_MAX: Final = 18
+DIGITS_MAX: Final = 19
+POSITION_MAX: Final = (1 << 63) - 1
 PLACE_MAX: Final = 1_000_000_000
 """The last place in a list that the hall can be asked for."""
 
@@ -22,4 +23,4 @@ def read_position(cursor: str) -> int:
         return 0
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= DIGITS_MAX):
         raise Problem("bad_request", f"cursor: {cursor[:40]!r} was not given out by this list")
-    return int(cursor)
+    return min(int(cursor), POSITION_MAX)

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from hiringhall.web.values import ID_PATTERN
 
 Limit = Annotated[int, Meta(ge=1, le=1000, description="How many items a page has at most.")]
-Cursor = Annotated[str, Meta(pattern="^([0-9]{1,18})?$", description="`next` of the page before.")]
+Cursor = Annotated[str, Meta(pattern="^([0-9]{1,19})?$", description="`next` of the page before.")]
 Format = Annotated[
     Literal["json", "csv"], Meta(description="Download the whole list as a file of this kind, without pages.")
 ]
@@ -98,7 +98,7 @@ class WaitQuestion(Question, frozen=True, kw_only=True):
 
 class OutputQuestion(Question, frozen=True, kw_only=True):
     position: Annotated[
-        str, Meta(pattern="^[0-9]{1,18}$", description="`next` of the answer before, 0 at first.")
+        str, Meta(pattern="^[0-9]{1,19}$", description="`next` of the answer before, 0 at first.")
     ] = "0"
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import signal
 import socket
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +15,7 @@ import uvloop
 from hiringhall.web.app import build
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from hiringhall.web.options import WebOptions
 
@@ -47,12 +49,26 @@ def serve(options: WebOptions, listener: socket.socket, ended: Callable[[], None
         ssl_keyfile=options.key or None,
     )
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)  # its start and its end are not news
-    server = uvicorn.Server(config)
+    server = Server(config)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(server, listener, ended))
 
 
-async def _serve(server: uvicorn.Server, listener: socket.socket, ended: Callable[[], None] | None) -> None:
+class Server(uvicorn.Server):
+    """uvicorn's server, which ends like a command of ours: with exit code 0 after a signal."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        yield
+
+    def stop(self) -> None:
+        self.should_exit = True
+
+
+async def _serve(server: Server, listener: socket.socket, ended: Callable[[], None] | None) -> None:
     watch = asyncio.ensure_future(_end_with(server, ended)) if ended is not None else None
     try:
         await server.serve(sockets=[listener])
@@ -61,6 +77,6 @@ async def _serve(server: uvicorn.Server, listener: socket.socket, ended: Callabl
             watch.cancel()
 
 
-async def _end_with(server: uvicorn.Server, ended: Callable[[], None]) -> None:
+async def _end_with(server: Server, ended: Callable[[], None]) -> None:
     await asyncio.get_running_loop().run_in_executor(None, ended)
-    server.should_exit = True
+    server.stop()

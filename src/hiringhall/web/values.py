@@ -17,8 +17,9 @@ from msgspec import UNSET, UnsetType
 from hiringhall.web.problems import Problem
 
 SECOND_US: Final = 1_000_000
-ID_PATTERN: Final = "^[1-9][0-9]{0,17}$"
-"""The id of a job as text. The hall's own are far below 10^18."""
+ID_PATTERN: Final = "^[1-9][0-9]{0,18}$"
+"""The id of a job as text."""
+ID_MAX: Final = (1 << 63) - 1
 _ID: Final = re.compile(ID_PATTERN.rstrip("$"))
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
@@ -76,4 +77,7 @@ def job_id(name: str, written: str) -> int:
     """An id. Raises Problem."""
     if _ID.fullmatch(written) is None:
         raise Problem("bad_request", f"{name}: {written[:40]!r} is not the id of a job; ids are numbers from 1")
-    return int(written)
+    number = int(written)
+    if number > ID_MAX:
+        raise Problem("unknown_job", f"{name}: no job has the id {number}")
+    return number
