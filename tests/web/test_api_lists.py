@@ -166,7 +166,7 @@ def test_queues_are_found_by_a_part_of_their_name(api: httpx.Client) -> None:
 
 
 def test_what_is_not_there_or_not_allowed_is_a_problem_document(api: httpx.Client) -> None:
-    missing = api.get("/nothing/here")
+    missing = api.get("/nothing")
     assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
     wrong = api.delete("/queues")
     assert (wrong.status_code, wrong.json()["code"]) == (405, "method_not_allowed")
