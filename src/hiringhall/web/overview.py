@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from hiringhall.web.calls import Call
     from hiringhall.web.questions import AuditQuestion, Page
 
-AUCTIONS: Final = "auctions"
-SETTINGS: Final = "settings"
 AUDIT: Final = "audit"
 
 
@@ -59,17 +57,18 @@ async def doors(call: Call) -> hall_shapes.DoorList:
 async def auctions(call: Call) -> hall_shapes.AuctionList:
     query: Page = call.query
     position = read_place(query.cursor)
-    found = await call.hall.shared(AUCTIONS, (position, query.limit))
+    found = await call.hall.shared(wire.AUCTIONS, (position, query.limit))
     announced = found["auctions"]
+    following = position + len(announced)
     return hall_shapes.AuctionList(
         items=[describing.auction(described) for described in announced],
         hirings=[describing.hiring(*hired[:8]) for hired in found["hirings"]],
-        next=str(position + query.limit) if len(announced) == query.limit else None,
+        next=str(following) if announced and following < found["total"] else None,
     )
 
 
 async def settings(call: Call) -> hall_shapes.SettingList:
-    found = await call.hall.shared(SETTINGS)
+    found = await call.hall.shared(wire.SETTINGS)
     return hall_shapes.SettingList(
         items=[
             hall_shapes.Setting(name=name, value=value, source=source, description=description)
