@@ -467,6 +467,25 @@ def test_a_native_door_may_be_a_socket_and_two_of_them_not_the_same() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("lines", "safe"),
+    [
+        ('tokens = "required"\n[door.tls]\ncertificate = "c"\nkey = "k"\nverify_client = false\n', True),
+        ('tokens = "auto"\n[door.tls]\ncertificate = "c"\nkey = "k"\nverify_client = false\n', False),
+        ('tokens = "off"\n[door.tls]\ncertificate = "c"\nkey = "k"\nca = "a"\n', True),
+        ('tokens = "required"\n', False),
+        ('tokens = "required"\ninsecure = true\n', True),
+    ],
+)
+def test_a_native_door_for_other_machines_needs_tls_and_tokens_or_certificates(lines: str, safe: bool) -> None:
+    toml = f'[[door]]\ndialect = "native"\naddress = "0.0.0.0:4731"\n{lines}'
+    if safe:
+        read(toml)
+        return
+    (problem,) = problems(toml)
+    assert 'configure tls with verify_client or with tokens = "required", listen on 127.0.0.1' in problem
+
+
 # --- what is printed and documented
 
 
