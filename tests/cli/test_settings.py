@@ -10,7 +10,7 @@ import pytest
 
 from hiringhall.config import template
 from hiringhall.config.loading import Flags, Loaded, load
-from hiringhall.config.quantities import Address, Age, Size, StreamAddress
+from hiringhall.config.quantities import Address, Age, Size
 from hiringhall.config.schema import Config, LimitsSettings
 from hiringhall.config.sources import ConfigError
 from hiringhall.core.limits import Limits
@@ -439,51 +439,6 @@ def test_a_size_is_bytes_or_has_a_unit(written: object, size: int, text: str) ->
 def test_an_address_has_a_host_and_a_port(written: object) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 (its text is not for people)
         Address.parse(written)
-
-
-@pytest.mark.parametrize(
-    ("toml", "problem"),
-    [
-        ('address = "unix:"', f'address: "unix:" is not allowed; it takes {StreamAddress.allowed}'),
-        ('address = "4731"', f'address: "4731" is not allowed; it takes {StreamAddress.allowed}'),
-        (
-            'address = "unix:a.sock"\n[door.tls]\ncertificate = "c"\nkey = "k"\nca = "a"',
-            "tls: is not possible at a Unix socket; only this machine reaches it, and only its owner",
-        ),
-    ],
-)
-def test_a_wrong_socket_of_a_native_door_is_named(toml: str, problem: str) -> None:
-    assert problems(f'[[door]]\ndialect = "native"\n{toml}') == [f"hall.toml: door[0].{problem}"]
-
-
-def test_a_native_door_may_be_a_socket_and_two_of_them_not_the_same() -> None:
-    (settings,) = read(doors=("native=unix:run/hall.sock",)).config.door
-    assert (settings.address, settings.address.path) == ("unix:run/hall.sock", "run/hall.sock")
-    assert problems(doors=("native=unix:a", "native=unix:b", "native=unix:a")) == [
-        "--door: door[2].address: unix:a is used by door[0]"
-    ]
-    assert problems(doors=("gearman=unix:a",)) == [
-        f'--door: door[0].address: "unix:a" is not allowed; it takes {Address.allowed}'
-    ]
-
-
-@pytest.mark.parametrize(
-    ("lines", "safe"),
-    [
-        ('tokens = "required"\n[door.tls]\ncertificate = "c"\nkey = "k"\nverify_client = false\n', True),
-        ('tokens = "auto"\n[door.tls]\ncertificate = "c"\nkey = "k"\nverify_client = false\n', False),
-        ('tokens = "off"\n[door.tls]\ncertificate = "c"\nkey = "k"\nca = "a"\n', True),
-        ('tokens = "required"\n', False),
-        ('tokens = "required"\ninsecure = true\n', True),
-    ],
-)
-def test_a_native_door_for_other_machines_needs_tls_and_tokens_or_certificates(lines: str, safe: bool) -> None:
-    toml = f'[[door]]\ndialect = "native"\naddress = "0.0.0.0:4731"\n{lines}'
-    if safe:
-        read(toml)
-        return
-    (problem,) = problems(toml)
-    assert 'configure tls with verify_client or with tokens = "required", listen on 127.0.0.1' in problem
 
 
 # --- what is printed and documented
