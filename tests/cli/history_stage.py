@@ -28,7 +28,7 @@ SECOND_US: Final = 1_000_000
 TERMS: Final = Terms(durable=True, detached=True)
 STATES: Final = (DONE, DONE, DONE, FAILED, CANCELLED)
 NASTY: Final = b"\xff\x1b[31m\nr\xc3\xa9d"
-EARLIER: Final = ((1_000_000, 2_000_000, b"bob", 125), (3_000_000, 0, b"bob", 123))
+EARLIER: Final = ((1_000_000, 2_000_000, b"bob", 125, "gearman"), (3_000_000, 0, b"bob", 123, ""))
 
 
 def fill_past(folder: Path) -> None:

@@ -95,8 +95,9 @@ def test_json_has_a_line_for_each(past: Path) -> None:
             "ended": "1970-01-01T00:00:02+00:00",
             "worker": "bob",
             "code": 125,
+            "dialect": "gearman",
         },
-        {"started": "1970-01-01T00:00:03+00:00", "ended": None, "worker": "bob", "code": 123},
+        {"started": "1970-01-01T00:00:03+00:00", "ended": None, "worker": "bob", "code": 123, "dialect": ""},
     ]
     assert (failed["attempts"], failed["code"]) == (3, 3)
 

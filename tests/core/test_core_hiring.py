@@ -203,7 +203,7 @@ def test_a_lost_connection(hall: Hall, stage: int) -> None:
     bob.leaves()
     begun = int(stage == PERFORMING)
     assert (job.state, job.losses, job.attempts) == (QUEUED, begun, begun)
-    assert job.tries == ([(job.started_us, hall.core.now_us, b"", LOST)] if begun else None)
+    assert job.tries == ([(job.started_us, hall.core.now_us, b"", LOST, "")] if begun else None)
     market.hears("announced a")
     hire(hall, hall.person("carl"), job)
 

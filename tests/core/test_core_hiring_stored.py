@@ -64,7 +64,7 @@ def test_the_hall_is_killed(hall: Hall, stage: int, noted: bool) -> None:
     (again,) = after.core.jobs.values()
     begun = int(stage == PERFORMING)
     assert (again.state, again.attempts, again.losses) == (QUEUED, begun, 0)
-    assert [code for _, _, _, code in again.tries or ()] == [CUT_SHORT] * begun
+    assert [code for _, _, _, code, _ in again.tries or ()] == [CUT_SHORT] * begun
     market = crier(after)
     after.turn()
     market.hears("announced a")

@@ -70,7 +70,7 @@ def test_everything_about_a_job_comes_back(hall: Hall) -> None:
     assert (again.state, again.created_us, again.extras) == (QUEUED, job.created_us, {"reducer": b"sum"})
     assert (again.attempts, again.failures, again.losses) == (3, 2, 1)
     assert (again.worker_name, again.started_us) == (job.worker_name, job.started_us)
-    assert [code for _, _, _, code in again.tries or []] == [FAILURE, FAILURE, LOST]
+    assert [code for _, _, _, code, _ in again.tries or []] == [FAILURE, FAILURE, LOST]
     assert again.tries == job.tries
     assert again.stored
 

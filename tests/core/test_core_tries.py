@@ -39,27 +39,27 @@ def test_each_way_in_which_an_attempt_ends_without_ending_the_job(hall: Hall) ->
     lease = bob.takes("a")
     hall.after(5)
     hall.core.fail(lease, 9, b"why")
-    seen.append((START_US, START_US + 5, b"bob", 9))
+    seen.append((START_US, START_US + 5, b"bob", 9, ""))
     hall.after(SECOND_US)
     started_us = hall.core.now_us
     lease = carl.takes("a")
     hall.after(7)
     hall.core.release(lease)
-    seen.append((started_us, started_us + 7, b"carl", GIVEN_BACK))
+    seen.append((started_us, started_us + 7, b"carl", GIVEN_BACK, ""))
     lease = bob.takes("a")
     hall.core.recall(lease)
     bob.hears("revoked a")
-    seen.append((hall.core.now_us, hall.core.now_us, b"bob", CUT_SHORT))
+    seen.append((hall.core.now_us, hall.core.now_us, b"bob", CUT_SHORT, ""))
     started_us = hall.core.now_us
     bob.takes("a")
     hall.after(1)
     bob.leaves()
-    seen.append((started_us, started_us + 1, b"bob", LOST))
+    seen.append((started_us, started_us + 1, b"bob", LOST, ""))
     started_us = hall.core.now_us
     carl.takes("a")
     hall.after(HOUR_US)
     carl.hears("revoked a")
-    seen.append((started_us, started_us + HOUR_US, b"carl", TIMED_OUT))
+    seen.append((started_us, started_us + HOUR_US, b"carl", TIMED_OUT, ""))
     assert job.tries == seen
     hall.after(2 * SECOND_US)
     hall.core.finish(carl.takes("a"), b"r")
@@ -83,7 +83,7 @@ def test_a_silent_worker(hall: Hall) -> None:
     job = hall.submit("a", terms=WATCHED_OVER)
     take(hall, "bob", "a")
     hall.after(10 * SECOND_US)
-    assert tries_of(job) == [(START_US, START_US + 10 * SECOND_US, b"bob", LOST)]
+    assert tries_of(job) == [(START_US, START_US + 10 * SECOND_US, b"bob", LOST, "")]
 
 
 def test_a_resident_that_retires_gives_back(hall: Hall) -> None:
@@ -91,7 +91,7 @@ def test_a_resident_that_retires_gives_back(hall: Hall) -> None:
     take(hall, "bob", "a")
     hall.core.residents.retire(resident(hall, "bob"))
     hall.turn()
-    assert tries_of(job) == [(START_US, START_US, b"bob", GIVEN_BACK)]
+    assert tries_of(job) == [(START_US, START_US, b"bob", GIVEN_BACK, "")]
 
 
 def test_a_job_that_waits_for_a_parent_after_all_was_given_back(hall: Hall) -> None:
@@ -99,7 +99,7 @@ def test_a_job_that_waits_for_a_parent_after_all_was_given_back(hall: Hall) -> N
     job = hall.submit("a", terms=BACKGROUND)
     hall.core.defer(bob.takes("a"), ((b"q", b"unborn"),))
     hall.turn()
-    assert tries_of(job) == [(START_US, START_US, b"bob", GIVEN_BACK)]
+    assert tries_of(job) == [(START_US, START_US, b"bob", GIVEN_BACK, "")]
 
 
 def test_nobody_remembers_the_tries_of_a_job_that_nobody_waits_for(hall: Hall) -> None:
@@ -118,7 +118,7 @@ def test_only_the_latest_are_remembered_and_all_are_counted(hall: Hall) -> None:
     for number in range(TRIES_KEPT + 5):
         hall.core.fail(bob.takes("a"), number % 255 + 1)
         hall.after(1)
-    assert [code for _, _, _, code in tries_of(job)] == list(range(6, TRIES_KEPT + 6))
+    assert [code for _, _, _, code, _ in tries_of(job)] == list(range(6, TRIES_KEPT + 6))
     assert job.attempts == TRIES_KEPT + 5
     (row,) = hall.commit().inserts
     assert row.tries == tuple(tries_of(job))
@@ -132,9 +132,9 @@ def test_a_row_is_a_picture_and_does_not_change_with_the_job(hall: Hall) -> None
     hall.after(1)
     hall.core.fail(bob.takes("a"), 2)
     hall.turn()
-    assert [code for _, _, _, code in batch.inserts[0].tries] == [1]
+    assert [code for _, _, _, code, _ in batch.inserts[0].tries] == [1]
     hall.core.committed(batch)
-    assert [code for _, _, _, code in hall.commit().updates[0].tries] == [1, 2]
+    assert [code for _, _, _, code, _ in hall.commit().updates[0].tries] == [1, 2]
 
 
 def test_the_attempt_that_made_a_dead_letter_is_a_try_of_its_next_life(hall: Hall) -> None:
@@ -149,7 +149,7 @@ def test_the_attempt_that_made_a_dead_letter_is_a_try_of_its_next_life(hall: Hal
     hall.core.finish(carl.takes("a"), b"at last")
     (end,) = hall.commit().ends
     assert (end.worker, end.attempts) == (b"carl", 2)
-    assert end.tries == ((START_US, START_US + 3, b"bob", 9),)
+    assert end.tries == ((START_US, START_US + 3, b"bob", 9, ""),)
 
 
 def test_a_dead_letter_that_was_never_begun_has_no_tries(hall: Hall) -> None:
@@ -192,10 +192,10 @@ def test_an_attempt_that_ended_with_the_hall(hall: Hall) -> None:
     again = boot(disk, START_US + HOUR_US)
     job = again.core.jobs[job.id]
     assert (job.state, job.attempts, job.losses) == (QUEUED, 1, 0)
-    assert tries_of(job) == [(START_US, 0, b"bob", CUT_SHORT)], "nobody saw when it ended"
+    assert tries_of(job) == [(START_US, 0, b"bob", CUT_SHORT, "")], "nobody saw when it ended"
     again.core.finish(named(again, "carl").takes("a"), b"")
     (end,) = again.commit().ends
-    assert (end.worker, end.attempts, end.tries) == (b"carl", 2, ((START_US, 0, b"bob", CUT_SHORT),))
+    assert (end.worker, end.attempts, end.tries) == (b"carl", 2, ((START_US, 0, b"bob", CUT_SHORT, ""),))
 
 
 def test_many_restarts_are_not_many_attempts(hall: Hall) -> None:
@@ -203,7 +203,7 @@ def test_many_restarts_are_not_many_attempts(hall: Hall) -> None:
     job = running(hall, disk)
     for boots in range(1, 6):
         again = boot(disk, START_US + boots * HOUR_US)
-        assert tries_of(again.core.jobs[job.id]) == [(START_US, 0, b"bob", CUT_SHORT)]
+        assert tries_of(again.core.jobs[job.id]) == [(START_US, 0, b"bob", CUT_SHORT, "")]
         if boots % 2:
             disk.apply(again.commit())
 
@@ -219,7 +219,7 @@ def test_what_runs_when_the_hall_dies_again_and_again(hall: Hall) -> None:
     job = hall.core.jobs[job_id]
     assert job.attempts == TRIES_KEPT + 4
     assert len(tries_of(job)) == TRIES_KEPT
-    assert {code for _, _, _, code in tries_of(job)} == {CUT_SHORT}
+    assert {code for _, _, _, code, _ in tries_of(job)} == {CUT_SHORT}
 
 
 def test_after_a_restart_the_store_does_not_say_for_ever_that_somebody_has_it(hall: Hall) -> None:
@@ -229,7 +229,7 @@ def test_after_a_restart_the_store_does_not_say_for_ever_that_somebody_has_it(ha
     disk.apply(again.commit())
     row = disk.live[job.id]
     assert (row.state, row.attempts) == (QUEUED, 1)
-    assert row.tries == ((START_US, 0, b"bob", CUT_SHORT),)
+    assert row.tries == ((START_US, 0, b"bob", CUT_SHORT, ""),)
 
 
 def test_the_attempt_of_a_resident_outlives_the_hall_and_is_no_try(hall: Hall) -> None:
@@ -252,4 +252,4 @@ def test_ended_jobs_come_back_with_their_tries(hall: Hall) -> None:
     disk.apply(hall.commit())
     restored = boot(disk, START_US + HOUR_US).core.find(job.id)
     assert restored is not None
-    assert restored.tries == [(START_US, START_US, b"bob", 7)]
+    assert restored.tries == [(START_US, START_US, b"bob", 7, "")]

@@ -123,14 +123,17 @@ def test_a_key_finds_the_live_job_before_the_earlier_ones(town: Path) -> None:
 
 
 def test_a_record_tells_all_that_the_store_knows(tmp_path: Path) -> None:
-    tries = ((NOW_US - 9 * SECOND_US, NOW_US - 8 * SECOND_US, b"cat", 125), (NOW_US - 7, 0, b"\xfe", 123))
+    first = (NOW_US - 9 * SECOND_US, NOW_US - 8 * SECOND_US, b"cat", 125, "wmp")
+    tries = (first, (NOW_US - 7, 0, b"\xfe", 123, ""))
     row = end(FIRST_ID, key=b"k", state=FAILED, code=3, result=b"\x00", payload=b"p", tries=tries)
-    folder = fill(tmp_path, [row._replace(extras={"reducer": b"sum", "odd": b"\xff"}, losses=1)])
+    folder = fill(
+        tmp_path, [row._replace(extras={"reducer": b"sum", "odd": b"\xff"}, losses=1, dialect="gearman")]
+    )
     with History(folder) as history:
         record = history.get(id=FIRST_ID)
     assert record is not None
     assert record.tries == (
-        Attempt(NOW - timedelta(seconds=9), NOW - timedelta(seconds=8), b"cat", 125),
+        Attempt(NOW - timedelta(seconds=9), NOW - timedelta(seconds=8), b"cat", 125, "wmp"),
         Attempt(NOW - timedelta(microseconds=7), None, b"\xfe", 123),
     )
     assert (record.created, record.started, record.ended) == (
@@ -158,18 +161,21 @@ def test_a_record_tells_all_that_the_store_knows(tmp_path: Path) -> None:
         "retries": 0,
         "attempts": 3,
         "losses": 1,
+        "dialect": "gearman",
         "tries": [
             {
                 "started": "2025-10-09T08:53:11+00:00",
                 "ended": "2025-10-09T08:53:12+00:00",
                 "worker": "cat",
                 "code": 125,
+                "dialect": "wmp",
             },
             {
                 "started": "2025-10-09T08:53:19.999993+00:00",
                 "ended": None,
                 "worker_base64": "/g==",
                 "code": 123,
+                "dialect": "",
             },
         ],
         "parents": [],

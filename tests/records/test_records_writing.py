@@ -34,7 +34,7 @@ BINARY = b"\xff\xfe\x00"
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
     """Ten thousand ended jobs, some of them odd, and two live ones."""
-    tries = ((NOW_US - 9, NOW_US - 8, b"cat", 125), (NOW_US - 7, 0, BINARY, 123))
+    tries = ((NOW_US - 9, NOW_US - 8, b"cat", 125, "wmp"), (NOW_US - 7, 0, BINARY, 123, ""))
     ends = [end(number, key=b"%d" % number) for number in range(1, COUNT - 1)]
     ends.append(end(COUNT - 1, key=BINARY, queue=ODD, state=FAILED, payload=ODD, result=BINARY, tries=tries))
     ends.append(end(COUNT, result=ODD, extras={"reducer": b"sum", "odd": BINARY}))

@@ -19,7 +19,7 @@ HOUR_US = 3_600_000_000
 DAY_US = 24 * HOUR_US
 NOW_US = 1_760_000_000_000_000
 TERMS = Terms(durable=True, detached=True)
-NO_ATTEMPT = (0, 0, b"", b"", (), b"no flow", ())
+NO_ATTEMPT = (0, 0, b"", b"", (), b"no flow", (), "")
 """The last fields of a row whose job was not started."""
 
 
@@ -41,6 +41,7 @@ def job(
     tries: tuple[Try, ...] = (),
     flow: bytes = b"",
     all_parents: tuple[ParentRef, ...] = (),
+    dialect: str = "",
 ) -> JobRow:
     return JobRow(
         job_id,
@@ -63,6 +64,7 @@ def job(
         tries,
         flow,
         all_parents,
+        dialect,
     )
 
 
@@ -82,6 +84,7 @@ def end(
     tries: tuple[Try, ...] = (),
     flow: bytes = b"",
     all_parents: tuple[ParentRef, ...] = (),
+    dialect: str = "",
 ) -> EndRow:
     return EndRow(
         job_id,
@@ -104,6 +107,7 @@ def end(
         0,
         flow,
         all_parents,
+        dialect,
     )
 
 
@@ -117,8 +121,8 @@ def update_of(
     losses: int,
     parents: tuple[ParentRef, ...],
     extras: dict[str, bytes] | None = None,
-    *latest: int | bytes | tuple[Try, ...],
-    **named: int | bytes | tuple[Try, ...],
+    *latest: int | bytes | str | tuple[Try, ...],
+    **named: int | bytes | str | tuple[Try, ...],
 ) -> JobRow:
     """A row of an update. A store must not write its queue, key, payload, time of creation and flow."""
     fields = (terms, state, 1, due_us, attempts, failures, losses, parents, extras, *latest)

@@ -9,6 +9,7 @@ import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from store_rows import NOW_US, batch, end, job, plain_end, plain_job
 
@@ -94,7 +95,7 @@ class TestVersions:
     def test_the_views_are_for_people(self, path: Path, store: SqliteStore) -> None:
         waiting = job(3)._replace(started_us=0)
         held = job(1, key=b"k", holder=b"host", ready_us=NOW_US)
-        runs = job(4, state=LEASED, worker=b"ann", tries=((1, 2, b"", 3),))
+        runs = job(4, state=LEASED, worker=b"ann", tries=((1, 2, b"", 3, "wmp"),))
         fired = {"nightly": Firing(NOW_US, b"\x0a")}
         store.commit(batch(inserts=[held, waiting, runs], ends=[end(2, ready_us=0)], fired=fired), NOW_US)
         now = "2025-10-09T08:53:20.000Z"
@@ -107,7 +108,7 @@ class TestVersions:
             ]
             columns = "state, worker, started, tries_msgpack"
             (line,) = connection.execute(f"SELECT {columns} FROM jobs_readable WHERE id = 4")
-            assert line == ("leased", "ann", now, "91940102C40003")
+            assert line == ("leased", "ann", now, "91950102C40003A3776D70")
             lines = connection.execute("SELECT * FROM schedules_readable").fetchall()
             assert lines == [("nightly", now, "0A")]
             columns = "queue, state, worker, ready, ended, result"
@@ -344,7 +345,9 @@ class TestQuarantine:
         assert len(warnings) == 5
 
     def test_a_bad_row_is_kept_as_it_was(self, path: Path, store: SqliteStore, warnings: list[str]) -> None:
-        odd = job(1, holder=b"host", worker=b"ann", ready_us=8, extras={"a": b"b"}, tries=((1, 2, b"", 3),))
+        odd = job(
+            1, holder=b"host", worker=b"ann", ready_us=8, extras={"a": b"b"}, tries=((1, 2, b"", 3, "wmp"),)
+        )
         store.commit(batch(inserts=[odd]), NOW_US)
         store.close()
         edit(path, "UPDATE jobs SET holder = 'west', started_us = 'soon'")
@@ -353,7 +356,7 @@ class TestQuarantine:
         with closing(sqlite3.connect(path)) as connection:
             columns = "holder, worker, ready_us, started_us, extras, tries"
             aside = connection.execute(f"SELECT {columns} FROM quarantine").fetchall()
-        packed = (b"\x81\xa1a\xc4\x01b", b"\x91\x94\x01\x02\xc4\x00\x03")
+        packed = (b"\x81\xa1a\xc4\x01b", b"\x91\x95\x01\x02\xc4\x00\x03\xa3wmp")
         assert aside == [("west", b"ann", 8, "soon", *packed)]
 
     def test_bad_rows_among_many_that_are_held(
@@ -447,3 +450,18 @@ def test_terms_that_nobody_uses_are_swept(
     (row,) = store.load(0).jobs
     assert row.terms.as_tuple() == kinds[9].as_tuple()
     assert sorted(terms.lease_us for terms in store._writer.terms.values()) == [0, 1, 10]
+
+
+def test_attempts_that_were_written_without_a_dialect_are_read(
+    path: Path, store: SqliteStore, warnings: list[str]
+) -> None:
+    tried = job(1, tries=((1, 2, b"", 3, "wmp"),))
+    store.commit(batch(inserts=[tried], ends=[end(2)]), NOW_US)
+    store.close()
+    old = msgspec.msgpack.encode(((1, 2, b"ann", 125), (3, 0, b"", 7))).hex()
+    edit(path, f"UPDATE jobs SET tries = x'{old}'", f"UPDATE history SET tries = x'{old}'")
+    with closing(SqliteStore(path, Retention(), warnings.append)) as again:
+        loaded = again.load(10)
+        rows = [*loaded.jobs, *loaded.ended]
+    assert [row.tries for row in rows] == [((1, 2, b"ann", 125, ""), (3, 0, b"", 7, ""))] * 2
+    assert warnings == []

@@ -139,7 +139,8 @@ def test_everything_in_version_2_comes_back(path_2: Path, warnings: list[str]) -
 
 def test_the_hall_goes_on_with_it(store: SqliteStore) -> None:
     store.load(0)
-    took = update_of(1, TERMS, LEASED, 0, 6, 6, 7, (), None, 0, NOW_US, b"host", b"ann", ((1, 2, b"bob", 3),))
+    tries = ((1, 2, b"bob", 3, ""),)
+    took = update_of(1, TERMS, LEASED, 0, 6, 6, 7, (), None, 0, NOW_US, b"host", b"ann", tries)
     fired = {"nightly": Firing(1, b"plan")}
     store.commit(batch(inserts=[job(8, holder=b"host")], updates=[took], fired=fired), NOW_US)
     store.commit(batch(ends=[end(2, extras={"a": b"b"}), end(9)], deletes=[2]), NOW_US)

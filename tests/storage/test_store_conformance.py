@@ -32,7 +32,7 @@ ODD_TERMS = Terms(
     quits_max=2**62,
     key_is_work=True,
 )
-TRIES = ((1, 2**62, b"", 0), (3, 0, b"ann\x00\xff", 255))
+TRIES = ((1, 2**62, b"", 0, ""), (3, 0, b"ann\x00\xff", 255, "gearman"))
 
 JOBS = [
     job(1),
@@ -50,7 +50,7 @@ JOBS = [
     job(13, failures=2**62),
     job(14, losses=2**62),
     job(15)._replace(attempts=0, started_us=0),
-    job(16, state=LEASED, worker=b"ann\x00\xff"),
+    job(16, state=LEASED, worker=b"ann\x00\xff", dialect="gearman_draft"),
     job(17, tries=TRIES),
     job(18, state=LEASED, holder=b"host", worker=b"host", tries=TRIES[:1], extras={"a": b"b"}, parents=(1,)),
     job(19, terms=Terms(durable=True, expire_us=1)),
@@ -88,7 +88,7 @@ ENDS = [
     end(10, code=2**40),
     end(11, losses=2**40),
     end(12, ready_us=0),
-    end(13, tries=TRIES),
+    end(13, tries=TRIES, dialect="wmp"),
     end(14, state=FAILED, payload=b"again", code=1, losses=2, extras={"a": b"b"}, tries=TRIES[:1]),
     end(15, state=FAILED),
     end(16, terms=Terms(logged=True)),
@@ -203,10 +203,12 @@ def test_a_job_that_runs_is_lost_with_its_worker_and_runs_again(house: House) ->
     runs = update_of(1, TERMS, LEASED, 0, 1, 0, 0, (), started_us=5, worker=b"ann")
     house.store.commit(batch(updates=[runs]), NOW_US)
     assert [(row.state, row.worker, row.tries) for row in house.reopen().jobs] == [(LEASED, b"ann", ())]
-    lost = (5, 6, b"ann", 125)
-    again = runs._replace(attempts=2, losses=1, started_us=7, worker=b"bob", tries=(lost,))
+    lost = (5, 6, b"ann", 125, "native")
+    again = runs._replace(attempts=2, losses=1, started_us=7, worker=b"bob", tries=(lost,), dialect="gearman")
     house.store.commit(batch(updates=[again]), NOW_US)
-    assert [(row.worker, row.tries) for row in house.reopen().jobs] == [(b"bob", (lost,))]
+    assert [(row.worker, row.tries, row.dialect) for row in house.reopen().jobs] == [
+        (b"bob", (lost,), "gearman")
+    ]
     house.store.commit(batch(ends=[end(1, losses=1, tries=(lost,))], deletes=[1]), NOW_US)
     assert [row.tries for row in house.store.history(HistoryQuery(id=1))] == [(lost,)]
     assert [row.tries for row in house.reopen().ended] == [(lost,)]

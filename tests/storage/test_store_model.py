@@ -27,7 +27,8 @@ BYTES = st.binary(max_size=40)
 EXTRAS = st.none() | st.dictionaries(
     st.text(st.characters(codec="utf-8"), max_size=5), BYTES, min_size=1, max_size=3
 )
-TRIES = st.lists(st.tuples(COUNTS, COUNTS, BYTES, st.integers(0, 255)), max_size=3).map(tuple)
+DIALECTS = st.sampled_from(["", "gearman", "native"])
+TRIES = st.lists(st.tuples(COUNTS, COUNTS, BYTES, st.integers(0, 255), DIALECTS), max_size=3).map(tuple)
 PARENTS = st.lists(st.integers(0, 2**62) | st.tuples(BYTES, BYTES), max_size=3).map(tuple)
 FLOWS = st.sampled_from([b"nightly", b"\x00\xff"])
 TERMS = st.builds(
@@ -52,7 +53,7 @@ NO_TRIES: st.SearchStrategy[tuple[Try, ...]] = st.just(())
 JOBS, JOBS_PLAIN = [
     st.tuples(
         *[NO_COUNT, BYTES, BYTES, BYTES, TERMS, LIVE_STATES, COUNTS, counts, COUNTS, counts, counts],
-        *[parents, extras, counts, COUNTS, names, names, tries, flows, all_parents],
+        *[parents, extras, counts, COUNTS, names, names, tries, flows, all_parents, DIALECTS],
     ).map(JobRow._make)
     for counts, parents, extras, names, tries, flows, all_parents in [
         (COUNTS, PARENTS, EXTRAS, BYTES, TRIES, FLOWS, PARENTS),
@@ -62,7 +63,7 @@ JOBS, JOBS_PLAIN = [
 UPDATES, UPDATES_PLAIN = [
     st.tuples(
         *[NO_COUNT, TERMS, LIVE_STATES, counts, COUNTS, counts, counts, parents, extras],
-        *[COUNTS, COUNTS, BYTES, BYTES, tries, FLOWS, all_parents],
+        *[COUNTS, COUNTS, BYTES, BYTES, tries, FLOWS, all_parents, DIALECTS],
     ).map(lambda drawn: update_of(*drawn))
     for counts, parents, extras, tries, all_parents in [
         (COUNTS, PARENTS, EXTRAS, TRIES, PARENTS),
@@ -92,6 +93,7 @@ ENDS, ENDS_PLAIN = [
         payload_cut=NO_COUNT,
         flow=flows,
         all_parents=all_parents,
+        dialect=DIALECTS,
     )
     for counts, payloads, extras, tries, flows, all_parents in [
         (COUNTS, BYTES, EXTRAS, TRIES, FLOWS, PARENTS),

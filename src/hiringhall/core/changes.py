@@ -49,6 +49,8 @@ class JobRow(NamedTuple):
     """The name of its flow; empty: none."""
     all_parents: tuple[ParentRef, ...] = ()
     """Every parent of a job that belongs to a flow, met or not."""
+    dialect: str = ""
+    """The dialect of the worker of the latest attempt; empty: unknown."""
 
     def updated(self, update: JobRow) -> JobRow:
         """The row after an update, in which queue, key, payload, time of creation and flow count for
@@ -87,6 +89,8 @@ class EndRow(NamedTuple):
     flow: bytes = b""
     all_parents: tuple[ParentRef, ...] = ()
     """As in `JobRow`."""
+    dialect: str = ""
+    """The dialect of the worker of the latest attempt; empty: unknown."""
 
 
 DATA: Final = 0

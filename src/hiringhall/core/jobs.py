@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 ParentRef = int | tuple[bytes, bytes]
 """A parent by id, or by (queue, key)."""
 
-Try = tuple[int, int, bytes, int]
-"""An attempt that did not end its job: its start, its end (0: unknown), its worker and its code."""
+Try = tuple[int, int, bytes, int, str]
+"""An attempt that did not end its job: its start, its end (0: unknown), its worker, its code, and the dialect
+of its worker (empty: unknown)."""
 TRIES_KEPT: Final = 16
 """The latest attempts that are kept with a job; all of them are counted."""
 

@@ -54,6 +54,7 @@ def _job_row(job: Job) -> JobRow:
         _tries(job),
         job.flow.name if job.flow is not None else b"",
         job.all_parents,
+        job.dialect,
     )
 
 
@@ -229,6 +230,7 @@ class Ledger:
                 0,
                 job.flow.name if job.flow is not None else b"",
                 job.all_parents,
+                job.dialect,
             )
         )
 

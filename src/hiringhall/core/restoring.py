@@ -42,6 +42,7 @@ def restore(scheduler: Scheduler, loaded: Loaded) -> None:
         job.ready_us = row.ready_us
         job.started_us = row.started_us
         job.worker_name = row.worker
+        job.dialect = row.dialect
         job.tries = list(row.tries) or None
         job.stored = True
         if row.flow:
@@ -89,6 +90,7 @@ def _restore_lease(scheduler: Scheduler, job: Job, holder: bytes) -> None:
     worker = scheduler.table.residents.get((job.queue.name, holder))
     if worker is None:
         worker = scheduler.residents.settle_in(job.queue, holder)
+    worker.dialect = worker.dialect or job.dialect
     scheduler.table.move(job, LEASED)
     job.worker_name = job.worker_name or holder
     scheduler.leases.attach(job, worker, job.terms.run_us)
@@ -103,6 +105,7 @@ def ended_job(end: EndRow, queue: Queue, flows: Flows) -> Job:
     job.started_us = end.started_us
     job.ended_us = end.ended_us
     job.worker_name = end.worker
+    job.dialect = end.dialect
     job.extras = end.extras
     job.ready_us = end.ready_us
     job.tries = list(end.tries) or None

@@ -341,7 +341,7 @@ class JobTable:
             tries = job.tries = []
         elif len(tries) >= TRIES_KEPT:
             del tries[0]
-        tries.append((job.started_us, ended_us, job.worker_name, code))
+        tries.append((job.started_us, ended_us, job.worker_name, code, job.dialect))
 
     def revoke(self, lease: Lease) -> None:
         """Tell a worker to stop, if it was told of the job."""

@@ -49,6 +49,8 @@ class Attempt(NamedTuple):
     """The code of a failure; or 0: released, 122: too many workers quit, 123: the hall stopped, 124: timeout,
     125: its worker was lost.
     """
+    dialect: str = ""
+    """The dialect of the worker; empty: unknown."""
 
 
 class OutputLine(NamedTuple):
@@ -106,6 +108,8 @@ class Record(NamedTuple):
     """The latest of what its workers said, oldest first, if it was asked for."""
     flow: bytes = b""
     """The name of the flow that it belongs to; empty: none."""
+    dialect: str = ""
+    """The dialect of the worker of the latest attempt; empty: unknown."""
 
     @property
     def latest(self) -> datetime:
@@ -131,6 +135,7 @@ class Record(NamedTuple):
         line["retries"] = self.retries
         line["attempts"] = self.attempts
         line["losses"] = self.losses
+        line["dialect"] = self.dialect
         line["tries"] = [_try_as_json(attempt) for attempt in self.tries]
         line["parents"] = [parent_as_json(parent) for parent in self.parents]
         put_extras(line, self.extras)
@@ -176,6 +181,7 @@ def ended_record(row: EndRow) -> Record:
         row.terms.quits_max,
         row.payload_cut or len(row.payload),
         flow=row.flow,
+        dialect=row.dialect,
     )
 
 
@@ -205,6 +211,7 @@ def live_record(row: JobRow) -> Record:
         row.terms.quits_max,
         len(row.payload),
         flow=row.flow,
+        dialect=row.dialect,
     )
 
 
@@ -261,6 +268,7 @@ def _try_as_json(attempt: Attempt) -> dict[str, object]:
     line: dict[str, object] = {"started": written(attempt.started), "ended": written(attempt.ended)}
     put_bytes(line, "worker", attempt.worker)
     line["code"] = attempt.code
+    line["dialect"] = attempt.dialect
     return line
 
 
@@ -277,6 +285,6 @@ def own_extras(row: EndRow | JobRow) -> dict[str, bytes]:
 
 def _attempts(tries: Iterable[Try]) -> tuple[Attempt, ...]:
     return tuple(
-        Attempt(as_moment(started_us), as_moment(ended_us), worker, code)
-        for started_us, ended_us, worker, code in tries
+        Attempt(as_moment(started_us), as_moment(ended_us), worker, code, dialect)
+        for started_us, ended_us, worker, code, dialect in tries
     )

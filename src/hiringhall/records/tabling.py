@@ -59,7 +59,9 @@ class GroupWriter:
 def _schema(arrow: Any) -> Any:
     time = arrow.timestamp("us", tz="UTC")
     binary, number, text = arrow.binary(), arrow.int64(), arrow.string()
-    attempt = arrow.struct([("started", time), ("ended", time), ("worker", binary), ("code", number)])
+    attempt = arrow.struct(
+        [("started", time), ("ended", time), ("worker", binary), ("code", number), ("dialect", text)]
+    )
     said = arrow.struct([("at", time), ("kind", text), ("data", binary)])
     parent = arrow.struct([("id", number), ("queue", binary), ("key", binary)])
     return arrow.schema(
@@ -74,6 +76,7 @@ def _schema(arrow: Any) -> Any:
             ("retries", number),
             ("attempts", number),
             ("losses", number),
+            ("dialect", text),
             ("tries", arrow.list_(attempt)),
             ("parents", arrow.list_(parent)),
             ("extras", arrow.map_(text, binary)),

@@ -37,6 +37,7 @@ CSV_COLUMNS: Final = (
     "retries",
     "attempts",
     "losses",
+    "dialect",
     "tries",
     "parents",
     "extras",
@@ -109,6 +110,7 @@ class CsvWriter:
                 record.retries,
                 record.attempts,
                 record.losses,
+                record.dialect,
                 *(json.dumps(line[name]) if line.get(name) else "" for name in _JSON_COLUMNS),
                 " ".join(encoded),
             ]

@@ -28,6 +28,8 @@ class Attempt(NamedTuple):
     ended: dt.datetime
     worker: str
     code: int
+    dialect: str = ""
+    """The protocol of the worker; empty: unknown."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,9 @@ def read_info(described: dict[str, Any]) -> JobInfo:
         result=described.get("result"),
         payload=described.get("payload"),
         tries=tuple(
-            Attempt(_moment(started), _moment(ended), _text(worker), code)
-            for started, ended, worker, code in described.get("tries", ())
+            # An earlier hall does not tell the dialect, and a later one may tell more.
+            Attempt(_moment(attempt[0]), _moment(attempt[1]), _text(attempt[2]), attempt[3], *attempt[4:5])
+            for attempt in described.get("tries", ())
         ),
         flow=_text(described.get("flow")),
     )

@@ -49,7 +49,7 @@ def test_a_lost_job_comes_back_until_it_is_a_dead_letter_that_names_the_reason(h
     assert ann.hears() == [("ended", 0, [job, "failed", 125, text])]
     described = ann.asks("job", (job,))
     assert (described["losses"], described["attempts"], described["result"]) == (3, 3, text)
-    assert [code for _, _, _, code in described["tries"]] == [125, 125]
+    assert [code for _, _, _, code, _ in described["tries"]] == [125, 125]
 
 
 def test_a_loss_is_answered_when_it_is_on_disk(hall: NativeHall) -> None:

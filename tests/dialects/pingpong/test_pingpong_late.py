@@ -92,7 +92,7 @@ def test_the_history_says_who_did_it_and_since_when(hall: PingPongHall) -> None:
     hall.wait(SECOND_US)
     late.say(b"done at last")
     assert (job.worker_name, job.started_us, job.attempts) == (b"first", began_us, 2)
-    assert job.tries == [(second_us, hall.scheduler.now_us, b"second", CUT_SHORT)]
+    assert job.tries == [(second_us, hall.scheduler.now_us, b"second", CUT_SHORT, "pingpong")]
     assert job.queue.average_run_us == JOB_TIMEOUT_US + SECOND_US
 
 

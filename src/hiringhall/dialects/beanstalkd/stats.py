@@ -87,7 +87,7 @@ def of_job(scheduler: Scheduler, job: Job) -> bytes:
     elif job.state == DELAYED:
         until_us = job.due_us
     buried = job.state == FAILED
-    codes = [code for _, _, _, code in job.tries or ()]
+    codes = [attempt[3] for attempt in job.tries or ()]
     return wire.pack_stats(
         {
             "id": job.id,

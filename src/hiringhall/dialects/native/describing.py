@@ -126,6 +126,7 @@ def listed_row(row: EndRow) -> Described:
         "attempts": row.attempts,
         "losses": row.losses,
         "worker": row.worker,
+        "dialect": row.dialect,
         "flow": row.flow,
         "code": row.code,
         "result": row.result,

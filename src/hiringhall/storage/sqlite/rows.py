@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 TERMS_COLUMNS: Final = ", ".join(("id", *TERMS_FIELDS))
 JOB_COLUMNS: Final = (
     "id, queue, key, payload, terms, state, created_us, due_us, attempts, failures, losses, parents, extras,"
-    " ready_us, started_us, holder, worker, tries, flow, all_parents"
+    " ready_us, started_us, holder, worker, tries, flow, all_parents, dialect"
 )
 END_COLUMNS: Final = (
     "id, queue, key, state, code, result, worker, created_us, started_us, ended_us, attempts, losses, terms,"
-    " payload, extras, ready_us, tries, payload_cut, flow, all_parents"
+    " payload, extras, ready_us, tries, payload_cut, flow, all_parents, dialect"
 )
 END_COLUMNS_SHORT: Final = END_COLUMNS.replace("result", "x'' AS result").replace(
     " payload,", f" CASE state WHEN {FAILED} THEN payload ELSE x'' END AS payload,"
@@ -45,16 +45,16 @@ _Row = TypeVar("_Row")
 _NONE: Final = type(None)
 _JOB_HEAD: Final = (int, bytes, bytes, bytes, int, int, int, int, int, int, int)
 _JOB_TAIL: Final = (int, int, bytes, bytes)
-_JOB_TYPES: Final = (*_JOB_HEAD, bytes, bytes, *_JOB_TAIL, bytes, bytes, bytes)
-_JOB_PLAIN: Final = (*_JOB_HEAD, _NONE, _NONE, *_JOB_TAIL, _NONE, _NONE, _NONE)
+_JOB_TYPES: Final = (*_JOB_HEAD, bytes, bytes, *_JOB_TAIL, bytes, bytes, bytes, bytes)
+_JOB_PLAIN: Final = (*_JOB_HEAD, _NONE, _NONE, *_JOB_TAIL, _NONE, _NONE, _NONE, bytes)
 _JOB_SHAPES: Final = frozenset(
-    (*_JOB_HEAD, parents, extras, *_JOB_TAIL, tries, flow, all_parents)
+    (*_JOB_HEAD, parents, extras, *_JOB_TAIL, tries, flow, all_parents, bytes)
     for parents, extras, tries, flow, all_parents in product((_NONE, bytes), repeat=5)
 )
 _END_HEAD: Final = (int, bytes, bytes, int, int, bytes, bytes, int, int, int, int, int, int, bytes)
-_END_TYPES: Final = (*_END_HEAD, bytes, int, bytes, int, bytes, bytes)
+_END_TYPES: Final = (*_END_HEAD, bytes, int, bytes, int, bytes, bytes, bytes)
 _END_SHAPES: Final = frozenset(
-    (*_END_HEAD, extras, int, tries, int, flow, all_parents)
+    (*_END_HEAD, extras, int, tries, int, flow, all_parents, bytes)
     for extras, tries, flow, all_parents in product((_NONE, bytes), repeat=4)
 )
 _LIVE_STATES: Final = frozenset((HELD, DELAYED, QUEUED, LEASED))
@@ -63,6 +63,8 @@ _TERMS_SHAPE: Final = (int,) * (1 + len(TERMS_FIELDS))
 
 _PARENTS: Final = msgspec.msgpack.Decoder(tuple[int | tuple[bytes, bytes], ...])
 _TRIES: Final = msgspec.msgpack.Decoder(tuple[Try, ...])
+_TRIES_8: Final = msgspec.msgpack.Decoder(tuple[tuple[int, int, bytes, int], ...])
+"""As they were written before version 9: without dialects."""
 _EXTRAS: Final = msgspec.msgpack.Decoder(dict[str, bytes])
 _PACKER: Final = msgspec.msgpack.Encoder()
 
@@ -87,7 +89,8 @@ def job_row(raw: RawRow, terms: dict[int, Terms]) -> JobRow:
     shared = _shared_terms(raw[4], terms)
     flow = raw[18] or b""
     all_parents = () if raw[19] is None else _parents(raw[19])
-    return JobRow._make((*raw[:4], shared, *raw[5:11], parents, extras, *raw[13:17], tries, flow, all_parents))
+    rest = (tries, flow, all_parents, _dialect(raw[20]))
+    return JobRow._make((*raw[:4], shared, *raw[5:11], parents, extras, *raw[13:17], *rest))
 
 
 def job_rows(page: list[RawRow], terms: dict[int, Terms], bad: list[BadId]) -> list[JobRow]:
@@ -101,6 +104,8 @@ def job_rows(page: list[RawRow], terms: dict[int, Terms], bad: list[BadId]) -> l
     columns[4] = [terms[terms_id] for terms_id in columns[4]]
     columns[11] = columns[17] = columns[19] = [()] * len(page)
     columns[18] = [b""] * len(page)
+    dialects = {data: _dialect(data) for data in set(columns[20])}
+    columns[20] = [dialects[data] for data in columns[20]]
     return list(map(JobRow._make, zip(*columns, strict=True)))
 
 
@@ -114,7 +119,8 @@ def end_row(raw: RawRow, terms: dict[int, Terms]) -> EndRow:
     flow = raw[18] or b""
     all_parents = () if raw[19] is None else _parents(raw[19])
     shared = _shared_terms(raw[12], terms)
-    return EndRow._make((*raw[:12], shared, raw[13], extras, raw[15], tries, raw[17], flow, all_parents))
+    rest = (tries, raw[17], flow, all_parents, _dialect(raw[20]))
+    return EndRow._make((*raw[:12], shared, raw[13], extras, raw[15], *rest))
 
 
 def decode(
@@ -187,7 +193,14 @@ def _tries(packed: bytes) -> tuple[Try, ...]:
     try:
         return _TRIES.decode(packed)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadRow(f"its tries cannot be read: {error}") from error
+        try:
+            return tuple((*attempt, "") for attempt in _TRIES_8.decode(packed))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise BadRow(f"its tries cannot be read: {error}") from error
+
+
+def _dialect(data: bytes) -> str:
+    return data.decode("ascii", "replace")
 
 
 def _extras(packed: bytes) -> dict[str, bytes]:

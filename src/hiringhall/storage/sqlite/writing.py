@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 # The columns that most rows use. The statement for such rows has constants for the other columns, so that no
 # values are bound for them: NULL for parents, extras, tries and flows, otherwise empty bytes or zero.
-_JOB_PLAIN: Final = "id, queue, key, payload, terms, state, created_us, attempts, started_us"
+_JOB_PLAIN: Final = "id, queue, key, payload, terms, state, created_us, attempts, started_us, dialect"
 _JOB_REST: Final = (
     "due_us, failures, losses, ready_us, holder, worker, parents, extras, tries, flow, all_parents"
 )
-_UPDATE_PLAIN: Final = "id, terms, state, attempts, ready_us, started_us, holder, worker"
+_UPDATE_PLAIN: Final = "id, terms, state, attempts, ready_us, started_us, holder, worker, dialect"
 _UPDATE_REST: Final = "due_us, failures, losses, parents, extras, tries, all_parents"
 _END_PLAIN: Final = (
     "id, queue, key, state, result, worker, created_us, ready_us, started_us, ended_us, attempts, terms,"
-    " payload"
+    " payload, dialect"
 )
 _END_REST: Final = "code, losses, shelf, payload_cut, output_bytes, extras, tries, flow, all_parents"
 _EMPTY: Final = {
@@ -72,6 +72,8 @@ _SET_FLOW: Final = (
     " done = excluded.done, failed = excluded.failed, cancelled = excluded.cancelled"
 )
 _DROP_FLOW: Final = "DELETE FROM flows WHERE name = ?"
+_DIALECTS: Final[dict[str, bytearray]] = {"": bytearray()}
+"""Names of dialects as values to bind. They are never changed."""
 _REVIVE: Final = "DELETE FROM history WHERE id IN (SELECT value FROM json_each(?))"
 
 
@@ -97,6 +99,14 @@ def _values(plain: str, rest: str, *, full: bool) -> tuple[dict[str, str], int]:
         elif _EMPTY.get(column) == "NULL":
             values[column] = f"NULLIF({values[column]}, x'')"
     return values, len(bound)
+
+
+def _dialect(name: str) -> bytearray:
+    """The name of a dialect as it is stored; there are few."""
+    stored = _DIALECTS.get(name)
+    if stored is None:
+        stored = _DIALECTS[name] = bytearray(name.encode("ascii", "replace"))
+    return stored
 
 
 class BatchWriter:
@@ -179,7 +189,8 @@ class BatchWriter:
         terms_id = 0
         queue_value = bytearray()
         for (job_id, queue, key, payload, terms, state, created_us, due_us, attempts, failures, losses, parents,
-             extras, ready_us, started_us, holder, worker, tries, flow, all_parents) in rows:  # fmt: skip
+             extras, ready_us, started_us, holder, worker, tries, flow, all_parents,
+             dialect) in rows:  # fmt: skip
             if terms is not terms_before:
                 terms_before = terms
                 yield from self._insert_terms(terms)
@@ -188,7 +199,7 @@ class BatchWriter:
                 queue_before = queue
                 queue_value = bytearray(queue)
             line = (job_id, queue_value, bytearray(key), bytearray(payload), terms_id, state, created_us,
-                    attempts, started_us)  # fmt: skip
+                    attempts, started_us, _dialect(dialect))  # fmt: skip
             if (parents or extras or holder or due_us or failures or losses or ready_us or worker or tries
                     or flow):  # fmt: skip
                 packed = pack(extras)
@@ -217,7 +228,7 @@ class BatchWriter:
         terms_before = None
         terms_id = 0
         for (job_id, _, _, _, terms, state, _, due_us, attempts, failures, losses, parents, extras, ready_us,
-             started_us, holder, worker, tries, _, all_parents) in rows:  # fmt: skip
+             started_us, holder, worker, tries, _, all_parents, dialect) in rows:  # fmt: skip
             if terms is not terms_before:
                 terms_before = terms
                 yield from self._insert_terms(terms)
@@ -231,6 +242,7 @@ class BatchWriter:
                 started_us,
                 bytearray(holder),
                 bytearray(worker),
+                _dialect(dialect),
             )
             if parents or extras or due_us or failures or losses or tries or all_parents:
                 packed = pack(extras)
@@ -262,7 +274,8 @@ class BatchWriter:
         terms_id = 0
         queue_value = worker_value = bytearray()
         for (job_id, queue, key, state, code, result, worker, created_us, started_us, ended_us, attempts,
-             losses, terms, payload, extras, ready_us, tries, _, flow, all_parents) in rows:  # fmt: skip
+             losses, terms, payload, extras, ready_us, tries, _, flow, all_parents,
+             dialect) in rows:  # fmt: skip
             if terms is not terms_before:
                 terms_before = terms
                 yield from self._insert_terms(terms)
@@ -282,7 +295,8 @@ class BatchWriter:
                 cut = len(payload) if payload_bytes_max else 0
                 payload = payload[:payload_bytes_max]  # noqa: PLW2901 (the row is not used again)
             line = (job_id, queue_value, bytearray(key), state, kept, worker_value, created_us, ready_us,
-                    started_us, ended_us, attempts, terms_id, bytearray(payload))  # fmt: skip
+                    started_us, ended_us, attempts, terms_id, bytearray(payload),
+                    _dialect(dialect))  # fmt: skip
             if extras or code or losses or tries or cut or state == FAILED or flow or section is not common:
                 packed = pack(extras)
                 said = self._output.kept_bytes(job_id) if extras and OUTPUT in extras else 0
