@@ -375,3 +375,18 @@ def test_no_queue_is_made_for_a_parent_that_ended_in_one_that_is_gone(hall: Hall
     look_up(hall, disk)
     assert child.state == QUEUED
     assert b"old" not in hall.core.queues
+
+
+def test_a_withdrawn_job_does_not_hide_an_earlier_one_of_its_name(hall: Hall) -> None:
+    """The later one ended before the store failed, so its name in memory was its own."""
+    disk = Disk()
+    bob = hall.worker("bob")
+    first = run(hall, bob, "setup")
+    history(hall, disk)
+    run(hall, bob, "setup")
+    assert hall.commit_fails() == ["setup"]
+    history(hall, disk)
+    child = hall.submit("child", terms=terms(FAIL_WITH_PARENT), parents=(SETUP,))
+    assert child.state == HELD
+    assert look_up(hall, disk) == [SETUP]
+    assert (first.state, child.state) == (DONE, QUEUED)

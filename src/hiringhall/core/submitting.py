@@ -260,6 +260,9 @@ class Submissions:
             self.withdraw(job)
             if job.state >= DONE:
                 self._table.archive.discard(job)
+                if job.key:
+                    # An earlier job of its name may be in the history: the name is looked up there.
+                    self._table.archive.complete = False
         return withdrawn
 
     def drop_withdrawn(self, withdrawn: dict[int, Job]) -> None:
