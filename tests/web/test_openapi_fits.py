@@ -21,10 +21,7 @@ POSITIVE = checks.positive_data_acceptance
 DEPENDS_ON_THE_HALL = ("/jobs", "/schedules")
 """What these take depends on the limits of the hall, and on rules between fields that a schema cannot state."""
 STREAMS = [route.path for route in API if route.media == "text/event-stream"]
-PENDING = (r"^/audit$",)
 SCHEMA = schemathesis.openapi.from_dict(openapi.made(API)).exclude(path=STREAMS)
-for pattern in PENDING:
-    SCHEMA = SCHEMA.exclude(path_regex=pattern)
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from hiringhall.core.changes import OutputRow
-    from hiringhall.storage.sqlite.reader import EndCount
+    from hiringhall.storage.sqlite.counting import EndCount
 
 PAGE_ROWS_FIRST: Final = 100
 PAGE_ROWS_MAX: Final = 2000
@@ -94,13 +94,14 @@ class History:
         before_id: int | None = None,
         limit: int | None = None,
         output: bool = False,
+        live: bool = True,
     ) -> Iterator[Record]:
         """The jobs that match all arguments, newest first. They are read lazily.
 
         Without a state, only ended jobs match; with an id, handle or key, unfinished jobs match too. `since`
         and `until` are aware and apply to a record's `latest`. To page, pass the id of the last record as
-        `before_id`. With `output`, a record has what the job's workers said. Raises ValueError for an invalid
-        state, id, handle, limit or time, and StoreError.
+        `before_id`. With `output`, a record has what the job's workers said. Without `live`, only ended jobs
+        match. Raises ValueError for an invalid state, id, handle, limit or time, and StoreError.
         """
         if state is not None and state not in STATES:
             raise ValueError(f'"{state}" is not a state; the states are {", ".join(STATES)}')
@@ -126,12 +127,31 @@ class History:
             ended_to_us=None if until is None else as_microseconds(until),
             before_id=before_id,
         )
-        found = islice(self._find(query, state, limit), limit)
+        rows = self._find(query, state, limit) if live else self._ended(query, limit)
+        found = islice(rows, limit)
         return map(self._with_output if output else as_record, found)
 
     def ends(self, from_us: int, to_us: int, bucket_us: int) -> list[EndCount]:
         """What ended from one time until before another, in microseconds, counted by time, queue and state."""
         return self._reader.ends(from_us, to_us, bucket_us)
+
+    def count_ended(
+        self,
+        *,
+        queue: bytes | None = None,
+        state: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit_s: float = 1.0,
+    ) -> int | None:
+        """How many ended jobs match; None: counting them takes longer than `limit_s`."""
+        query = HistoryQuery(
+            queue=queue,
+            state=None if state is None else ENDED_STATES[state],
+            ended_from_us=None if since is None else as_microseconds(since),
+            ended_to_us=None if until is None else as_microseconds(until),
+        )
+        return self._reader.count_lines(query, limit_s)
 
     def unfinished(self) -> Iterator[JobRow]:
         """The durable jobs that have not ended, oldest first, as rows of the store."""

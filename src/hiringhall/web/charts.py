@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +14,7 @@ from hiringhall.dialects.native import wire
 from hiringhall.records import EndCount
 from hiringhall.web import filters, hall_shapes
 from hiringhall.web.charting import DAY_US, HOUR_US, MINUTE_US, Ends
+from hiringhall.web.problems import Problem
 from hiringhall.web.values import SECOND_US
 
 if TYPE_CHECKING:
@@ -31,8 +33,11 @@ SPANS: Final = {
 }
 FILL_S: Final = 0.15
 """How long one request counts."""
+PAUSE_S: Final = 0.05
+"""Between two passes that nobody waits for: others want to read, too."""
 ASKED_MAX: Final = 10
 """Pages of the hall's history that a chart is made of where there is no data folder."""
+_log = logging.getLogger("hiringhall")
 _STATES: Final = {"done": 4, "failed": 5, "cancelled": 6}
 
 
@@ -44,6 +49,7 @@ class Charts:
         self._ends: Ends | None = None
         self._one = asyncio.Lock()
         """One pass at a time."""
+        self._filling: asyncio.Task[None] | None = None
 
     async def get(self, since_us: int) -> tuple[Ends, bool]:
         """The ends, counted as far as the time allows; and whether everything from `since_us` on is counted."""
@@ -53,7 +59,21 @@ class Charts:
             if ends is None:
                 ends = self._ends = Ends(now_us)
             complete = await self._reader.run(lambda history: ends.fill(history.ends, since_us, now_us, FILL_S))
+        if not complete and self._filling is None:
+            self._filling = asyncio.ensure_future(self._fill(since_us))
         return ends, complete
+
+    async def _fill(self, since_us: int) -> None:
+        """Go on counting, so that a chart is complete even if nobody asks again soon."""
+        try:
+            complete = False
+            while not complete:
+                await asyncio.sleep(PAUSE_S)
+                _, complete = await self.get(since_us)
+        except Problem as problem:
+            _log.warning("the history was not counted to the end: %s", problem)
+        finally:
+            self._filling = None
 
 
 async def chart(call: Call) -> hall_shapes.Chart:

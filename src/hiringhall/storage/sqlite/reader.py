@@ -14,6 +14,7 @@ import msgspec
 from hiringhall.core.jobs import PROVIDER
 from hiringhall.core.states import FAILED
 from hiringhall.storage.contract import StoreError
+from hiringhall.storage.sqlite.counting import count_ends, count_matching
 from hiringhall.storage.sqlite.faults import explained
 from hiringhall.storage.sqlite.lock import find_holder
 from hiringhall.storage.sqlite.loss import LogDamaged
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from hiringhall.core.changes import EndRow, Firing, JobRow, OutputPage
     from hiringhall.core.jobs import ParentRef
     from hiringhall.storage.contract import HistoryQuery
+    from hiringhall.storage.sqlite.counting import EndCount
     from hiringhall.storage.sqlite.rows import RawRow
 
 PAGE_ROWS: Final = 512
@@ -90,15 +92,6 @@ _BY_TIME: Final = """(
 _JOBS_PAGE: Final = f"SELECT {JOB_COLUMNS} FROM jobs WHERE id > ? ORDER BY id LIMIT ?"  # noqa: S608, our own names
 _LATEST_PAGE: Final = _JOBS_PAGE.replace("id > ?", "id < ?").replace("ORDER BY id", "ORDER BY id DESC")
 INTEGER_MAX: Final = (1 << 63) - 1
-_ENDS: Final = """
-SELECT ended_us / :bucket_us, queue, state, COUNT(*), SUM(started_us > 0),
-    SUM(CASE WHEN started_us > 0 THEN MAX(0, started_us - MAX(created_us, ready_us)) ELSE 0 END),
-    SUM(CASE WHEN started_us > 0 THEN MAX(0, ended_us - started_us) ELSE 0 END)
-FROM history INDEXED BY history_by_shelf
-WHERE shelf IN (SELECT id FROM shelves) AND ended_us >= :from_us AND ended_us < :to_us
-GROUP BY 1, 2, 3
-"""
-"""Counts of ends, with sums of the times that the jobs waited and ran."""
 _BUSY_S: Final = 5.0
 """How long a reader waits for a file that a hall has locked briefly."""
 
@@ -111,22 +104,6 @@ class Quarantined(NamedTuple):
     id: int
     reason: str
     set_aside_at: str
-
-
-class EndCount(NamedTuple):
-    """How many jobs of a queue ended in a state within a part of the time."""
-
-    bucket: int
-    """The time of their ends, divided by the length of a part."""
-    queue: bytes
-    state: int
-    ends: int
-    started: int
-    """How many of them a worker had begun with."""
-    wait_us: int
-    """How long those waited from when they were created, or their parents had ended, to their last start."""
-    run_us: int
-    """How long their last attempts took."""
 
 
 Values = dict[str, int | bytes | str]
@@ -361,10 +338,14 @@ class SqliteHistoryReader:
 
     def ends(self, from_us: int, to_us: int, bucket_us: int) -> list[EndCount]:
         """What ended from one time until before another, counted by time, queue and state."""
-        bounds = {"from_us": from_us, "to_us": to_us, "bucket_us": bucket_us}
         with explained(self._path):
-            rows = self._connection.execute(_ENDS, bounds).fetchall()
-        return [EndCount(bucket, bytes(queue), *counts) for bucket, queue, *counts in rows]
+            return count_ends(self._connection, from_us, to_us, bucket_us)
+
+    def count_lines(self, query: HistoryQuery, limit_s: float) -> int | None:
+        """How many lines match, whatever the limit of the query; None: that takes longer than `limit_s`."""
+        where, values = conditions(query)
+        with explained(self._path):
+            return count_matching(self._connection, where, values, limit_s)
 
     def count(self) -> tuple[int, int]:
         with explained(self._path):
