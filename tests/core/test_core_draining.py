@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hall_recorder import SECOND_US, Hall, refused
+from hall_recorder import DETACHED, SECOND_US, Hall, refused
 from hiring_stories import WINDOW_US, bids, crier
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hiringhall.core.errors import WRONG_STATE
 from hiringhall.core.reasons import why
@@ -186,3 +188,75 @@ def test_draining_twice_is_told_once(hall: Hall) -> None:
     undrain(hall, carl)
     hall.core.draining.undrain(carl.me)
     carl.hears()
+
+
+class DrainingHall:
+    """Some workers that pull, push and sleep, and somebody who drains them."""
+
+    def __init__(self) -> None:
+        self.hall = Hall()
+        self.people = [self.hall.worker(f"worker {number}") for number in range(3)]
+        self.submitted = 0
+
+    def act(self, action: str, place: int) -> None:
+        hall, core = self.hall, self.hall.core
+        person = self.people[place]
+        worker = person.me
+        held = set(worker.leases)
+        drained = worker.draining
+        if action == "submit":
+            self.submitted += 1
+            hall.submit(f"job {self.submitted}", terms=DETACHED)
+        elif action == "take":
+            core.take(worker)
+        elif action == "sleep":
+            core.offer(worker, 0)
+            core.sleep(worker)
+        elif action == "offer":
+            if not worker.asleep:
+                core.offer(worker, 2)
+        elif action == "finish":
+            for lease in list(worker.leases.values()):
+                core.finish(lease, b"")
+        elif action == "lose":
+            for lease in list(worker.leases.values()):
+                core.release(lease)
+        elif action == "drain":
+            core.draining.drain(worker)
+        else:
+            core.draining.undrain(worker)
+        hall.turn()
+        if drained and worker.draining:
+            assert set(worker.leases) <= held, "a worker that drains was given a job"
+
+    def empty(self) -> None:
+        """Without draining, the workers take all that is ready."""
+        for person in self.people:
+            self.hall.core.draining.undrain(person.me)
+            for lease in list(person.me.leases.values()):
+                self.hall.core.finish(lease, b"")
+        self.hall.turn()
+        while self.hall.core.jobs:
+            before = len(self.hall.core.jobs)
+            for person in self.people:
+                while (lease := self.hall.core.take(person.me)) is not None:
+                    self.hall.core.finish(lease, b"")
+            for person in self.people:
+                for held in list(person.me.leases.values()):
+                    self.hall.core.finish(held, b"")
+            self.hall.turn()
+            assert len(self.hall.core.jobs) < before, "a job is left, and nobody takes it"
+
+
+ACTIONS = ("submit", "take", "sleep", "offer", "finish", "lose", "drain", "undrain")
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 2)), max_size=60))
+def test_whatever_happens_a_worker_that_drains_gets_nothing_and_no_job_is_forgotten(
+    story: list[tuple[str, int]],
+) -> None:
+    told = DrainingHall()
+    for action, place in story:
+        told.act(action, place)
+    told.empty()
