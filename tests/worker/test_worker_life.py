@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hall_process import HallProcess, free_port, wait_until
+from native_peer import NativePeer
 from worker_process import WorkerProcess, is_alive
 
 from hiringhall import Hall
@@ -292,3 +293,25 @@ def test_a_parent_without_a_result_fails_the_job(hall: Hall, url: str, module: s
             Exception, match=f"the result of job {broken.id}, which is an argument, is not there"
         ):
             child.result(RESULT_S)
+
+
+def test_a_worker_that_the_hall_drains_says_so_and_gets_no_more_jobs(
+    hall: Hall, url: str, module: str, tmp_path: Path
+) -> None:
+    version = hall.function(f"{module}.version")
+    with (
+        WorkerProcess(url, "--processes", "1", target=module, folder=tmp_path) as worker,
+        NativePeer(int(url.rpartition(":")[2])) as operator,
+    ):
+        assert version.submit().result(RESULT_S) == 1
+        numbers = [one["number"] for one in operator.ask("workers", (0, 10)) if one["queues"]]
+        for number in numbers:
+            operator.ask("drain", (number,))
+            assert "gets no more jobs" in worker.wait_for("drained")["text"]
+        job = version.submit()
+        assert job.state() == "queued"
+        assert "drain" in job.info().why
+        for number in numbers:
+            operator.ask("undrain", (number,))
+        assert job.result(RESULT_S) == 1
+        worker.wait_for("undrained")
