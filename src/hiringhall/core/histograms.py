@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-BOUNDS_US: Final = (
+BOUNDS_US: Final[tuple[int, ...]] = (
     100,
     316,
     1_000,
@@ -25,7 +25,8 @@ BOUNDS_US: Final = (
     1_000_000_000,
     3_600_000_000,
 )
-"""The upper bounds of all buckets but the last, which has none: two for each power of ten, up to an hour."""
+"""The upper bounds of all buckets but the last, which has none: two for each power of ten, up to an hour.
+Compiled code would copy a tuple of known length at each look-up: hence the type."""
 BUCKETS: Final = len(BOUNDS_US) + 1
 
 
