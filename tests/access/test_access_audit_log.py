@@ -45,6 +45,12 @@ def test_each_change_is_a_line_and_the_latest_come_first(tmp_path: Path) -> None
     assert log.latest(0) == []
 
 
+def test_what_comes_when_the_hall_closes_is_written_too(tmp_path: Path) -> None:
+    log = noted(tmp_path, {"n": 1})
+    log.note({"n": 2})
+    assert lines(tmp_path / FILE) == [{"n": 1}, {"n": 2}]
+
+
 def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
     old_mask = os.umask(0)
     try:

@@ -6,6 +6,7 @@ import dataclasses
 import tomllib
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hiringhall.config import template
@@ -446,7 +447,8 @@ def test_an_address_has_a_host_and_a_port(written: object) -> None:
 
 def test_the_printed_file_is_complete_and_says_what_the_defaults_say() -> None:
     printed = template.annotated(DOOR_SETTINGS, ["gearman", "native"])
-    assert read(printed).config == read().config
+    stated, default = (msgspec.structs.replace(read(text).config, origins={}) for text in (printed, ""))
+    assert stated == default
     tables = tomllib.loads(printed)
     assert set(tables["door"][0]) == set(GearmanDoorSettings.__struct_fields__) - {"tls"}
     assert set(tables["limits"]) == set(LimitsSettings.__struct_fields__)

@@ -6,6 +6,7 @@ again with the next ones, and dropped above a limit; the log says so. The latest
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -47,6 +48,8 @@ class AuditLog:
         self._changed = threading.Condition()
         """Guards what stands above and below."""
         self._closing = False
+        self._closed = False
+        """The thread has written all, and has ended."""
         self._thread: threading.Thread | None = None
 
     # --- called by the loop
@@ -57,6 +60,10 @@ class AuditLog:
         if self._path is None:
             return
         line = msgspec.json.encode(entry) + b"\n"
+        if self._closed:
+            # What the last connections leave behind: nothing waits for the loop any more.
+            self._append(self._path, line)
+            return
         with self._changed:
             if len(self._unwritten) >= UNWRITTEN_MAX:
                 self._dropped += 1
@@ -92,8 +99,10 @@ class AuditLog:
         with self._changed:
             self._closing = True
             self._changed.notify()
-        if self._thread is not None:
-            self._thread.join(RETRY_S)
+        thread = self._thread
+        if thread is not None:
+            await asyncio.get_running_loop().run_in_executor(None, thread.join, RETRY_S)
+        self._closed = thread is None or not thread.is_alive()
 
     # --- the thread
 
@@ -117,14 +126,19 @@ class AuditLog:
                 return
 
     def _write(self, path: Path, lines: list[bytes]) -> bool:
-        try:
-            _append(path, b"".join(lines), self._bytes_max)
-        except OSError as error:
-            _log.error("%s cannot be written, and is tried again: %s", path, error.strerror)
+        if not self._append(path, b"".join(lines)):
             return False
         with self._changed:
             for _ in lines:
                 self._unwritten.popleft()
+        return True
+
+    def _append(self, path: Path, data: bytes) -> bool:
+        try:
+            _append(path, data, self._bytes_max)
+        except OSError as error:
+            _log.error("%s cannot be written: %s; lines are kept and tried again", path, error.strerror)
+            return False
         return True
 
 
