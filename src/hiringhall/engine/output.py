@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hiringhall.core.states import LEASED
 from hiringhall.dialects.session import REFUSED_SUBMIT
 
 if TYPE_CHECKING:
@@ -104,6 +105,9 @@ def replace_withdrawn(
             if pledge.watching:
                 refused[job.id] = refused.get(job.id, 0) + 1
                 scheduler.table.unwatch_once(job, session)
+                if job.id not in withdrawn and job.state < LEASED and scheduler.table.is_abandoned(job):
+                    # It was only in memory, and is refused together with a job that it came with.
+                    scheduler.submissions.take_back(job)
         elif not pledge.ending or job.id not in withdrawn:
             remaining.append(pledge)
     session.pledges = remaining or None

@@ -365,3 +365,20 @@ def test_the_third_element_may_be_left_out_and_every_form_of_an_array_is_read() 
     ):
         with pytest.raises(wire.BadBody):
             wire.decode_submit(msgspec.Raw(bad))
+
+
+def test_a_job_in_memory_goes_with_the_durable_one_that_its_submit_joined(
+    hall: NativeHall, guest: NativeGuest
+) -> None:
+    """The submit is refused because the store fails: nothing of it may be left behind."""
+    hall.held = True
+    guest.says(wire.SUBMIT, (0, [(b"q", b"", {}, b"k", 0, [])]), 5)
+    eve = hall.guest()
+    memory = {"durable": False, "detached": False}
+    jobs = [(b"q", b"alone", memory, b"", 0, []), (b"q", b"joins", memory, b"k", 0, [])]
+    assert eve.says(wire.SUBMIT, (1, jobs), 6) == []
+    hall.held = False
+    hall.trouble = "disk full"
+    hall.end()
+    assert [(kind, number, body[0]) for kind, number, body in eve.hears()] == [("error", 6, "store_down")]
+    assert hall.scheduler.jobs == {}
