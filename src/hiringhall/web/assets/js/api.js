@@ -79,7 +79,7 @@ export async function send(method, path, body) {
   return text ? JSON.parse(text) : null;
 }
 
-export function post(path, body = {}) {
+export function post(path, body) {
   return send("POST", path, body);
 }
 

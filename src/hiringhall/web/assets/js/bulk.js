@@ -1,9 +1,10 @@
 // Actions on many jobs. Each says how many jobs it touches before it is done, and the server refuses another number.
 
-import { get, post, Problem } from "./api.js";
+import { Encoded, get, post, Problem } from "./api.js";
 import { ask, confirmed, note } from "./dialogs.js";
 import { h } from "./dom.js";
 import { number, plural } from "./format.js";
+import { decoded } from "./text.js";
 
 const WORDS = {
   cancel: { verb: "Cancel", done: "cancelled", tone: "bad", all: "Jobs that run are told to stop. A cancelled job does not run again unless somebody submits it anew." },
@@ -11,15 +12,25 @@ const WORDS = {
 };
 
 function report(what, answer) {
-  const failed = answer.failed?.length ?? 0;
+  const failed = answer.failed_count;
   const text = `${plural(answer.changed ?? answer.retried, "job")} ${WORDS[what].done}`;
   if (!failed) note(`${text}.`);
   else note(`${text}; ${number(failed)} could not be: ${answer.failed[0].detail}`, "bad");
 }
 
-/** What the filter means, in words: [["queue", "resize"], ...] */
+/** The filter of a query as the body of a request has it. */
+function bodyOf(filter) {
+  const body = {};
+  for (const [name, value] of Object.entries(filter)) {
+    if (value instanceof Encoded) body[name] = decoded(value.text);
+    else body[name] = name === "worker" ? Number(value) : value;
+  }
+  return body;
+}
+
+/** What the filter means, in words. */
 function scope(filter) {
-  const parts = Object.entries(filter).map(([name, value]) => `${name} ${value}`);
+  const parts = Object.entries(bodyOf(filter)).map(([name, value]) => `${name} ${value}`);
   return parts.length ? `with ${parts.join(", ")}` : "of all queues";
 }
 
@@ -44,7 +55,7 @@ export async function actOnAll(what, list, filter) {
     body: h("p", null, text),
     confirm: `${words.verb} ${plural(found, "job")}`,
     tone: words.tone,
-    submit: () => post(`/jobs/${what}`, { filter, expected: found }),
+    submit: () => post(`/jobs/${what}`, { filter: bodyOf(filter), expected: found }),
   });
   if (answer) report(what, answer);
 }
@@ -58,7 +69,7 @@ export async function actOnSelected(what, ids) {
     body: h("p", null, `The ${plural(ids.length, "selected job")} will be ${words.done}. ${words.all}`),
     confirm: label,
     tone: words.tone,
-    submit: () => post(`/jobs/${what}`, { filter: {}, ids, expected: ids.length }),
+    submit: () => post(`/jobs/${what}`, { ids, expected: ids.length }),
   });
   if (answer) report(what, answer);
   return answer !== null;

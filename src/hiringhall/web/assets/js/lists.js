@@ -119,6 +119,31 @@ export function downloads(path, parameters) {
   return { node, draw };
 }
 
+const FORMULA = /^[=+\-@\t\r]/;
+
+function csvCell(value) {
+  const text = value === null || value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
+  // A spreadsheet must take what begins like a formula as text.
+  return `"${(FORMULA.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
+}
+
+/** Links that download a list that is here as a whole. */
+export function localDownloads(name, items) {
+  const save = (type, ending, text) => {
+    const address = URL.createObjectURL(new Blob([text], { type }));
+    h("a", { href: address, download: `${name}.${ending}` }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 60_000);
+  };
+  const csv = () => {
+    const names = Object.keys(items()[0] ?? {});
+    const lines = items().map((item) => names.map((one) => csvCell(item[one])).join(","));
+    save("text/csv", "csv", [names.join(","), ...lines, ""].join("\r\n"));
+  };
+  const json = () => save("application/json", "json", JSON.stringify(items(), null, 2));
+  const button = (label, action) => h("button", { type: "button", class: "quiet-link", onclick: action }, label);
+  return h("span", { class: "downloads" }, "Download ", button("CSV", csv), " ", button("JSON", json));
+}
+
 /** The foot of a list whose pages the server cuts. */
 export class Pager {
   constructor(view) {

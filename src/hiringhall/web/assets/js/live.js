@@ -5,6 +5,7 @@ import { address } from "./api.js";
 
 export const MINUTES = 10;
 const POINTS_MAX = MINUTES * 60;
+const POINT_MS = 1000;
 const QUEUE_POINTS = 90;
 const STORED = "hall.points";
 const RETRY_MIN_MS = 500;
@@ -12,17 +13,18 @@ const RETRY_MAX_MS = 5000;
 
 /** What is known now. `web` and `hall` say who answers; null: not known yet. */
 export const state = { summary: null, web: null, hall: null };
-/** A point for each second: { t, done, failed, ready, running, waiting, oldest }. */
+/** A point for each second: { t, done, failed, ready, running, waiting, oldest }; `oldest` is null if not known. */
 export const points = [];
 /** Name of a queue -> its last depths, one for each two seconds. */
 export const depths = new Map();
 
-const listeners = { summary: new Set(), link: new Set() };
+const listeners = { summary: new Set(), link: new Set(), point: new Set() };
 let stream = null;
 let retryMs = RETRY_MIN_MS;
 let timer = 0;
 let previous = null;
 let depthsAt = 0;
+let receivedAt = 0;
 
 export function on(kind, listener, signal) {
   listeners[kind].add(listener);
@@ -39,52 +41,55 @@ export function setLink(changes) {
   if (`${state.web} ${state.hall}` !== before) tell("link");
 }
 
-function totals(summary) {
+/** Ends a second since the last point. Only queues that both summaries name are compared, since a summary has the
+ * most active ones; a hall that restarted begins at 0 again. */
+function rates(summary, now) {
+  const before = previous;
+  previous = { t: now, totals: new Map(summary.queues.map((queue) => [queue.name, queue])) };
+  if (!before || now <= before.t) return { done: null, failed: null };
   let done = 0;
   let failed = 0;
   for (const queue of summary.queues) {
-    done += queue.done_total;
-    failed += queue.failed_total;
+    const old = before.totals.get(queue.name);
+    if (!old) continue;
+    done += Math.max(0, queue.done_total - old.done_total);
+    failed += Math.max(0, queue.failed_total - old.failed_total);
   }
-  return { t: Date.parse(summary.at), done, failed };
+  const seconds = (now - before.t) / 1000;
+  return { done: done / seconds, failed: failed / seconds };
 }
 
-/** A rate from the totals of two summaries; a hall that restarted begins at 0 again. */
-function rates(now) {
-  const seconds = previous ? (now.t - previous.t) / 1000 : 0;
-  if (seconds <= 0 || now.done < previous.done || now.failed < previous.failed) return null;
-  return { done: (now.done - previous.done) / seconds, failed: (now.failed - previous.failed) / seconds };
+/** How long the oldest ready job waits now, in seconds; no summary comes while only time passes. */
+export function oldestNow() {
+  const oldest = state.summary?.oldest_s ?? null;
+  return oldest ? oldest + (Date.now() - receivedAt) / 1000 : oldest;
 }
 
-function note(summary) {
-  const now = totals(summary);
-  if (previous && now.t - previous.t < 900 && now.t >= previous.t) return;
-  const measured = rates(now);
-  previous = now;
-  points.push({
-    t: now.t,
-    done: measured ? measured.done : summary.rates.done_s,
-    failed: measured ? measured.failed : summary.rates.failed_s,
-    ready: summary.jobs.ready,
-    running: summary.jobs.running,
-    waiting: summary.jobs.waiting,
-    oldest: summary.oldest_s ?? null,
-  });
+/** A point each second, also while nothing changes and no summary comes. */
+function note() {
+  const summary = state.summary;
+  if (!summary || !state.web || !state.hall || document.hidden) return;
+  const now = Date.now();
+  const { done, failed } = rates(summary, now);
+  const { ready, running, waiting } = summary.jobs;
+  points.push({ t: now, done, failed, ready, running, waiting, oldest: oldestNow() });
   if (points.length > POINTS_MAX) points.splice(0, points.length - POINTS_MAX);
-  if (now.t - depthsAt < 1900) return;
-  depthsAt = now.t;
-  for (const queue of summary.queues) {
-    const line = depths.get(queue.name) ?? [];
-    line.push(queue.ready + queue.running);
-    if (line.length > QUEUE_POINTS) line.shift();
-    depths.set(queue.name, line);
+  if (now - depthsAt > 1900) {
+    depthsAt = now;
+    for (const queue of summary.queues) {
+      const line = depths.get(queue.name) ?? [];
+      line.push(queue.ready + queue.running);
+      if (line.length > QUEUE_POINTS) line.shift();
+      depths.set(queue.name, line);
+    }
   }
+  tell("point");
 }
 
 function received(event) {
   retryMs = RETRY_MIN_MS;
   state.summary = JSON.parse(event.data);
-  note(state.summary);
+  receivedAt = Date.now();
   setLink({ web: true, hall: true });
   tell("summary");
 }
@@ -130,6 +135,7 @@ function restore() {
 export function start() {
   restore();
   open();
+  setInterval(note, POINT_MS);
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
   addEventListener("pagehide", () => {
     close();

@@ -2,6 +2,7 @@
 // What a page started ends with it (view.signal).
 
 import { Problem } from "./api.js";
+import { fill, h } from "./dom.js";
 import * as live from "./live.js";
 
 const REFRESH_MS = 2000;
@@ -21,6 +22,15 @@ export class View {
     this.signal = this.ending.signal;
     this.loops = [];
     this.queryChanged = () => {};
+    this.trouble = h("p", { class: "page-trouble", role: "alert", hidden: true });
+  }
+
+  /** Says what is wrong, if it does not pass by itself: for that there is the banner. */
+  say(error) {
+    if (error.passing) return;
+    this.trouble.hidden = false;
+    fill(this.trouble, error.message);
+    if (!this.trouble.isConnected) this.main.firstElementChild?.after(this.trouble);
   }
 
   title(text) {
@@ -28,7 +38,7 @@ export class View {
   }
 
   /** Calls `load` now, every two seconds while the page is looked at, and on `refresh()`. Never twice at once. */
-  keepFresh(load, failed = () => {}) {
+  keepFresh(load, failed = (error) => this.say(error)) {
     const loop = { running: false, again: false, timer: 0 };
     loop.run = async () => {
       clearTimeout(loop.timer);
@@ -40,7 +50,10 @@ export class View {
       loop.running = true;
       let wait = REFRESH_MS;
       try {
-        if (!document.hidden) await load();
+        if (!document.hidden) {
+          await load();
+          this.trouble.hidden = true;
+        }
       } catch (error) {
         if (this.signal.aborted || error.name === "AbortError") return;
         if (!(error instanceof Problem)) throw error;

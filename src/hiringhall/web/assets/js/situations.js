@@ -17,8 +17,9 @@ const JOBS = {
   done: ["Done", "good", "check", "It succeeded"],
   failed: ["Failed", "bad", "cross", "A dead letter: it can be retried"],
   cancelled: ["Cancelled", "quiet", "slash", "Somebody cancelled it"],
+  queued: ["Ready", "quiet", "ring", "A worker can take it now"],
+  expected: ["Not known yet", "quiet", "link", "The hall does not know this job yet"],
   waiting: ["Waiting", "hold", "clock", "It waits for parents or for its time"],
-  unknown: ["Not known yet", "quiet", "link", "The hall does not know this job yet"],
 };
 
 const FLOWS = {
@@ -31,10 +32,10 @@ const FLOWS = {
 
 const WORKERS = {
   working: ["Working", "live", "play"],
-  idle: ["Idle", "quiet", "ring"],
-  asleep: ["Asleep", "quiet", "ring"],
-  draining: ["Draining", "warn", "pause"],
-  silent: ["Silent", "warn", "alert"],
+  hired: ["Hired", "live", "ring", "It was promised a job and has not begun"],
+  waiting: ["Waiting", "quiet", "ring", "It is told when there is a job"],
+  idle: ["Idle", "quiet", "ring", "It has not asked for a job"],
+  draining: ["Draining", "warn", "pause", "It gets no further jobs"],
 };
 
 const SHAPES = {

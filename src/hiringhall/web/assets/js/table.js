@@ -5,8 +5,9 @@ import { fillKeepingFocus, h } from "./dom.js";
 
 const SKELETON_ROWS = 6;
 
-/** columns: [{ name, label, cell(item), number?, sort?(item), wide?, first?, after?(item) }]
- * The first column is the link of the row; `after` stands beside it. A column named "actions" stays in view. */
+/** columns: [{ name, label, cell(item), number?, sort?(item), wide?, first?, tile?, after?(item) }]
+ * The first column is the link of the row; `after` stands beside it. On a card, numbers and what
+ * is a `tile` stand in a grid. A column named "actions" stays in view. */
 export class Table {
   constructor({ caption, columns, key, href, empty, selectable = null, sort = null }) {
     Object.assign(this, { columns, key, href, empty, selectable, sort });
@@ -97,7 +98,7 @@ export class Table {
       row = h("tr", { role: "row" });
       if (this.selectable) row.append(this.checkCell(key));
       for (const column of this.columns) {
-        const kinds = [column.number && "number", column.wide && "wide", column.first && "first", column.name === "actions" && "actions"].filter(Boolean).join(" ");
+        const kinds = [column.number && "number", column.wide && "wide", column.first && "first", column.tile && "tile-cell", column.name === "actions" && "actions"].filter(Boolean).join(" ");
         row.append(h("td", { role: "cell", class: kinds, "data-label": column.label }));
       }
       if (this.href) row.addEventListener("click", (event) => this.openRow(event, row));

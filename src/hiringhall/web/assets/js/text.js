@@ -43,7 +43,7 @@ export function encoded(item, field) {
 /** What a percent-encoded name of a path says to a person. */
 export function decoded(segment) {
   try {
-    return decodeURIComponent(segment);
+    return decodeURIComponent(segment.replaceAll("+", "%20"));
   } catch {
     return segment;
   }

@@ -35,7 +35,15 @@ function bars(job) {
   return h("div", { class: "span-line", "aria-hidden": "true" }, spans);
 }
 
-export function attempts(job) {
+/** All attempts: those that did not end the job, and the one that runs or ended it. */
+function attemptsOf(job) {
+  const last = { started: job.started, ended: job.ended, worker: job.worker, dialect: job.dialect, code: job.code };
+  const counts = job.started && (job.state === "running" || job.ended) && job.tries.at(-1)?.started !== job.started;
+  return counts ? [...job.tries, last] : job.tries;
+}
+
+export function attempts(described) {
+  const job = { ...described, tries: attemptsOf(described) };
   const steps = [step("quiet", "Submitted", at(job.created))];
   let before = job.created;
   job.tries.forEach((attempt, index) => {

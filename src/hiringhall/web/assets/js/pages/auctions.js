@@ -3,7 +3,7 @@
 import { get } from "../api.js";
 import { fill, h } from "../dom.js";
 import { ago, at, duration, number, plural } from "../format.js";
-import { code, downloads, emptyState, pageHead } from "../lists.js";
+import { code, emptyState, localDownloads, pageHead } from "../lists.js";
 import { Table } from "../table.js";
 import { encoded } from "../text.js";
 
@@ -55,13 +55,13 @@ export function openAuctions(view) {
   const hired = new Table({ caption: "Latest hirings", columns: HIRINGS, key: (hiring) => `${hiring.at} ${hiring.job}`, href: (hiring) => `/jobs/${hiring.job}`, empty: () => emptyState("Nobody was hired yet", "Who was hired for which job, and why, appears here.") });
   view.main.append(
     pageHead("Auctions", { lead: "Jobs that are announced, the bids for them, and who was hired." }),
-    h("div", { class: "list-line" }, count, downloads("/auctions", () => ({})).node),
+    h("div", { class: "list-line" }, count, localDownloads("auctions", () => open.items ?? [])),
     open.node,
-    h("h2", { class: "section-title" }, "Latest hirings"),
+    h("div", { class: "list-line section-title" }, h("h2", null, "Latest hirings"), localDownloads("hirings", () => hired.items ?? [])),
     hired.node,
   );
   view.keepFresh(async () => {
-    const { items, hirings } = await get("/auctions", { limit: 200 }, view.signal);
+    const { items, hirings } = await get("/auctions", null, view.signal);
     fill(count, `${plural(items.length, "announced job")}, ${plural(hirings?.length ?? 0, "hiring")} remembered`);
     open.update(items);
     hired.update(hirings ?? []);

@@ -40,7 +40,8 @@ export function openFlow(view) {
   const graph = new GraphView(view.signal);
   const head = pageHead(name, { back: ["/flows", "Flows"], actions: buttons });
   head.firstElementChild.append(lead);
-  view.main.append(head, bar, graph.node);
+  const part = h("div");
+  view.main.append(head, bar, part, graph.node);
   let seen = "";
   view.keepFresh(
     async () => {
@@ -51,7 +52,9 @@ export function openFlow(view) {
       // Nodes are asked for when the counts have changed: a flow at rest costs one small request.
       const state = JSON.stringify(flow);
       if (state === seen) return;
-      graph.update(await get(`/flows/${segment}/graph`, null, view.signal));
+      const answer = await get(`/flows/${segment}/graph`, null, view.signal);
+      graph.update(answer);
+      fill(part, answer.complete === false ? h("p", { class: "faint" }, `The graph shows the first ${number(answer.nodes.length)} jobs.`) : null);
       seen = state;
     },
     (error) => {

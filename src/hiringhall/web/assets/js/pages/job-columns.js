@@ -1,7 +1,7 @@
 // The columns that lists of jobs choose from.
 
 import { h } from "../dom.js";
-import { ago, at, between, duration, lasting, number } from "../format.js";
+import { ago, at, between, duration, lasting } from "../format.js";
 import { jobBadge } from "../situations.js";
 import { encoded, shorten } from "../text.js";
 
@@ -23,7 +23,7 @@ const COLUMNS = {
   started: { label: "Runs for", number: true, cell: (job) => (job.situation === "running" ? lasting(job.started) : "") },
   ended: { label: "Ended", number: true, cell: (job) => at(job.ended) },
   took: { label: "Took", number: true, cell: (job) => (job.started && job.ended ? duration(between(job.started, job.ended)) : h("span", { class: "none" }, "–")) },
-  priority: { label: "Priority", number: true, cell: (job) => (job.priority ? number(job.priority) : "") },
+  priority: { label: "Priority", number: true, cell: (job) => (job.priority === "normal" ? "" : job.priority) },
   worker: { label: "Worker", cell: (job) => (job.worker ? h("span", { class: "data clip", title: job.dialect ? `${job.worker}, ${job.dialect}` : job.worker }, job.worker) : "") },
   result: { label: "Result", wide: true, cell: (job) => (job.result ? h("span", { class: "mono data clip faint", title: shorten(job.result, 200) }, shorten(job.result, 80)) : "") },
 };

@@ -3,7 +3,7 @@
 import { get, post } from "../api.js";
 import { actionButton, confirmed, note } from "../dialogs.js";
 import { fill, fillKeepingFocus, h } from "../dom.js";
-import { ago, at, duration, number, plural } from "../format.js";
+import { at, duration, number, plural } from "../format.js";
 import { emptyState, pageHead } from "../lists.js";
 import { may } from "../session.js";
 import { jobBadge, jobTone, stateBadge } from "../situations.js";
@@ -18,10 +18,15 @@ function ended(job) {
   return Boolean(job.ended) || ["done", "failed", "cancelled"].includes(job.state);
 }
 
+function sentence(job) {
+  if (job.why) return `${job.why[0].toUpperCase()}${job.why.slice(1)}${/[.!?]$/.test(job.why) ? "" : "."}`;
+  return job.state === "running" ? `${job.worker || "A worker"} runs it.` : "It waits for a worker.";
+}
+
 /** The one sentence that a person looks for first. */
 function why(job) {
   if (ended(job)) return null;
-  return h("div", { class: `callout tone-${jobTone(job.situation || job.state)}` }, jobBadge(job), h("p", { class: "data" }, job.why || "It waits for a worker."), job.due && !ended(job) ? h("span", { class: "faint" }, ago(job.due)) : null);
+  return h("div", { class: `callout tone-${jobTone(job.situation || job.state)}` }, jobBadge(job), h("p", { class: "data" }, sentence(job)));
 }
 
 function progress(job) {
@@ -36,10 +41,9 @@ function progress(job) {
   );
 }
 
-const TERMS = { retries: "Retries", backoff_s: "Backoff", timeout_s: "Time limit", expire_s: "Expires after", skill: "Skill asked", takes_s: "Takes", keep_s: "Kept for", durable: "Durable", delay_s: "Delay" };
+const TERMS = { retries: "Retries", backoff_s: "Backoff", timeout_s: "Time limit", expire_s: "Expires after", skill: "Skill asked", takes_s: "Takes", keep_s: "Kept for", delay_s: "Delay" };
 
 function term(name, value) {
-  if (typeof value === "boolean") return value ? "yes" : "no, in memory only";
   if (name.endsWith("_s")) return duration(value);
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
@@ -57,14 +61,15 @@ function facts(job) {
     line("Ended", job.ended ? at(job.ended) : null),
     line("Attempts", `${job.attempts}${job.attempts_max ? ` of ${job.attempts_max}` : ""}${job.failures ? `, ${plural(job.failures, "failure")}` : ""}${job.losses ? `, ${job.losses} lost with a worker` : ""}`),
     line("Worker", job.worker ? h("span", null, job.worker, job.dialect ? [" ", h("span", { class: "tag" }, job.dialect)] : null) : null),
-    line("Priority", job.priority ? String(job.priority) : null),
+    line("Priority", job.priority === "normal" ? null : job.priority),
+    line("Durable", job.durable ? "yes" : "no, in memory only"),
     Object.entries(job.terms ?? {}).map(([name, value]) => (name in TERMS ? line(TERMS[name], term(name, value)) : null)),
   );
 }
 
 function relation(one) {
-  const name = one.key || one.id;
-  const target = one.id && one.id !== "0" ? h("a", { href: `/jobs/${one.id}`, class: "data" }, name) : h("span", { class: "data" }, name);
+  const name = one.key || one.id || "not known yet";
+  const target = one.id ? h("a", { href: `/jobs/${one.id}`, class: "data" }, name) : h("span", { class: "data" }, name);
   return h("li", { class: "relation" }, target, one.queue ? h("span", { class: "faint data" }, one.queue) : null, one.state ? stateBadge(one.state) : null);
 }
 
@@ -152,10 +157,9 @@ export function openJob(view) {
     if (!result.node.hidden) result.update(bytesOf(job, "result"), job.result_bytes);
   };
   const heard = (kind, value) => {
-    if (kind === "output") output.add(value);
+    if (kind === "output") output.addAll(value.lines);
     else if (kind === "progress" && last) {
-      const pair = Array.isArray(value) ? value : value.progress;
-      last = { ...last, progress: pair, remaining_s: value.remaining_s };
+      last = { ...last, progress: [value.numerator, value.denominator] };
       fillKeepingFocus(top, why(last), progress(last));
     } else if (kind === "state") draw(value);
     else view.refresh();

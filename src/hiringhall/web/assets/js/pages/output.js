@@ -25,6 +25,10 @@ export class Output {
     if (follows) this.lines.scrollTop = this.lines.scrollHeight;
   }
 
+  addAll(lines) {
+    for (const line of lines) this.add(line);
+  }
+
   clear() {
     this.lines.replaceChildren();
     this.count = 0;
@@ -35,14 +39,14 @@ export class Output {
     let position = "";
     do {
       const page = await get(`/jobs/${id}/output`, { position }, signal);
-      for (const line of page.lines) this.add(line);
-      if (page.next === null || page.next === undefined || page.next === position) return;
+      this.addAll(page.lines);
+      if (!page.lines.length || page.next === position) return;
       position = page.next;
     } while (this.count < LINES_MAX * 2);
   }
 }
 
-/** Follows a job that has not ended; `heard` gets ("state" | "progress" | "output" | "ended", value).
+/** Follows a job that has not ended; `heard` gets ("state" | "progress" | "output" | "ended" | "gone", value).
  * The browser resumes a broken stream by itself; `closed` is called when the stream is over for good. */
 export function follow(id, heard, closed, signal) {
   const stream = new EventSource(address(`/jobs/${id}/events`));
@@ -53,10 +57,10 @@ export function follow(id, heard, closed, signal) {
     stream.close();
     closed();
   };
-  for (const kind of ["state", "progress", "output", "ended"]) {
+  for (const kind of ["state", "progress", "output", "ended", "gone"]) {
     stream.addEventListener(kind, (event) => {
       heard(kind, JSON.parse(event.data));
-      if (kind === "ended") stop();
+      if (kind === "ended" || kind === "gone") stop();
     });
   }
   stream.addEventListener("error", () => stream.readyState === EventSource.CLOSED && stop());

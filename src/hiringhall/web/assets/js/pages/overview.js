@@ -69,7 +69,7 @@ function drawLive(tiles, summary) {
   tiles.throughput.chart.update(livePoints(["Done", "live", "done"]));
   tiles.depth.say(number(jobs.ready), `ready, ${number(jobs.running)} running, ${number(jobs.waiting)} waiting`);
   tiles.depth.chart.update(livePoints(["Ready", "quiet", "ready"], ["Running", "live", "running"], ["Waiting", "hold", "waiting"]));
-  const oldest = summary.oldest_s ?? 0;
+  const oldest = live.oldestNow();
   tiles.wait.say(oldest ? duration(oldest) : "0 s", "is how long the oldest ready job waits");
   tiles.wait.chart.update(livePoints(["Oldest ready job", "hold", "oldest"]));
   tiles.failures.say(rate(rates.failed_s), `failing, ${plural(jobs.failed, "dead letter")}`);
@@ -163,17 +163,20 @@ export function openOverview(view) {
     fill(line, lead(summary));
     fillKeepingFocus(attend, attention(summary));
     queues.update(busiest(summary));
-    if (shown === "") drawLive(tiles, summary);
   };
+  const drawCharts = () => shown === "" && live.state.summary && drawLive(tiles, live.state.summary);
   let askedAt = 0;
+  let complete = true;
   view.queryChanged = (query) => {
     span.read(query);
     askedAt = 0;
     arrange();
-    draw();
+    drawCharts();
   };
   live.on("summary", draw, view.signal);
+  live.on("point", drawCharts, view.signal);
   draw();
+  drawCharts();
   view.keepFresh(async () => {
     const [answer, workers] = await Promise.all([get("/doors", null, view.signal), get("/workers", { limit: 1000 }, view.signal)]);
     doors.update(answer.items);
@@ -181,10 +184,11 @@ export function openOverview(view) {
     for (const worker of workers.items) counts.set(worker.dialect, (counts.get(worker.dialect) ?? 0) + 1);
     const sorted = [...counts].sort((a, b) => b[1] - a[1]);
     fill(dialects, sorted.length ? sorted.map(([dialect, count]) => h("a", { class: "tag", href: `/workers?dialect=${encodeURIComponent(dialect)}` }, `${dialect} ${plural(count, "worker")}`)) : h("span", { class: "faint" }, "No worker is connected."));
-    if (shown === "" || Date.now() - askedAt < CHART_EVERY_MS) return;
+    if (shown === "" || Date.now() - askedAt < (complete ? CHART_EVERY_MS : 0)) return;
     const wanted = shown;
     const history = await get("/history/chart", { span: wanted }, view.signal);
     askedAt = Date.now();
+    complete = history.complete !== false;
     if (wanted === shown) drawHistory(tiles, history);
   });
 }

@@ -51,7 +51,7 @@ function columns(view) {
   const of = (queue) => encoded(queue, "name");
   return [
     { name: "name", label: "Queue", first: true, sort: (queue) => queue.name, cell: (queue) => queue.name, after: (queue) => (queue.paused ? pausedBadge() : queue.ready && !queue.workers ? noWorkerBadge() : null) },
-    { name: "depths", label: "Last 3 minutes", cell: (queue) => sparkline(depths.get(queue.name) ?? [], `Depth of ${queue.name} over the last minutes, now ${queue.ready + queue.running}`) },
+    { name: "depths", label: "Last 3 minutes", tile: true, cell: (queue) => sparkline(depths.get(queue.name) ?? [], `Depth of ${queue.name} over the last minutes, now ${queue.ready + queue.running}`) },
     count("ready", "Ready", (queue) => `/jobs?situation=ready&queue=${of(queue)}`),
     count("running", "Running", (queue) => `/jobs?situation=running&queue=${of(queue)}`),
     { name: "waiting", label: "Waiting", number: true, sort: (queue) => queue.held + queue.delayed, cell: (queue) => (queue.held + queue.delayed ? number(queue.held + queue.delayed) : h("span", { class: "none" }, "0")) },

@@ -3,7 +3,7 @@
 import { get } from "../api.js";
 import { h } from "../dom.js";
 import { at, number } from "../format.js";
-import { downloads, emptyState, filterBar, pageHead, tabs, textFilter } from "../lists.js";
+import { emptyState, filterBar, localDownloads, pageHead, tabs, textFilter } from "../lists.js";
 import { may } from "../session.js";
 import { Table } from "../table.js";
 
@@ -25,7 +25,7 @@ const AUDIT = [
   { name: "at", label: "When", first: true, cell: (line) => at(line.at) },
   { name: "who", label: "Who", cell: (line) => h("span", { class: "data clip" }, line.who, line.role ? h("span", { class: "faint" }, ` ${line.role}`) : null) },
   { name: "what", label: "What", cell: (line) => h("strong", null, line.what) },
-  { name: "of", label: "Of", cell: (line) => (line.job ? h("a", { class: "mono", href: `/jobs/${line.job}`, "data-key": "job" }, line.job) : h("span", { class: "data clip" }, line.queue || line.schedule || line.flow || line.worker || line.name || "")) },
+  { name: "of", label: "Of", cell: (line) => (line.job ? h("a", { class: "mono", href: `/jobs/${line.job}`, "data-key": "job" }, line.job) : h("span", { class: "data clip" }, line.queue || line.name)) },
   { name: "from", label: "From", cell: (line) => h("span", { class: "mono data faint" }, line.from) },
   { name: "outcome", label: "Outcome", cell: (line) => h("span", { class: `badge tone-${line.outcome === "ok" ? "good" : "bad"}` }, line.outcome) },
 ];
@@ -50,9 +50,9 @@ export function openSettings(view) {
     const wanted = offered.some(([value]) => value === view.query.get("part")) ? view.query.get("part") || "doors" : "doors";
     if (wanted === shown) return;
     shown = wanted;
-    const [path, columns, caption, empty, key] = PARTS[shown];
+    const [, columns, caption, empty, key] = PARTS[shown];
     table = new Table({ caption, columns, key, empty });
-    line.replaceChildren(h("span", null, caption), downloads(path, () => ({})).node);
+    line.replaceChildren(h("span", null, caption), localDownloads(shown, () => table.items ?? []));
     place.replaceChildren(table.node);
   };
   arrange();
@@ -64,7 +64,7 @@ export function openSettings(view) {
   };
   view.keepFresh(async () => {
     const asked = shown;
-    const { items } = await get(PARTS[asked][0], { limit: 1000 }, view.signal);
+    const { items } = await get(PARTS[asked][0], asked === "audit" ? { limit: 1000 } : null, view.signal);
     if (asked !== shown) return;
     const text = (view.query.get("text") ?? "").toLowerCase();
     table.update(text ? items.filter((item) => JSON.stringify(item).toLowerCase().includes(text)) : items);
