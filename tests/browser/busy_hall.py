@@ -20,7 +20,15 @@ if TYPE_CHECKING:
 HERE: Final = Path(__file__).parent
 HIRE: Final = '[[door]]\ndialect = "hire"\naddress = "127.0.0.1:0"\n'
 GEARMAN: Final = '[[door]]\ndialect = "gearman"\naddress = "127.0.0.1:0"\n'
-STEPS: Final = (("fetch", 1), ("split", 1), ("align", 8), ("merge", 1), ("score", 12), ("report", 2), ("publish", 1))
+STEPS: Final = (
+    ("fetch", 1),
+    ("split", 1),
+    ("align", 8),
+    ("merge", 1),
+    ("score", 12),
+    ("report", 2),
+    ("publish", 1),
+)
 """The layers of the flow: each job waits for all jobs of the layer before."""
 
 
@@ -61,24 +69,71 @@ def submit(api: httpx.Client, *jobs: dict[str, Any]) -> list[str]:
 
 def fill(api: httpx.Client) -> None:
     """Jobs in every situation."""
-    letters = [{"queue": "billing.invoice", "json": [number], "key": f"customer-{number}"} for number in range(12)]
+    letters = [
+        {"queue": "billing.invoice", "json": [number], "key": f"customer-{number}"} for number in range(12)
+    ]
     submit(api, *letters)
     wait_until(lambda: api.get("/queues/billing.invoice").json()["failed"] >= 6, "six invoices failed", 60)
     api.post("/queues/billing.invoice/pause")
     submit(api, {"queue": "billing.invoice", "json": [100], "key": "customer-100"})
-    submit(api, *[{"queue": "webhook.deliver", "json": [f"https://example.org/hook/{number}"], "retries": 3, "backoff_s": 90} for number in range(7)])
-    photos = [{"queue": "photos.resize", "json": [f"photo-{number:06}.jpg", [320, 640, 1280]], "key": f"photo-{number:06}"} for number in range(400)]
+    submit(
+        api,
+        *[
+            {
+                "queue": "webhook.deliver",
+                "json": [f"https://example.org/hook/{number}"],
+                "retries": 3,
+                "backoff_s": 90,
+            }
+            for number in range(7)
+        ],
+    )
+    photos = [
+        {
+            "queue": "photos.resize",
+            "json": [f"photo-{number:06}.jpg", [320, 640, 1280]],
+            "key": f"photo-{number:06}",
+        }
+        for number in range(400)
+    ]
     submit(api, *photos)
-    submit(api, *[{"queue": "mail.send", "json": [f"person-{number}@example.org", "Your photos"]} for number in range(600)])
-    submit(api, *[{"queue": "photos.transcode", "json": [f"holiday-{number}.mov", 240], "key": f"holiday-{number}"} for number in range(2)])
-    submit(api, *[{"queue": "mail.send", "json": ["anna@example.org", "Reminder"], "delay_s": 3600 * number} for number in (1, 5, 24)])
+    submit(
+        api,
+        *[
+            {"queue": "mail.send", "json": [f"person-{number}@example.org", "Your photos"]}
+            for number in range(600)
+        ],
+    )
+    submit(
+        api,
+        *[
+            {"queue": "photos.transcode", "json": [f"holiday-{number}.mov", 240], "key": f"holiday-{number}"}
+            for number in range(2)
+        ],
+    )
+    submit(
+        api,
+        *[
+            {"queue": "mail.send", "json": ["anna@example.org", "Reminder"], "delay_s": 3600 * number}
+            for number in (1, 5, 24)
+        ],
+    )
     submit(api, *[{"queue": "search.index", "payload": f"page {number}"} for number in range(9)])
     make_flow(api)
     schedule = {"queue": "mail.send", "payload": '["anna@example.org", "Digest"]'}
     api.post("/schedules", json={"name": "digest", "every_s": 900, **schedule}).raise_for_status()
-    cron = {"name": "nightly-backup", "queue": "backup", "payload": "all", "cron": "30 3 * * *", "timezone": "Europe/Vienna"}
+    cron = {
+        "name": "nightly-backup",
+        "queue": "backup",
+        "payload": "all",
+        "cron": "30 3 * * *",
+        "timezone": "Europe/Vienna",
+    }
     api.post("/schedules", json=cron).raise_for_status()
-    api.post("/schedules", json={"name": "invoices", "queue": "billing.invoice", "payload": "[2]", "cron": "0 6 1 * *"})
+    api.post(
+        "/schedules",
+        json={"name": "invoices", "queue": "billing.invoice", "payload": "[2]", "cron": "0 6 1 * *"},
+    )
     api.post("/schedules/invoices/pause")
 
 
@@ -86,5 +141,14 @@ def make_flow(api: httpx.Client) -> None:
     before: list[str] = []
     for layer, (name, count) in enumerate(STEPS):
         queue = "genome" if layer < 4 else "cluster"
-        jobs = [{"queue": queue, "payload": f"{name} {number}", "key": f"{name}-{number}", "flow": "genome-2026-11", "parents": before} for number in range(count)]
+        jobs = [
+            {
+                "queue": queue,
+                "payload": f"{name} {number}",
+                "key": f"{name}-{number}",
+                "flow": "genome-2026-11",
+                "parents": before,
+            }
+            for number in range(count)
+        ]
         before = submit(api, *jobs)

@@ -12,7 +12,11 @@ hall = Hall()
 @hall.job(name="photos.resize", retries=3, backoff=20.0)
 def resize(photo: str, widths: list[int]) -> dict[str, object]:
     time.sleep(0.15)
-    return {"photo": photo, "files": [f"{photo}-{width}.webp" for width in widths], "bytes": 18233 * len(widths)}
+    return {
+        "photo": photo,
+        "files": [f"{photo}-{width}.webp" for width in widths],
+        "bytes": 18233 * len(widths),
+    }
 
 
 @hall.job(name="photos.transcode", timeout=600.0)

@@ -1,0 +1,102 @@
+"""axe-core finds nothing serious on any page, in both themes; on a phone nothing is cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import pytest
+from busy_hall import busy_hall
+from playwright.sync_api import expect
+from screen import Screen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser
+    from web_process import WebHall
+
+AXE: Final = Path(__file__).parents[2] / ".clients" / "node_modules" / "axe-core" / "axe.min.js"
+PAGES: Final = (
+    "/",
+    "/?span=1h",
+    "/queues",
+    "/queues/photos.resize",
+    "/jobs",
+    "/workers",
+    "/flows",
+    "/flows/genome-2026-11",
+    "/auctions",
+    "/schedules",
+    "/history",
+    "/history?state=failed",
+    "/settings",
+    "/settings?part=settings",
+    "/settings?part=audit",
+    "/nowhere",
+)
+SERIOUS: Final = """async () => {
+  const { violations } = await axe.run(document, { resultTypes: ["violations"] });
+  return violations
+    .filter((one) => one.impact === "serious" || one.impact === "critical")
+    .map((one) => `${one.id}: ${one.nodes.slice(0, 3).map((node) => node.html).join(" ")}`);
+}"""
+CUT: Final = """() => {
+  const wide = document.documentElement.scrollWidth > innerWidth + 1;
+  const cut = [...document.querySelectorAll("main button, main h1, main .badge")].filter((one) => {
+    const box = one.getBoundingClientRect();
+    return box.width && box.right > innerWidth + 1 && !one.closest(".table-scroll, .tabs");
+  });
+  return [wide, cut.map((one) => one.textContent)];
+}"""
+
+
+@pytest.fixture(scope="module")
+def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHall]:
+    with busy_hall(tmp_path_factory.mktemp("hall")) as hall:
+        yield hall
+
+
+def paths(hall: WebHall) -> list[str]:
+    """All pages, with those of a job in each of two states, and of a worker."""
+    with hall.api() as api:
+        failed = api.get("/history", params={"state": "failed", "limit": 1}).json()["items"]
+        live = api.get("/jobs", params={"situation": "backoff", "limit": 1}).json()["items"]
+        workers = api.get("/workers", params={"limit": 1}).json()["items"]
+    jobs = [f"/jobs/{job['id']}" for job in (*failed, *live)]
+    return [*PAGES, *jobs, *(f"/workers/{worker['number']}" for worker in workers)]
+
+
+def settled(screen: Screen) -> None:
+    """No part of the page waits for its first answer."""
+    expect(screen.page.locator("[aria-busy=true]")).to_have_count(0)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_serious(browser: Browser, hall: WebHall, theme: Literal["light", "dark"]) -> None:
+    assert AXE.exists(), "no axe-core: scripts/install-test-clients installs it"
+    script = AXE.read_text()
+    found: dict[str, Any] = {}
+    with Screen(browser, hall.web, theme=theme) as screen:
+        for path in paths(hall):
+            screen.open(path)
+            settled(screen)
+            screen.page.evaluate(script)
+            if wrong := screen.page.evaluate(SERIOUS):
+                found[path] = wrong
+        assert (found, screen.faults) == ({}, [])
+
+
+@pytest.mark.timeout(300)
+def test_on_a_phone_nothing_is_cut(browser: Browser, hall: WebHall) -> None:
+    with Screen(browser, hall.web, width=390, height=844) as screen:
+        for path in paths(hall):
+            screen.open(path)
+            settled(screen)
+            assert (path, screen.page.evaluate(CUT)) == (path, [False, []])
+        screen.open("/")
+        screen.button("Pages").click()
+        screen.page.get_by_role("link", name="Workers", exact=True).first.click()
+        expect(screen.page.get_by_role("heading", level=1)).to_have_text("Workers")
+        assert screen.faults == []

@@ -1,0 +1,156 @@
+"""Every action of the dashboard, by keyboard alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from playwright.sync_api import expect
+
+if TYPE_CHECKING:
+    import httpx
+    from screen import Screen
+    from web_process import WebHall
+
+
+def submit(api: httpx.Client, queue: str, count: int = 1, **terms: Any) -> list[str]:
+    answer = api.post("/jobs", json={"jobs": [{"queue": queue, **terms}] * count})
+    ids: list[str] = answer.json()["ids"]
+    return ids
+
+
+def fail_all(hall: WebHall, queue: str, count: int) -> None:
+    """Make dead letters of all jobs of a queue."""
+    with hall.native() as worker:
+        worker.work(queue.encode(), slots=count)
+        for _ in range(count):
+            worker.ask("fail", [worker.hear("assign")[0], 1, b"no", False])
+
+
+def test_a_job_is_submitted(screen: Screen, api: httpx.Client) -> None:
+    screen.open("/jobs")
+    screen.activate("New job")
+    screen.page.keyboard.type("typed")
+    screen.press("Tab")
+    screen.page.keyboard.type('["Anna"]')
+    screen.activate("Submit")
+    expect(screen.page.get_by_role("heading", level=1)).to_contain_text("Job")
+    assert api.get("/jobs", params={"queue": "typed"}).json()["items"][0]["state"] == "queued"
+
+
+def test_a_job_is_cancelled(screen: Screen, api: httpx.Client) -> None:
+    (job,) = submit(api, "key.cancel")
+    screen.open(f"/jobs/{job}")
+    screen.activate("Cancel")
+    screen.activate("Cancel the job")
+    expect(screen.page.locator(".lead")).to_contain_text("Cancelled")
+    assert api.get(f"/jobs/{job}").json()["state"] == "cancelled"
+
+
+def test_a_dead_letter_is_retried(screen: Screen, hall: WebHall, api: httpx.Client) -> None:
+    (job,) = submit(api, "key.retry")
+    fail_all(hall, "key.retry", 1)
+    screen.open(f"/jobs/{job}")
+    screen.activate("Retry")
+    screen.says("is ready again")
+    assert api.get(f"/jobs/{job}").json()["state"] == "queued"
+
+
+def test_all_that_match_are_retried_and_their_number_is_confirmed(
+    screen: Screen, hall: WebHall, api: httpx.Client
+) -> None:
+    submit(api, "key.bulk", 60)
+    fail_all(hall, "key.bulk", 60)
+    screen.open("/history?state=failed&queue=key.bulk")
+    expect(screen.page.get_by_text("60 jobs match")).to_be_visible()
+    screen.activate("Retry all 60…")
+    expect(screen.page.get_by_role("dialog")).to_contain_text("also those that this page does not show")
+    screen.activate("Retry 60 jobs")
+    screen.says("60 jobs retried.")
+    assert api.get("/queues/key.bulk").json()["ready"] == 60
+
+
+def test_a_bulk_action_is_refused_if_the_number_has_changed_meanwhile(
+    screen: Screen, api: httpx.Client
+) -> None:
+    submit(api, "key.differs", 3)
+    screen.open("/jobs?queue=key.differs")
+    screen.activate("Cancel all 3…")
+    expect(screen.page.get_by_role("dialog")).to_be_visible()
+    submit(api, "key.differs")
+    screen.away_expected = True  # Chromium writes of the status 409, too
+    screen.activate("Cancel 3 jobs")
+    expect(screen.page.get_by_role("alert").filter(has_text="4 jobs match now")).to_be_visible()
+    screen.press("Escape")
+    assert api.get("/queues/key.differs").json()["ready"] == 4
+
+
+def test_selected_jobs_are_cancelled(screen: Screen, api: httpx.Client) -> None:
+    submit(api, "key.selected", 3)
+    screen.open("/jobs?queue=key.selected")
+    expect(screen.page.get_by_text("3 jobs match")).to_be_visible()
+    screen.press("j", "x", "j", "x")
+    screen.activate("Cancel 2 jobs")
+    expect(screen.page.get_by_role("dialog")).to_contain_text("The 2 selected jobs")
+    screen.page.get_by_role("dialog").get_by_role("button", name="Cancel 2 jobs").press("Enter")
+    screen.says("2 jobs cancelled.")
+    assert api.get("/queues/key.selected").json()["ready"] == 1
+
+
+def test_a_queue_is_paused_resumed_and_its_dead_letters_retried(
+    screen: Screen, hall: WebHall, api: httpx.Client
+) -> None:
+    submit(api, "key.queue", 2)
+    fail_all(hall, "key.queue", 2)
+    screen.open("/queues?text=key.queue")
+    expect(screen.row("key.queue")).to_be_visible()
+    screen.activate("Pause key.queue")
+    expect(screen.row("key.queue")).to_contain_text("Paused")
+    assert api.get("/queues/key.queue").json()["paused"]
+    screen.activate("Resume key.queue")
+    expect(screen.row("key.queue")).not_to_contain_text("Paused")
+    screen.activate("Retry all dead letters of key.queue")
+    screen.activate("Retry 2 jobs")
+    screen.says("2 jobs retried.")
+    assert api.get("/queues/key.queue").json()["ready"] == 2
+
+
+def test_a_worker_is_drained(screen: Screen, hall: WebHall, api: httpx.Client) -> None:
+    with hall.native() as worker:
+        worker.work(b"key.drain", name=b"drained")
+        screen.open("/workers?queue=key.drain")
+        expect(screen.row("drained")).to_be_visible()
+        screen.activate("Drain drained")
+        screen.activate("Drain this worker")
+        expect(screen.row("drained")).to_contain_text("Draining")
+        assert api.get("/workers", params={"queue": "key.drain"}).json()["items"][0]["draining"]
+
+
+def test_a_schedule_is_added_run_now_paused_and_removed(screen: Screen, api: httpx.Client) -> None:
+    screen.open("/schedules")
+    screen.activate("New schedule")
+    screen.page.keyboard.type("nightly")
+    screen.press("Tab")
+    screen.page.keyboard.type("key.schedule")
+    screen.activate("Add the schedule")
+    expect(screen.row("nightly")).to_be_visible()
+    screen.activate("Run now nightly")
+    screen.says("a job was submitted")
+    assert api.get("/jobs/count", params={"queue": "key.schedule"}).json()["count"] == 1
+    screen.activate("Pause nightly")
+    expect(screen.row("nightly")).to_contain_text("Paused")
+    screen.activate("Remove nightly")
+    screen.activate("Remove the schedule")
+    expect(screen.page.get_by_text("No schedule yet")).to_be_visible()
+    assert api.get("/schedules").json()["items"] == []
+
+
+def test_pages_are_reached_by_two_keys_and_help_says_which(screen: Screen) -> None:
+    screen.open("/")
+    for key, title in (("q", "Queues"), ("w", "Workers"), ("h", "History"), ("j", "Jobs"), ("o", "Overview")):
+        screen.press("g", key)
+        expect(screen.page.get_by_role("heading", level=1)).to_have_text(title)
+    screen.press("?")
+    expect(screen.page.get_by_role("dialog")).to_contain_text("Keyboard shortcuts")
+    screen.press("Escape")
+    screen.press("/")
+    expect(screen.page.get_by_label("Search jobs by id, key or text")).to_be_focused()

@@ -1,0 +1,77 @@
+"""The graph: its layout, what blocks the rest, and 5,000 jobs without stutter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from playwright.sync_api import expect
+
+if TYPE_CHECKING:
+    import httpx
+    from screen import Screen
+
+LAYOUT: Final = """async ([count, edges]) => {
+  const { layout } = await import("/assets/js/graph/layout.js");
+  const { x, y } = layout(count, edges);
+  return [[...x], [...y]];
+}"""
+BLOCKERS: Final = """async ([states, edges]) => {
+  const { blockers } = await import("/assets/js/graph/layout.js");
+  return blockers(states, edges).map((one) => [one.node, one.after]);
+}"""
+LARGE: Final = """async () => {
+  const { GraphCanvas } = await import("/assets/js/graph/canvas.js");
+  const { layout } = await import("/assets/js/graph/layout.js");
+  const edges = [];
+  for (let node = 50; node < 5000; node += 1) edges.push([node - 50, node], [node - 50 + (node % 7), node]);
+  const canvas = document.createElement("canvas");
+  document.querySelector("main").append(canvas);
+  const drawing = new GraphCanvas(canvas);
+  const node = (_, index) => ({ label: `job-${index}`, tone: "good", mark: "check" });
+  drawing.nodes = Array.from({ length: 5000 }, node);
+  drawing.edges = edges;
+  drawing.placed = layout(5000, edges);
+  drawing.setColours();
+  drawing.size(1100, 540);
+  drawing.fit();
+  const times = [];
+  for (let step = 0; step < 15; step += 1) {
+    drawing.pan(5, 3);
+    const start = performance.now();
+    drawing.draw();
+    times.push(performance.now() - start);
+  }
+  return times.sort((a, b) => a - b)[7];
+}"""
+
+
+def test_a_child_is_right_of_all_its_parents_and_nothing_overlaps(screen: Screen) -> None:
+    edges = [[0, 1], [0, 2], [1, 3], [2, 3], [0, 3], [3, 4]]
+    left, top = screen.open("/flows").page.evaluate(LAYOUT, [6, edges])
+    assert all(left[parent] < left[child] for parent, child in edges)
+    assert len(set(zip(left, top, strict=True))) == 6
+
+
+def test_what_blocks_the_rest_is_what_could_go_on_and_has_not_succeeded(screen: Screen) -> None:
+    states = ["done", "failed", "held", "held", "running", "held"]
+    edges = [[0, 1], [1, 2], [2, 3], [0, 4], [4, 5]]
+    assert screen.open("/flows").page.evaluate(BLOCKERS, [states, edges]) == [[1, 2], [4, 1]]
+
+
+def test_five_thousand_jobs_are_drawn_within_a_few_frames_time(screen: Screen) -> None:
+    assert screen.open("/flows").page.evaluate(LARGE) < 100
+
+
+def test_the_graph_of_a_job_shows_its_family_and_finds_a_node(api: httpx.Client, screen: Screen) -> None:
+    (first,) = api.post("/jobs", json={"queue": "family", "key": "grandmother"}).json()["ids"]
+    (second,) = api.post("/jobs", json={"queue": "family", "key": "mother", "parents": [first]}).json()["ids"]
+    child: Any = {"queue": "family", "key": "daughter", "parents": [second]}
+    api.post("/jobs", json=child).raise_for_status()
+    screen.open(f"/jobs/{second}")
+    expect(screen.page.get_by_text("Waits for parents").first).to_be_visible()
+    screen.page.get_by_role("link", name="Graph").click()
+    blocking = screen.page.locator(".card").filter(has_text="What blocks the rest")
+    expect(blocking).to_contain_text("grandmother")
+    expect(blocking).to_contain_text("2 jobs after it")
+    screen.page.get_by_label("Find a job in the graph").fill("daughter")
+    expect(screen.page.locator(".graph-info")).to_contain_text("daughter")
