@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
+    import re
+
     from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request
 
 TIMEOUT_MS: Final = 15_000

@@ -47,7 +47,7 @@ LARGE: Final = """async () => {
 
 def test_a_child_is_right_of_all_its_parents_and_nothing_overlaps(screen: Screen) -> None:
     edges = [[0, 1], [0, 2], [1, 3], [2, 3], [0, 3], [3, 4]]
-    left, top = screen.open("/flows").page.evaluate(LAYOUT, [6, edges])
+    left, top = screen.open("/queues").page.evaluate(LAYOUT, [6, edges])
     assert all(left[parent] < left[child] for parent, child in edges)
     assert len(set(zip(left, top, strict=True))) == 6
 
@@ -55,11 +55,11 @@ def test_a_child_is_right_of_all_its_parents_and_nothing_overlaps(screen: Screen
 def test_what_blocks_the_rest_is_what_could_go_on_and_has_not_succeeded(screen: Screen) -> None:
     states = ["done", "failed", "held", "held", "running", "held"]
     edges = [[0, 1], [1, 2], [2, 3], [0, 4], [4, 5]]
-    assert screen.open("/flows").page.evaluate(BLOCKERS, [states, edges]) == [[1, 2], [4, 1]]
+    assert screen.open("/queues").page.evaluate(BLOCKERS, [states, edges]) == [[1, 2], [4, 1]]
 
 
 def test_five_thousand_jobs_are_drawn_within_a_few_frames_time(screen: Screen) -> None:
-    assert screen.open("/flows").page.evaluate(LARGE) < 100
+    assert screen.open("/queues").page.evaluate(LARGE) < 100
 
 
 def test_the_graph_of_a_job_shows_its_family_and_finds_a_node(api: httpx.Client, screen: Screen) -> None:
