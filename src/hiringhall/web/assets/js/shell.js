@@ -106,7 +106,7 @@ export function build() {
   const brand = () => h("a", { class: "brand", href: "/", "aria-label": "hiringhall, overview" }, h("span", { class: "brand-mark", "aria-hidden": "true" }), "hiringhall");
   document.body.append(
     h("a", { class: "skip", href: "#main" }, "Skip to content"),
-    h("div", { class: "top" }, menu, brand()),
+    h("header", { class: "top" }, menu, brand()),
     h("aside", { class: "side", id: "side", "aria-label": "Navigation" }, brand(), searchForm(), navigation(), foot.node),
     h("div", { class: "content" }, banner, main),
     h("div", { id: "notes", class: "notes", role: "status", "aria-live": "polite" }),

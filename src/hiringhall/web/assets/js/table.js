@@ -17,7 +17,8 @@ export class Table {
     this.head = h("thead", { role: "rowgroup" });
     this.table = h("table", { role: "table", class: "table" }, h("caption", { class: "hidden" }, caption), this.head, this.body);
     this.rest = h("div", { class: "table-rest" });
-    this.node = h("div", { class: "table-box" }, h("div", { class: "table-scroll", tabindex: "0", role: "region", "aria-label": caption }, this.table), this.rest);
+    this.scroll = h("div", { class: "table-scroll", tabindex: "0", role: "region", "aria-label": caption }, this.table);
+    this.node = h("div", { class: "table-box" }, this.scroll, this.rest);
     this.drawHead();
     this.skeleton();
   }
@@ -35,6 +36,7 @@ export class Table {
 
   headCell(column) {
     const attributes = { role: "columnheader", scope: "col", class: column.number ? "number" : "" };
+    if (column.name === "actions") return h("th", attributes, h("span", { class: "hidden" }, "Actions"));
     if (!column.sort || !this.sort) return h("th", attributes, column.label);
     const { by, down } = this.sort.now();
     const active = by === column.name;
@@ -77,7 +79,7 @@ export class Table {
       if (row === next) next = next.nextElementSibling;
       else this.body.insertBefore(row, next);
     }
-    this.table.classList.toggle("table-empty", items.length === 0);
+    this.scroll.hidden = items.length === 0;
     fillKeepingFocus(this.rest, items.length === 0 ? this.empty() : null);
     if (this.selectable) this.drawSelection();
   }

@@ -34,7 +34,7 @@ const COLUMNS = [
 
 function nothing(view) {
   if (view.query.get("text") || view.query.get("state")) return emptyState("No flow matches", "Change or clear the filters.", h("a", { class: "button", href: "/flows" }, "Clear the filters"));
-  return emptyState("No flow yet", "Jobs that name the same flow when they are submitted are shown together, as a graph of parents and children. From Python:", code("first = fetch.submit(url, flow=\"nightly\")\nresize.submit(first, flow=\"nightly\")"));
+  return emptyState("No flow yet", "Jobs that name the same flow when they are submitted are shown together, as a graph of parents and children. From Python:", code("with hall.flow(\"nightly\"):\n    photo = fetch.submit(url)\n    resize.submit(photo)"));
 }
 
 export function openFlows(view) {

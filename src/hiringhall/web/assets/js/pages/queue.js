@@ -15,7 +15,7 @@ import { queueActions, queueParts } from "./queues.js";
 const CHART_EVERY_MS = 15_000;
 
 function figures(queue) {
-  const one = (label, value, hint) => h("div", { class: "figure" }, h("dt", null, label), h("dd", null, value), hint && h("p", { class: "hint" }, hint));
+  const one = (label, value, hint) => h("div", { class: "figure" }, h("dt", null, label), h("dd", null, value, hint && h("span", { class: "figure-hint" }, hint)));
   return h(
     "dl",
     { class: "figures card" },
