@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HERE: Final = Path(__file__).parent
 DOORS: Final = (
     '[[door]]\ndialect = "gearman"\naddress = "127.0.0.1:0"\n'
-    '[[door]]\ndialect = "hire"\naddress = "127.0.0.1:0"\nperform_s = 1.5\nbid_s = 1.0\n'
+    '[[door]]\ndialect = "hire"\naddress = "127.0.0.1:0"\nperform_s = 1.5\nwindow_s = 1.0\n'
 )
 FLOW: Final = "genome-2026-11"
 STEPS: Final = (
