@@ -30,7 +30,7 @@ SIZES: Final = ((1440, 900), (390, 844))
 THEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
 COLOURS: Final = 192
 """Enough for flat surfaces and text; a picture is a third of its size."""
-WATCHED_MS: Final = 45_000
+WATCHED_MS: Final = 20_000
 """How long the overview is watched before its live charts are taken."""
 SETTLED_MS: Final = 1500
 

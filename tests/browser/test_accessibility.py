@@ -97,6 +97,6 @@ def test_on_a_phone_nothing_is_cut(browser: Browser, hall: WebHall) -> None:
             assert (path, screen.page.evaluate(CUT)) == (path, [False, []])
         screen.open("/")
         screen.button("Pages").click()
-        screen.page.get_by_role("link", name="Workers", exact=True).first.click()
+        screen.page.get_by_role("navigation", name="Pages").get_by_role("link", name="Workers").click()
         expect(screen.page.get_by_role("heading", level=1)).to_have_text("Workers")
         assert screen.faults == []

@@ -188,7 +188,7 @@ export function sparkline(values, label) {
   const width = 88;
   const height = 24;
   const most = Math.max(1, ...values);
-  const step = width / 89;
+  const step = width / Math.max(14, values.length - 1);
   const start = width - (values.length - 1) * step;
   const d = values.map((value, index) => `${index ? "L" : "M"}${(start + index * step).toFixed(1)} ${(height - 2 - (value / most) * (height - 5)).toFixed(1)}`).join("");
   const area = values.length > 1 ? `${d}L${width} ${height}L${start.toFixed(1)} ${height}Z` : "";

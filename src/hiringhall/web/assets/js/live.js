@@ -8,6 +8,7 @@ const POINTS_MAX = MINUTES * 60;
 const POINT_MS = 1000;
 const QUEUE_POINTS = 90;
 const STORED = "hall.points";
+const STORED_QUEUES = 200;
 const RETRY_MIN_MS = 500;
 const RETRY_MAX_MS = 5000;
 
@@ -124,9 +125,10 @@ function open() {
 /** The points of the last minutes survive a reload of the page. */
 function restore() {
   try {
-    const stored = JSON.parse(sessionStorage.getItem(STORED) ?? "[]");
+    const stored = JSON.parse(sessionStorage.getItem(STORED) ?? '{"points": [], "depths": []}');
     const oldest = Date.now() - MINUTES * 60_000;
-    points.push(...stored.filter((point) => point.t > oldest));
+    points.push(...stored.points.filter((point) => point.t > oldest));
+    if (points.length) for (const [name, line] of stored.depths) depths.set(name, line);
   } catch {
     sessionStorage.removeItem(STORED);
   }
@@ -139,7 +141,7 @@ export function start() {
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
   addEventListener("pagehide", () => {
     close();
-    sessionStorage.setItem(STORED, JSON.stringify(points));
+    sessionStorage.setItem(STORED, JSON.stringify({ points, depths: [...depths].slice(0, STORED_QUEUES) }));
   });
   addEventListener("pageshow", (event) => event.persisted && open());
 }

@@ -86,6 +86,13 @@ function drawBanner(banner, link) {
   }, AWAY_MS);
 }
 
+/** On a narrow screen the navigation covers the content, which cannot be reached meanwhile. */
+function openMenu(open) {
+  document.body.classList.toggle("nav-open", open);
+  document.querySelector(".menu-button").setAttribute("aria-expanded", String(open));
+  document.querySelector(".content").inert = open;
+}
+
 export function markPlace(path) {
   for (const link of document.querySelectorAll(".nav-link")) {
     const place = link.dataset.place;
@@ -93,8 +100,7 @@ export function markPlace(path) {
     if (here) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  document.body.classList.remove("nav-open");
-  document.querySelector(".menu-button")?.setAttribute("aria-expanded", "false");
+  openMenu(false);
 }
 
 export function build() {
@@ -102,7 +108,7 @@ export function build() {
   const banner = h("div", { class: "banner", role: "status", "aria-live": "polite" });
   const foot = footer();
   const menu = h("button", { type: "button", class: "icon-button menu-button", "aria-label": "Pages", "aria-expanded": "false", "aria-controls": "side" }, icon("menu"));
-  menu.addEventListener("click", () => menu.setAttribute("aria-expanded", String(document.body.classList.toggle("nav-open"))));
+  menu.addEventListener("click", () => openMenu(!document.body.classList.contains("nav-open")));
   const brand = () => h("a", { class: "brand", href: "/", "aria-label": "hiringhall, overview" }, h("span", { class: "brand-mark", "aria-hidden": "true" }), "hiringhall");
   document.body.append(
     h("a", { class: "skip", href: "#main" }, "Skip to content"),

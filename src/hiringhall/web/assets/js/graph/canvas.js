@@ -19,6 +19,8 @@ const TONES = ["live", "good", "bad", "warn", "hold", "quiet"];
 /** Colours as the theme has them now: custom properties are resolved by an element that uses them. */
 export function palette(element) {
   const probe = document.createElement("span");
+  // A transition would make the probe answer with the colour that it had before.
+  probe.style.setProperty("transition", "none", "important");
   element.append(probe);
   const read = (name) => {
     probe.style.setProperty("color", `var(--${name})`);

@@ -30,7 +30,7 @@ export function workerActions(worker, changed, { small = false } = {}) {
 
 export function queueTags(worker) {
   const names = worker.queues.map((name) => (typeof name === "string" ? name : name.name));
-  const tags = names.slice(0, TAGS_MAX).map((name) => h("span", { class: "tag", title: name }, worker.skills?.[name] ? `${name} · skill ${worker.skills[name]}` : name));
+  const tags = names.slice(0, TAGS_MAX).map((name) => h("span", { class: "tag", title: worker.skills?.[name] ? `${name}, skill ${worker.skills[name]}` : name }, worker.skills?.[name] ? `${name} · ${worker.skills[name]}` : name));
   if (names.length > TAGS_MAX) tags.push(h("span", { class: "faint", title: names.join(", ") }, `+${names.length - TAGS_MAX}`));
   return h("span", { class: "tags tags-line" }, tags);
 }
