@@ -15,6 +15,9 @@ from rich.cells import cell_len
 from running import DEADLINE_S, ENVIRONMENT, HALL, run
 from typer.testing import CliRunner
 
+from hiringhall.cli.commands import CHANGE, DATA, LOOK, RUN, SETTINGS, Entry
+from hiringhall.cli.commands import COMMANDS as COMMAND_TABLE
+from hiringhall.cli.loading import load
 from hiringhall.cli.main import app
 from hiringhall.config import template
 from hiringhall.records import STATES
@@ -35,6 +38,9 @@ def every_command(group: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...
 
 
 COMMANDS: Final = every_command(typer.main.get_command(app))
+ENTRIES: Final = [
+    entry for each in COMMAND_TABLE for entry in ([each] if isinstance(each, Entry) else each.entries)
+]
 
 
 def helped(words: tuple[str, ...], width: int = 80) -> str:
@@ -159,3 +165,20 @@ complete -p hall
     assert "-F _hall_completion hall" in ended.stdout
     installed = tmp_path / ".bash_completions" / "hall.sh"
     assert (tmp_path / "shown").read_text().strip() == installed.read_text().strip()
+
+
+def test_the_help_of_hall_loads_no_command() -> None:
+    asked = "import sys; from hiringhall.cli.main import app; app(['--help'], standalone_mode=False); "
+    printed = run((sys.executable, "-c", asked + "print(*sys.modules)"))
+    loaded = printed.stdout.splitlines()[-1].split()
+    assert "hiringhall.cli.commands" in loaded
+    assert not {"hiringhall.server", "hiringhall.cli.serve", "hiringhall.sdk.hall", "zmq"} & set(loaded)
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.place)
+def test_the_line_in_the_help_is_the_beginning_of_the_docstring(entry: Entry) -> None:
+    assert load(entry).help.split("\n\n")[0] == entry.summary
+
+
+def test_every_command_stands_in_a_panel_of_the_help() -> None:
+    assert {entry.panel for entry in COMMAND_TABLE} <= {RUN, LOOK, CHANGE, DATA, SETTINGS}

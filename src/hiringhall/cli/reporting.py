@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING, Final, ParamSpec
 
 from hiringhall.cli.escaping import escaped
 from hiringhall.cli.paging import ENCODING_ERRORS
-from hiringhall.config.sources import ConfigError
-from hiringhall.endpoints import HallError
-from hiringhall.storage.contract import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +18,19 @@ Parameters = ParamSpec("Parameters")
 
 FAILURE: Final = 1
 WRONG_USE: Final = 2
+UNREACHABLE: Final = 2
+"""No hall answers. As for wrong use, nothing was changed."""
+NOT_ENDED: Final = 3
+"""The job that was waited for has not ended in the given time."""
 INTERRUPTED: Final = 130
+
+
+class CommandError(Exception):
+    """Why a command cannot go on, in one line for the person who called it, and its exit code."""
+
+    def __init__(self, text: str, code: int = FAILURE) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 def print_error(text: str) -> None:
@@ -48,20 +57,38 @@ def guarded(command: Callable[Parameters, int], program: str) -> Callable[Parame
         try:
             code = command(*args, **kwargs)
             sys.stdout.flush()
-        except ConfigError as error:
-            for problem in error.problems:
-                print_error(f"{program}: {problem}")
-            return WRONG_USE
         except BrokenPipeError:
             # Otherwise Python would flush again at exit and print its own error.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             print_error(f"{program}: stdout was closed before everything was written")
             return FAILURE
-        except (HallError, StoreError, OSError) as error:
+        except CommandError as error:
+            print_error(f"{program}: {error}")
+            return error.code
+        except OSError as error:
             print_error(f"{program}: {error}")
             return FAILURE
         except KeyboardInterrupt:
             return INTERRUPTED
+        except Exception as error:  # noqa: BLE001 (what is not for people is raised again)
+            return _end_on(error, program)
         return code
 
     return run
+
+
+def _end_on(error: Exception, program: str) -> int:
+    """The exit code for an error of another part; what is not an error for people is raised again."""
+    # Imported here: a command that needs none of these parts does not load them.
+    from hiringhall.config.sources import ConfigError  # noqa: PLC0415
+    from hiringhall.endpoints import HallError  # noqa: PLC0415
+    from hiringhall.storage.contract import StoreError  # noqa: PLC0415
+
+    if isinstance(error, ConfigError):
+        for problem in error.problems:
+            print_error(f"{program}: {problem}")
+        return WRONG_USE
+    if isinstance(error, HallError | StoreError):
+        print_error(f"{program}: {error}")
+        return FAILURE
+    raise error

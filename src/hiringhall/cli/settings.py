@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 import typer
 
+from hiringhall.cli.help_texts import completing
 from hiringhall.cli.reporting import print_error
 from hiringhall.config import loading
 from hiringhall.server import DEFAULT_DOORS, DOOR_SETTINGS
@@ -26,6 +27,25 @@ DataFlag = Annotated[
     str | None,
     typer.Option("--data", metavar="DIR", help="The data folder. Default: hall-data."),
 ]
+
+_STORAGE_HELP: Final = (
+    "Where jobs are kept: sqlite (on disk) or memory (lost when the hall stops). Default: sqlite."
+)
+_DOOR_HELP: Final = (
+    "Open this door, DIALECT=HOST:PORT. Can be given several times; replaces the configured doors. "
+    "Default: Gearman on 127.0.0.1:4730 and native on 127.0.0.1:4731."
+)
+_SET_HELP: Final = "Any setting, such as door[0].lease_s=30. Can be given several times."
+
+
+def word_option(name: str, metavar: str, words: list[str], text: str) -> Any:
+    """An option that takes one of a few words."""
+    return typer.Option(name, metavar=metavar, autocompletion=completing(words), help=text)
+
+
+StorageFlag = Annotated[str | None, word_option("--storage", "KIND", ["sqlite", "memory"], _STORAGE_HELP)]
+DoorFlag = Annotated[list[str] | None, typer.Option("--door", metavar="DOOR", help=_DOOR_HELP)]
+SetFlag = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help=_SET_HELP)]
 
 
 ALL_DOORS: Final = tuple(
