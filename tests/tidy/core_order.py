@@ -47,6 +47,7 @@ CORE_ORDER: Final = (
     "submitting",
     "firings",
     "flow_verbs",
+    "limiting",
     "pausing",
     "draining",
     "auctions",

@@ -22,6 +22,7 @@ from hiringhall.core.flow_verbs import FlowVerbs
 from hiringhall.core.graph import Plan
 from hiringhall.core.hiring import Hiring
 from hiringhall.core.leasing import Leases
+from hiringhall.core.limiting import QueueLimits
 from hiringhall.core.matching import Matching
 from hiringhall.core.needs import Needs
 from hiringhall.core.pausing import PausedQueues
@@ -63,6 +64,7 @@ class Scheduler:
         self.submissions = Submissions(table, self.dependencies, self.needs)
         self.reports = Reports(table, self.dependencies, self.leases, self.residents)
         self.firings = Firings(table, self.submissions)
+        self.queue_limits = QueueLimits(table)
         self.paused_queues = PausedQueues(table, self.leases)
         self.flow_verbs = FlowVerbs(table, self.dependencies, self.submissions)
         self.draining = Draining(table, self.wakeups, self.leases, self.needs)
@@ -216,11 +218,11 @@ class Scheduler:
 
     def drop_queue(self, queue: Queue) -> None:
         """Remove a queue that has neither jobs nor workers."""
-        self.table.drop_queue(queue)
+        self.queue_limits.drop(queue)
 
     def limit_queue(self, name: bytes, maxima: list[int]) -> None:
         """Refuse submits to a queue that has this many live jobs, by priority."""
-        self.table.limit_queue(name, maxima)
+        self.queue_limits.limit(name, maxima)
 
     def pause_queue(self, name: bytes) -> None:
         """Start no more jobs of a queue; those that run go on. Survives a restart of the hall."""

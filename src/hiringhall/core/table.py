@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core import ids
-from hiringhall.core.archive import SPARE_SHIFT, Archive
+from hiringhall.core.archive import Archive
 from hiringhall.core.blocks import Blocks
 from hiringhall.core.counters import Counters, Tally
 from hiringhall.core.errors import (
@@ -56,8 +56,6 @@ if TYPE_CHECKING:
 NO_WATCHERS: Final = b"nobody waits for it any more"
 """Why a job was cancelled that its watchers left."""
 SWEEP_PAUSE_US: Final = 1_000_000
-LIMITED_SHARE: Final = 10
-"""One queue in this many may exist only because a limit was set for its jobs."""
 
 _LEGAL: Final = [
     sum(1 << target for target in targets) for targets in (*(targets for _, targets in MOVES), FIRST_STATES)
@@ -85,8 +83,6 @@ class JobTable:
         self.queues: dict[bytes, Queue] = {}
         self.dropped = Tally()
         """What queues had counted that were dropped."""
-        self._limited: dict[Queue, None] = {}
-        """Queues with a limit for their jobs, the latest limit at the end."""
         self.workers: dict[Worker, None] = {}
         self.residents: dict[tuple[bytes, bytes], Worker] = {}
         """Workers that are known by queue and name, in the order in which they came."""
@@ -138,40 +134,12 @@ class JobTable:
             return
         self._swept_us = self.now_us
         for idle in [queue for queue in self.queues.values() if queue.idle]:
-            self._remove_queue(idle)
+            self.remove_queue(idle)
 
-    def drop_queue(self, queue: Queue) -> None:
-        if queue.live or queue.workers:
-            raise Refusal(WRONG_STATE, "the queue still has jobs or workers")
-        if queue.paused_us:
-            raise Refusal(WRONG_STATE, "the queue is paused; resume it first")
-        self._remove_queue(queue)
-        self._limited.pop(queue, None)
-
-    def _remove_queue(self, queue: Queue) -> None:
-        """What it has counted is kept, so that sums over all queues never fall."""
+    def remove_queue(self, queue: Queue) -> None:
+        """Forget a queue. What it has counted is kept, so that sums over all queues never fall."""
         self.dropped.include(queue)
         del self.queues[queue.name]
-
-    def limit_queue(self, name: bytes, maxima: list[int]) -> None:
-        """Refuse submits to a queue that has this many live jobs, by priority. At most a tenth of all queues
-        may exist only because of such a limit; beyond that the oldest limits are dropped.
-        """
-        queue = self.queue(name)
-        queue.maxima = maxima
-        self._limited.pop(queue, None)
-        if not queue.limited:
-            return
-        self._limited[queue] = None
-        kept = max(self.limits.queues_max // LIMITED_SHARE, 1)
-        if len(self._limited) > kept:
-            self._forget_limits(len(self._limited) - kept + (kept >> SPARE_SHIFT))
-
-    def _forget_limits(self, count: int) -> None:
-        """Drop the oldest queues that have a limit but neither jobs nor workers."""
-        unused = [queue for queue in self._limited if not (queue.live or queue.workers or queue.paused_us)]
-        for queue in unused[:count]:
-            self.drop_queue(queue)
 
     def find(self, job_id: int) -> Job | None:
         """A live job, or an ended one that is still kept."""
