@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,8 @@ INVOICES: Final = 12
 @contextlib.contextmanager
 def busy_hall(folder: Path) -> Iterator[WebHall]:
     """The hall, while its workers work."""
+    # A traceback shows where the functions are: beside the hall, not where this file happens to be.
+    shutil.copy(HERE / "shop.py", folder)
     with WebHall(folder, more=DOORS) as hall, contextlib.ExitStack() as programs:
         for _ in range(2):
             work = [sys.executable, "-m", "hiringhall", "work", "shop", "--processes", "2"]
@@ -56,7 +59,7 @@ def busy_hall(folder: Path) -> Iterator[WebHall]:
 @contextlib.contextmanager
 def program(hall: WebHall, command: list[str]) -> Iterator[None]:
     """A program that runs beside the hall until the end."""
-    environment = {**os.environ, "PYTHONPATH": f"{HERE}:{CODE}", "HALL_URL": f"hall://{hall.address}"}
+    environment = {**os.environ, "PYTHONPATH": f"{hall.folder}:{CODE}", "HALL_URL": f"hall://{hall.address}"}
     nowhere = subprocess.DEVNULL
     process = subprocess.Popen(command, env=environment, stdin=nowhere, stdout=nowhere, stderr=nowhere)
     try:

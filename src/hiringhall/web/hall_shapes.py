@@ -154,6 +154,7 @@ class AuditLine(Answer, frozen=True, kw_only=True, rename={"address": "from"}):
     job: str
     queue: str
     name: str
+    """Of the schedule, the flow or the worker that was changed."""
 
 
 class AuditList(Answer, frozen=True, kw_only=True):

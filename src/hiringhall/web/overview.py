@@ -91,7 +91,7 @@ async def audit(call: Call) -> hall_shapes.AuditList:
                 address=str(line.get("from", "")),
                 job=str(line.get("job", "")),
                 queue=str(line.get("queue", "")),
-                name=str(line.get("name", "")),
+                name=str(line.get("schedule") or line.get("flow") or line.get("worker") or ""),
             )
             for line in found
         ]
