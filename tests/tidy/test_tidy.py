@@ -24,6 +24,7 @@ TEXTS = (".py", ".md", ".toml", ".sql", ".c", ".js", ".pl", ".sh", ".txt", ".ser
 PASSED_OVER = ("node_modules", "__pycache__", "build", ".clients", ".hypothesis")
 
 MAY_SLEEP = {
+    "tests/browser/shop.py": "job functions for pictures: to sleep is their work",
     "tests/system/hall_process.py": "waits for another process, which gives no signal; every wait has a limit",
     "tests/soak/sdk.py": "lets the load run for a while between two kills, and waits for processes",
     "tests/soak/soak_client.py": "waits for a hall that is being started",
