@@ -1,8 +1,13 @@
-"""Two small certificate authorities."""
+"""Two small certificate authorities, and the way to the tools of the system tests."""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "system"))
 
 from stage.authority import Authority, make_authority
 

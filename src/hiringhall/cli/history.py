@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
-from datetime import UTC, date, datetime, timedelta
-from datetime import time as time_of_day
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
-from rich.console import COLOR_SYSTEMS, Console
 
 from hiringhall.cli.help_texts import completing
-from hiringhall.cli.layout import terminal_width
+from hiringhall.cli.layout import terminal_colours, terminal_width
 from hiringhall.cli.paging import show
 from hiringhall.cli.progress import with_progress
 from hiringhall.cli.rendering import detail_lines, table_lines
 from hiringhall.cli.reporting import FAILURE, print_error, print_result
 from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
-from hiringhall.config.quantities import Interval
+from hiringhall.cli.times import TIMES, read_time
 from hiringhall.config.sources import ConfigError
 from hiringhall.core import ids
 from hiringhall.endpoints import HallError
@@ -30,8 +27,6 @@ from hiringhall.storage.sqlite import DATABASE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rich.color import ColorSystem
-
     from hiringhall.config.schema import HallSettings
     from hiringhall.records import Record
 
@@ -40,7 +35,6 @@ LIMIT: Final = 50
 LIMIT_MAX: Final = 1_000_000_000
 DASH: Final = Path("-")
 """In place of a file name: stdin to read from, stdout to write to."""
-TIMES: Final = 'a time such as 2026-03-01 or 2026-03-01T12:30, or an age such as "2 h" or "7d"'
 
 
 class Wanted(NamedTuple):
@@ -219,7 +213,7 @@ def _show_one(history: History, wanted: Wanted, folder: Path, *, paged: bool) ->
     record = next(wanted.find(history), None)
     if record is None:
         return _miss(wanted, folder)
-    show(detail_lines(record, _colours()), paged=paged)
+    show(detail_lines(record, terminal_colours()), paged=paged)
     return 0
 
 
@@ -230,7 +224,7 @@ def _show_table(history: History, wanted: Wanted, *, paged: bool) -> int:
 
 
 def _table_and_footer(records: Limited, wanted: Wanted, width: int | None) -> Iterator[str]:
-    yield from table_lines(records, width, _colours())
+    yield from table_lines(records, width, terminal_colours())
     if records.last is None:
         yield "No jobs found."
     elif records.more:
@@ -246,13 +240,6 @@ def _footer(records: Limited, wanted: Wanted) -> str:
     assert records.last is not None
     which = f"the newest {wanted.limit}" + (f" before {wanted.before}" if wanted.before is not None else "")
     return f"there are more jobs; these are {which} (see --limit); next page: --before {records.last.id}"
-
-
-def _colours() -> ColorSystem | None:
-    """The colours of the terminal; None if stdout is no terminal."""
-    console = Console()
-    name = console.color_system
-    return None if name is None or console.no_color else COLOR_SYSTEMS[name]
 
 
 def _wanted(
@@ -284,8 +271,8 @@ def _wanted(
     if state is not None and state not in STATES:
         problems.append(f'--state: "{state}" is not allowed; it takes one of {", ".join(STATES)}')
     now = datetime.now(UTC)
-    since_at = _moment("--since", since, now, problems)
-    until_at = _moment("--until", until, now, problems, time_of_day.max)
+    since_at = read_time("--since", since, problems, now=now)
+    until_at = read_time("--until", until, problems, ends=True, now=now)
     if since_at is not None and until_at is not None and since_at > until_at:
         problems.append("--since: is later than --until; swap them")
     if problems:
@@ -293,27 +280,6 @@ def _wanted(
     if limit is None and bounded:
         limit = LIMIT
     return Wanted(job_id, key, queue, state, since_at, until_at, before, limit)
-
-
-def _moment(
-    option: str, text: str | None, now: datetime, problems: list[str], of_a_date: time_of_day = time_of_day.min
-) -> datetime | None:
-    """A date and time, in this machine's time zone unless it names another, or an age. A date alone means that
-    date at `of_a_date`.
-    """
-    if text is None:
-        return None
-    written = text.strip()
-    with suppress(ValueError, OverflowError):
-        return datetime.combine(date.fromisoformat(written), of_a_date).astimezone()
-    with suppress(ValueError, OverflowError):
-        return datetime.fromisoformat(written).astimezone()
-    try:
-        # A bare number is refused: it could mean a year or days.
-        return now - timedelta(microseconds=Interval.parse(written))
-    except (ValueError, OverflowError):
-        problems.append(f'{option}: "{text}" is not allowed; it takes {TIMES}')
-        return None
 
 
 def _format(output: Path | None, form: str | None, *, as_json: bool) -> str:

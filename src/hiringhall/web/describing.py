@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from hiringhall.sdk.failures import Failure
-from hiringhall.web import hall_shapes, job_shapes
+from hiringhall.web import hall_shapes, job_shapes, shapes
 from hiringhall.web.values import SECOND_US, moment, seconds, shown, text
 
 RESULT_SHOWN: Final = 200
@@ -91,6 +91,31 @@ def _line(described: dict[str, Any]) -> dict[str, Any]:
         "flow": flow,
         "flow_base64": flow_base64,
     }
+
+
+def queue(described: dict[str, Any], done_s: float) -> shapes.Queue:
+    """A queue. The hall does not know its rate."""
+    name, encoded = text(described["name"])
+    oldest_us = described.get("oldest_us", 0)
+    waited_s = max(0.0, time.time() - oldest_us / SECOND_US) if oldest_us else 0.0
+    return shapes.Queue(
+        name=name,
+        name_base64=encoded,
+        ready=described["ready"],
+        running=described["running"],
+        held=described.get("held", 0),
+        delayed=described.get("delayed", 0),
+        failed=described["failed"],
+        workers=described["workers"],
+        paused=described["paused"],
+        oldest=moment(oldest_us),
+        oldest_s=waited_s,
+        average_run_s=seconds(described.get("average_run_us", 0)),
+        done_total=described.get("done_total", 0),
+        failed_total=described.get("failed_total", 0),
+        cancelled_total=described.get("cancelled_total", 0),
+        done_s=done_s,
+    )
 
 
 def terms(stated: dict[str, Any]) -> dict[str, Any]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
 from hiringhall.dialects.native import wire
-from hiringhall.web import filters, shapes
+from hiringhall.web import describing, filters, shapes
 from hiringhall.web.cursors import read_place
-from hiringhall.web.values import SECOND_US, moment, seconds, text
 
 if TYPE_CHECKING:
     from hiringhall.web.calls import Call
@@ -56,25 +54,4 @@ async def _find(call: Call, name: bytes) -> dict[str, Any]:
 
 
 def queue_of(services: Services, described: dict[str, Any]) -> shapes.Queue:
-    """From the map of the native protocol."""
-    name, encoded = text(described["name"])
-    oldest_us = described.get("oldest_us", 0)
-    waited_s = max(0.0, time.time() - oldest_us / SECOND_US) if oldest_us else 0.0
-    return shapes.Queue(
-        name=name,
-        name_base64=encoded,
-        ready=described["ready"],
-        running=described["running"],
-        held=described.get("held", 0),
-        delayed=described.get("delayed", 0),
-        failed=described["failed"],
-        workers=described["workers"],
-        paused=described["paused"],
-        oldest=moment(oldest_us),
-        oldest_s=waited_s,
-        average_run_s=seconds(described.get("average_run_us", 0)),
-        done_total=described.get("done_total", 0),
-        failed_total=described.get("failed_total", 0),
-        cancelled_total=described.get("cancelled_total", 0),
-        done_s=services.summary.rate(described["name"]),
-    )
+    return describing.queue(described, services.summary.rate(described["name"]))
