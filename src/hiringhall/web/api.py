@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hiringhall.web.route import Route
     from hiringhall.web.services import Services
 
+_BELOW: Final = f"{PREFIX}/".encode()
 _VARIABLE: Final = b"{}"
 _encode: Final = msgspec.json.Encoder().encode
 _log = logging.getLogger("hiringhall")
@@ -84,7 +85,7 @@ class Api:
 
     def _find(self, method: str, path: bytes) -> Route:
         """The route of a path. Raises Problem."""
-        steps = path[len(PREFIX) + 1 :].split(b"/")
+        steps = path[len(_BELOW) :].split(b"/") if path.startswith(_BELOW) else []
         found = self._routes.get(tuple(steps)) if _VARIABLE not in steps else None
         for shape, by_method in self._routes.items():
             if found is None and len(shape) == len(steps) and _fits(shape, steps):

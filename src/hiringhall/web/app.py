@@ -15,7 +15,6 @@ from hiringhall.web.guard import LOCAL, Guard
 from hiringhall.web.hosts import Hosts, is_loopback
 from hiringhall.web.login import login, logout
 from hiringhall.web.monitoring import Monitoring
-from hiringhall.web.routes import PREFIX
 from hiringhall.web.services import Services
 
 if TYPE_CHECKING:
@@ -27,7 +26,8 @@ if TYPE_CHECKING:
 
     from hiringhall.web.options import WebOptions
 
-_API: Final = f"{PREFIX}/".encode()
+_API: Final = b"api"
+"""Everything below this is for programs, which must not get a page instead of an error."""
 
 
 def _page(
@@ -67,7 +67,7 @@ def build(options: WebOptions) -> ASGIApp:
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         # Not a route of Starlette's, whose patterns do not match every byte that a name may have.
-        is_api = scope["type"] == "http" and scope["raw_path"].startswith(_API)
+        is_api = scope["type"] == "http" and scope["raw_path"].split(b"/", 2)[1:2] == [_API]
         await (api if is_api else pages_app)(scope, receive, send)
 
     host = Address(options.address).host

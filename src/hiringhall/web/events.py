@@ -1,7 +1,7 @@
 """Server-sent events: what changes, as it changes.
 
 Invariant: nothing is queued for a client. A client that reads slowly gets the latest when it reads again, and
-one that does not read for `SLOW_S` is dropped. The number of streams is bounded.
+one that does not read is dropped by the server. The number of streams is bounded.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from hiringhall.web.services import Services
 
 HEARTBEAT_S: Final = 15.0
-SLOW_S: Final = 30.0
 STREAMS_MAX: Final = 500
 INTERVAL_S: Final = 0.5
 """The shortest time between two summaries of one stream."""
@@ -34,7 +33,7 @@ HEARTBEAT: Final = b": still here\n\n"
 
 
 class EventStream(StreamingResponse):
-    """A response that goes on. It ends if its client does not read, or the process ends."""
+    """A response that goes on. It ends with its connection, and when the process ends."""
 
     def __init__(self, services: Services, events: AsyncIterator[bytes]) -> None:
         if services.streams >= STREAMS_MAX:
@@ -43,15 +42,14 @@ class EventStream(StreamingResponse):
         self._services = services
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_in_time(message: dict[str, object]) -> None:
-            async with asyncio.timeout(SLOW_S):
-                await send(message)
-
+        if scope["method"] == "HEAD":
+            # There is nothing to wait for, and the connection may be used for the next request.
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            await send({"type": "http.response.body"})
+            return
         self._services.streams += 1
         try:
-            await super().__call__(scope, receive, send_in_time)  # type: ignore[arg-type]
-        except TimeoutError:
-            return  # the client does not read: its connection is closed by the server
+            await super().__call__(scope, receive, send)
         finally:
             self._services.streams -= 1
 

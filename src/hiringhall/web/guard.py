@@ -7,7 +7,8 @@ Every answer has the headers that bound what a browser does with it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeAlias
 
 from hiringhall.dialects.native.roles import ROLES
 from hiringhall.web.hosts import same_origin
@@ -35,7 +36,11 @@ SUBMIT_BYTES_MAX: Final = 64 << 20
 BODY_BYTES_MAX: Final = 1 << 20
 TOKEN_CHARACTERS_MAX: Final = 200
 LOGIN: Final = "/login"
+BODY_S: Final = 120.0
+"""How long a client may take to send a body."""
 _SAFE: Final = ("GET", "HEAD")
+_UNREAD: Final = (400, 408, 413)
+"""After these, what is left of the body is not read."""
 _JSON: Final = "application/json"
 _FORM: Final = "application/x-www-form-urlencoded"
 POLICY: Final = (
@@ -60,8 +65,8 @@ class TokenCheck(Protocol):
     async def __call__(self, token: str, address: str) -> Actor: ...
 
 
-class _TooLarge(Exception):
-    """The body of a request is longer than it may be."""
+class _Unread(Exception):
+    """The body of a request is longer than it may be, or comes too slowly."""
 
 
 def body_bytes_max(method: str, path: str) -> int:
@@ -91,6 +96,7 @@ class Guard:
         local: Actor | None,
         tls: bool,
         bytes_max: Callable[[str, str], int] = body_bytes_max,
+        body_s: float = BODY_S,
     ) -> None:
         self._app = app
         self._hosts = hosts
@@ -99,6 +105,7 @@ class Guard:
         self._local = local
         self._tls = tls
         self._bytes_max = bytes_max
+        self._body_s = body_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -121,18 +128,15 @@ class Guard:
             await answer.refuse(scope, receive, fault)
             return
         scope.setdefault("state", {})["actor"] = actor
-        most = self._bytes_max(request.method, request.path)
-        body = _Body(receive, most)
+        body = _Body(receive, self._bytes_max(request.method, request.path), self._body_s)
         answer.body = body
         try:
-            if request.length > most:
-                body.fail()
+            body.expect(request.length)
             await self._app(scope, body.receive, answer.send)
-        except _TooLarge:
+        except _Unread:
             pass
-        if body.too_large and not answer.started:
-            fault = Problem("too_large", f"the body of this request may have {most} bytes")
-            await answer.refuse(scope, receive, fault)
+        if body.fault is not None and not answer.started:
+            await answer.refuse(scope, receive, body.fault)
 
     def _fault(self, request: _Request) -> Problem | None:
         """What is wrong with a request, whoever makes it."""
@@ -141,6 +145,9 @@ class Guard:
             named = ascii(hosts[0][:100]) if len(hosts) == 1 else f"{len(hosts)} Host fields"
             text = f"{named}: not a name of this server; add it to hosts in [web] if it is one"
             return Problem("wrong_host", text, 421)
+        if request.one(b"transfer-encoding") and request.one(b"content-length"):
+            # A proxy in front might take the other one for the length, and another request for the body.
+            return Problem("bad_request", "give Content-Length or Transfer-Encoding, not both")
         if len(request.all(b"authorization")) > 1:
             return Problem("bad_request", "a request may have one Authorization field")
         site = request.one(b"sec-fetch-site")
@@ -229,27 +236,45 @@ class _Request:
 
 
 class _Body:
-    """The body of a request, up to its limit."""
+    """The body of a request, up to its limits."""
 
-    __slots__ = ("_most", "_read", "_receive", "too_large")
+    __slots__ = ("_complete", "_limit_s", "_most", "_read", "_receive", "_until_s", "fault")
 
-    def __init__(self, receive: Receive, most: int) -> None:
+    def __init__(self, receive: Receive, most: int, limit_s: float) -> None:
         self._receive = receive
         self._most = most
+        self._limit_s = limit_s
+        self._until_s = 0.0
+        """When it must be there; 0: nobody has read it yet."""
         self._read = 0
-        self.too_large = False
+        self._complete = False
+        self.fault: Problem | None = None
+        """Why it is not read to its end."""
 
-    def fail(self) -> None:
-        self.too_large = True
-        raise _TooLarge
+    def expect(self, length: int) -> None:
+        """It has this length now, or will have."""
+        if length > self._most:
+            self._fail(Problem("too_large", f"the body of this request may have {self._most} bytes"))
 
     async def receive(self) -> Message:
-        message = await self._receive()
+        if self._complete:
+            return await self._receive()  # That the client has gone: it may stay for as long as it likes.
+        self._until_s = self._until_s or asyncio.get_running_loop().time() + self._limit_s
+        try:
+            async with asyncio.timeout_at(self._until_s):
+                message = await self._receive()
+        except TimeoutError:
+            text = f"the body of this request was not complete after {self._limit_s:g} s"
+            self._fail(Problem("timeout", text, 408))
         if message["type"] == "http.request":
             self._read += len(message.get("body", b""))
-            if self._read > self._most:
-                self.fail()
+            self.expect(self._read)
+        self._complete = not message.get("more_body", False)
         return message
+
+    def _fail(self, fault: Problem) -> NoReturn:
+        self.fault = fault
+        raise _Unread
 
 
 class _Answer:
@@ -264,8 +289,8 @@ class _Answer:
         self.started = False
 
     async def send(self, message: Message) -> None:
-        if self.body is not None and self.body.too_large and not self.started:
-            return  # The application answers its own error: the reason is the length.
+        if self.body is not None and self.body.fault is not None and not self.started:
+            return  # The application answers its own error: the reason is the body.
         if message["type"] == "http.response.start":
             self.started = True
             headers = [(bytes(name), bytes(value)) for name, value in message.get("headers", ())]
@@ -283,6 +308,6 @@ class _Answer:
         response.headers["cache-control"] = "no-store"
         if fault.status == 401:
             response.headers["www-authenticate"] = "Bearer"
-        if fault.status == 413:
+        if fault.status in _UNREAD:
             response.headers["connection"] = "close"  # What is left of the body is not read.
         await response(scope, receive, self.send)

@@ -155,6 +155,8 @@ class AuditLine(Answer, frozen=True, kw_only=True, rename={"address": "from"}):
     queue: str
     name: str
     """Of the schedule, the flow or the worker that was changed."""
+    person: str
+    """Who used the token, if that was said."""
 
 
 class AuditList(Answer, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET
@@ -116,8 +116,8 @@ def schedule_of(described: dict[str, Any]) -> hall_shapes.Schedule:
         cron=described["cron"],
         every_s=seconds(Age.parse(every)) if every else None,
         timezone=described["timezone"],
-        next=datetime.fromisoformat(upcoming[0]) if upcoming else None,
-        last=datetime.fromisoformat(described["last"]) if described.get("last") else None,
+        next=_utc(upcoming[0]) if upcoming else None,
+        last=_utc(described["last"]) if described.get("last") else None,
         paused=described.get("paused", False),
         source="settings" if described["defined"] == "settings" else "added",
         missed=described["missed"],
@@ -125,3 +125,8 @@ def schedule_of(described: dict[str, Any]) -> hall_shapes.Schedule:
         terms=terms,
         last_id=str(last_id) if last_id else None,
     )
+
+
+def _utc(written: str) -> datetime:
+    """A time that the hall states in the time zone of the schedule."""
+    return datetime.fromisoformat(written).astimezone(UTC)

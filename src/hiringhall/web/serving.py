@@ -13,6 +13,7 @@ import uvicorn
 import uvloop
 
 from hiringhall.web.app import build
+from hiringhall.web.patience import PatientProtocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,7 +36,7 @@ def serve(options: WebOptions, listener: socket.socket, ended: Callable[[], None
     """Serve until SIGTERM or SIGINT; with `ended`, also when that returns, which runs in a thread."""
     config = uvicorn.Config(
         build(options),
-        http="h11",
+        http=PatientProtocol,
         ws="none",
         loop="none",
         lifespan="on",
