@@ -158,3 +158,24 @@ def _next_hall(events: Any) -> dict[str, Any]:
 def _count(api: httpx.Client, queue: str) -> int:
     count: int = api.get("/history/count", params={"queue": queue}).json()["count"]
     return count
+
+
+def test_the_audit_list_names_what_was_changed(api: httpx.Client) -> None:
+    schedule = {"name": "nightly", "queue": "q", "cron": "0 3 * * *", "timezone": "Europe/Berlin"}
+    added = api.post("/schedules", json=schedule).json()
+    assert added["next"].endswith("Z")
+    api.delete("/schedules/nightly")
+    line = api.get("/audit", params={"limit": 1}).json()["items"][0]
+    assert (line["what"], line["name"], line["from"]) == ("unschedule", "nightly", "127.0.0.1")
+
+
+@pytest.mark.parametrize("path", ["/api", "/api/", "/api/v1", "/api/v2/jobs", "/api/v1/"])
+def test_a_program_gets_an_error_and_not_the_dashboard(hall: WebHall, path: str) -> None:
+    with hall.browser() as browser:
+        answer = browser.get(path)
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+def test_the_head_of_a_stream_leaves_the_connection_free(api: httpx.Client) -> None:
+    assert api.head("/events").headers["content-type"].startswith("text/event-stream")
+    assert api.get("/hall", timeout=5.0).status_code == 200

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 LIMIT_S: Final = 0.3
 TIMEOUT_S: Final = 20.0
-HEAD: Final = b"POST / HTTP/1.1\r\nHost: localhost\r\nX-Requested-By: tests\r\nContent-Type: application/json\r\n"
+HOST: Final = b"Host: localhost\r\nX-Requested-By: tests\r\n"
+HEAD: Final = b"POST / HTTP/1.1\r\n" + HOST + b"Content-Type: application/json\r\n"
 
 
 class Hasty(PatientProtocol):
@@ -29,6 +30,12 @@ class Hasty(PatientProtocol):
 
     head_s = LIMIT_S
     slow_s = LIMIT_S
+    ended: asyncio.Event
+    """A connection has ended."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.ended.set()
 
 
 async def _answer(scope: Scope, receive: Receive, send: Send) -> None:
@@ -50,7 +57,9 @@ async def _nobody(token: str, address: str) -> Actor:
 
 
 @contextlib.asynccontextmanager
-async def _served() -> AsyncIterator[tuple[uvicorn.Server, int]]:
+async def _served() -> AsyncIterator[int]:
+    Hasty.ended = asyncio.Event()
+
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await guard(scope, receive, send)
 
@@ -63,7 +72,7 @@ async def _served() -> AsyncIterator[tuple[uvicorn.Server, int]]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         task = asyncio.ensure_future(server.serve(sockets=[listener]))
         try:
-            yield server, listener.getsockname()[1]
+            yield listener.getsockname()[1]
         finally:
             server.should_exit = True
             await task
@@ -73,7 +82,7 @@ def _say(*parts: bytes) -> bytes:
     """What the server answers to these bytes, until it closes the connection."""
 
     async def say() -> bytes:
-        async with _served() as (_, port), asyncio.timeout(TIMEOUT_S):
+        async with _served() as port, asyncio.timeout(TIMEOUT_S):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.writelines(parts)
             heard = b""
@@ -113,16 +122,13 @@ def test_a_body_with_two_lengths_is_refused_and_what_follows_it_is_not_read() ->
 
 def test_a_client_that_does_not_read_is_disconnected() -> None:
     async def ignore() -> None:
-        async with _served() as (server, port), asyncio.timeout(TIMEOUT_S):
+        async with _served() as port, asyncio.timeout(TIMEOUT_S):
             loop = asyncio.get_running_loop()
             with socket.socket() as client:
                 client.setblocking(False)
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
                 await loop.sock_connect(client, ("127.0.0.1", port))
                 await loop.sock_sendall(client, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                while not server.server_state.connections:
-                    await asyncio.sleep(0.01)
-                while server.server_state.connections:
-                    await asyncio.sleep(0.01)
+                await Hasty.ended.wait()
 
     asyncio.run(ignore())

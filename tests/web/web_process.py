@@ -24,10 +24,18 @@ REQUESTED: Final = {"X-Requested-By": "tests"}
 class WebHall(HallProcess):
     """`hall serve` with its web. The hall has the socket, so a request waits until the web process answers."""
 
-    def __init__(self, folder: Path, *, more: str = "", web: str = "127.0.0.1:0", **settings: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        more: str = "",
+        web: str = "127.0.0.1:0",
+        door: dict[str, object] | None = None,
+        **settings: Any,
+    ) -> None:
         super().__init__(
             folder,
-            door={"dialect": "native"},
+            door={"dialect": "native", **(door or {})},
             more=f'[web]\nenabled = true\naddress = "{web}"\n{more}',
             environment={"HALL_WEB_ENABLED": "true"},
             **settings,

@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.access.attempts import Attempts
-from hiringhall.access.tokens import RESERVED, Token, TokensError, digest_of
+from hiringhall.access.tokens import Token, TokensError, digest_of
 from hiringhall.core.errors import Refusal
 from hiringhall.dialects.hall import TOKENS_OFF, TOKENS_REQUIRED, Actor
-from hiringhall.dialects.native.roles import ADMIN, ROLES
+from hiringhall.dialects.native.roles import ADMIN, ROLES, WITHOUT_TOKEN
 from hiringhall.dialects.session import UNIX
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ CHECK_S: Final = 1.0
 USES_S: Final = 60.0
 """How often the last uses are written, at most."""
 TOKEN_BYTES_MAX: Final = 200
-_LOCAL, _ANONYMOUS = RESERVED
+_LOCAL, _ANONYMOUS = WITHOUT_TOKEN
 
 _log = logging.getLogger("hiringhall")
 
@@ -64,6 +64,12 @@ class Gate:
         """Has no thread until there is something to do."""
         self._busy = False
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether somebody can show a token."""
+        now = datetime.now(UTC)
+        return any(not token.has_expired(now) for token in (self._tokens or {}).values())
 
     # --- peers, inside a turn
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from hiringhall import datafiles
+from hiringhall.dialects.native.roles import WITHOUT_TOKEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,8 +28,6 @@ TOKENS_MAX: Final = 1000
 PREFIX: Final = "hall_"
 """So that people, and programs that look for secrets, recognize a token."""
 SECRET_BYTES: Final = 32
-RESERVED: Final = ("local", "anonymous")
-"""What peers without a token are called."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
 
 _REMEDY: Final = "restore it, or remove it and make new tokens"
@@ -109,10 +108,10 @@ class TokenFile:
 
     def add(self, name: str, role: Role, made: datetime, expires: datetime | None) -> str:
         """Make a token; it is told here and never again. Raises TokensError."""
-        if not _NAME.fullmatch(name) or name in RESERVED:
+        if not _NAME.fullmatch(name) or name in WITHOUT_TOKEN:
             raise TokensError(
                 f"{name[:80]!r} cannot be the name of a token: it takes 1 to 64 letters, digits and ._@+-, "
-                f"begins with a letter or digit, and is not {' or '.join(RESERVED)}"
+                f"begins with a letter or digit, and is not {' or '.join(WITHOUT_TOKEN)}"
             )
         token = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
         with self._open_to_write() as tokens:

@@ -61,9 +61,10 @@ class Connection:
         dialled: Dial = dial,
         token: str | None = None,
         person: str = "",
+        address: str = "",
     ) -> None:
         """`token`: shown to the hall; None: that of HALL_TOKEN, empty: none. `person`: who uses this program,
-        for the audit log.
+        for the audit log, and `address` where that person is, if not here.
         """
         self.addresses = read_addresses(urls) if urls is None or isinstance(urls, str) else list(urls)
         self.patience_s = PATIENCE_S if patience_s is not None and patience_s < 0 else patience_s
@@ -79,7 +80,7 @@ class Connection:
         self.on_refused: list[Callable[[HallRefused], None]] = []
         """Called each time when the hall does not let this program in."""
         self._dial = dialled
-        self._conversation = Conversation(name or f"{os.getpid()}", read_token(token), person)
+        self._conversation = Conversation(name or f"{os.getpid()}", read_token(token), person, address)
         self._watches = Watches()
         self._submits = Submits(self._start, self._watches, self)
         self._link: Link | None = None

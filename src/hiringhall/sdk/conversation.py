@@ -238,12 +238,13 @@ def hello_body(name: str, token: str) -> dict[str, Any]:
 class Conversation:
     """What was asked and not answered, over all connections to the hall."""
 
-    __slots__ = ("_name", "_next_number", "_person", "_reader", "_token", "greeted", "pending")
+    __slots__ = ("_address", "_name", "_next_number", "_person", "_reader", "_token", "greeted", "pending")
 
-    def __init__(self, name: str = "", token: str = "", person: str = "") -> None:
+    def __init__(self, name: str = "", token: str = "", person: str = "", address: str = "") -> None:
         self._name = name
         self._token = token
         self._person = person
+        self._address = address
         self._next_number = _HELLO_NUMBER
         self._reader = wire.Reader()
         self.greeted = False
@@ -260,6 +261,8 @@ class Conversation:
         body = hello_body(self._name, self._token)
         if self._person:
             body["person"] = self._person
+        if self._address:
+            body["address"] = self._address
         return wire.encode(wire.HELLO, _HELLO_NUMBER, body)
 
     def add(self, request: Request) -> None:

@@ -171,7 +171,9 @@ class Hall:
             audit,
         )
         doors = await open_doors(self._config, self._dialects, access, self._parts)
-        self._web = open_web(self._config, [door for door, _ in self._parts.doors], self._data)
+        self._web = open_web(
+            self._config, [door for door, _ in self._parts.doors], self._data, has_tokens=gate.has_tokens
+        )
         url = self._web.url if self._web is not None else ""
         return Opened(hall.name, pid, str(self._data or ""), doors, self._recovered, url)
 

@@ -135,7 +135,9 @@ class WebProcess:
         return code
 
 
-def open_web(config: Config, doors: Iterable[OpenDoor], data: Path | None) -> WebProcess | None:
+def open_web(
+    config: Config, doors: Iterable[OpenDoor], data: Path | None, *, has_tokens: bool
+) -> WebProcess | None:
     """The web process of a hall whose doors are open; None: there is none, and the log says why."""
     settings = config.web
     if not settings.enabled:
@@ -143,6 +145,17 @@ def open_web(config: Config, doors: Iterable[OpenDoor], data: Path | None) -> We
     hall_url = _find_door(doors)
     if not hall_url:
         _log.info("there is no web: it needs a native door that this machine reaches without TLS")
+        return None
+    if not settings.address.is_loopback and not has_tokens:
+        # The hall does not fail for it: the last token may have been revoked or have expired.
+        remedy = "a hall in memory has none"
+        if data is not None:
+            remedy = f"make one with `hall token add NAME --role admin --data {data}` and start the hall again"
+        _log.warning(
+            "there is no web on %s: other machines reach it, so it needs tokens; %s, or listen on 127.0.0.1",
+            settings.address,
+            remedy,
+        )
         return None
     family = socket.AF_INET6 if ":" in settings.address.host else socket.AF_INET
     try:

@@ -71,7 +71,7 @@ class Api:
         below = path[len(PREFIX) :]
         call = Call(
             self._services,
-            self._services.halls.of(actor),
+            self._services.halls.of(actor, request.client.host if request.client else ""),
             actor,
             read_path(route.path, below),
             read_query(route.query, request.scope["query_string"]),

@@ -60,17 +60,22 @@ def event(name: str, data: bytes, number: str = "") -> bytes:
     return f"{head}event: {name}\ndata: ".encode() + data + b"\n\n"
 
 
+def goes_on(call: Call) -> bool:
+    """Whether a stream may: it ends with the process, and when the hall no longer takes the actor's token."""
+    return not call.services.closing.is_set() and call.services.halls.knows(call.actor)
+
+
 async def summaries(call: Call) -> Response:
-    return EventStream(call.services, _summaries(call.services))
+    return EventStream(call.services, _summaries(call))
 
 
-async def _summaries(services: Services) -> AsyncIterator[bytes]:
-    hub = services.summary
+async def _summaries(call: Call) -> AsyncIterator[bytes]:
+    hub = call.services.summary
     connected: bool | None = None
     sent: object = None
     with hub.looking():
         yield f"retry: {RETRY_MS}\n\n".encode()
-        while not services.closing.is_set():
+        while goes_on(call):
             version = hub.version
             if hub.connected != connected:
                 connected = hub.connected

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from hiringhall.access.attempts import Attempts
 from hiringhall.dialects.native import wire
+from hiringhall.dialects.native.roles import WITHOUT_TOKEN
 from hiringhall.sdk.addresses import read_addresses
 from hiringhall.sdk.connection import Connection, unreachable
 from hiringhall.sdk.errors import HallError, HallRefused, HallUnreachable
@@ -37,8 +38,12 @@ CHECK_S: Final = 6.0
 """How long the hall may take to say whose token it is: it takes its time after many wrong ones."""
 CHECKS_MAX: Final = 64
 """Tokens that the hall is asked about at once."""
-ACTORS_MAX: Final = 100
-"""Connections of different actors; the one that was not used for the longest time is closed."""
+CHECKS_EACH_MAX: Final = 8
+"""Of these, asked for by one address: whoever guesses tokens keeps nobody else from logging in."""
+ACTORS_MAX: Final = 1001
+"""Connections of different actors: as many as a hall has tokens, and one for those without."""
+CHANGING_MAX: Final = 200
+"""Connections for changes; the one that was not used for the longest time is closed."""
 
 _log = logging.getLogger("hiringhall")
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -47,20 +52,17 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 class HallClient:
     """The hall for one actor."""
 
-    def __init__(self, connection: Connection, shared: Shared) -> None:
+    def __init__(
+        self, connection: Connection, shared: Shared, changing: Callable[[], Connection] | None = None
+    ) -> None:
         self.connection = connection
         self._shared = shared
+        self._changing = changing
+        """The connection for changes, which says where the actor is; None: there is only one."""
 
     async def ask(self, kind: str, body: Any = None) -> Any:
         """The hall's answer. Raises HallRefused or HallUnreachable."""
-        limit_s = ANSWER_S if self.connection.connected else AWAY_S
-        try:
-            async with asyncio.timeout(limit_s):
-                return await self.connection.request(kind, body)
-        except TimeoutError:
-            if self.connection.connected:
-                raise HallUnreachable(f"the hall has not answered within {limit_s:g} s") from None
-            raise HallUnreachable(unreachable(self.connection.addresses, [])) from None
+        return await _ask(self.connection, kind, body)
 
     async def shared(self, kind: str, body: Any = None) -> Any:
         """As `ask`; an answer of the last second will do."""
@@ -70,9 +72,20 @@ class HallClient:
     async def change(self, kind: str, body: Any = None) -> Any:
         """As `ask`, for a request that changes something: what was answered before is forgotten."""
         try:
-            return await self.ask(kind, body)
+            return await _ask(self._changing() if self._changing is not None else self.connection, kind, body)
         finally:
             self._shared.clear()
+
+
+async def _ask(connection: Connection, kind: str, body: Any) -> Any:
+    limit_s = ANSWER_S if connection.connected else AWAY_S
+    try:
+        async with asyncio.timeout(limit_s):
+            return await connection.request(kind, body)
+    except TimeoutError:
+        if connection.connected:
+            raise HallUnreachable(f"the hall has not answered within {limit_s:g} s") from None
+        raise HallUnreachable(unreachable(connection.addresses, [])) from None
 
 
 class Shared:
@@ -114,29 +127,53 @@ class HallPool:
         """Told of each token that the hall no longer takes."""
         self._checks: dict[str, asyncio.Task[Actor]] = {}
         """Tokens that the hall is being asked about."""
+        self._checking: Counter[str] = Counter()
+        """How many of them each address has shown."""
         self._actors: dict[str, Actor] = {}
         """Whose token it is, of those with a connection."""
         self._attempts = Attempts()
-        self._clients: OrderedDict[Actor, HallClient] = OrderedDict()
+        self._connections: OrderedDict[Actor, Connection] = OrderedDict()
+        self._changing: OrderedDict[tuple[Actor, str], Connection] = OrderedDict()
+        """By actor and address."""
         self._shared = Shared()
         self._closing: set[asyncio.Task[None]] = set()
 
-    def of(self, actor: Actor) -> HallClient:
-        """The client of an actor. Connects with its first request."""
-        client = self._clients.get(actor)
-        if client is None:
-            client = self._clients[actor] = HallClient(self._connect(actor), self._shared)
-            if len(self._clients) > ACTORS_MAX:
-                self._drop(next(iter(self._clients)))
-        self._clients.move_to_end(actor)
-        return client
+    def of(self, actor: Actor, address: str = "") -> HallClient:
+        """The client of an actor, who is at an address. Connects with its first request."""
+        connection = self._connections.get(actor)
+        if connection is None:
+            connection = self._connections[actor] = self._connect(actor)
+            if len(self._connections) > ACTORS_MAX:
+                # Nothing would tell of the end of its token any more.
+                self._refused(next(iter(self._connections)))
+        self._connections.move_to_end(actor)
+        return HallClient(
+            connection, self._shared, (lambda: self._change_from(actor, address)) if address else None
+        )
+
+    def knows(self, actor: Actor) -> bool:
+        """Whether an actor may still come in, as far as the hall has said."""
+        return not actor.token or self._actors.get(actor.token) == actor
+
+    def _change_from(self, actor: Actor, address: str) -> Connection:
+        """The connection for changes that an actor makes from an address: the audit log has it."""
+        key = actor, address
+        connection = self._changing.get(key)
+        if connection is None:
+            connection = self._changing[key] = self._connect(actor, address)
+            if len(self._changing) > CHANGING_MAX:
+                self._close_later(self._changing.popitem(last=False)[1])
+        self._changing.move_to_end(key)
+        return connection
 
     def _drop(self, actor: Actor) -> None:
-        """Close the connection of an actor."""
-        client = self._clients.pop(actor, None)
+        """Close the connections of an actor."""
         self._actors.pop(actor.token, None)
-        if client is not None:
-            self._close_later(client.connection)
+        connection = self._connections.pop(actor, None)
+        if connection is not None:
+            self._close_later(connection)
+        for key in [key for key in self._changing if key[0] == actor]:
+            self._close_later(self._changing.pop(key))
 
     def _close_later(self, connection: Connection) -> None:
         task = asyncio.ensure_future(connection.close())
@@ -149,7 +186,7 @@ class HallPool:
         if actor.token:
             self._token_ended(actor.token)
 
-    def _connect(self, actor: Actor) -> Connection:
+    def _connect(self, actor: Actor, address: str = "") -> Connection:
         # It tries for ever to connect: requests have limits of their own.
         # Who comes without a token has that of the web process, if it was given one in HALL_TOKEN.
         connection = Connection(
@@ -158,6 +195,7 @@ class HallPool:
             patience_s=None,
             token=actor.token or None,
             person="" if actor.token else actor.name,
+            address=address,
         )
         connection.on_refused.append(lambda _: self._refused(actor))
         connection.on_disconnected.append(lambda _: self._shared.clear())
@@ -170,14 +208,15 @@ class HallPool:
         hall closes it when the token ends.
         """
         actor = self._actors.get(token)
-        if actor is not None and actor in self._clients and self._clients[actor].connection.connected:
+        if actor is not None and actor in self._connections and self._connections[actor].connected:
             return actor
         check = self._checks.get(token)
         if check is None:
-            if len(self._checks) >= CHECKS_MAX:
-                raise Problem("busy", f"{CHECKS_MAX} tokens are being checked; try again in a moment")
+            if len(self._checks) >= CHECKS_MAX or self._checking[address] >= CHECKS_EACH_MAX:
+                raise Problem("busy", "many tokens are being checked; try again in a moment")
             check = self._checks[token] = asyncio.create_task(self._ask_about(token))
-            check.add_done_callback(lambda _: self._checks.pop(token, None))
+            self._checking[address] += 1
+            check.add_done_callback(lambda _: self._checked(token, address))
         try:
             return await asyncio.shield(check)
         except HallRefused as error:
@@ -186,6 +225,12 @@ class HallPool:
         except (HallError, TimeoutError) as error:
             text = str(error) or f"the hall has not answered within {CHECK_S:g} s"
             raise Problem("hall_unreachable", text) from error
+
+    def _checked(self, token: str, address: str) -> None:
+        del self._checks[token]
+        self._checking[address] -= 1
+        if not self._checking[address]:
+            del self._checking[address]
 
     async def _ask_about(self, token: str) -> Actor:
         """Raises HallError, or TimeoutError."""
@@ -198,17 +243,23 @@ class HallPool:
             raise
         welcome = connection.welcome
         assert welcome is not None
+        if welcome.actor in WITHOUT_TOKEN:
+            # It takes the web process for a peer that needs no token, whatever token that shows.
+            self._close_later(connection)
+            text = 'the hall checks no tokens at the native door that the web uses: remove tokens = "off" there'
+            raise HallRefused("unauthorized", text)
         actor = Actor(welcome.actor, welcome.role, token)
         self._drop(actor)
         connection.on_refused[:] = [lambda _: self._refused(actor)]
-        self._clients[actor] = HallClient(connection, self._shared)
+        self._connections[actor] = connection
         self._actors[token] = actor
         self.of(actor)
         return actor
 
     async def close(self) -> None:
-        clients = list(self._clients.values())
-        self._clients.clear()
-        for client in clients:
+        connections = [*self._connections.values(), *self._changing.values()]
+        self._connections.clear()
+        self._changing.clear()
+        for connection in connections:
             with contextlib.suppress(OSError):
-                await client.connection.close()
+                await connection.close()

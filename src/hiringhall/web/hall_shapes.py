@@ -157,6 +157,8 @@ class AuditLine(Answer, frozen=True, kw_only=True, rename={"address": "from"}):
     """Of the schedule, the flow or the worker that was changed."""
     person: str
     """Who used the token, if that was said."""
+    through: str
+    """The address of the program that this person used, if that is another one than `from`."""
 
 
 class AuditList(Answer, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import JSONResponse, PlainTextResponse
 
-from hiringhall.sdk.errors import HallError
+from hiringhall.sdk.errors import HallError, HallRefused
 from hiringhall.web.metrics import KIND
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ async def ready(hall: Asker) -> Response:
     """200 if the hall takes and gives out jobs; otherwise 503, with the reasons."""
     try:
         reasons = reasons_of(await hall.shared(KIND))
+    except HallRefused as error:
+        reasons = [f"the hall does not let the web in ({error.text}): give the web a token in HALL_TOKEN"]
     except HallError as error:
         reasons = [f"the hall does not answer: {error}"]
     body = {"ready": not reasons, "reasons": reasons}

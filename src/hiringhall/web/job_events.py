@@ -22,7 +22,7 @@ from hiringhall.dialects.native import wire
 from hiringhall.sdk.errors import HallError, HallRefused, HallUnreachable
 from hiringhall.web import describing, job_shapes
 from hiringhall.web.cursors import read_position
-from hiringhall.web.events import HEARTBEAT, HEARTBEAT_S, RETRY_MS, EventStream, event
+from hiringhall.web.events import HEARTBEAT, HEARTBEAT_S, RETRY_MS, EventStream, event, goes_on
 from hiringhall.web.jobs import LIVE
 from hiringhall.web.values import job_id
 
@@ -52,7 +52,7 @@ async def _events(call: Call, number: int, position: int, described: dict[str, A
     sent: bytes = b""
     progress: Any = None
     yield f"retry: {RETRY_MS}\n\n".encode()
-    while not call.services.closing.is_set():
+    while goes_on(call):
         try:
             async for part, following in _output(call, number, position):
                 position = following

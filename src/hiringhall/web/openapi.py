@@ -116,7 +116,7 @@ def _responses(route: Route, by_type: dict[Any, Any]) -> dict[str, Any]:
     responses = {str(route.status): answered}
     for status, kind in route.also:
         responses[str(status)] = _response(status, JSON, by_type[kind])
-    more = (413, 415) if route.body is not None else ()
+    more = (408, 413, 415) if route.method != "GET" else ()
     for status in sorted({*ALWAYS, *route.errors, *more}):
         responses[str(status)] = _response(status, MEDIA, by_type[ProblemDocument])
     return responses

@@ -38,7 +38,7 @@ class PatientProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
-            self._head = _cancelled(self._head)
+            self._end_head()
         elif self._head is None:
             self._head = self.loop.call_later(self.head_s, self._give_up)
 
@@ -49,18 +49,23 @@ class PatientProtocol(H11Protocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._unread = _cancelled(self._unread)
+        self._end_unread()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._head = _cancelled(self._head)
-        self._unread = _cancelled(self._unread)
+        self._end_head()
+        self._end_unread()
         super().connection_lost(exc)
 
     def _give_up(self) -> None:
         # Not close, which waits until the client has read what was sent.
         self.transport.abort()
 
+    def _end_head(self) -> None:
+        if self._head is not None:
+            self._head.cancel()
+            self._head = None
 
-def _cancelled(timer: asyncio.TimerHandle | None) -> None:
-    if timer is not None:
-        timer.cancel()
+    def _end_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None

@@ -19,7 +19,7 @@ import msgspec
 from hiringhall.dialects.native import wire
 from hiringhall.sdk import conversation as said
 from hiringhall.sdk.connection import Connection
-from hiringhall.sdk.errors import HallError, HallUnreachable
+from hiringhall.sdk.errors import HallError, HallRefused, HallUnreachable
 from hiringhall.web.hall import AWAY_S
 from hiringhall.web.shapes import Attention, JobCounts, QueueLine, Rates, Summary
 from hiringhall.web.values import SECOND_US, shown, text
@@ -72,6 +72,8 @@ class SummaryHub:
         self._losses: deque[tuple[float, int]] = deque()
         """Attempts that were lost with their workers so far, at some times of the last minutes."""
         self._trouble = ""
+        self._refusal = ""
+        """Why the hall does not let this process in."""
         """What is wrong with the store of the hall; empty: nothing."""
         self._lookers = 0
         self._linger: asyncio.TimerHandle | None = None
@@ -109,7 +111,7 @@ class SummaryHub:
                     while self.latest is None or not self.connected:
                         await self.wait(self.version)
             except TimeoutError:
-                raise HallUnreachable("the hall does not answer") from None
+                raise HallUnreachable(self._refusal or "the hall does not answer") from None
             return self.latest
 
     def rate(self, queue: bytes) -> float:
@@ -137,8 +139,12 @@ class SummaryHub:
             connection.on_frame[said.Summary] = self._heard
             connection.on_connected.append(self._subscribe)
             connection.on_disconnected.append(self._lost)
+            connection.on_refused.append(self._turned_away)
             self._run(self._connect(connection))
             self._run(self._inquire(connection))
+
+    def _turned_away(self, refused: HallRefused) -> None:
+        self._refusal = f"the hall does not let the web in ({refused.text}): give the web a token in HALL_TOKEN"
 
     def _stop_unless_needed(self) -> None:
         connection = self._connection

@@ -42,6 +42,7 @@ AUDITED: Final[dict[str, str]] = {
 are in the history.
 """
 PERSON_BYTES_MAX: Final = 200
+ADDRESS_BYTES_MAX: Final = 64
 NAME_CHARACTERS_MAX: Final = 200
 OK: Final = "ok"
 UNANSWERED: Final = "unanswered"
@@ -56,13 +57,17 @@ _ERROR: Final = Decoder(tuple[str, str])
 class Audits:
     """The noted requests of one connection."""
 
-    __slots__ = ("_person", "_scheduler", "_session", "_trail", "_waiting")
+    __slots__ = ("_address", "_person", "_scheduler", "_session", "_trail", "_waiting")
 
-    def __init__(self, session: NativeSession, trail: AuditTrail, scheduler: Scheduler, person: str) -> None:
+    def __init__(
+        self, session: NativeSession, trail: AuditTrail, scheduler: Scheduler, person: str, address: str
+    ) -> None:
         self._session = session
         self._trail = trail
         self._scheduler = scheduler
         self._person = person
+        self._address = address
+        """Where the person is, as the peer says; empty: where the peer is."""
         self._waiting: dict[int, dict[str, Any]] = {}
         """Requests that are not answered yet, by number."""
 
@@ -116,9 +121,11 @@ class Audits:
             "at": (_EPOCH + timedelta(microseconds=self._scheduler.now_us)).isoformat(timespec="microseconds"),
             "who": actor.name if actor.key else self._person,
             "role": role_name(actor.role),
-            "from": session.caller.address,
+            "from": self._address or session.caller.address,
             "what": kind,
         }
+        if self._address:
+            entry["through"] = session.caller.address
         if actor.key and self._person:
             entry["person"] = self._person
         named = _named(body)

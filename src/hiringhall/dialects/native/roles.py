@@ -18,6 +18,8 @@ ADMIN: Final = 3
 
 ROLES: Final = ("viewer", "operator", "admin")
 """By number, from 1 on."""
+WITHOUT_TOKEN: Final = ("local", "anonymous")
+"""What peers without a token are called, on this machine and elsewhere. No token has such a name."""
 
 NEEDED: Final[dict[str, int]] = {
     wire.BEAT: VIEWER,

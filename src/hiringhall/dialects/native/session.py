@@ -14,7 +14,13 @@ from hiringhall.core.states import STATE_NAMES
 from hiringhall.core.timers import NEVER
 from hiringhall.dialects.hall import Actor
 from hiringhall.dialects.native import describing, wire
-from hiringhall.dialects.native.audits import AUDITED, PERSON_BYTES_MAX, Audits, stated_text
+from hiringhall.dialects.native.audits import (
+    ADDRESS_BYTES_MAX,
+    AUDITED,
+    PERSON_BYTES_MAX,
+    Audits,
+    stated_text,
+)
 from hiringhall.dialects.native.desk import Desk
 from hiringhall.dialects.native.inquiring import Inquiries
 from hiringhall.dialects.native.outputs import OutputRequests
@@ -219,6 +225,9 @@ class NativeSession(Session):
         token, person = stated_text(hello, "token"), stated_text(hello, "person")
         if person is not None and len(person.encode()) > PERSON_BYTES_MAX:
             raise Refusal(TOO_LARGE, f"person: may have {PERSON_BYTES_MAX} bytes")
+        address = stated_text(hello, "address") or ""
+        if len(address.encode()) > ADDRESS_BYTES_MAX:
+            raise Refusal(TOO_LARGE, f"address: may have {ADDRESS_BYTES_MAX} bytes")
         services = self._context.services
         access = services.access
         if access is not None:
@@ -232,7 +241,7 @@ class NativeSession(Session):
                 return False
         self._role = self.actor.role
         if services.audit is not None and (self.actor.key or person):
-            self.audits = Audits(self, services.audit, self._scheduler, person or "")
+            self.audits = Audits(self, services.audit, self._scheduler, person or "", address)
         return True
 
     def require_role(self, kind: str) -> None:
