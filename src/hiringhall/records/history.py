@@ -135,23 +135,43 @@ class History:
         """What ended from one time until before another, in microseconds, counted by time, queue and state."""
         return self._reader.ends(from_us, to_us, bucket_us)
 
-    def count_ended(
+    def search(
         self,
         *,
+        key: bytes | None = None,
         queue: bytes | None = None,
         state: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        text: bytes = b"",
+        before_id: int | None = None,
+        limit: int,
+        limit_s: float,
+    ) -> tuple[list[Record], int]:
+        """The ended jobs that match and are found in `limit_s`, newest first, and the `before_id` to go on
+        with; 0: there are no more. `text` is in the key, worker, payload or result, ASCII letters in either
+        case. These records have no payload, and the beginning of the result.
+        """
+        query = _ended_query(key, queue, state, since, until)
+        query = query._replace(before_id=before_id, limit=limit)
+        rows, following = self._reader.search(query, text, limit_s)
+        return [ended_record(row) for row in rows], following
+
+    def count_ended(
+        self,
+        *,
+        key: bytes | None = None,
+        queue: bytes | None = None,
+        state: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        text: bytes = b"",
         limit_s: float = 1.0,
-    ) -> int | None:
-        """How many ended jobs match; None: counting them takes longer than `limit_s`."""
-        query = HistoryQuery(
-            queue=queue,
-            state=None if state is None else ENDED_STATES[state],
-            ended_from_us=None if since is None else as_microseconds(since),
-            ended_to_us=None if until is None else as_microseconds(until),
-        )
-        return self._reader.count_lines(query, limit_s)
+    ) -> tuple[int, bool]:
+        """How many ended jobs match, as for `search`, and whether these are all that there are: counting stops
+        after `limit_s`.
+        """
+        return self._reader.count_lines(_ended_query(key, queue, state, since, until), text, limit_s)
 
     def unfinished(self) -> Iterator[JobRow]:
         """The durable jobs that have not ended, oldest first, as rows of the store."""
@@ -224,6 +244,18 @@ def job_id_of(handle: str | bytes) -> int:
     if not number:
         raise ValueError(f'"{text}" is not a valid handle; handles look like H:hall:68719476737')
     return number
+
+
+def _ended_query(
+    key: bytes | None, queue: bytes | None, state: str | None, since: datetime | None, until: datetime | None
+) -> HistoryQuery:
+    return HistoryQuery(
+        key=key,
+        queue=queue,
+        state=None if state is None else ENDED_STATES[state],
+        ended_from_us=None if since is None else as_microseconds(since),
+        ended_to_us=None if until is None else as_microseconds(until),
+    )
 
 
 def _as_bytes(name: str | bytes | None) -> bytes | None:

@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+import msgspec
 
 from hiringhall.dialects.native import wire
 from hiringhall.records import History
 from hiringhall.storage.contract import StoreError
 from hiringhall.web import describing, filters, job_shapes
 from hiringhall.web.cursors import read_position
+from hiringhall.web.hall import Shared
 from hiringhall.web.problems import Problem
 from hiringhall.web.values import microseconds, moment
 
@@ -30,10 +32,11 @@ if TYPE_CHECKING:
     from hiringhall.web.questions import HistoryFilter, HistoryQuestion
 
 THREADS: Final = 4
-READ_S: Final = 0.2
-"""How long one request reads."""
+READ_S: Final = 0.12
+"""How long one request reads. One page of its work may come on top."""
 COUNT_MAX: Final = 1_000_000
 _Found = TypeVar("_Found")
+_encode: Final = msgspec.msgpack.Encoder().encode
 _log = logging.getLogger("hiringhall")
 
 
@@ -52,6 +55,12 @@ class Reader:
         self._folder = folder
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="history")
         self._local = threading.local()
+        self._shared = Shared()
+
+    async def shared(self, question: Any, read: Callable[[History], _Found]) -> _Found:
+        """As `run`; what the same question was answered in the last second will do."""
+        found: _Found = await self._shared.get(_encode(question), lambda: self.run(read))
+        return found
 
     async def run(self, read: Callable[[History], _Found]) -> _Found:
         """Call `read` in one of the threads. Raises Problem."""
@@ -97,34 +106,21 @@ async def count(call: Call) -> job_shapes.JobCount:
     if not filters.may_match(query):
         return job_shapes.JobCount(count=0, complete=True)
     wanted = filters.ended(query)
-    counted = await _counted(call, wanted)
-    if counted is not None:
-        return job_shapes.JobCount(count=counted, complete=True)
+    reader = call.services.history
+    if reader is not None:
+        number, complete = await reader.shared(
+            ("count", wanted), lambda history: history.count_ended(**_filters(wanted), limit_s=READ_S)
+        )
+        return job_shapes.JobCount(count=number, complete=complete)
     loop = asyncio.get_running_loop()
     until_s = loop.time() + READ_S
     number, before = 0, 0
     while True:
-        found = await page(call, wanted, before, wire.LIST_MAX)
+        found = await _asked_page(call, wanted, before, wire.LIST_MAX)
         number += len(found.lines)
         before = found.before
         if not before or number >= COUNT_MAX or loop.time() > until_s:
             return job_shapes.JobCount(count=number, complete=not before)
-
-
-async def _counted(call: Call, wanted: dict[str, Any]) -> int | None:
-    """How many match, if an index knows that soon; None: the lines have to be read."""
-    reader = call.services.history
-    if reader is None or "text" in wanted or "key" in wanted:
-        return None
-    return await reader.run(
-        lambda history: history.count_ended(
-            queue=wanted.get("queue"),
-            state=wanted.get("state"),
-            since=moment(wanted["from_us"]) if wanted.get("from_us") else None,
-            until=moment(wanted["to_us"]) if "to_us" in wanted else None,
-            limit_s=READ_S,
-        )
-    )
 
 
 async def every(call: Call, wanted: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
@@ -143,7 +139,9 @@ async def page(call: Call, wanted: dict[str, Any], before: int, limit: int) -> F
     """Some of the lines that match, newest first, those below the id `before`; 0: from the newest on."""
     reader = call.services.history
     if reader is not None:
-        return await reader.run(lambda history: _read_page(history, wanted, before, limit))
+        return await reader.shared(
+            ("page", wanted, before, limit), lambda history: _read_page(history, wanted, before, limit)
+        )
     return await _asked_page(call, wanted, before, limit)
 
 
@@ -162,31 +160,23 @@ def _has_text(sought: bytes, line: dict[str, Any]) -> bool:
 
 
 def _read_page(history: History, wanted: dict[str, Any], before: int, limit: int) -> Found:
-    sought: bytes = wanted.get("text", b"").lower()
-    until_s = time.monotonic() + READ_S
-    found: list[dict[str, Any]] = []
-    records = history.find(
-        queue=wanted.get("queue"),
-        key=wanted.get("key"),
-        state=wanted.get("state"),
-        since=moment(wanted["from_us"]) if wanted.get("from_us") else None,
-        until=moment(wanted["to_us"]) if "to_us" in wanted else None,
-        before_id=before or None,
-        limit=None if sought else limit + 1,
-        live=False,
+    # One more than wanted tells whether there is another page.
+    records, following = history.search(
+        **_filters(wanted), before_id=before or None, limit=limit + 1, limit_s=READ_S
     )
-    last = 0
-    for record in records:
-        if len(found) == limit or (sought and time.monotonic() > until_s):
-            return Found(found, last)
-        last = record.id
-        if not sought or _record_has_text(sought, record):
-            found.append(_described(record))
-    return Found(found, 0)
+    if len(records) > limit:
+        records = records[:limit]
+        following = records[-1].id
+    return Found([_described(record) for record in records], following)
 
 
-def _record_has_text(sought: bytes, record: Record) -> bool:
-    return any(sought in part.lower() for part in (record.key, record.worker, record.result, record.payload))
+def _filters(wanted: dict[str, Any]) -> dict[str, Any]:
+    """The filters of the native protocol as arguments of `History`."""
+    return {
+        **{name: wanted[name] for name in ("queue", "key", "state", "text") if name in wanted},
+        "since": moment(wanted["from_us"]) if wanted.get("from_us") else None,
+        "until": moment(wanted["to_us"]) if "to_us" in wanted else None,
+    }
 
 
 def _described(record: Record) -> dict[str, Any]:

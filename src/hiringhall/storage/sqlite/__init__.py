@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from hiringhall.storage.sqlite.history_reader import SqliteHistoryReader, open_history
 from hiringhall.storage.sqlite.lock import FileInUse, Holder, find_holder
-from hiringhall.storage.sqlite.reader import SqliteHistoryReader, open_history
 from hiringhall.storage.sqlite.store import SqliteStore
 
 DATABASE: Final = "hall.sqlite3"

@@ -1,4 +1,4 @@
-"""Pages of the history for the hall itself: a commit may wait for the answer.
+"""Pages of the history with bounded work: a commit of the hall, or a person, may wait for the answer.
 
 Invariant: a page looks at a bounded number of lines. If they do not have enough matches, it is short, and says
 where to go on.
@@ -6,6 +6,7 @@ where to go on.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.changes import PAGE_RESULT_BYTES
@@ -34,6 +35,8 @@ LINES_MAX: Final = 128
 """Lines of one page: each may have a long result, of which only the beginning is kept."""
 BRIEF_MAX: Final = 1000
 """The same, without results."""
+IDS_MAX: Final = 8192
+"""Ids of one page that has only ids."""
 WALKED_MAX: Final = 8192
 """Lines that are looked at, one after the other."""
 SORTED_MAX: Final = 20_000
@@ -50,6 +53,7 @@ _CUT: Final = {"result": _RESULT, "payload": "x'' AS payload"}
 _COLUMNS: Final = ", ".join([_CUT.get(column, column) for column in END_COLUMNS.split(", ")])
 _CUT_LINES: Final = LINES.replace(END_COLUMNS, _COLUMNS)
 _BRIEF_LINES: Final = _CUT_LINES.replace(_RESULT, "x'' AS result")
+_ONLY_IDS: Final = "{ids}"
 _WALKED: Final = """
 SELECT COUNT(*), MIN(id) FROM (
     SELECT id FROM history {source} AND id < :before_id ORDER BY id DESC LIMIT :walked_max
@@ -62,6 +66,26 @@ _OF_FLOW: Final = "INDEXED BY history_by_flow WHERE flow = :flow"
 def find_page(connection: sqlite3.Connection, query: HistoryQuery) -> tuple[list[RawRow], int]:
     """Lines of the history that match a query, newest first, and the id below which to go on; 0: no more."""
     limit = min(query.limit, BRIEF_MAX if query.brief else LINES_MAX)
+    return _find(connection, query, limit, _BRIEF_LINES if query.brief else _CUT_LINES)
+
+
+def find_ids(connection: sqlite3.Connection, query: HistoryQuery) -> tuple[list[int], int]:
+    """As `find_page`, only the ids, and more of them."""
+    rows, before_id = _find(connection, query, min(query.limit, IDS_MAX), _ONLY_IDS)
+    return [row[0] for row in rows], before_id
+
+
+def read_lines(connection: sqlite3.Connection, ids: list[int]) -> list[RawRow]:
+    """The lines with these ids, newest first, as in a page."""
+    listed = {"ids": json.dumps(ids)}
+    return connection.execute(
+        _CUT_LINES.replace("{ids}", "SELECT value FROM json_each(:ids)"), listed
+    ).fetchall()
+
+
+def _find(
+    connection: sqlite3.Connection, query: HistoryQuery, limit: int, lines: str
+) -> tuple[list[RawRow], int]:
     where, values = conditions(query._replace(limit=limit))
     if where == ["id < :before_id"] or query.id is not None:
         source, floor = "history NOT INDEXED", 0  # nothing to walk over
@@ -76,7 +100,6 @@ def find_page(connection: sqlite3.Connection, query: HistoryQuery) -> tuple[list
     else:
         floor = _walk(connection, _ALL, values)
         source, where = "history NOT INDEXED", [*where, "id >= :floor"]
-    lines = _BRIEF_LINES if query.brief else _CUT_LINES
     rows = connection.execute(lines_sql(source, where, lines), values).fetchall()
     return rows, rows[-1][0] if rows and len(rows) == limit else floor
 
