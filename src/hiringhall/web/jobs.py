@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hiringhall.web.hall import HallClient
     from hiringhall.web.questions import JobsQuestion, LiveFilter, OutputQuestion, WaitQuestion
 
-PAGE_S: Final = 0.15
+PAGE_S: Final = 0.08
 """How long further pages are asked for, to fill one of the API."""
 WAIT_STEP_S: Final = 0.25
 LIVE: Final = ("held", "delayed", "queued", "leased")

@@ -117,12 +117,48 @@ def test_a_search_goes_on_in_later_turns_and_ends_with_a_position() -> None:
     assert ([job["id"] for job in found], position) == ([rare], None)
 
 
+def test_a_search_answers_what_it_has_when_its_time_is_over() -> None:
+    hall = NativeHall(bounds=Bounds(ids_max=1, search_us_max=2 * STEP_US))
+    guest = hall.guest()
+    submit(guest, 9 * BLOCK)
+    assert guest.says(wire.JOBS, {"key": b"nobody"}, 99) == []
+    assert guest.says(wire.COUNT, {"key": b"nobody"}, 100) == []
+    hall.wait(3 * STEP_US)
+    (_, number, (found, position)), (_, _, counted) = guest.hears()
+    assert (number, found, counted) == (99, [], [0, False])
+    assert position is not None
+
+
+def test_a_situation_in_which_no_queue_has_jobs_is_answered_at_once() -> None:
+    """The queues know it, so a hundred thousand jobs are not looked at one by one."""
+    guest = NativeHall(bounds=Bounds(ids_max=1)).guest()
+    submit(guest, 5 * BLOCK)
+    (rare,) = submit(guest, 1, b"rare")
+    guest.asks(wire.PAUSE, (b"rare",))
+    for situation in ("ready", "running", "promised", "held", "delayed", "backoff"):
+        assert guest.asks(wire.JOBS, {"situation": situation}) == [[], None]
+        assert guest.asks(wire.COUNT, {"situation": situation}) == [0, True]
+    (found,), position = guest.asks(wire.JOBS, {"situation": "paused"})
+    assert (found["id"], position) == (rare, None)
+
+
+def test_a_text_is_sought_in_more_jobs_at_once_where_payloads_are_short() -> None:
+    hall = NativeHall(bounds=Bounds(ids_max=16 * BLOCK))
+    guest = hall.guest()
+    jobs = submit(guest, 7 * BLOCK)
+    (last,) = guest.asks(wire.SUBMIT, (0, [(b"q", b"needle", {}, b"", 0, [])]))
+    assert guest.says(wire.JOBS, {"text": b"NEEDLE"}, 99) == []
+    hall.wait(3 * STEP_US)  # blocks 1, then 2, then 4, then the rest
+    ((_, _, (found, position)),) = guest.hears()
+    assert ([job["id"] for job in found], position, len(jobs)) == ([last], None, 7 * BLOCK)
+
+
 def test_too_many_lists_at_once_are_refused_and_a_closed_connection_ends_them() -> None:
     hall = NativeHall(bounds=Bounds(ids_max=1))
     guest = hall.guest()
     submit(guest, 5 * BLOCK)
     for number in range(1, SEARCHES_MAX + 1):
-        guest.say_bytes(wire.encode(wire.JOBS, number, {"state": "held"}))
+        guest.say_bytes(wire.encode(wire.JOBS, number, {"key": b"nobody"}))
     guest.say_bytes(wire.encode(wire.JOBS, 99, None))
     ((kind, number, (code, _)),) = guest.hears()
     assert (kind, number, code) == (wire.ERROR, 99, "hall_full")

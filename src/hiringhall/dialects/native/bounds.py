@@ -16,6 +16,8 @@ class Bounds:
     """Ids of live jobs that are looked at in one turn."""
     steps_max: int = 64
     """Turns, or pages of the store, for one answer."""
+    search_us_max: int = 100_000
+    """How long a search among the live jobs goes on. What was found by then is the answer."""
     summary_queues_max: int = 1000
     """Queues of one summary: the most active ones."""
     metrics_queues_max: int = 1000

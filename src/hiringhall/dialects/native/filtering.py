@@ -22,19 +22,33 @@ TEXT_LOOKED_BYTES: Final = 4096
 TEXT_COST: Final = 16
 """A job that is searched for a text costs as much as so many others."""
 LIVE_SITUATIONS: Final = SITUATIONS[: SITUATIONS.index("done")]
+_STATES: Final = {
+    "held": HELD,
+    "delayed": DELAYED,
+    "backoff": DELAYED,
+    "paused": QUEUED,
+    "announced": QUEUED,
+    "no_workers": QUEUED,
+    "ready": QUEUED,
+    "promised": LEASED,
+    "running": LEASED,
+}
+"""The state of a job in each situation."""
 
 
 class JobFilter:
     """The filters of one request about live jobs. Each may be left out."""
 
-    __slots__ = ("_from_us", "_situation", "_to_us", "key", "queue", "state", "text", "worker")
+    __slots__ = ("_from_us", "_to_us", "key", "queue", "situation", "state", "text", "worker")
 
     def __init__(self, fields: Fields) -> None:
         self.queue = fields.data("queue")
         state = fields.word("state", STATE_NAMES[:DONE])
         self.state = STATE_NAMES.index(state) if state is not None else -1
         """-1: all states."""
-        self._situation = fields.word("situation", LIVE_SITUATIONS)
+        self.situation = fields.word("situation", LIVE_SITUATIONS)
+        if self.situation is not None and self.state < 0:
+            self.state = _STATES[self.situation]
         self.key = fields.data("key")
         text = fields.data("text")
         if text is not None and len(text) > TEXT_BYTES_MAX:
@@ -56,16 +70,27 @@ class JobFilter:
             and (self._from_us is None or job.created_us >= self._from_us)
             and (self._to_us is None or job.created_us <= self._to_us)
             and (self.worker is None or (job.lease is not None and job.lease.worker.number == self.worker))
-            and (self._situation is None or situation(scheduler, job) == self._situation)
+            and (self.situation is None or situation(scheduler, job) == self.situation)
             and (self.text is None or self._has_text(self.text, job))
         )
 
     def _has_text(self, text: bytes, job: Job) -> bool:
         return text in job.key.lower() or text in job.payload[:TEXT_LOOKED_BYTES].lower()
 
+    def may_be_in(self, queue: Queue) -> bool:
+        """Whether a job of this queue may be meant, as far as the queue tells it."""
+        situation = self.situation
+        if not _counted(queue, self.state):
+            return False
+        if situation is None or self.state != QUEUED or situation == "announced":
+            return True
+        if queue.paused_us or situation == "paused":
+            return bool(queue.paused_us) == (situation == "paused")
+        return bool(queue.workers) == (situation == "ready")
+
     def known_count(self, scheduler: Scheduler) -> int | None:
         """How many jobs match, if it is counted anyway; None: the jobs have to be looked at."""
-        others = (self._situation, self.key, self.text, self._from_us, self._to_us, self.worker)
+        others = (self.situation, self.key, self.text, self._from_us, self._to_us, self.worker)
         if any(value is not None for value in others):
             return None
         if self.queue is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from hiringhall.core.states import LEASED, QUEUED
 from hiringhall.core.timers import Timed
 from hiringhall.dialects.native import describing
-from hiringhall.dialects.native.filtering import TEXT_COST
+from hiringhall.dialects.native.filtering import TEXT_COST, TEXT_LOOKED_BYTES
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from hiringhall.dialects.native.filtering import JobFilter
     from hiringhall.dialects.native.listing import Lists
 
+TEXT_STEP_BYTES: Final = 128 << 10
+"""With fewer bytes of payloads than this in one turn, the next one looks at twice as many jobs."""
 STEP_US: Final = 1000
 """The pause between two steps of a search: others have their turns in it."""
 
@@ -29,6 +31,7 @@ class JobSearch(Timed):
 
     __slots__ = (
         "_after",
+        "_began_us",
         "_count",
         "_filter",
         "_found",
@@ -54,6 +57,7 @@ class JobSearch(Timed):
         if wanted.text is not None:
             self._ids_max = max(self._ids_max // TEXT_COST, 1)
         self._after = after
+        self._began_us = scheduler.now_us
         self._count = count
         """How many are listed; 0: they are only counted."""
         self._found: list[describing.Described] = []
@@ -78,9 +82,12 @@ class JobSearch(Timed):
         if wanted.worker is not None:
             return _jobs_with(scheduler, wanted.worker, self._ids_max)
         if wanted.queue is None:
-            return None
+            if wanted.state < 0:
+                return None
+            queues = [queue for queue in scheduler.queues.values() if wanted.may_be_in(queue)]
+            return _jobs_of(queues, wanted.state, self._ids_max)
         queue = scheduler.queues.get(wanted.queue)
-        if queue is None or not queue.live:
+        if queue is None or not wanted.may_be_in(queue):
             return []
         named = scheduler.find_key(wanted.queue, wanted.key) if wanted.key else None
         if named is not None:
@@ -93,11 +100,24 @@ class JobSearch(Timed):
         jobs, position = scheduler.table.blocks.page(scheduler.jobs, self._after, self._ids_max)
         self._steps += 1
         full = self._take(jobs)
-        if full or not position or self._steps >= self._lists.bounds.steps_max:
+        bounds = self._lists.bounds
+        late = scheduler.now_us - self._began_us >= bounds.search_us_max
+        if full or not position or late or self._steps >= bounds.steps_max:
             self._finish(full or position)
         else:
             self._after = position
+            if self._filter.text is not None:
+                self._adapt(jobs)
             scheduler.timers.arm(self, scheduler.now_us + STEP_US)
+
+    def _adapt(self, jobs: list[Job]) -> None:
+        """Look for a text in more jobs at once if their payloads are short, and in fewer if they are long."""
+        looked_bytes = sum([min(len(job.payload), TEXT_LOOKED_BYTES) for job in jobs])
+        ids_max = self._lists.bounds.ids_max
+        if looked_bytes < TEXT_STEP_BYTES:
+            self._ids_max = min(2 * self._ids_max, max(ids_max // 2, 1))
+        else:
+            self._ids_max = max(ids_max // TEXT_COST, 1)
 
     def _take(self, jobs: list[Job]) -> int:
         """Keep the jobs that match. If there are enough, the id of the last one; otherwise 0."""
@@ -130,6 +150,18 @@ def _jobs_with(scheduler: Scheduler, number: int, most: int) -> list[Job] | None
             if worker.promise is not None:
                 jobs.append(worker.promise.job)
     return jobs if len(jobs) <= most else None
+
+
+def _jobs_of(queues: list[Queue], state: int, most: int) -> list[Job] | None:
+    """The jobs of some queues in a state, if their lanes have all of them; None: look at all jobs."""
+    if not queues:
+        return []
+    if state != QUEUED or sum([queue.ready for queue in queues]) > most:
+        return None
+    jobs: list[Job] = []
+    for queue in queues:
+        jobs += _ready_jobs(queue, most) or []
+    return jobs
 
 
 def _indexed_jobs(scheduler: Scheduler, queue: Queue, state: int, most: int) -> list[Job] | None:
