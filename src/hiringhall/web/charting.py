@@ -25,8 +25,8 @@ LAG_US: Final = 3_000_000
 STEP_US: Final = 10 * MINUTE_US
 """The time that is counted at first by one query."""
 STEP_MAX_US: Final = 6 * HOUR_US
-SLOW_S: Final = 0.08
-FAST_S: Final = 0.02
+SLOW_S: Final = 0.03
+FAST_S: Final = 0.01
 CELLS_MAX: Final = 100_000
 STATES: Final = {4: 0, 5: 1, 6: 2}
 """The places of done, failed and cancelled in a cell."""
@@ -104,6 +104,10 @@ class Ends:
         self.crowded = False
         """Some queue has no cells of its own."""
         self._step_us = STEP_US
+
+    def has(self, since_us: int, now_us: int) -> bool:
+        """Whether everything from one time until another is counted, as far as it is on disk for sure."""
+        return self.since_us <= since_us and self.until_us >= now_us - LAG_US
 
     def fill(
         self,

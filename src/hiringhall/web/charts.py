@@ -31,8 +31,10 @@ SPANS: Final = {
     "7d": (7 * DAY_US, 2 * HOUR_US),
     "30d": (30 * DAY_US, 6 * HOUR_US),
 }
-FILL_S: Final = 0.15
+FILL_S: Final = 0.08
 """How long one request counts."""
+PASS_US: Final = 1_000_000
+"""A pass that somebody else began counts if it began so long ago at most."""
 PAUSE_S: Final = 0.05
 """Between two passes that nobody waits for: others want to read, too."""
 ASKED_MAX: Final = 10
@@ -47,21 +49,33 @@ class Charts:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._ends: Ends | None = None
-        self._one = asyncio.Lock()
-        """One pass at a time."""
+        self._pass: asyncio.Task[Ends] | None = None
+        """The pass under way. Whoever comes meanwhile waits for it, and does not begin another."""
         self._filling: asyncio.Task[None] | None = None
 
     async def get(self, since_us: int) -> tuple[Ends, bool]:
         """The ends, counted as far as the time allows; and whether everything from `since_us` on is counted."""
         now_us = time.time_ns() // 1000
-        async with self._one:
-            ends = self._ends
-            if ends is None:
-                ends = self._ends = Ends(now_us)
-            complete = await self._reader.run(lambda history: ends.fill(history.ends, since_us, now_us, FILL_S))
+        under_way = self._pass
+        if under_way is None:
+            under_way = self._pass = asyncio.ensure_future(self._count(since_us, now_us))
+            under_way.add_done_callback(self._passed)
+        ends = await asyncio.shield(under_way)
+        complete = ends.has(since_us, now_us - PASS_US)
         if not complete and self._filling is None:
             self._filling = asyncio.ensure_future(self._fill(since_us))
         return ends, complete
+
+    async def _count(self, since_us: int, now_us: int) -> Ends:
+        """One pass."""
+        ends = self._ends
+        if ends is None:
+            ends = self._ends = Ends(now_us)
+        await self._reader.run(lambda history: ends.fill(history.ends, since_us, now_us, FILL_S))
+        return ends
+
+    def _passed(self, _: asyncio.Task[Ends]) -> None:
+        self._pass = None
 
     async def _fill(self, since_us: int) -> None:
         """Go on counting, so that a chart is complete even if nobody asks again soon."""
