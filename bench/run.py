@@ -36,11 +36,12 @@ from servers import (
 from slap import Slap, SlapError
 
 from sdk import JOB_FUNCTIONS, versions_of_others
+from web import WEB_ROUTES, WEB_WATCHED
 
 if TYPE_CHECKING:
     from figures import Row, Scenario, Section
 
-SECTIONS = (BESIDE_GEARMAND, BESIDE_ROUTERS, BIDDING, HISTORY, JOB_FUNCTIONS)
+SECTIONS = (BESIDE_GEARMAND, BESIDE_ROUTERS, BIDDING, HISTORY, WEB_WATCHED, WEB_ROUTES, JOB_FUNCTIONS)
 BUILD = HERE.parent / "build" / "bench"
 ROUNDS = 5
 QUICK_ROUNDS = 2
