@@ -109,11 +109,12 @@ def test_a_background_join_makes_a_foreground_job_durable(hall: Hall) -> None:
         takes_us=12,
         quits_max=13,
         key_is_work=True,
+        keep_us=14,
     )
     job = hall.submit("a", by=ann, key="k", terms=terms)
     assert hall.submit("a", key="k", terms=BACKGROUND) is job
     # Only these two change, and only for this job.
-    assert job.terms.as_tuple() == (HIGH, True, True, 4, 5, 6, 7, 8, 9, 0, 10, True, 11, 12, 13, True)
+    assert job.terms.as_tuple() == (HIGH, True, True, 4, 5, 6, 7, 8, 9, 0, 10, True, 11, 12, 13, True, 14)
     assert not terms.durable
     batch = hall.commit()
     assert [row.payload for row in batch.inserts] == [b"a"]

@@ -37,6 +37,7 @@ TERMS = st.builds(
     skill=st.integers(0, SKILL_MAX),
     takes_us=st.integers(0, TIME_US_MAX),
     quits_max=NUMBERS,
+    keep_us=st.integers(0, TIME_US_MAX),
     key_is_work=st.booleans(),
 )
 ROWS = st.builds(
@@ -133,6 +134,7 @@ def test_jobs_that_share_their_terms_share_one_object() -> None:
         ),
         ({"queue": "a", "terms": {"skill": SKILL_MAX + 1}}, "at `$.terms.skill`"),
         ({"queue": "a", "terms": {"takes_us": TIME_US_MAX + 1}}, "at `$.terms.takes_us`"),
+        ({"queue": "a", "terms": {"keep_us": TIME_US_MAX + 1}}, "at `$.terms.keep_us`"),
         ({"queue": "a", "terms": {"run_us": -1}}, "at `$.terms.run_us`"),
         ({"queue": "a", "terms": {"durable": False}}, "unknown field `durable`"),
         ({"queue": "a", "parents": [{}]}, "a parent must have an id, or a queue and a key"),

@@ -31,6 +31,7 @@ ODD_TERMS = Terms(
     logged=True,
     quits_max=2**62,
     key_is_work=True,
+    keep_us=2**62,
 )
 TRIES = ((1, 2**62, b"", 0, ""), (3, 0, b"ann\x00\xff", 255, "gearman"))
 

@@ -187,6 +187,7 @@ class Batch:
         "deletes",
         "ended",
         "ends",
+        "expires",
         "fired",
         "flows",
         "inserted",
@@ -218,6 +219,8 @@ class Batch:
         """Queues that were paused (True) or resumed (False), by name."""
         self.flows: dict[bytes, FlowRow | None] = {}
         """The flows that changed, by name; None: the flow was dropped."""
+        self.expires = False
+        """It is committed even if it changes nothing, so that the history drops what is due."""
         self.inserted: list[Job] = []
         """For the core only: the jobs behind `inserts`."""
         self.updated: list[Job] = []
@@ -230,7 +233,8 @@ class Batch:
     @property
     def empty(self) -> bool:
         changed = self.inserts or self.updates or self.ends
-        return not (changed or self.fired or self.output or self.paused or self.flows)
+        noted = self.fired or self.output or self.paused or self.flows
+        return not (changed or noted or self.expires)
 
 
 class Loaded(NamedTuple):

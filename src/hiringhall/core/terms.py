@@ -38,6 +38,7 @@ TERMS_FIELDS: Final = (
     "takes_us",
     "quits_max",
     "key_is_work",
+    "keep_us",
 )
 """What terms are made of: the parameters of `Terms`, in the order in which stores keep them."""
 _FLAGS: Final = ("durable", "detached", "logged", "key_is_work")
@@ -67,6 +68,7 @@ class Terms:
         takes_us: int = 0,
         quits_max: int = 0,
         key_is_work: bool = False,
+        keep_us: int = 0,
     ) -> None:
         self.priority = priority
         self.durable = durable
@@ -97,6 +99,8 @@ class Terms:
         """Hired workers that may quit after they have begun; at this count the job fails. 0: no limit."""
         self.key_is_work = key_is_work
         """Workers receive its key instead of its payload. Only its own dialect reads the payload."""
+        self.keep_us = keep_us
+        """Its line leaves the history this long after its end, unless it FAILED; 0: only by the rules."""
         self.requirement: Requirement | None = (skill, _rounded_up(takes_us)) if skill or takes_us else None
         """Jobs with the same requirement fit the same workers; None: any worker fits."""
 

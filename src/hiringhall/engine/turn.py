@@ -357,8 +357,14 @@ class Engine:
         if self._batch is None and not self.scheduler.store_trouble:
             self._commit()
 
-    def _commit(self) -> None:
+    def expire(self) -> None:
+        """Inside a turn: drop what is due from the history, even if there is nothing to commit."""
+        if self._batch is None and not self.scheduler.store_trouble:
+            self._commit(expires=True)
+
+    def _commit(self, *, expires: bool = False) -> None:
         batch = self.scheduler.seal()
+        batch.expires = expires
         self._batch = batch
         self._commit_us = self.scheduler.now_us
         self._flushed = False

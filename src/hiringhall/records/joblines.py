@@ -52,7 +52,7 @@ _COPIED_TERMS: Final = tuple(
 """The terms that are written unchanged."""
 SKILL_MAX: Final = 1_000_000
 TIME_US_MAX: Final = 36_500 * 86_400_000_000
-"""The bounds of the needs of a job, as in the core."""
+"""The bounds of the skill and of the times of a job, as in the core."""
 _MOMENT_HINT: Final = "write it as in 2026-03-01T12:30:00+00:00"
 
 Number = Annotated[int, Meta(ge=0, le=(1 << 62))]
@@ -73,6 +73,7 @@ class _TermsLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     takes_us: Annotated[int, Meta(ge=0, le=TIME_US_MAX)] = DEFAULT_TERMS.takes_us
     quits_max: Number = DEFAULT_TERMS.quits_max
     key_is_work: bool = DEFAULT_TERMS.key_is_work
+    keep_us: Annotated[int, Meta(ge=0, le=TIME_US_MAX)] = DEFAULT_TERMS.keep_us
     on_parent_failure: Literal["fail", "run", "hold"] = "fail"
 
 

@@ -236,6 +236,7 @@ def _plan(stated: dict[str, Any], terms: Terms) -> Plan:
         expire_us=terms.expire_us,
         skill=terms.skill,
         takes_us=terms.takes_us,
+        keep_us=terms.keep_us,
     )
 
 

@@ -42,6 +42,7 @@ _TERMS: Final = {
     "expire_us": TIME_US_MAX,
     "skill": SKILL_MAX,
     "takes_us": TIME_US_MAX,
+    "keep_us": TIME_US_MAX,
 }
 """The terms that only a peer or the book can set, and the largest value of each."""
 _TEXTS: Final = ("name", "queue", "key", "payload")
@@ -82,6 +83,8 @@ class Plan(
     """What its worker needs."""
     takes_us: int = 0
     """How much time its worker must have left."""
+    keep_us: int = 0
+    """How long its job stays in the history; 0: as the rules of the history say."""
     missed: Missed = "latest"
     late_us: int = LATE_US
     """A due time that is later than this is missed."""
@@ -205,6 +208,7 @@ class Plan(
             expire_us=self.expire_us,
             skill=self.skill,
             takes_us=self.takes_us,
+            keep_us=self.keep_us,
         )
 
     def job(self, due_us: int, start_us: int) -> JobSpec:

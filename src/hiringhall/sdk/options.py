@@ -42,6 +42,7 @@ class CallOptions(TypedDict, total=False):
     expires: Seconds
     skill: int
     takes: Seconds
+    keep: Seconds
     durable: bool
     silence: Seconds
     losses_max: int
@@ -84,6 +85,8 @@ class Options:
     skill: int | None = None
     takes: Seconds | None = None
     """How long it is expected to run: a worker that leaves earlier does not get it."""
+    keep: Seconds | None = None
+    """How long after its end the history has it, unless it failed; as the hall's rules say unless set."""
     durable: bool = True
     """On disk before `submit` returns."""
     silence: Seconds | None = None
@@ -102,9 +105,11 @@ class Options:
             whole = isinstance(value, int) and not isinstance(value, bool)
             if value is not None and not (whole and 0 <= value <= COUNT_MAX):
                 raise ValueError(f"{name} must be a whole number from 0 to {COUNT_MAX}, not {value!r}")
-        for name in ("backoff", "backoff_max", "timeout", "delay", "expires", "takes", "silence"):
+        for name in ("backoff", "backoff_max", "timeout", "delay", "expires", "takes", "keep", "silence"):
             if getattr(self, name) is not None:
                 microseconds(name, getattr(self, name))
+        if self.keep is not None and not microseconds("keep", self.keep):
+            raise ValueError("keep must be longer than 0 seconds; without it, the rules of the hall decide")
         if self.delay is not None and self.at is not None:
             raise ValueError("give delay or at, not both")
         if self.at is not None and not isinstance(self.at, dt.datetime):
@@ -163,6 +168,7 @@ class Options:
             "expire_us": _us("expires", self.expires),
             "skill": self.skill,
             "takes_us": _us("takes", self.takes),
+            "keep_us": _us("keep", self.keep),
             "durable": None if self.durable else False,
             "silence_us": _us("silence", self.silence),
             "losses_max": self.losses_max,

@@ -44,7 +44,9 @@ if TYPE_CHECKING:
 GRACEFUL_S: Final = 86_400.0
 """How long a graceful shutdown, by SIGUSR1 or an admin command, waits for running jobs."""
 STORE_CHECK_S: Final = 1.0
-"""How often the hall checks that its data file is still in its place."""
+"""How often the hall checks that its data file is still in its place, and whether the history has lines to drop."""
+EXPIRY_PAUSE_S: Final = 0.05
+"""The pause between two commits that only drop lines of the history."""
 STOPPED_AT_ONCE: Final = 1
 """Exit code after a second signal."""
 
@@ -236,7 +238,9 @@ class Hall:
 
 
 class StoreWatch:
-    """Detects that the data file was removed or replaced, also while there is nothing to commit."""
+    """Does what the store needs also while there is nothing to commit: detects that the data file was removed or
+    replaced, and has old lines of the history dropped.
+    """
 
     def __init__(self, driver: Driver, loop: asyncio.AbstractEventLoop) -> None:
         self._driver = driver
@@ -244,11 +248,20 @@ class StoreWatch:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
+        pause_s = STORE_CHECK_S
         try:
             self._driver.store.check()
         except StoreError:
             self._driver.run_soon(self._driver.engine.probe)
-        self._timer = self._loop.call_later(STORE_CHECK_S, self.start)
+        else:
+            if self._expiry_is_due():
+                self._driver.run_soon(self._driver.engine.expire)
+                pause_s = EXPIRY_PAUSE_S
+        self._timer = self._loop.call_later(pause_s, self.start)
+
+    def _expiry_is_due(self) -> bool:
+        driver = self._driver
+        return not driver.scheduler.store_trouble and driver.store.next_expiry_us() <= driver.clock.now_us()
 
     def stop_taking(self) -> None:
         """It takes no jobs, and goes on until the hall closes."""

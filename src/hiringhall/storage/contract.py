@@ -1,6 +1,6 @@
 """The contract of a store: load, commit, query. It exposes nothing of its engine.
 
-All calls except `check` come from one thread at a time. `commit` returns when the whole batch is on disk.
+All calls except `check` and `next_expiry_us` come from one thread at a time. `commit` returns when the whole batch is on disk.
 If it raises `StoreError`, nothing of the batch is kept; the same or another batch may be tried later.
 """
 
@@ -56,6 +56,8 @@ class Retention(NamedTuple):
     a sixteenth stays free for the next commit. Live jobs are never dropped."""
     queues: Mapping[bytes, QueueRetention] = MappingProxyType({})
     """Queues with their own retention rules: at most `RULED_QUEUES_MAX`."""
+    heeds_keep: bool = True
+    """A line is also dropped when its job says so (`Terms.keep_us`)."""
 
 
 class Store(Protocol):
@@ -66,6 +68,11 @@ class Store(Protocol):
 
     def commit(self, batch: Batch, now_us: int) -> None:
         """Write the batch to disk in one transaction, and expire a bounded part of the history."""
+
+    def next_expiry_us(self) -> int:
+        """When the history is to be looked at for lines to expire even if there is nothing else to commit; may
+        be in the past. Callable from any thread.
+        """
 
     def check(self) -> None:
         """A quick check, callable from any thread. Raises StoreError while a commit would be lost."""

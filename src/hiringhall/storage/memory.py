@@ -24,7 +24,15 @@ from hiringhall.core.changes import (
 from hiringhall.core.jobs import PROVIDER, RESULT_CUT
 from hiringhall.core.states import DONE, FAILED
 from hiringhall.storage.contract import Retention, StoreError
-from hiringhall.storage.retention import LINE_BYTES, CommitSize, Expiry, Section, Sections
+from hiringhall.storage.retention import (
+    LINE_BYTES,
+    UNBOUNDED,
+    CommitSize,
+    Expiry,
+    Section,
+    Sections,
+    drop_time_us,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,7 +51,7 @@ FIRST_EPOCHS: Final = ids.EPOCH_MAX // 2
 
 _BY_END = attrgetter("ended_us", "id")
 _Entry = tuple[int, int]
-"""When a line ended, and its id."""
+"""When a line ended, or is dropped, and its id."""
 
 
 class MemoryStore:
@@ -58,7 +66,7 @@ class MemoryStore:
         numbers = {queue: 2 * place for place, queue in enumerate(self._retention.queues, 1)}
         output = _MemoryOutput(self._retention.output_bytes_max)
         self._shelves = _MemoryShelves(Sections(self._retention, numbers), output)
-        self._expiry = Expiry(self._shelves.sections, self._retention.bytes_max)
+        self._expiry = Expiry(self._shelves.sections, self._retention, UNBOUNDED)
         self._epoch = secrets.randbelow(FIRST_EPOCHS) if epoch is None else epoch - 1
         self._jobs: dict[int, JobRow] = {}
         self._fired: dict[str, Firing] = {}
@@ -104,6 +112,9 @@ class MemoryStore:
             else:
                 self._flows[flow] = flow_row
         self._expire(batch, now_us)
+
+    def next_expiry_us(self) -> int:
+        return self._expiry.next_us
 
     def check(self) -> None:
         """Memory loses nothing while the process lives."""
@@ -188,7 +199,8 @@ class MemoryStore:
         content_bytes = sum([len(end.result) + len(end.payload) for end in batch.ends])
         content_bytes += sum([len(row.payload) for row in batch.inserts])
         content_bytes += sum([output_bytes(line.data) for line in batch.output])
-        added = CommitSize(len(batch.ends), len(batch.inserts) + len(batch.ends), content_bytes)
+        rows = len(batch.inserts) + len(batch.ends)
+        added = CommitSize(len(batch.ends), rows, content_bytes, self._shelves.next_drop_us())
         if self._expiry.due(now_us, added, sections):
             self._expiry.run(self._shelves, now_us, added, sections)
         else:
@@ -209,6 +221,8 @@ class _MemoryShelves:
         self.jobs_bytes = 0
         self._lines_bytes = 0
         self._heaps: dict[int, list[_Entry]] = {number: [] for number in sections.shelves}
+        self._drops: list[_Entry] = []
+        """A heap of when lines are dropped because their jobs say so, and their ids."""
 
     def put(self, row: EndRow) -> None:
         shelf = self._shelf(row)
@@ -223,6 +237,12 @@ class _MemoryShelves:
         if len(heap) > 2 * shelf.lines + STALE_ENTRIES_MIN:
             heap[:] = {entry for entry in heap if self._stands(shelf, entry)}
             heapify(heap)
+        drop_us = _drop_us(row)
+        if drop_us:
+            heappush(self._drops, (drop_us, row.id))
+            if len(self._drops) > 2 * len(self.lines) + STALE_ENTRIES_MIN:
+                self._drops = [*{entry for entry in self._drops if self._drops_at(entry)}]
+                heapify(self._drops)
 
     def sorted_ids(self) -> list[int]:
         """The ids of all lines, and some of lines that were removed, sorted."""
@@ -262,6 +282,20 @@ class _MemoryShelves:
             self.output.drop(job_id)
         return dropped
 
+    def drop_due(self, now_us: int, lines_max: int) -> int:
+        dropped = 0
+        while dropped < lines_max and self.next_drop_us() <= now_us:
+            _, job_id = heappop(self._drops)
+            self.take(job_id)
+            self.output.drop(job_id)
+            dropped += 1
+        return dropped
+
+    def next_drop_us(self) -> int:
+        while self._drops and not self._drops_at(self._drops[0]):
+            heappop(self._drops)
+        return self._drops[0][0] if self._drops else UNBOUNDED
+
     def used_bytes(self) -> int:
         return self.jobs_bytes + self._lines_bytes + self.output.bytes
 
@@ -282,6 +316,10 @@ class _MemoryShelves:
     def _stands(self, shelf: Shelf, entry: _Entry) -> bool:
         row = self.lines.get(entry[1])
         return row is not None and row.ended_us == entry[0] and self._shelf(row) is shelf
+
+    def _drops_at(self, entry: _Entry) -> bool:
+        row = self.lines.get(entry[1])
+        return row is not None and _drop_us(row) == entry[0]
 
 
 class _MemoryOutput:
@@ -330,6 +368,10 @@ class _MemoryOutput:
 def _shortened(row: EndRow) -> EndRow:
     """Without its result, and without its payload unless the job FAILED."""
     return row._replace(result=b"", payload=row.payload if row.state == FAILED else b"")
+
+
+def _drop_us(row: EndRow) -> int:
+    return drop_time_us(row.terms, row.state, row.ended_us)
 
 
 def _content_bytes(row: EndRow) -> int:

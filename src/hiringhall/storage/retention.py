@@ -2,7 +2,8 @@
 
 Invariant: a commit drops a bounded number of lines, so that no commit takes long. When the store is full it
 drops at least as much as it adds, so that the history stays bounded. The oldest lines are dropped first. For
-lack of room, dead letters are dropped only when no other line is left; live jobs are never dropped.
+lack of room, dead letters are dropped only when no other line is left; live jobs are never dropped. A job can
+shorten the time for which its line is kept, and never extend it.
 """
 
 from __future__ import annotations
@@ -10,13 +11,18 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from hiringhall.core.states import FAILED
 from hiringhall.storage.contract import RULED_QUEUES_MAX, QueueRetention, Retention, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from hiringhall.core.terms import Terms
+
 PAUSE_US: Final = 1_000_000
 """Ages are checked once in this time, not with every commit."""
+IDLE_PAUSE_US: Final = 60_000_000
+"""Without commits, ages are checked once in this time."""
 QUEUES_PER_CHECK: Final = 8
 """Queues with their own rules whose ages are checked at a time; the others are checked later, in rotation."""
 DROP_MIN: Final = 500
@@ -33,6 +39,13 @@ UNBOUNDED: Final = (1 << 63) - 1
 """As an age, a number or a size: no limit."""
 
 
+def drop_time_us(terms: Terms, state: int, ended_us: int) -> int:
+    """When a line is dropped because its job says so; 0: only by the rules. A dead letter is work that was not
+    done, so its job does not decide.
+    """
+    return min(ended_us + terms.keep_us, UNBOUNDED) if terms.keep_us and state != FAILED else 0
+
+
 def keep_all(queues: Iterable[bytes]) -> Retention:
     """Rules that drop nothing. The given queues keep shelves of their own."""
     apart = QueueRetention(age_us=UNBOUNDED, dead_age_us=UNBOUNDED, rows_max=UNBOUNDED, bytes_max=UNBOUNDED)
@@ -42,6 +55,7 @@ def keep_all(queues: Iterable[bytes]) -> Retention:
         rows_max=UNBOUNDED,
         bytes_max=UNBOUNDED,
         queues=dict.fromkeys(queues, apart),
+        heeds_keep=False,
     )
 
 
@@ -112,6 +126,8 @@ class CommitSize(NamedTuple):
     """Jobs and ends."""
     content_bytes: int
     """Payloads, results and output."""
+    drop_us: int = UNBOUNDED
+    """The earliest time at which one of its lines is dropped because its job says so."""
 
 
 class Shelving(Protocol):
@@ -125,16 +141,31 @@ class Shelving(Protocol):
         shelves are updated.
         """
 
+    def drop_due(self, now_us: int, lines_max: int) -> int:
+        """Drop lines whose jobs say that they are kept until now at most: at most `lines_max`, the first due
+        first. Return how many were dropped; the counts of the shelves are updated.
+        """
+
+    def next_drop_us(self) -> int:
+        """When the next line is dropped because its job says so; UNBOUNDED: none is."""
+
     def used_bytes(self) -> int:
         """The size of the whole store, without free space that can be reused."""
 
 
 class Expiry:
-    """Remembers when the ages were last checked, and how much room was left."""
+    """Remembers when the ages were last checked, and how much room was left. `drop_us` is the earliest time at
+    which a stored line is dropped because its job says so.
+    """
 
-    def __init__(self, sections: Sections, bytes_max: int) -> None:
+    def __init__(self, sections: Sections, retention: Retention, drop_us: int) -> None:
         self._sections = sections
-        self._bytes_max = bytes_max
+        self._bytes_max = retention.bytes_max
+        self._heeds_keep = retention.heeds_keep
+        self._drop_us = drop_us
+        """No line is dropped earlier because its job says so."""
+        self._drops_behind = False
+        """There were more of these lines than one commit may drop."""
         self._looked_us = -PAUSE_US
         self._turns = list(sections.ruled.values())
         """Sections of queues with their own rules. The next one to check is first."""
@@ -148,6 +179,7 @@ class Expiry:
         return (
             abs(now_us - self._looked_us) >= PAUSE_US
             or len(self._behind) > 0
+            or self._drops_behind
             or self._sections.common.full
             or _growth(added) >= self._room_bytes
             or any(section.full for section in touched)
@@ -156,25 +188,46 @@ class Expiry:
     def skip(self, added: CommitSize) -> None:
         """Nothing was due."""
         self._room_bytes -= _growth(added)
+        self._drop_us = min(self._drop_us, added.drop_us)
+
+    @property
+    def next_us(self) -> int:
+        """When to check even if nothing is added."""
+        if self._behind or self._drops_behind:
+            return self._looked_us
+        drop_us = self._drop_us if self._heeds_keep else UNBOUNDED
+        return min(max(drop_us, self._looked_us + PAUSE_US), self._looked_us + IDLE_PAUSE_US)
 
     def run(self, shelving: Shelving, now_us: int, added: CommitSize, touched: Iterable[Section]) -> None:
         """Drop what is too old or too much. The shelves already count what the commit adds."""
+        lines_max = DROP_MIN + 2 * added.ends
+        self._drop_us = min(self._drop_us, added.drop_us)
+        paused = abs(now_us - self._looked_us) >= PAUSE_US
+        if self._heeds_keep and (paused or self._drops_behind):
+            self._drop_due(shelving, now_us, lines_max)
         sections = dict.fromkeys(self._behind)
         sections |= dict.fromkeys([section for section in (self._sections.common, *touched) if section.full])
-        if abs(now_us - self._looked_us) >= PAUSE_US:
+        if paused:
             self._looked_us = now_us
             sections |= dict.fromkeys([self._sections.common, *self._turns[:QUEUES_PER_CHECK]])
             self._turns = self._turns[QUEUES_PER_CHECK:] + self._turns[:QUEUES_PER_CHECK]
-        lines_max = DROP_MIN + 2 * added.ends
         self._behind = [section for section in sections if _tidy(shelving, section, now_us, lines_max) <= 0]
         self._room_bytes -= _growth(added)
         if self._room_bytes <= 0:
             self._make_room(shelving, lines_max + added.content_bytes // LINE_BYTES)
 
+    def _drop_due(self, shelving: Shelving, now_us: int, lines_max: int) -> None:
+        """Drop lines because their jobs say so."""
+        self._drops_behind = False
+        if self._drop_us <= now_us:
+            self._drops_behind = shelving.drop_due(now_us, lines_max) >= lines_max
+            self._drop_us = shelving.next_drop_us()
+
     def reset(self) -> None:
         """The commit failed: check everything again with the next one."""
         self._looked_us = -PAUSE_US
         self._room_bytes = 0
+        self._drop_us = 0
 
     def _make_room(self, shelving: Shelving, lines_max: int) -> None:
         """Measure the store, and drop lines if it is full."""

@@ -144,6 +144,10 @@ class MemoryHall:
             self._engine.begin(self.now_us)
             self._planning.check()
             self._end()
+            while self._store.next_expiry_us() <= self.now_us:
+                self._engine.begin(self.now_us)
+                self._engine.expire()
+                self._end()
 
     # --- threads that wait
 

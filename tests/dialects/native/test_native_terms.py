@@ -33,6 +33,7 @@ def test_each_term_has_its_field() -> None:
             "expire_us": 10,
             "skill": 11,
             "takes_us": 12,
+            "keep_us": 13,
             "on_parent_failure": "hold",
         }
     )
@@ -40,6 +41,7 @@ def test_each_term_has_its_field() -> None:
     assert (terms.failures_max, terms.backoff_us, terms.backoff_max_us) == (3, 4, 5)
     assert (terms.run_us, terms.lease_us, terms.losses_max, terms.quits_max) == (6, 7, 8, 9)
     assert (terms.expire_us, terms.skill, terms.takes_us, terms.on_parent_failure) == (10, 11, 12, HOLD)
+    assert terms.keep_us == 13
 
 
 @pytest.mark.parametrize(

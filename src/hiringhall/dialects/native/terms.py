@@ -41,6 +41,7 @@ _NUMBERS: Final = {
     "expire_us": ("expire_us", TIME_US_MAX),
     "skill": ("skill", SKILL_MAX),
     "takes_us": ("takes_us", TIME_US_MAX),
+    "keep_us": ("keep_us", TIME_US_MAX),
 }
 DEFAULTS: Final = Terms(durable=True, detached=True)
 

@@ -54,6 +54,16 @@ SELECT id, shelf, ended_us, {_CONTENT} AS content FROM history
 WHERE shelf = {{number}} AND ended_us < :before_us
 """  # noqa: S608, our own names
 
+_DUE: Final = f"""
+SELECT shelf, COUNT(*), SUM(content), json_group_array(id) FROM (
+    SELECT id, shelf, {_CONTENT} AS content FROM history INDEXED BY history_by_drop
+    WHERE drop_us > 0 AND drop_us <= ? ORDER BY drop_us LIMIT ?
+) GROUP BY shelf
+"""  # noqa: S608, our own names
+_NEXT_DROP: Final = (
+    "SELECT drop_us FROM history INDEXED BY history_by_drop WHERE drop_us > 0 ORDER BY drop_us LIMIT 1"
+)
+
 
 def ruled_queues(connection: sqlite3.Connection) -> list[bytes]:
     """The queues that have shelves of their own in the file."""
@@ -141,10 +151,14 @@ class SqliteShelves:
             "bytes_max": bytes_max,
             "line_bytes": line_bytes,
         }
-        chosen = self._connection.execute(sql, bounds).fetchall()
-        for _, _, _, ids in chosen:
-            self._connection.execute(_TAKE, (ids.decode(),))
-        return self._subtract([row[:3] for row in chosen])
+        return self._take(self._connection.execute(sql, bounds).fetchall())
+
+    def drop_due(self, now_us: int, lines_max: int) -> int:
+        return self._take(self._connection.execute(_DUE, (now_us, lines_max)).fetchall())
+
+    def next_drop_us(self) -> int:
+        found = self._connection.execute(_NEXT_DROP).fetchone()
+        return UNBOUNDED if found is None else int(found[0])
 
     def used_bytes(self) -> int:
         (used,) = self._connection.execute(_USED).fetchone()
@@ -162,6 +176,12 @@ class SqliteShelves:
         if sql is None:
             sql = self._choices[numbers] = _CHOOSE.replace("{oldest}", _merged(_OLDEST, numbers))
         return sql
+
+    def _take(self, chosen: Sequence[tuple[int, int, int, bytearray]]) -> int:
+        """Delete lines: for each shelf their number, their content and their ids. Return how many."""
+        for _, _, _, ids in chosen:
+            self._connection.execute(_TAKE, (ids.decode(),))
+        return self._subtract([row[:3] for row in chosen])
 
     def _subtract(self, counted: Iterable[tuple[int, int, int]]) -> int:
         """Subtract lines and content from each shelf. Return the number of lines."""

@@ -137,7 +137,7 @@ class SqliteStore:
                     retention = self._retention or keep_all(ruled_queues(connection))
                     sections = Sections(retention, arrange(connection, retention.queues))
                 self._shelves = SqliteShelves(self._connection, sections)
-                self._expiry = Expiry(sections, retention.bytes_max)
+                self._expiry = Expiry(sections, retention, self._shelves.next_drop_us())
                 output = OutputWriter(self._connection, retention.output_bytes_max)
                 self._writer = BatchWriter(terms, terms_id_max, retention, sections, output)
                 self._recount()
@@ -177,6 +177,9 @@ class SqliteStore:
             if self._left_over:
                 self._left_over = False
                 self._begin_log()
+
+    def next_expiry_us(self) -> int:
+        return self._expiry.next_us
 
     def probe(self) -> None:
         self.check()
@@ -341,7 +344,7 @@ class SqliteStore:
         second = next(statements, _NOTHING)
         rows, touched = len(batch.inserts) + len(batch.ends), self._writer.touched
         if second is _NOTHING:
-            added = CommitSize(len(batch.ends), rows, first.content_bytes)
+            added = CommitSize(len(batch.ends), rows, first.content_bytes, self._writer.drop_us)
             if not self._expiry.due(now_us, added, touched):
                 self._expiry.skip(added)
                 if first is not _NOTHING:
@@ -358,7 +361,7 @@ class SqliteStore:
                     taken += self._run(statement)
                     content_bytes += statement.content_bytes
             self._settle(batch, taken)
-            added = CommitSize(len(batch.ends), rows, content_bytes)
+            added = CommitSize(len(batch.ends), rows, content_bytes, self._writer.drop_us)
             if self._expiry.due(now_us, added, touched):
                 self._expiry.run(self._shelves, now_us, added, touched)
             else:

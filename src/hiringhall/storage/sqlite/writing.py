@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from hiringhall.core.jobs import OUTPUT, RESULT_CUT
 from hiringhall.core.states import DONE, FAILED
 from hiringhall.core.terms import TERMS_FIELDS
+from hiringhall.storage.retention import UNBOUNDED, drop_time_us
 from hiringhall.storage.sqlite.rows import END_COLUMNS, TERMS_COLUMNS, pack
 from hiringhall.storage.sqlite.statements import CHUNK_BYTES_MAX, Bulk, Statement
 
@@ -37,7 +38,7 @@ _END_PLAIN: Final = (
     "id, queue, key, state, result, worker, created_us, ready_us, started_us, ended_us, attempts, terms,"
     " payload, dialect"
 )
-_END_REST: Final = "code, losses, shelf, payload_cut, output_bytes, extras, tries, flow, all_parents"
+_END_REST: Final = "code, losses, shelf, payload_cut, output_bytes, drop_us, extras, tries, flow, all_parents"
 _EMPTY: Final = {
     "holder": "x''",
     "worker": "x''",
@@ -51,7 +52,7 @@ _EMPTY: Final = {
 _INSERT: Final = "INSERT INTO {table} ({columns}) SELECT {values} FROM (VALUES {rows}) WHERE column1"
 _UPDATE: Final = "UPDATE jobs SET {changes} FROM (VALUES {rows}) WHERE id = column1"
 _LATEST: Final = " ON CONFLICT (id) DO UPDATE SET " + ", ".join(
-    f"{column} = excluded.{column}" for column in [*END_COLUMNS.split(", "), "shelf", "output_bytes"]
+    f"{column} = excluded.{column}" for column in [*END_COLUMNS.split(", "), "shelf", "output_bytes", "drop_us"]
 )
 """The latest end wins. A dead letter may run again and end within one commit. And a failed commit may still be
 on disk, if the error came after the write; then its ends are written again."""
@@ -132,6 +133,8 @@ class BatchWriter:
         """Their shelves count what the statements add."""
         self.touched: set[Section] = set()
         """Sections with their own rules that the current batch adds to."""
+        self.drop_us = UNBOUNDED
+        """The earliest time at which a line of the current batch is dropped because its job says so."""
         jobs, updates, ends = (_JOB_PLAIN, _JOB_REST), (_UPDATE_PLAIN, _UPDATE_REST), (_END_PLAIN, _END_REST)
         self._jobs = Bulk(*_insert("jobs", *jobs, full=False))
         self._jobs_full = Bulk(*_insert("jobs", *jobs, full=True))
@@ -143,6 +146,7 @@ class BatchWriter:
     def statements(self, batch: Batch) -> Iterator[Statement]:
         """`batch.deletes` needs no statement: each of these jobs has an end, and a trigger deletes the job."""
         self.touched.clear()
+        self.drop_us = UNBOUNDED
         if batch.revived:
             yield Statement(_KEEP_OUTPUT, [str(batch.revived)])
             yield Statement(_REVIVE, [str(batch.revived)])
@@ -271,7 +275,7 @@ class BatchWriter:
         section = common = self._sections.common
         plain_rows = len(rows)
         terms_before = queue_before = worker_before = None
-        terms_id = 0
+        terms_id = keep_us = 0
         queue_value = worker_value = bytearray()
         for (job_id, queue, key, state, code, result, worker, created_us, started_us, ended_us, attempts,
              losses, terms, payload, extras, ready_us, tries, _, flow, all_parents,
@@ -280,6 +284,7 @@ class BatchWriter:
                 terms_before = terms
                 yield from self._insert_terms(terms)
                 terms_id = self._ids[terms.as_tuple()]
+                keep_us = terms.keep_us
             if queue is not queue_before:
                 queue_before = queue
                 queue_value = bytearray(queue)
@@ -297,17 +302,21 @@ class BatchWriter:
             line = (job_id, queue_value, bytearray(key), state, kept, worker_value, created_us, ready_us,
                     started_us, ended_us, attempts, terms_id, bytearray(payload),
                     _dialect(dialect))  # fmt: skip
-            if extras or code or losses or tries or cut or state == FAILED or flow or section is not common:
+            drop_us = drop_time_us(terms, state, ended_us) if keep_us else 0
+            if (extras or code or losses or tries or cut or drop_us or state == FAILED or flow
+                    or section is not common):  # fmt: skip
                 packed = pack(extras)
                 said = self._output.kept_bytes(job_id) if extras and OUTPUT in extras else 0
                 plain_rows -= 1
+                if drop_us:
+                    self.drop_us = min(self.drop_us, drop_us)
                 shelf = section.dead if state == FAILED else section.others
                 shelf.lines += 1
                 if section is not common:
                     shelf.bytes += len(key) + len(kept) + len(payload) + len(packed) + said
                     self.touched.add(section)
                 full += line
-                full += (code, losses, shelf.number, cut, said, packed, pack(tries), bytearray(flow),
+                full += (code, losses, shelf.number, cut, said, drop_us, packed, pack(tries), bytearray(flow),
                          pack(all_parents))  # fmt: skip
                 full_bytes += len(kept) + len(payload) + len(packed)
                 if len(full) >= self._ends_full.values_max or full_bytes >= CHUNK_BYTES_MAX:
