@@ -357,6 +357,48 @@ def test_who_was_paused_for_what_turned_out_to_be_stored_is_read_again(hall: Tal
     assert not wire.paused
 
 
+# --- the history
+
+
+def test_an_idle_hall_has_lines_dropped_that_are_due(hall: TalkerHall) -> None:
+    bob, _ = hall.worker("bob")
+    ann, _ = hall.peer("ann")
+    with hall.turn():
+        hall.submit(ann, "a", BACKGROUND.replace(keep_us=60_000_000))
+        hall.scheduler.finish(hall.take(bob), b"")
+    hall.turn_that_commits()
+    assert hall.store.count() == (0, 1)
+    with hall.turn(after_us=61_000_000):
+        assert hall.store.next_expiry_us() <= hall.now_us
+        hall.engine.expire()
+    hall.turn_that_commits()
+    assert hall.store.count() == (0, 0)
+    assert not hall.engine.busy
+
+
+def test_what_is_new_is_committed_with_lines_that_are_dropped(hall: TalkerHall) -> None:
+    ann, wire = hall.peer("ann")
+    with hall.turn():
+        hall.submit(ann, "a")
+        hall.engine.expire()
+    hall.turn_that_commits()
+    assert wire.said() == ["accepted a|"]
+    assert hall.requests.under_way() is None
+
+
+def test_no_lines_are_dropped_while_a_commit_is_under_way_or_the_store_fails(hall: TalkerHall) -> None:
+    ann, _ = hall.peer("ann")
+    with hall.turn():
+        hall.submit(ann, "a")
+    with hall.turn():
+        hall.engine.expire()
+    assert len(hall.requests.batches) == 1
+    with hall.turn():
+        hall.fail()
+        hall.engine.expire()
+    assert len(hall.requests.batches) == 1
+
+
 # --- time
 
 

@@ -394,6 +394,7 @@ def faulty() -> Iterator[tuple[Plan, str, str]]:
         ({"payload": "{due:%Q}"}, "payload", '"{due:%Q}" is not a date format'),
         ({"retries": -1}, "retries", "from 0"),
         ({"quits_max": -1}, "quits_max", "from 0"),
+        ({"keep_us": -1}, "keep_us", "from 0"),
         ({"late_us": -1}, "late_s", "0 seconds or more"),
     ):
         yield Plan(**{**good, **change}), field, words

@@ -70,6 +70,8 @@ def test_every_option_becomes_a_term() -> None:
         ({"timeout": -1}, "timeout must be a time in seconds"),
         ({"delay": 1, "at": dt.datetime(2026, 1, 1, tzinfo=dt.UTC)}, "give delay or at, not both"),
         ({"at": "tomorrow"}, "at must be a datetime"),
+        ({"keep": 0}, "keep must be longer than 0 seconds; without it, the rules of the hall decide"),
+        ({"keep": "1h"}, "keep must be a time in seconds"),
         ({"key": ""}, "key must be a text that is not empty"),
         ({"priority": "urgent"}, "priority must be one of high, normal, low"),
         ({"on_parent_failure": "weep"}, "on_parent_failure must be one of"),

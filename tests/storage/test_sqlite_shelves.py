@@ -14,6 +14,7 @@ import pytest
 from store_rows import DAY_US, NOW_US, batch, end, job, plain_end
 
 from hiringhall.core.states import DONE, FAILED
+from hiringhall.core.terms import Terms
 from hiringhall.storage.contract import HistoryQuery, QueueRetention, Retention
 from hiringhall.storage.retention import DROP_MIN, LINE_BYTES, UNBOUNDED
 from hiringhall.storage.sqlite import SqliteStore, open_history
@@ -255,4 +256,31 @@ def test_an_index_finds_a_key_among_many_blocks(path: Path) -> None:
     assert [row.id for row in store.history(HistoryQuery(key=b"often", before_id=often[7], limit=9))] == often[
         8:17
     ]
+    store.close()
+
+
+def test_only_lines_that_say_how_long_they_are_kept_are_in_the_index_of_drop_times(path: Path) -> None:
+    store = opened(path, {b"a": QueueRetention()})
+    brief = Terms(durable=True, detached=True, keep_us=60_000_000)
+    ends = [end(1), end(2, terms=brief), end(3, terms=brief, state=FAILED), end(4, queue=b"a", terms=brief)]
+    store.commit(batch(ends=ends), NOW_US)
+    store.close()
+    with closing(sqlite3.connect(path)) as connection:
+        drops = "SELECT id, drop_us FROM history INDEXED BY history_by_drop WHERE drop_us > 0 ORDER BY id"
+        due_us = NOW_US + 60_000_000
+        assert connection.execute(drops).fetchall() == [(2, due_us), (4, due_us)]
+        found = connection.execute("SELECT id, kept_until FROM history_readable ORDER BY id").fetchall()
+        assert [until is not None for _, until in found] == [False, True, False, True]
+
+
+def test_without_a_retention_nothing_is_dropped_because_its_job_says_so(path: Path) -> None:
+    brief = Terms(durable=True, detached=True, keep_us=1)
+    store = opened(path, {})
+    store.commit(batch(ends=[end(1, terms=brief)]), NOW_US)
+    store.close()
+    store = SqliteStore(path, None, pytest.fail)
+    store.load(0)
+    store.commit(batch(ends=[end(2, terms=brief)]), NOW_US + DAY_US)
+    store.commit(batch(), NOW_US + 2 * DAY_US)
+    assert store.count() == (0, 2)
     store.close()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from store_house import STORES, House
-from store_rows import NOW_US, batch, end, job
+from store_rows import NOW_US, TERMS, batch, end, job
 
 from hiringhall.core.states import CANCELLED, DONE, FAILED
 from hiringhall.storage.contract import HistoryQuery, QueueRetention, Retention
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from hiringhall.core.changes import Batch, EndRow
 
 SECOND_US = 1_000_000
+KEEP_US = 25 * SECOND_US
+"""Longer than the age of any line that is committed."""
 COMMON = QueueRetention(age_us=60 * SECOND_US, dead_age_us=200 * SECOND_US, rows_max=20, bytes_max=1 << 40)
 RULES = {
     b"few": QueueRetention(age_us=90 * SECOND_US, dead_age_us=200 * SECOND_US, rows_max=5),
@@ -33,6 +35,7 @@ ENDS = st.builds(
     state=st.sampled_from([DONE, DONE, FAILED, CANCELLED]),
     result=st.binary(max_size=3).map(lambda drawn: drawn * 20),
     payload=st.sampled_from([b"", b"p" * 30]),
+    terms=st.sampled_from([TERMS, TERMS, TERMS.replace(keep_us=KEEP_US)]),
 )
 
 
@@ -76,6 +79,9 @@ def check(tale: Tale, kept: list[EndRow]) -> None:
     here: dict[bytes, list[EndRow]] = defaultdict(list)
     gone: dict[bytes, list[EndRow]] = defaultdict(list)
     for row in tale.ends.values():
+        if row.terms.keep_us and row.state != FAILED and row.ended_us + KEEP_US <= tale.now_us:
+            assert row.id not in ids, "its job said so"
+            continue
         (here if row.id in ids else gone)[row.queue if row.queue in RULES else b""].append(row)
     for queue in (b"", *RULES):
         rules = RULES.get(queue, COMMON)

@@ -299,6 +299,25 @@ def _queue(peer: NativePeer, name: bytes) -> dict[str, Any]:
     return listed
 
 
+def test_an_idle_hall_drops_a_result_when_its_job_says_so(hall: HallProcess) -> None:
+    with NativePeer(hall.port) as ann, NativePeer(hall.port) as bob:
+        brief, usual = [ann.submit(b"q", b"", **terms) for terms in ({"keep_us": 1_000_000}, {})]
+        bob.work(b"q", slots=2)
+        for _ in range(2):
+            bob.ask("finish", (bob.hear("assign")[0], b"result"))
+        assert ann.ask("job", (brief,))["result"] == b"result"
+        wait_until(lambda: _is_dropped(ann, brief), "the line of the job is dropped")
+        assert ann.ask("job", (usual,))["result"] == b"result"
+
+
+def _is_dropped(peer: NativePeer, job: int) -> bool:
+    try:
+        peer.ask("job", (job,))
+    except NativeError as error:
+        return error.args[0] == "not_kept"
+    return False
+
+
 def test_random_frames_harm_nobody(hall: HallProcess) -> None:
     draw = random.Random(4731)
     with NativePeer(hall.port) as ann:

@@ -32,7 +32,7 @@ def names(peer: NativePeer) -> list[str]:
 
 def test_a_schedule_is_on_disk_when_it_is_acknowledged_and_survives_kill_9(hall: HallProcess) -> None:
     with NativePeer(hall.port) as ann:
-        terms = {"retries": 3, "timeout_us": 60_000_000, "priority": "low"}
+        terms = {"retries": 3, "timeout_us": 60_000_000, "keep_us": 3_600_000_000, "priority": "low"}
         ann.ask("schedule", {**NIGHTLY, "timezone": "Europe/Vienna", "terms": terms})
         hall.kill()
     hall.start()
@@ -43,7 +43,7 @@ def test_a_schedule_is_on_disk_when_it_is_acknowledged_and_survives_kill_9(hall:
         assert (nightly["retries"], nightly["priority"], nightly["terms"]) == (
             3,
             "low",
-            {"timeout_us": 60_000_000},
+            {"timeout_us": 60_000_000, "keep_us": 3_600_000_000},
         )
         assert len(nightly["next"]) == 3
         assert ann.ask("schedules", (1, 1)) == [nightly]

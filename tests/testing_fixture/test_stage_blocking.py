@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hiringhall import Hall, JobCancelled, JobFailed, JobTimeout, current_job
+from hiringhall import Hall, HallRefused, JobCancelled, JobFailed, JobTimeout, current_job
 from hiringhall.testing import Stage, StageStuck, use
 
 if TYPE_CHECKING:
@@ -406,6 +406,16 @@ def test_what_a_job_says_is_kept(stage: Stage) -> None:
     job = talking.submit()
     assert list(job.chunks()) == [b"first", b"second"]
     assert [line.text for line in job.log()] == ["a line"]
+
+
+def test_a_result_is_kept_as_long_as_its_job_says_by_the_clock_of_the_stage(stage: Stage) -> None:
+    job = add.options(keep=60).submit(1)
+    assert job.result() == 2
+    stage.advance(59)
+    assert job.info().result is not None
+    stage.advance(2)
+    with pytest.raises(HallRefused, match="nothing of it is kept"):
+        job.info()
 
 
 def test_the_executor_runs_its_calls_at_once(stage: Stage) -> None:

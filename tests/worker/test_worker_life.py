@@ -142,6 +142,79 @@ def test_a_name_that_is_not_there_is_told_with_those_that_are(url: str, module: 
     )
 
 
+def test_a_job_that_needs_a_skill_goes_to_the_worker_that_has_it(
+    hall: Hall, url: str, module: str, tmp_path: Path
+) -> None:
+    pid = hall.function(f"{module}.pid", returns=int)
+    version = hall.function(f"{module}.version", returns=int)
+    words = ("--processes", "1", "--skill", "2", "--skill", f"{module}.version=7")
+    with WorkerProcess(url, *words, target=module, folder=tmp_path) as worker:
+        assert version.options(skill=7).submit().result(RESULT_S) == 1
+        assert pid.options(skill=2).submit().result(RESULT_S) in worker.children()
+        hard = pid.options(skill=3).submit()
+        assert pid.submit().result(RESULT_S) in worker.children()
+        assert hard.info().why == "it needs skill 3, which none of 1 workers has"
+        with WorkerProcess(
+            url, "--processes", "1", "--skill", "pid=3", target=module, folder=tmp_path
+        ) as other:
+            assert hard.result(RESULT_S) in other.children()
+
+
+def test_a_job_waits_for_a_worker_that_has_the_time(hall: Hall, url: str, module: str, tmp_path: Path) -> None:
+    version = hall.function(f"{module}.version", returns=int)
+    with WorkerProcess(url, "--processes", "1", "--stays", "50", target=module, folder=tmp_path):
+        long = version.options(takes=60).submit()
+        assert version.options(takes=10).submit().result(RESULT_S) == 1
+        assert long.info().why == "it takes 60 s, and none of 1 workers has that much time left"
+        with WorkerProcess(url, "--processes", "1", target=module, folder=tmp_path):
+            assert long.result(RESULT_S) == 1
+
+
+def test_a_worker_whose_time_is_up_says_so_to_a_hall_that_comes_back(module: str, tmp_path: Path) -> None:
+    words = ("--processes", "1", "--stays", "0")
+    with (
+        HallProcess(tmp_path, door={"dialect": "native"}) as server,
+        Hall(f"hall://{server.address}") as hall,
+        WorkerProcess(f"hall://{server.address}", *words, target=module, folder=tmp_path) as worker,
+    ):
+        worker.wait_for("connected")
+        server.kill()
+        server.start()
+        worker.wait_for("connected")
+        job = hall.function(f"{module}.version").submit()
+        wait_until(lambda: job.info().why == "all 1 workers of its queue have no time left", "it waits")
+
+
+def test_a_skill_for_a_function_that_is_not_there_is_told_with_those_that_are(
+    url: str, module: str, tmp_path: Path
+) -> None:
+    with WorkerProcess(url, "--skill", "nothing=3", target=module, folder=tmp_path) as worker:
+        reason = worker.wait_for("broken")["reason"]
+        assert worker.wait() == 1
+    assert reason.startswith(f"no function is called nothing (--skill); there are: {module}.version, ")
+
+
+@pytest.mark.parametrize(
+    ("option", "word", "complaint"),
+    [
+        ("--skill", "much", '"much" is not allowed; it takes a whole number from 0 to 1000000'),
+        ("--skill", "pid=", '"pid=" is not allowed'),
+        ("--skill", "=3", '"=3" is not allowed'),
+        ("--skill", "pid=1000001", '"pid=1000001" is not allowed'),
+        ("--skill", "9" * 5000, "is not allowed; it takes a whole number"),
+        ("--stays", "-1", "-1 is not allowed; it takes seconds from 0 to 3153600000"),
+        ("--stays", "nan", "nan is not allowed"),
+    ],
+)
+def test_a_wrong_option_is_refused_before_anything_starts(
+    url: str, module: str, tmp_path: Path, option: str, word: str, complaint: str
+) -> None:
+    with WorkerProcess(url, option, word, target=module, folder=tmp_path) as worker:
+        assert worker.wait() == 2
+        assert f"{option}: " in (said := worker.printed())
+        assert complaint in said
+
+
 def test_changed_code_is_loaded_and_jobs_that_run_finish_with_the_old(
     hall: Hall, url: str, module: str, tmp_path: Path
 ) -> None:

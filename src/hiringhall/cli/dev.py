@@ -23,6 +23,8 @@ from hiringhall.cli.work import (
     OnlyFlag,
     ProcessesFlag,
     RecycleFlag,
+    SkillFlag,
+    StaysFlag,
     ThreadsFlag,
     make_show,
     read_settings,
@@ -63,6 +65,8 @@ def dev(
     grace: GraceFlag = 5.0,
     recycle: RecycleFlag = 0,
     memory_max: MemoryFlag = None,
+    skill: SkillFlag = None,
+    stays: StaysFlag = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Start a hall and a worker for a module, and load the code again when it changes.
@@ -71,7 +75,19 @@ def dev(
     only, where `Hall()` finds it, and keeps its jobs in a folder of its own.
     """
     settings = read_settings(
-        module, processes, threads, concurrency, only, True, grace, recycle, memory_max, None, None
+        module,
+        processes,
+        threads,
+        concurrency,
+        only,
+        True,
+        grace,
+        recycle,
+        memory_max,
+        skill,
+        stays,
+        None,
+        None,
     )
     show = make_show(as_json=as_json)
     try:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 import uvloop
@@ -16,6 +17,9 @@ from hiringhall.config.sources import ConfigError
 from hiringhall.sdk.addresses import read_token
 from hiringhall.worker.screen import JsonLines, Lines, Screen, Show
 from hiringhall.worker.supervisor import Settings, Supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ModuleArgument = Annotated[
     str,
@@ -58,6 +62,22 @@ MemoryFlag = Annotated[
         help="A process that uses more memory, such as 2GiB, is ended, and its job fails.",
     ),
 ]
+SkillFlag = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--skill",
+        metavar="[NAME=]N",
+        help="The skill of this worker in all functions, or in one. Can be given several times. Default: 0.",
+    ),
+]
+StaysFlag = Annotated[
+    float | None,
+    typer.Option(
+        "--stays",
+        metavar="SECONDS",
+        help="The time it has left: it gets only jobs that it can finish, and later none. Default: no limit.",
+    ),
+]
 HallFlag = Annotated[
     str | None,
     typer.Option(
@@ -79,6 +99,8 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print a line of JSON for
 
 TOKEN_FILE_CHARACTERS_MAX: Final = 1000
 COUNT_MAX: Final = 1_000_000
+STAYS_S_MAX: Final = 36_500 * 86_400
+_SKILL: Final = re.compile(r"(?:(.+)=)?([0-9]{1,7})")
 
 
 def work(
@@ -93,6 +115,8 @@ def work(
     grace: GraceFlag = 30.0,
     recycle: RecycleFlag = 0,
     memory_max: MemoryFlag = None,
+    skill: SkillFlag = None,
+    stays: StaysFlag = None,
     hall: HallFlag = None,
     name: NameFlag = None,
     token_file: TokenFileFlag = None,
@@ -104,7 +128,19 @@ def work(
     that were not finished are given back to the hall.
     """
     settings = read_settings(
-        module, processes, threads, concurrency, only, reload, grace, recycle, memory_max, hall, name
+        module,
+        processes,
+        threads,
+        concurrency,
+        only,
+        reload,
+        grace,
+        recycle,
+        memory_max,
+        skill,
+        stays,
+        hall,
+        name,
     )
     if token_file is not None:
         settings.token = read_token_file(token_file)
@@ -125,6 +161,8 @@ def read_settings(
     grace: float,
     recycle: int,
     memory_max: str | None,
+    skill: list[str] | None,
+    stays: float | None,
     hall: str | None,
     name: str | None,
 ) -> Settings:
@@ -137,6 +175,7 @@ def read_settings(
         reload=reload,
         grace_s=grace,
         recycle=recycle,
+        stays_s=stays,
         url=hall or "",
     )
     problems: list[str] = []
@@ -154,6 +193,9 @@ def read_settings(
             problems.append(f"{option}: {number} is not allowed; it takes {least} to {COUNT_MAX}")
     if not 0 <= grace <= 86_400:
         problems.append(f"--grace: {grace:g} is not allowed; it takes seconds from 0 to 86400")
+    if stays is not None and not 0 <= stays <= STAYS_S_MAX:
+        problems.append(f"--stays: {stays:g} is not allowed; it takes seconds from 0 to {STAYS_S_MAX}")
+    problems += _read_skills(skill or [], settings)
     if memory_max is not None:
         try:
             settings.memory_max = int(Size.parse(memory_max))
@@ -162,6 +204,19 @@ def read_settings(
     if problems:
         raise ConfigError(problems)
     return settings
+
+
+def _read_skills(words: list[str], settings: Settings) -> Iterator[str]:
+    """Set the skills. Yields what is wrong."""
+    for word in words:
+        found = _SKILL.fullmatch(word)
+        if found is None or int(found[2]) > COUNT_MAX:
+            allowed = f"a whole number from 0 to {COUNT_MAX}, for one function as in resize=3"
+            yield f'--skill: "{word}" is not allowed; it takes {allowed}'
+        elif found[1]:
+            settings.skills[found[1]] = int(found[2])
+        else:
+            settings.skill = int(found[2])
 
 
 def read_token_file(path: Path) -> str:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 GRACEFUL_S: Final = 86_400.0
 """How long a graceful shutdown, by SIGUSR1 or an admin command, waits for running jobs."""
 STORE_CHECK_S: Final = 1.0
-"""How often the hall checks that its data file is still in its place, and whether the history has lines to drop."""
+"""How often the hall checks that its data file is in its place, and whether the history has lines to drop."""
 EXPIRY_PAUSE_S: Final = 0.05
 """The pause between two commits that only drop lines of the history."""
 STOPPED_AT_ONCE: Final = 1
@@ -238,8 +238,8 @@ class Hall:
 
 
 class StoreWatch:
-    """Does what the store needs also while there is nothing to commit: detects that the data file was removed or
-    replaced, and has old lines of the history dropped.
+    """Does what the store needs while there is nothing to commit: detects that the data file was removed or
+    replaced, and has lines of the history dropped that are due.
     """
 
     def __init__(self, driver: Driver, loop: asyncio.AbstractEventLoop) -> None:

@@ -1,7 +1,8 @@
 """The contract of a store: load, commit, query. It exposes nothing of its engine.
 
-All calls except `check` and `next_expiry_us` come from one thread at a time. `commit` returns when the whole batch is on disk.
-If it raises `StoreError`, nothing of the batch is kept; the same or another batch may be tried later.
+All calls except `check` and `next_expiry_us` come from one thread at a time. `commit` returns when the whole
+batch is on disk. If it raises `StoreError`, nothing of the batch is kept; the same or another batch may be
+tried later.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from hiringhall.worker.link import SILENCE_S
 from hiringhall.worker.listening import Listening
 from hiringhall.worker.prefetch import TICK_US, WAIT_US_MAX, Prefetch
 from hiringhall.worker.process import KILLED, RETIRING, WORKING
+from hiringhall.worker.stating import Stated
 from hiringhall.worker.tasks import Task
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Pool:
         self.link: Link
         self.parents: Parents
         self.queues: list[messages.Served] = []
+        self.stated = Stated()
         self.tasks: dict[int, Task] = {}
         self._backlog: deque[Task] = deque()
         """Jobs for which there is no process at this moment."""
@@ -86,8 +88,8 @@ class Pool:
     def introduce(self) -> None:
         """Tell the hall what this pool does."""
         self._told_slots = self._slots()
-        queues = [(served.queue, 0, 0) for served in self.queues]
-        body = (self._name.encode(), self._told_slots, queues, -1, int(SILENCE_S * 1e6))
+        queues = [(served.queue, 0, self.stated.skill(served.queue)) for served in self.queues]
+        body = (self._name.encode(), self._told_slots, queues, self.stated.left_us, int(SILENCE_S * 1e6))
         answer = self.link.ask(wire.WORK, body)
         answer.add_done_callback(self._introduced)
 

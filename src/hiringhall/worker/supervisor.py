@@ -22,6 +22,7 @@ from hiringhall.worker.parents import Parents
 from hiringhall.worker.pool import Pool
 from hiringhall.worker.process import WORKING, Child
 from hiringhall.worker.reloading import INTERVAL_S, Files
+from hiringhall.worker.stating import Stated, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -56,6 +57,12 @@ class Settings:
     """Jobs after which a process is replaced; 0: never."""
     memory_max: int = 0
     """Bytes; 0: no limit."""
+    skill: int = 0
+    """What the hall is told of each function."""
+    skills: dict[str, int] = field(default_factory=dict)
+    """The same for single functions, by name."""
+    stays_s: float | None = None
+    """The time after which it takes no more jobs; None: no limit."""
     url: str = ""
     """Empty: as the module says."""
     token: str = ""
@@ -86,6 +93,7 @@ class Supervisor:
         self._loop = asyncio.get_running_loop()
         self._over: asyncio.Future[int] = self._loop.create_future()
         self._scout: Child | None = None
+        self._stated = Stated(settings.skill, settings.skills, settings.stays_s)
         self._files = Files()
         self._generation = 0
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -177,12 +185,12 @@ class Supervisor:
         """A child can run jobs: the pools are made for its functions, or changed."""
         self._files.watch(ready.files)
         chosen = self._chosen(ready.served)
-        if not chosen:
+        unknown = self._stated.unknown(ready.served)
+        if not chosen or unknown:
             child.kill()
             names = ", ".join(served.queue.decode() for served in ready.served)
-            self._broken(
-                f"no function is called {' or '.join(self.settings.only)} (--only); there are: {names}"
-            )
+            wanted, option = (unknown, "--skill") if chosen else (self.settings.only, "--only")
+            self._broken(f"no function is called {' or '.join(wanted)} ({option}); there are: {names}")
             return
         kinds: dict[str, list[messages.Served]] = {}
         plain = messages.THREADS if self.settings.threads > 1 else messages.PLAIN
@@ -215,11 +223,7 @@ class Supervisor:
 
     def _chosen(self, served: list[messages.Served]) -> list[messages.Served]:
         only = self.settings.only
-        if not only:
-            return served
-        return [
-            each for each in served if each.queue.decode() in only or each.queue.decode().split(".")[-1] in only
-        ]
+        return [each for each in served if not only or any(name in only for name in names_of(each.queue))]
 
     def _say_what_is_served(
         self, chosen: list[messages.Served], kinds: dict[str, list[messages.Served]]
@@ -247,6 +251,7 @@ class Supervisor:
         crew = Crew(self.spawn, self._complain)
         pool = Pool(mode, capacity, crew, self.board, settings.name, settings.recycle)
         pool.queues = queues
+        pool.stated = self._stated
         pool.parents = Parents(pool)
         pool.link = Link(addresses, pool, settings.name, read_token(settings.token or None))
         self.pools[mode] = pool

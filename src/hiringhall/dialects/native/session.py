@@ -87,6 +87,8 @@ class NativeSession(Session):
         self._inquiries = Inquiries(self, context)
         self._slots = 0
         """Jobs that the worker takes at once."""
+        self._leaves = False
+        """The worker has said how long it stays."""
         self._leases: dict[int, Lease] = {}
         """Its jobs, by the number of the lease."""
         self._desk: Desk | None = None
@@ -321,6 +323,8 @@ class NativeSession(Session):
             raise Refusal(TOO_LARGE, f"a worker may have {limits.abilities_max} queues (abilities_max)")
         if len(name) > limits.key_bytes_max:
             raise Refusal(TOO_LARGE, f"a worker's name may have {limits.key_bytes_max} bytes (key_bytes_max)")
+        if self.worker is None:
+            self._leaves = False
         worker = scheduler.worker(self)
         scheduler.introduce(worker, name)
         scheduler.needs.rate_all(worker, {queue: skill for queue, _, skill in queues if skill})
@@ -337,7 +341,9 @@ class NativeSession(Session):
         for able in list(worker.abilities):
             if able.name not in wanted:
                 scheduler.cant_do(worker, able.name)
-        scheduler.needs.stay(worker, stays_us)
+        if stays_us >= 0 or self._leaves:
+            self._leaves = stays_us >= 0
+            scheduler.needs.stay(worker, stays_us)
         scheduler.expect(worker, silence_us)
         self._slots = slots
         self._offer()
