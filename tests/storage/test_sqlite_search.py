@@ -89,7 +89,7 @@ def test_pages_of_a_search_add_up(reader: SqliteHistoryReader, name: str, limit_
 @pytest.mark.parametrize("name", ASKED)
 def test_lines_that_match_are_counted(reader: SqliteHistoryReader, name: str) -> None:
     query, text, wanted = ASKED[name]
-    assert reader.count_lines(query, text, PLENTY_S) == (len(wanted), True)
+    assert reader.count_lines(query, text, PLENTY_S) == (len(wanted), 0)
 
 
 @pytest.mark.parametrize("name", ["payload of a queue", "no such text", "result"])
@@ -97,9 +97,11 @@ def test_a_count_that_takes_too_long_says_that_there_may_be_more(
     reader: SqliteHistoryReader, name: str
 ) -> None:
     query, text, wanted = ASKED[name]
-    counted, complete = reader.count_lines(query, text, 0.0)
-    assert not complete
+    counted, before_id = reader.count_lines(query, text, 0.0)
+    assert before_id
     assert counted <= len(wanted)
+    rest, before_id = reader.count_lines(query._replace(before_id=before_id), text, PLENTY_S)
+    assert (counted + rest, before_id) == (len(wanted), 0)
 
 
 def test_a_search_that_finds_nothing_looks_at_a_part_of_the_history_only(reader: SqliteHistoryReader) -> None:

@@ -166,12 +166,14 @@ class History:
         since: datetime | None = None,
         until: datetime | None = None,
         text: bytes = b"",
+        before_id: int | None = None,
         limit_s: float = 1.0,
-    ) -> tuple[int, bool]:
-        """How many ended jobs match, as for `search`, and whether these are all that there are: counting stops
-        after `limit_s`.
+    ) -> tuple[int, int]:
+        """How many ended jobs match, as for `search`, as far as that is known after `limit_s`; and the
+        `before_id` to go on counting with, 0: that is all.
         """
-        return self._reader.count_lines(_ended_query(key, queue, state, since, until), text, limit_s)
+        query = _ended_query(key, queue, state, since, until)._replace(before_id=before_id)
+        return self._reader.count_lines(query, text, limit_s)
 
     def unfinished(self) -> Iterator[JobRow]:
         """The durable jobs that have not ended, oldest first, as rows of the store."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from hiringhall.records import Record
     from hiringhall.web.calls import Call
-    from hiringhall.web.questions import HistoryFilter, HistoryQuestion
+    from hiringhall.web.questions import HistoryCount, HistoryQuestion
 
 THREADS: Final = 4
 READ_S: Final = 0.12
@@ -102,25 +102,30 @@ async def lines(call: Call) -> job_shapes.JobList:
 
 async def count(call: Call) -> job_shapes.JobCount:
     """How many match, as far as they can be read in time."""
-    query: HistoryFilter = call.query
+    query: HistoryCount = call.query
     if not filters.may_match(query):
         return job_shapes.JobCount(count=0, complete=True)
     wanted = filters.ended(query)
-    reader = call.services.history
-    if reader is not None:
-        number, complete = await reader.shared(
-            ("count", wanted), lambda history: history.count_ended(**_filters(wanted), limit_s=READ_S)
-        )
-        return job_shapes.JobCount(count=number, complete=complete)
     loop = asyncio.get_running_loop()
-    until_s = loop.time() + READ_S
+    until_s = loop.time() + max(READ_S, query.wait)
     number, before = 0, 0
     while True:
-        found = await _asked_page(call, wanted, before, wire.LIST_MAX)
-        number += len(found.lines)
-        before = found.before
+        found, before = await _counted(call, wanted, before)
+        number += found
         if not before or number >= COUNT_MAX or loop.time() > until_s:
             return job_shapes.JobCount(count=number, complete=not before)
+
+
+async def _counted(call: Call, wanted: dict[str, Any], before: int) -> tuple[int, int]:
+    """How many match below the id `before`, or of all, and where to go on; 0: that is all."""
+    reader = call.services.history
+    if reader is None:
+        asked = await _asked_page(call, wanted, before, wire.LIST_MAX)
+        return len(asked.lines), asked.before
+    return await reader.shared(
+        ("count", wanted, before),
+        lambda history: history.count_ended(**_filters(wanted), before_id=before or None, limit_s=READ_S),
+    )
 
 
 async def every(call: Call, wanted: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hiringhall.web.bodies import Reason
     from hiringhall.web.calls import Call
     from hiringhall.web.hall import HallClient
-    from hiringhall.web.questions import JobsQuestion, LiveFilter, OutputQuestion, WaitQuestion
+    from hiringhall.web.questions import JobsCount, JobsQuestion, OutputQuestion, WaitQuestion
 
 PAGE_S: Final = 0.08
 """How long further pages are asked for, to fill one of the API."""
@@ -47,11 +47,20 @@ async def jobs(call: Call) -> job_shapes.JobList:
 
 
 async def count(call: Call) -> job_shapes.JobCount:
-    query: LiveFilter = call.query
+    query: JobsCount = call.query
     if not filters.may_match(query):
         return job_shapes.JobCount(count=0, complete=True)
-    number, complete = await call.hall.shared(wire.COUNT, filters.live(query))
-    return job_shapes.JobCount(count=number, complete=complete)
+    wanted = filters.live(query)
+    until_s = asyncio.get_running_loop().time() + query.wait
+    number, complete = await call.hall.shared(wire.COUNT, wanted)
+    if complete or not query.wait:
+        return job_shapes.JobCount(count=number, complete=complete)
+    number = 0
+    position: int | None = 0
+    while position is not None and asyncio.get_running_loop().time() < until_s:
+        page, position = await call.hall.ask(wire.JOBS, {**wanted, "after": position, "count": wire.LIST_MAX})
+        number += len(page)
+    return job_shapes.JobCount(count=number, complete=position is None)
 
 
 async def every(hall: HallClient, wanted: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:

@@ -56,6 +56,17 @@ class LiveFilter(Question, frozen=True, kw_only=True, rename={"since": "from", "
     worker: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] | UnsetType = UNSET
 
 
+Patience = Annotated[
+    float, Meta(ge=0, le=30, description="How many seconds counting may take, to be complete.")
+]
+
+
+class JobsCount(LiveFilter, frozen=True, kw_only=True, rename={"since": "from", "until": "to"}):
+    """How many live jobs."""
+
+    wait: Patience = 0.0
+
+
 class JobsQuestion(LiveFilter, frozen=True, kw_only=True, rename={"since": "from", "until": "to"}):
     """A list of live jobs."""
 
@@ -75,6 +86,12 @@ class HistoryFilter(Question, frozen=True, kw_only=True, rename={"since": "from"
     ] = UNSET
     since: Annotated[Moment | UnsetType, Meta(description="Ended at this time or later.")] = UNSET
     until: Annotated[Moment | UnsetType, Meta(description="Ended at this time or earlier.")] = UNSET
+
+
+class HistoryCount(HistoryFilter, frozen=True, kw_only=True, rename={"since": "from", "until": "to"}):
+    """How many ended jobs."""
+
+    wait: Patience = 0.0
 
 
 class HistoryQuestion(HistoryFilter, frozen=True, kw_only=True, rename={"since": "from", "until": "to"}):

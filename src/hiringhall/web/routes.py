@@ -110,7 +110,7 @@ API: Final = (
     ),
     # Jobs
     listed("/jobs", "Live jobs, the oldest first", jobs.jobs, job_shapes.JobList, questions.JobsQuestion),
-    get("/jobs/count", "How many live jobs match", jobs.count, job_shapes.JobCount, query=questions.LiveFilter),
+    get("/jobs/count", "How many live jobs match", jobs.count, job_shapes.JobCount, query=questions.JobsCount),
     post(
         "/jobs",
         "Submit jobs",
@@ -161,7 +161,7 @@ API: Final = (
         "How many ended jobs match",
         history.count,
         job_shapes.JobCount,
-        query=questions.HistoryFilter,
+        query=questions.HistoryCount,
     ),
     get("/history/chart", "Ends over time", charts.chart, hall_shapes.Chart, query=questions.ChartQuestion),
     # Workers

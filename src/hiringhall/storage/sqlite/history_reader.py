@@ -156,16 +156,16 @@ class SqliteHistoryReader:
         with explained(self._path):
             return count_ends(self._connection, from_us, to_us, bucket_us)
 
-    def count_lines(self, query: HistoryQuery, text: bytes, limit_s: float) -> tuple[int, bool]:
-        """How many lines match, whatever the limit of the query, and whether these are all: there may be more
-        if counting takes longer than `limit_s`.
+    def count_lines(self, query: HistoryQuery, text: bytes, limit_s: float) -> tuple[int, int]:
+        """How many lines match, whatever the limit of the query, as far as that is known after `limit_s`; and
+        the id below which to go on counting, 0: that is all.
         """
         where, values = conditions(query)
         with explained(self._path):
-            if not text and query.key is None:
+            if not text and query.key is None and query.before_id is None:
                 counted = count_matching(self._connection, where, values, limit_s / 2)
                 if counted is not None:
-                    return counted, True
+                    return counted, 0
                 limit_s /= 2
             return count_slowly(self._connection, query, text, limit_s)
 

@@ -43,19 +43,19 @@ def search(
 
 def count_slowly(
     connection: sqlite3.Connection, query: HistoryQuery, text: bytes, limit_s: float
-) -> tuple[int, bool]:
-    """How many lines match, as far as they are found in time, and whether these are all."""
+) -> tuple[int, int]:
+    """How many lines match, as far as they are found in time; and the id below which to go on, 0: nowhere."""
     stop_s = time.monotonic() + limit_s
     query = query._replace(limit=IDS_MAX)
     if text:
         ids, before_id = _with_text(connection, query, text, None, stop_s)
-        return len(ids), not before_id
+        return len(ids), before_id
     number = 0
     while True:
         ids, before_id = find_ids(connection, query)
         number += len(ids)
         if not before_id or time.monotonic() > stop_s:
-            return number, not before_id
+            return number, before_id
         query = query._replace(before_id=before_id)
 
 

@@ -1,6 +1,7 @@
 // The HTTP API. A failed request is a `Problem`, whose text a person can read.
 
 const BASE = "/api/v1";
+const EMPTY_PAGES_MAX = 50;
 
 export class Problem extends Error {
   constructor(status, code, title, detail) {
@@ -65,6 +66,15 @@ async function request(path, options) {
 
 export async function get(path, parameters, signal) {
   return (await request(path + query(parameters), { signal })).json();
+}
+
+/** A page of a list; not an empty one, as long as there are more: a search that takes long answers bit by bit. */
+export async function getPage(path, parameters, signal) {
+  let page = await get(path, parameters, signal);
+  for (let turn = 0; !page.items.length && page.next && turn < EMPTY_PAGES_MAX; turn += 1) {
+    page = await get(path, { ...parameters, cursor: page.next }, signal);
+  }
+  return page;
 }
 
 export async function getBytes(path, signal) {

@@ -6,6 +6,8 @@ import { h } from "./dom.js";
 import { number, plural } from "./format.js";
 import { decoded } from "./text.js";
 
+/** How long the server may count: what is confirmed must be the exact number. */
+const COUNT_S = 20;
 const WORDS = {
   cancel: { verb: "Cancel", done: "cancelled", tone: "bad", all: "Jobs that run are told to stop. A cancelled job does not run again unless somebody submits it anew." },
   retry: { verb: "Retry", done: "retried", tone: "accent", all: "Each of them becomes ready again, with all its attempts." },
@@ -35,7 +37,7 @@ function scope(filter) {
 }
 
 async function count(list, filter) {
-  const answer = await get(`${list}/count`, filter);
+  const answer = await get(`${list}/count`, { ...filter, wait: COUNT_S });
   if (answer.complete === false) throw new Problem(409, "too_many", "Too many", `More than ${number(answer.count)} jobs match. Narrow the filter first.`);
   return answer.count;
 }

@@ -1,6 +1,6 @@
 // Jobs that ended, from the store. Search them, download them, retry dead letters.
 
-import { get } from "../api.js";
+import { get, getPage } from "../api.js";
 import { actOnAll } from "../bulk.js";
 import { actionButton } from "../dialogs.js";
 import { fill, fillKeepingFocus, h } from "../dom.js";
@@ -54,7 +54,7 @@ export function openHistory(view) {
   };
   view.keepFresh(async () => {
     const asked = location.search;
-    const [list, total] = await Promise.all([get("/history", { ...parameters(), cursor: view.query.get("cursor"), limit: 50 }, view.signal), get("/history/count", parameters(), view.signal)]);
+    const [list, total] = await Promise.all([getPage("/history", { ...parameters(), cursor: view.query.get("cursor"), limit: 50 }, view.signal), get("/history/count", parameters(), view.signal)]);
     if (asked !== location.search) return;
     table.update(list.items);
     pager.update(list.next);

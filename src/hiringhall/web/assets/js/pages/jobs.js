@@ -1,6 +1,6 @@
 // Jobs that have not ended. Filters are in the address; cancel one, some, or all that match.
 
-import { get } from "../api.js";
+import { get, getPage } from "../api.js";
 import { actOnAll, actOnSelected } from "../bulk.js";
 import { act, actionButton } from "../dialogs.js";
 import { fill, fillKeepingFocus, h } from "../dom.js";
@@ -84,7 +84,7 @@ export function openJobs(view) {
   };
   view.keepFresh(async () => {
     const asked = location.search;
-    const [list, total] = await Promise.all([get("/jobs", { ...parameters(), cursor: view.query.get("cursor"), limit: 50 }, view.signal), get("/jobs/count", parameters(), view.signal)]);
+    const [list, total] = await Promise.all([getPage("/jobs", { ...parameters(), cursor: view.query.get("cursor"), limit: 50 }, view.signal), get("/jobs/count", parameters(), view.signal)]);
     if (asked !== location.search) return;
     table.update(list.items);
     pager.update(list.next);

@@ -1,6 +1,6 @@
 // One queue: its figures, its history as bars, and its jobs.
 
-import { Encoded, get } from "../api.js";
+import { Encoded, get, getPage } from "../api.js";
 import { Chart, legend, partsBar } from "../charts.js";
 import { fill, fillKeepingFocus, h } from "../dom.js";
 import { ago, duration, number, rate } from "../format.js";
@@ -55,7 +55,7 @@ export function openQueue(view) {
       fill(top, figures(queue), h("div", { class: "queue-bar" }, partsBar(queueParts(queue), name)));
       fill(state, queue.paused ? pausedBadge() : null);
       fillKeepingFocus(actions, queueActions(queue, () => view.refresh()));
-      const [jobs, past] = await Promise.all([get("/jobs", { queue: new Encoded(segment), limit: 8 }, view.signal), get("/history", { queue: new Encoded(segment), limit: 8 }, view.signal)]);
+      const [jobs, past] = await Promise.all([getPage("/jobs", { queue: new Encoded(segment), limit: 8 }, view.signal), getPage("/history", { queue: new Encoded(segment), limit: 8 }, view.signal)]);
       live.update(jobs.items);
       ended.update(past.items);
     },
