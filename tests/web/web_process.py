@@ -31,13 +31,14 @@ class WebHall(HallProcess):
         more: str = "",
         web: str = "127.0.0.1:0",
         door: dict[str, object] | None = None,
+        environment: dict[str, str] | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(
             folder,
             door={"dialect": "native", **(door or {})},
             more=f'[web]\nenabled = true\naddress = "{web}"\n{more}',
-            environment={"HALL_WEB_ENABLED": "true"},
+            environment={"HALL_WEB_ENABLED": "true", **(environment or {})},
             **settings,
         )
 
@@ -83,8 +84,9 @@ def _children(pid: int) -> list[int]:
 class LoneWeb:
     """`hall web` for a hall elsewhere."""
 
-    def __init__(self, folder: Path, hall_url: str) -> None:
+    def __init__(self, folder: Path, hall_url: str, token: str = "") -> None:
         self._folder = folder
+        self._token = token
         self._hall_url = hall_url
         self.url = ""
 
@@ -96,7 +98,7 @@ class LoneWeb:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                env={**os.environ, "PYTHONPATH": CODE},
+                env={**os.environ, "PYTHONPATH": CODE, "HALL_TOKEN": self._token},
             )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()

@@ -6,6 +6,7 @@ Whatever a handler raises becomes a problem document.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
@@ -55,6 +56,11 @@ class Api:
             response = respond(of_hall(error))
         except ClientDisconnect:
             return
+        except asyncio.CancelledError:
+            if not self._services.closing.is_set():
+                raise
+            # The time for answers that are under way is over.
+            response = respond(Problem("closing", "the web process ends, and the hall has not answered yet"))
         except Exception:  # noqa: BLE001 (a bug in one handler must not end the connection silently)
             _log.exception("%s %s could not be answered", request.method, request.url.path)
             response = respond(Problem("internal", "this is a bug of the web process; its log says more", 500))

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from hiringhall.web.options import WebOptions
 
 _API: Final = b"api"
 """Everything below this is for programs, which must not get a page instead of an error."""
@@ -39,9 +38,9 @@ def _page(
     return serve
 
 
-def build(options: WebOptions) -> ASGIApp:
+def build(services: Services) -> ASGIApp:
     """The application for one hall."""
-    services = Services(options)
+    options = services.options
     monitoring = Monitoring(services)
 
     @contextlib.asynccontextmanager

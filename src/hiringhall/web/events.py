@@ -7,6 +7,7 @@ one that does not read is dropped by the server. The number of streams is bounde
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Final
 
 from starlette.responses import StreamingResponse
@@ -65,6 +66,13 @@ def goes_on(call: Call) -> bool:
     return not call.services.closing.is_set() and call.services.halls.knows(call.actor)
 
 
+async def rest(call: Call, time_s: float) -> None:
+    """Wait for some time, or until the process ends."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(time_s):
+            await call.services.closing.wait()
+
+
 async def summaries(call: Call) -> Response:
     return EventStream(call.services, _summaries(call))
 
@@ -83,7 +91,7 @@ async def _summaries(call: Call) -> AsyncIterator[bytes]:
             if connected and hub.latest is not None and hub.latest is not sent:
                 sent = hub.latest
                 yield event("summary", hub.encoded)
-            await asyncio.sleep(INTERVAL_S)
+            await rest(call, INTERVAL_S)
             try:
                 async with asyncio.timeout(HEARTBEAT_S):
                     await hub.wait(version)

@@ -40,6 +40,8 @@ CHECKS_MAX: Final = 64
 """Tokens that the hall is asked about at once."""
 CHECKS_EACH_MAX: Final = 8
 """Of these, asked for by one address: whoever guesses tokens keeps nobody else from logging in."""
+TURNED_AWAY_S: Final = 10.0
+"""How long the hall is not asked again after it wanted a token that there is not."""
 ACTORS_MAX: Final = 1001
 """Connections of different actors: as many as a hall has tokens, and one for those without."""
 CHANGING_MAX: Final = 200
@@ -132,6 +134,9 @@ class HallPool:
         self._actors: dict[str, Actor] = {}
         """Whose token it is, of those with a connection."""
         self._attempts = Attempts()
+        self._turned_away = ""
+        """What the hall said to this process when it came without a token."""
+        self._turned_away_until_s = 0.0
         self._connections: OrderedDict[Actor, Connection] = OrderedDict()
         self._changing: OrderedDict[tuple[Actor, str], Connection] = OrderedDict()
         """By actor and address."""
@@ -139,7 +144,11 @@ class HallPool:
         self._closing: set[asyncio.Task[None]] = set()
 
     def of(self, actor: Actor, address: str = "") -> HallClient:
-        """The client of an actor, who is at an address. Connects with its first request."""
+        """The client of an actor, who is at an address. Connects with its first request. Raises HallRefused if
+        the hall has just said that it wants a token, and the actor has none.
+        """
+        if not actor.token and asyncio.get_running_loop().time() < self._turned_away_until_s:
+            raise HallRefused("unauthorized", self._turned_away)
         connection = self._connections.get(actor)
         if connection is None:
             connection = self._connections[actor] = self._connect(actor)
@@ -180,11 +189,14 @@ class HallPool:
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
-    def _refused(self, actor: Actor) -> None:
-        """The hall no longer takes the token of an actor."""
+    def _refused(self, actor: Actor, text: str = "") -> None:
+        """The hall no longer takes the token of an actor, or wants one."""
         self._drop(actor)
         if actor.token:
             self._token_ended(actor.token)
+        else:
+            self._turned_away = text
+            self._turned_away_until_s = asyncio.get_running_loop().time() + TURNED_AWAY_S
 
     def _connect(self, actor: Actor, address: str = "") -> Connection:
         # It tries for ever to connect: requests have limits of their own.
@@ -197,7 +209,7 @@ class HallPool:
             person="" if actor.token else actor.name,
             address=address,
         )
-        connection.on_refused.append(lambda _: self._refused(actor))
+        connection.on_refused.append(lambda refused: self._refused(actor, refused.text))
         connection.on_disconnected.append(lambda _: self._shared.clear())
         return connection
 

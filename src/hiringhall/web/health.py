@@ -28,9 +28,18 @@ async def ready(hall: Asker) -> Response:
     try:
         reasons = reasons_of(await hall.shared(KIND))
     except HallRefused as error:
-        reasons = [f"the hall does not let the web in ({error.text}): give the web a token in HALL_TOKEN"]
+        return not_let_in(error)
     except HallError as error:
         reasons = [f"the hall does not answer: {error}"]
+    return _answer(reasons)
+
+
+def not_let_in(refused: HallRefused) -> Response:
+    """The hall wants a token of the web."""
+    return _answer([f"the hall does not let the web in ({refused.text}): give the web a token in HALL_TOKEN"])
+
+
+def _answer(reasons: list[str]) -> Response:
     body = {"ready": not reasons, "reasons": reasons}
     return JSONResponse(body, 503 if reasons else 200, headers={"Cache-Control": "no-store"})
 

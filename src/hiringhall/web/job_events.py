@@ -22,7 +22,7 @@ from hiringhall.dialects.native import wire
 from hiringhall.sdk.errors import HallError, HallRefused, HallUnreachable
 from hiringhall.web import describing, job_shapes
 from hiringhall.web.cursors import read_position
-from hiringhall.web.events import HEARTBEAT, HEARTBEAT_S, RETRY_MS, EventStream, event, goes_on
+from hiringhall.web.events import HEARTBEAT, HEARTBEAT_S, RETRY_MS, EventStream, event, goes_on, rest
 from hiringhall.web.jobs import LIVE
 from hiringhall.web.values import job_id
 
@@ -59,7 +59,7 @@ async def _events(call: Call, number: int, position: int, described: dict[str, A
                 heard_s = loop.time()
                 yield part
         except HallUnreachable:
-            await asyncio.sleep(AWAY_S)
+            await rest(call, AWAY_S)
             continue
         if described.get("progress") != progress:
             progress = described.get("progress")
@@ -76,14 +76,14 @@ async def _events(call: Call, number: int, position: int, described: dict[str, A
         if loop.time() - heard_s > HEARTBEAT_S:
             heard_s = loop.time()
             yield HEARTBEAT
-        await asyncio.sleep(STEP_S)
+        await rest(call, STEP_S)
         try:
             described = await call.hall.shared(wire.JOB, (number,))
         except HallRefused as error:
             yield event("gone", _encode({"code": error.code, "detail": error.text}))
             return
         except HallError:
-            await asyncio.sleep(AWAY_S)
+            await rest(call, AWAY_S)
 
 
 async def _output(call: Call, number: int, position: int) -> AsyncIterator[tuple[bytes, int]]:

@@ -44,4 +44,8 @@ class Monitoring:
 
     async def readyz(self, request: Request) -> Response:
         del request
-        return await health.ready(self._services.halls.of(LOCAL))
+        try:
+            hall = self._services.halls.of(LOCAL)
+        except HallRefused as refused:
+            return health.not_let_in(refused)
+        return await health.ready(hall)

@@ -31,8 +31,13 @@ class Services:
         self.streams = 0
         """Streams of events that are open."""
 
-    async def close(self) -> None:
+    def end_streams(self) -> None:
+        """The process ends: streams must not be waited for."""
         self.closing.set()
+        self.summary.wake()
+
+    async def close(self) -> None:
+        self.end_streams()
         await self.summary.close()
         await self.halls.close()
         if self.history is not None:

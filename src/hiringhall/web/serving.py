@@ -14,6 +14,7 @@ import uvloop
 
 from hiringhall.web.app import build
 from hiringhall.web.patience import PatientProtocol
+from hiringhall.web.services import Services
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,8 +35,9 @@ def listen(host: str, port: int) -> socket.socket:
 
 def serve(options: WebOptions, listener: socket.socket, ended: Callable[[], None] | None = None) -> None:
     """Serve until SIGTERM or SIGINT; with `ended`, also when that returns, which runs in a thread."""
+    services = Services(options)
     config = uvicorn.Config(
-        build(options),
+        build(services),
         http=PatientProtocol,
         ws="none",
         loop="none",
@@ -50,13 +52,17 @@ def serve(options: WebOptions, listener: socket.socket, ended: Callable[[], None
         ssl_keyfile=options.key or None,
     )
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)  # its start and its end are not news
-    server = Server(config)
+    server = Server(config, services)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(server, listener, ended))
 
 
 class Server(uvicorn.Server):
     """uvicorn's server, which ends like a command of ours: with exit code 0 after a signal."""
+
+    def __init__(self, config: uvicorn.Config, services: Services) -> None:
+        super().__init__(config)
+        self._services = services
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -66,6 +72,7 @@ class Server(uvicorn.Server):
         yield
 
     def stop(self) -> None:
+        self._services.end_streams()
         self.should_exit = True
 
 

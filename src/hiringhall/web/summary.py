@@ -188,14 +188,15 @@ class SummaryHub:
     def _subscribe(self) -> None:
         if self._connection is not None:
             self._connection.send(said.SUBSCRIBE, (INTERVAL_US,))
-        self._notify()
+        self.wake()
 
     def _lost(self, reason: str) -> None:
         del reason
         self._samples.clear()
-        self._notify()
+        self.wake()
 
-    def _notify(self) -> None:
+    def wake(self) -> None:
+        """Something has changed: whoever waits looks."""
         self.version += 1
         self._changed.set()
         self._changed = asyncio.Event()
@@ -208,7 +209,7 @@ class SummaryHub:
     def _publish(self, summary: said.Summary) -> None:
         self.latest = self._made(summary)
         self.encoded = msgspec.json.encode(self.latest)
-        self._notify()
+        self.wake()
 
     # --- what it says
 
