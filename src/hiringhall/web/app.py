@@ -15,7 +15,6 @@ from hiringhall.web.guard import LOCAL, Guard
 from hiringhall.web.hosts import Hosts, is_loopback
 from hiringhall.web.login import login, logout
 from hiringhall.web.monitoring import Monitoring
-from hiringhall.web.services import Services
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from hiringhall.web.services import Services
 
 
 _API: Final = b"api"
