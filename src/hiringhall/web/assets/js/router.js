@@ -1,9 +1,10 @@
 // Paths to pages. A page gets a `View`: its place on the screen, its address, and a loop that keeps it fresh.
 // What a page started ends with it (view.signal).
 
-import { Problem } from "./api.js";
+import { Problem, query as queryOf } from "./api.js";
 import { fill, h } from "./dom.js";
 import * as live from "./live.js";
+import { visible } from "./text.js";
 
 const REFRESH_MS = 2000;
 const RETRY_MS = 3000;
@@ -12,6 +13,18 @@ const routes = [];
 let current = null;
 let place = null;
 let opened = () => {};
+
+/** A query with changes. The rest keeps its bytes: names need not be UTF-8, and URLSearchParams would replace them. */
+function changed(search, changes) {
+  const parts = new Map();
+  for (const part of search.slice(1).split("&")) if (part) parts.set(part.split("=", 1)[0], part);
+  for (const [name, value] of Object.entries(changes)) {
+    const part = queryOf({ [name]: value }).slice(1);
+    if (part) parts.set(name, part);
+    else parts.delete(name);
+  }
+  return parts.size ? `?${[...parts.values()].join("&")}` : "";
+}
 
 export class View {
   constructor(main, names, parameters) {
@@ -22,6 +35,7 @@ export class View {
     this.signal = this.ending.signal;
     this.loops = [];
     this.queryChanged = () => {};
+    this.scroll = 0;
     this.trouble = h("p", { class: "page-trouble", role: "alert", hidden: true });
   }
 
@@ -34,7 +48,7 @@ export class View {
   }
 
   title(text) {
-    document.title = `${text} · hiringhall`;
+    document.title = `${visible(text)} · hiringhall`;
   }
 
   /** Calls `load` now, every two seconds while the page is looked at, and on `refresh()`. Never twice at once. */
@@ -53,6 +67,7 @@ export class View {
         if (!document.hidden) {
           await load();
           this.trouble.hidden = true;
+          this.restoreScroll();
         }
       } catch (error) {
         if (this.signal.aborted || error.name === "AbortError") return;
@@ -71,24 +86,26 @@ export class View {
     loop.run();
   }
 
+  /** Who comes back to a page finds it where it was left, as soon as its content is there. */
+  restoreScroll() {
+    if (!this.scroll || this.signal.aborted) return;
+    scrollTo(0, this.scroll);
+    if (Math.abs(scrollY - this.scroll) < 2) this.scroll = 0;
+  }
+
   refresh() {
     for (const loop of this.loops) loop.run();
   }
 
   /** Changes the query of the address; "" and null remove a parameter. The cursor of a list begins anew. */
   setQuery(changes, { keepCursor = false, replace = false } = {}) {
-    const next = new URLSearchParams(location.search);
-    if (!keepCursor) next.delete("cursor");
-    for (const [name, value] of Object.entries(changes)) {
-      if (value === null || value === undefined || value === "") next.delete(name);
-      else next.set(name, value);
-    }
-    const text = next.toString();
-    const target = location.pathname + (text ? `?${text}` : "");
-    if (target === location.pathname + location.search) return;
-    history[replace ? "replaceState" : "pushState"](null, "", target);
-    this.query = next;
-    this.queryChanged(next);
+    // Somebody may leave the page before what was typed is taken over.
+    if (this.signal.aborted) return;
+    const next = changed(location.search, keepCursor ? changes : { cursor: "", ...changes });
+    if (next === location.search) return;
+    history[replace ? "replaceState" : "pushState"](null, "", location.pathname + next);
+    this.query = new URLSearchParams(next);
+    this.queryChanged(this.query);
     this.refresh();
   }
 
@@ -118,6 +135,12 @@ function match(path) {
   return null;
 }
 
+/** Goes to another address; the one that is left remembers how far it was scrolled. */
+function leaveFor(target) {
+  history.replaceState({ scroll: scrollY }, "");
+  history.pushState(null, "", target);
+}
+
 function show({ restored = false } = {}) {
   const found = match(location.pathname) ?? match("/*");
   const samePage = current && current.path === location.pathname;
@@ -134,13 +157,14 @@ function show({ restored = false } = {}) {
   current = { path: location.pathname, view };
   opened(location.pathname);
   found.open(view);
-  if (!restored) scrollTo(0, 0);
+  if (restored) view.scroll = history.state?.scroll ?? 0;
+  else scrollTo(0, 0);
   // A screen reader hears that another page is there; the first page is announced by the browser.
   if (!first) (place.querySelector("h1") ?? place).focus({ preventScroll: true });
 }
 
 export function go(target) {
-  history.pushState(null, "", target);
+  leaveFor(target);
   show();
 }
 
@@ -151,7 +175,7 @@ function clicked(event) {
   if (link.pathname.startsWith("/api/") || link.pathname.startsWith("/assets/") || link.pathname === "/metrics") return;
   if (link.hash && link.pathname === location.pathname) return;
   event.preventDefault();
-  if (link.href !== location.href) history.pushState(null, "", link.href);
+  if (link.href !== location.href) leaveFor(link.href);
   show();
 }
 

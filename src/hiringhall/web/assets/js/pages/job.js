@@ -94,7 +94,7 @@ function failure(job) {
     "section",
     { class: "card tone-bad", "aria-label": "Error" },
     h("div", { class: "card-head" }, h("h2", { class: "error-title data" }, job.error.type || "Error")),
-    h("div", { class: "card-body" }, h("p", { class: "data" }, job.error.text), job.error.traceback ? h("pre", { class: "bytes data traceback", tabindex: "0", "aria-label": "Traceback" }, job.error.traceback) : null),
+    h("div", { class: "card-body" }, h("p", { class: "data lines" }, job.error.text), job.error.traceback ? h("pre", { class: "bytes data traceback", tabindex: "0", "aria-label": "Traceback" }, job.error.traceback) : null),
   );
 }
 
@@ -181,7 +181,10 @@ export function openJob(view) {
       }
     },
     (problem) => {
-      if (problem.status !== 404 && problem.status !== 410) return;
+      if (![400, 404, 410].includes(problem.status)) {
+        view.say(problem);
+        return;
+      }
       fill(lead);
       body.hidden = true;
       fill(top, h("div", { class: "card" }, emptyState("The hall does not know this job", "It may have been removed from the history, or it was not durable and nobody waits for it any more.", h("a", { class: "button", href: "/history" }, "Search the history"))));

@@ -55,12 +55,14 @@ export function openQueue(view) {
       fill(top, figures(queue), h("div", { class: "queue-bar" }, partsBar(queueParts(queue), name)));
       fill(state, queue.paused ? pausedBadge() : null);
       fillKeepingFocus(actions, queueActions(queue, () => view.refresh()));
-      const [jobs, past] = await Promise.all([getPage("/jobs", { queue: new Encoded(segment), limit: 8 }, view.signal), getPage("/history", { queue: new Encoded(segment), limit: 8 }, view.signal)]);
-      live.update(jobs.items);
-      ended.update(past.items);
     },
-    (error) => error.status === 404 && fill(top, h("div", { class: "card" }, emptyState("No such queue", `The hall knows no queue ${name}. It may be spelt differently, or nobody has used it since the hall opened.`))),
+    (error) => (error.status === 404 ? fill(top, h("div", { class: "card" }, emptyState("The hall knows no such queue now", `Nobody has used ${name} since the hall opened, or it is spelt differently. What ended before is below.`))) : view.say(error)),
   );
+  view.keepFresh(async () => {
+    const [jobs, past] = await Promise.all([getPage("/jobs", { queue: new Encoded(segment), limit: 8 }, view.signal), getPage("/history", { queue: new Encoded(segment), limit: 8 }, view.signal)]);
+    live.update(jobs.items);
+    ended.update(past.items);
+  });
   let asked = "";
   let askedAt = 0;
   view.keepFresh(async () => {
