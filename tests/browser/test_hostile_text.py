@@ -58,6 +58,29 @@ def test_characters_that_hide_or_reorder_text_are_made_visible(hall: WebHall, sc
     expect(screen.page.get_by_role("region", name="Payload")).to_contain_text("␛[31mred")
 
 
+def test_a_line_feed_or_a_tab_in_a_name_is_seen(hall: WebHall, screen: Screen) -> None:
+    with hall.native() as peer:
+        job = peer.submit(b"two\nlines", b"first\nsecond", b"tab\there")
+    screen.open("/jobs?queue=two%0Alines")
+    expect(screen.row(str(job))).to_contain_text("two␊lines")
+    expect(screen.row(str(job))).to_contain_text("tab␉here")
+    screen.open(f"/jobs/{job}")
+    expect(screen.page.locator(".bytes")).to_have_text("first\nsecond", use_inner_text=True)
+    screen.open("/queues/pay%E2%80%AEgpj.exe")
+    expect(screen.page).to_have_title("pay[U+202E]gpj.exe · hiringhall")
+    screen.faults.clear()  # Chromium writes of the status 404: nobody has used this queue
+
+
+def test_the_beginning_of_a_long_text_is_shown_as_text(hall: WebHall, screen: Screen) -> None:
+    with hall.native() as peer:
+        job = peer.submit(b"shown", b"x" + "é".encode() * 40_000)
+    screen.open(f"/jobs/{job}")
+    expect(screen.page.locator(".bytes")).to_contain_text("xééé")
+    screen.button("Load all 80 kB").click()
+    expect(screen.button("Load all 80 kB")).to_have_count(0)
+    assert screen.page.locator(".bytes").text_content() == "x" + "é" * 40_000
+
+
 def test_bytes_are_shown_as_json_text_hex_or_picture(hall: WebHall, screen: Screen) -> None:
     pixel = bytes.fromhex(
         "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154"

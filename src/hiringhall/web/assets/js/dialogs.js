@@ -1,7 +1,7 @@
 // Questions and short notes. A question is a modal dialog; the focus returns to where it was.
 
 import { Problem } from "./api.js";
-import { h } from "./dom.js";
+import { focusKey, h } from "./dom.js";
 
 const NOTE_MS = 6000;
 
@@ -39,10 +39,22 @@ export function actionButton(label, action, attributes = {}) {
   return button;
 }
 
+/** Where the focus is now, as a function that brings it back. Its element may have been drawn anew meanwhile. */
+function rememberFocus() {
+  const focused = document.activeElement;
+  const around = [];
+  for (let one = focused?.parentElement; one; one = one.parentElement) around.push(one);
+  return () => {
+    if (focused?.isConnected) focused.focus({ preventScroll: true });
+    else focusKey(around.find((one) => one.isConnected) ?? document.body, focused?.dataset.key);
+  };
+}
+
 /** Opens a dialog; resolves with what `submit` answers, or null if it was closed. */
 export function ask({ title, body, confirm, tone = "accent", submit = () => true }) {
   return new Promise((resolve) => {
     let answer = null;
+    const restoreFocus = rememberFocus();
     const trouble = h("p", { class: "form-trouble", role: "alert" });
     const yes = h("button", { type: "submit", class: `button button-${tone}`, "data-key": "confirm" }, confirm);
     const no = h("button", { type: "button", class: "button", onclick: () => dialog.close() }, "Back");
@@ -65,6 +77,7 @@ export function ask({ title, body, confirm, tone = "accent", submit = () => true
     dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
     dialog.addEventListener("close", () => {
       dialog.remove();
+      restoreFocus();
       resolve(answer);
     });
     document.body.append(dialog);

@@ -1,16 +1,22 @@
 // Builds elements. Every text and every attribute goes through `visible`, so hostile text can neither
 // become markup nor hide behind control characters. No other module writes text to the page.
 
-import { visible } from "./text.js";
+import { visible, visibleLine } from "./text.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
-function append(parent, children) {
+/** Where a line feed is shown as one. Elsewhere a browser shows a space, so a name could pretend to be another. */
+function keepsLines(element) {
+  return element.tagName === "PRE" || element.tagName === "CODE" || element.classList.contains("lines");
+}
+
+/** `place` is where the children will be in the end. */
+function append(parent, children, place = parent) {
   for (const child of children) {
     if (child === null || child === undefined || child === false) continue;
-    if (Array.isArray(child)) append(parent, child);
+    if (Array.isArray(child)) append(parent, child, place);
     else if (child instanceof Node) parent.append(child);
-    else parent.append(visible(String(child)));
+    else parent.append((keepsLines(place) ? visible : visibleLine)(String(child)));
   }
 }
 
@@ -41,7 +47,7 @@ export function svg(tag, attributes, ...children) {
 /** Replaces the children of `parent`, unless they look the same already. */
 export function fill(parent, ...children) {
   const fresh = document.createDocumentFragment();
-  append(fresh, children);
+  append(fresh, children, parent);
   const before = parent.childNodes;
   const after = fresh.childNodes;
   if (before.length === after.length && Array.prototype.every.call(before, (one, index) => one.isEqualNode(after[index]))) return false;
@@ -49,14 +55,14 @@ export function fill(parent, ...children) {
   return true;
 }
 
+/** Gives the focus to the element with this data-key; if it is gone, to the title of the page, never to nothing. */
+export function focusKey(parent, key) {
+  const same = [...parent.querySelectorAll("[data-key]")].find((one) => one.dataset.key === key);
+  (same ?? document.querySelector("main h1"))?.focus({ preventScroll: true });
+}
+
 /** As `fill`, and the focus stays on the element with the same data-key. */
 export function fillKeepingFocus(parent, ...children) {
-  const focused = parent.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
-  if (!fill(parent, ...children) || focused === undefined) return;
-  for (const one of parent.querySelectorAll("[data-key]")) {
-    if (one.dataset.key === focused) {
-      one.focus({ preventScroll: true });
-      return;
-    }
-  }
+  const focused = parent !== document.activeElement && parent.contains(document.activeElement) ? document.activeElement : null;
+  if (fill(parent, ...children) && focused) focusKey(parent, focused.dataset.key);
 }

@@ -1,8 +1,8 @@
 // Text from outside is hostile: characters that do not show, or that change the order of others, are made visible.
 
-// Controls (but for tab and line feed), bidirectional marks, zero-width spaces, line separators and tag characters.
+// Controls (but for tab and line feed), bidirectional marks, zero-width spaces, fillers, line separators and tag characters.
 const HIDDEN =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u2800\u3164\uffa0\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
 
 function picture(character) {
   const code = character.codePointAt(0);
@@ -13,6 +13,11 @@ function picture(character) {
 
 export function visible(text) {
   return text.replace(HIDDEN, picture);
+}
+
+/** As `visible`, for what is shown in one line: tab and line feed are made visible, too. */
+export function visibleLine(text) {
+  return visible(text).replace(/[\t\n]/g, picture);
 }
 
 /** Cuts a long text, and says so by an ellipsis. */

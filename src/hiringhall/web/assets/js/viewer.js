@@ -23,9 +23,10 @@ export function pictureType(bytes) {
   return found ? found[0] : null;
 }
 
-function textOf(bytes) {
+/** The text, or null if it is none. What is only the beginning may end within a character. */
+function textOf(bytes, beginning = false) {
   try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes, { stream: beginning });
   } catch {
     return null;
   }
@@ -99,10 +100,10 @@ function picture(bytes, type) {
 }
 
 /** The ways to show these bytes, best first: [[name, draw]...] */
-export function waysOf(bytes) {
+export function waysOf(bytes, beginning = false) {
   const ways = [];
   const type = pictureType(bytes);
-  const text = textOf(bytes);
+  const text = textOf(bytes, beginning);
   const value = jsonOf(text);
   if (type) ways.push(["Picture", () => picture(bytes, type)]);
   if (value !== undefined && value !== null && typeof value === "object") ways.push(["JSON", () => h("div", { class: "json-tree data" }, tree(value, null, 0))]);
@@ -133,7 +134,8 @@ export class Viewer {
 
   draw() {
     const bytes = this.shown;
-    const ways = waysOf(bytes);
+    const beginning = bytes.length < this.whole;
+    const ways = waysOf(bytes, beginning);
     const way = ways.find(([name]) => name === this.chosen) ?? ways[0];
     const choose = (name) => () => {
       this.chosen = name;
@@ -142,12 +144,16 @@ export class Viewer {
     };
     const buttons = h("div", { class: "tabs", role: "group", "aria-label": `${this.title} as` }, ways.map(([name]) => h("button", { type: "button", class: "tab", "aria-pressed": String(name === way[0]), onclick: choose(name) }, name)));
     const copy = async () => {
-      await navigator.clipboard.writeText(textOf(bytes) ?? hexLines(bytes));
-      note(`${this.title} copied.`);
+      try {
+        await navigator.clipboard.writeText(textOf(bytes, beginning) ?? hexLines(bytes));
+        note(beginning ? `The first ${sizeOf(bytes.length)} copied.` : `${this.title} copied.`);
+      } catch {
+        note("The browser does not allow the page to copy.", "bad");
+      }
     };
     const whole = this.whole ? h("span", { class: "viewer-tools" }, navigator.clipboard ? h("button", { type: "button", class: "quiet-link", onclick: copy }, "Copy") : null, h("a", { class: "quiet-link", href: `/api/v1${this.path}`, download: "" }, "Download")) : null;
     fill(this.head, h("h2", null, this.title, h("span", { class: "faint head-note" }, this.whole ? sizeOf(this.whole) : "empty")), whole, bytes.length ? buttons : null);
-    const rest = bytes.length < this.whole ? this.loadButton() : null;
+    const rest = beginning ? this.loadButton() : null;
     this.body.replaceChildren();
     fill(this.body, bytes.length ? way[1]() : h("p", { class: "faint" }, "No bytes."), rest);
   }

@@ -19,7 +19,7 @@ export class Output {
     const follows = this.lines.scrollHeight - this.lines.scrollTop - this.lines.clientHeight < 24;
     this.node.hidden = false;
     this.count += 1;
-    this.lines.append(h("li", { class: `output-line output-${KINDS[line.kind] ?? "data"}` }, h("time", { datetime: line.at }, line.at ? clock(new Date(line.at)) : ""), h("span", { class: "output-kind" }, line.kind), h("span", { class: "data output-text" }, line.text)));
+    this.lines.append(h("li", { class: `output-line output-${KINDS[line.kind] ?? "data"}` }, h("time", { datetime: line.at }, line.at ? clock(new Date(line.at)) : ""), h("span", { class: "output-kind" }, line.kind), h("span", { class: "data lines output-text" }, line.text)));
     if (this.lines.childElementCount > LINES_MAX) this.lines.firstElementChild.remove();
     this.note.textContent = this.count > LINES_MAX ? `the last ${number(LINES_MAX)} of ${number(this.count)} lines` : "";
     if (follows) this.lines.scrollTop = this.lines.scrollHeight;
@@ -54,6 +54,8 @@ export function follow(id, heard, closed, signal) {
   const stop = () => {
     if (over) return;
     over = true;
+    document.removeEventListener("visibilitychange", hidden);
+    signal.removeEventListener("abort", stop);
     stream.close();
     closed();
   };
@@ -64,6 +66,7 @@ export function follow(id, heard, closed, signal) {
     });
   }
   stream.addEventListener("error", () => stream.readyState === EventSource.CLOSED && stop());
-  document.addEventListener("visibilitychange", () => document.hidden && stop(), { signal });
+  const hidden = () => document.hidden && stop();
+  document.addEventListener("visibilitychange", hidden);
   signal.addEventListener("abort", stop);
 }
