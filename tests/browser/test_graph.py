@@ -75,3 +75,23 @@ def test_the_graph_of_a_job_shows_its_family_and_finds_a_node(api: httpx.Client,
     expect(blocking).to_contain_text("2 jobs after it")
     screen.page.get_by_label("Find a job in the graph").fill("daughter")
     expect(screen.page.locator(".graph-info")).to_contain_text("daughter")
+
+
+def test_a_flow_that_grows_keeps_the_chosen_job_where_it_is(api: httpx.Client, screen: Screen) -> None:
+    common = {"queue": "growing", "flow": "growing"}
+    seeds = [{**common, "key": f"seed-{number}"} for number in range(4)]
+    first = api.post("/jobs", json={"jobs": seeds}).json()["ids"][0]
+    screen.open("/flows/growing")
+    screen.page.get_by_label("Find a job in the graph").fill("seed-0")
+    chosen = screen.page.locator(".graph-info")
+    expect(chosen).to_contain_text("seed-0")
+    leaves = [{**common, "key": f"leaf-{number}", "parents": [first]} for number in range(9)]
+    api.post("/jobs", json={"jobs": leaves}).raise_for_status()
+    expect(screen.page.get_by_text("9 jobs after it")).to_be_visible()
+    expect(chosen).to_contain_text("seed-0")
+    box = screen.page.locator(".graph-canvas").bounding_box()
+    assert box is not None
+    screen.page.mouse.click(box["x"] + 5, box["y"] + 5)
+    expect(chosen).to_be_hidden()
+    screen.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect(chosen).to_contain_text("seed-0")

@@ -48,6 +48,8 @@ export class GraphCanvas {
     this.frame = 0;
     this.labels = new Map();
     this.drawMs = 0;
+    /** Somebody chose what is in view. */
+    this.moved = false;
   }
 
   setColours() {
@@ -81,6 +83,7 @@ export class GraphCanvas {
     this.scale = Math.min(1.1, Math.max(ZOOM_MIN, Math.min((this.width - 2 * MARGIN) / width, (this.height - 2 * MARGIN) / height)));
     this.left = (this.width - width * this.scale) / 2;
     this.top = (this.height - height * this.scale) / 2;
+    this.moved = false;
     this.ask();
   }
 
@@ -101,12 +104,14 @@ export class GraphCanvas {
     this.left = x - ((x - this.left) * scale) / this.scale;
     this.top = y - ((y - this.top) * scale) / this.scale;
     this.scale = scale;
+    this.moved = true;
     this.ask();
   }
 
   pan(x, y) {
     this.left += x;
     this.top += y;
+    this.moved = true;
     this.ask();
   }
 
@@ -114,7 +119,13 @@ export class GraphCanvas {
     this.scale = Math.max(this.scale, 0.8);
     this.left = this.width / 2 - (this.placed.x[node] + NODE_WIDTH / 2) * this.scale;
     this.top = this.height / 2 - (this.placed.y[node] + NODE_HEIGHT / 2) * this.scale;
+    this.moved = true;
     this.ask();
+  }
+
+  /** Where a node is on the canvas. */
+  spot(node) {
+    return [this.left + this.placed.x[node] * this.scale, this.top + this.placed.y[node] * this.scale];
   }
 
   choose(node) {

@@ -23,7 +23,9 @@ export class GraphView {
   constructor(signal) {
     this.signal = signal;
     this.graph = { nodes: [], edges: [] };
+    this.latest = this.graph;
     this.shape = "";
+    this.placing = false;
     this.ticket = 0;
     this.canvas = h("canvas", { class: "graph-canvas", tabindex: "0", role: "application", "aria-label": "Graph. Arrow keys move it, plus and minus zoom, 0 shows all. The list after it has the same jobs." });
     this.drawing = new GraphCanvas(this.canvas);
@@ -123,19 +125,23 @@ export class GraphView {
     actions[event.key]();
   }
 
-  /** New states of the same graph recolour it; another graph is laid out anew. */
+  /** New states of the same graph recolour it; another graph is laid out anew, and what is shown stays until then. */
   update(graph) {
-    this.graph = graph;
     const shape = `${graph.nodes.length} ${graph.nodes.map((node) => node.id).join(",")} ${graph.edges.length}`;
-    this.drawing.nodes = graph.nodes.map((node) => ({ label: labelOf(node), tone: jobTone(wordOf(node)), mark: MARKS[wordOf(node)] ?? "ring" }));
-    this.drawing.edges = graph.edges;
+    this.latest = graph;
     if (shape !== this.shape) {
       this.shape = shape;
-      this.drawing.placed = null;
       this.ticket += 1;
+      this.placing = true;
       this.worker.postMessage({ what: "layout", ticket: this.ticket, count: graph.nodes.length, edges: graph.edges });
-    }
+    } else if (!this.placing) this.show(graph);
     this.worker.postMessage({ what: "blockers", ticket: this.ticket, states: graph.nodes.map(wordOf), edges: graph.edges });
+  }
+
+  show(graph) {
+    this.graph = graph;
+    this.drawing.nodes = graph.nodes.map((node) => ({ label: labelOf(node), tone: jobTone(wordOf(node)), mark: MARKS[wordOf(node)] ?? "ring" }));
+    this.drawing.edges = graph.edges;
     this.drawing.ask();
     this.drawList();
     this.drawInfo();
@@ -143,10 +149,25 @@ export class GraphView {
 
   computed(data) {
     if (data.ticket !== this.ticket) return;
-    if (data.what === "layout") {
-      this.drawing.placed = data;
-      this.begin();
-    } else this.drawBlockers(data.found);
+    if (data.what === "layout") this.place(data);
+    else this.drawBlockers(data.found);
+  }
+
+  /** A graph that grows keeps the chosen job, and the part of it that somebody has moved to. */
+  place(placed) {
+    const { drawing } = this;
+    const chosen = this.graph.nodes[drawing.chosen]?.id;
+    const spot = chosen && drawing.spot(drawing.chosen);
+    this.placing = false;
+    drawing.placed = placed;
+    drawing.chosen = -1;
+    this.show(this.latest);
+    this.choose(chosen ? this.graph.nodes.findIndex((node) => node.id === chosen) : -1, false);
+    if (!drawing.moved) this.begin();
+    else if (spot && drawing.chosen >= 0) {
+      const [x, y] = drawing.spot(drawing.chosen);
+      drawing.pan(spot[0] - x, spot[1] - y);
+    }
   }
 
   /** The first view is around what happens now. */
