@@ -114,6 +114,23 @@ def test_a_queue_is_paused_resumed_and_its_dead_letters_retried(
     assert api.get("/queues/key.queue").json()["ready"] == 2
 
 
+def test_dead_letters_are_counted_when_the_button_is_pressed(
+    screen: Screen, hall: WebHall, api: httpx.Client
+) -> None:
+    submit(api, "key.counted")
+    fail_all(hall, "key.counted", 1)
+    screen.open("/queues?text=key.counted")
+    letters = screen.row("key.counted").get_by_role("link", name="1", exact=True)
+    expect(letters).to_be_visible()
+    submit(api, "key.counted", 2)
+    fail_all(hall, "key.counted", 2)
+    expect(letters).to_have_count(0)
+    screen.activate("Retry all dead letters of key.counted")
+    expect(screen.page.get_by_role("dialog")).to_contain_text("Retry 3 dead letters?")
+    screen.activate("Retry 3 jobs")
+    screen.says("3 jobs retried.")
+
+
 def test_a_worker_is_drained(screen: Screen, hall: WebHall, api: httpx.Client) -> None:
     with hall.native() as worker:
         worker.work(b"key.drain", name=b"drained")

@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 if TYPE_CHECKING:
     import httpx
+    from playwright.sync_api import Route
     from screen import Screen
     from web_process import WebHall
 
@@ -62,6 +63,34 @@ def test_the_overview_counts_live_and_says_what_needs_attention(
     expect(attention.get_by_role("link", name=re.compile("attended"))).to_be_visible()
     expect(screen.page.locator(".chart").first).to_have_attribute("aria-label", re.compile("^Throughput"))
     stays(screen)
+
+
+def test_a_long_list_of_what_needs_attention_is_folded(api: httpx.Client, screen: Screen) -> None:
+    jobs = [{"queue": f"crowd.{number}", "durable": False} for number in range(12)]
+    api.post("/jobs", json={"jobs": jobs}).raise_for_status()
+    for job in jobs:
+        api.post(f"/queues/{job['queue']}/pause").raise_for_status()
+    screen.open("/")
+    lines = screen.page.get_by_role("region", name="Needs attention").get_by_role("link")
+    more = screen.page.get_by_role("button", name=re.compile("^Show [0-9]+ more$"))
+    expect(more).to_be_visible()
+    expect(lines).to_have_count(5)
+    more.press("Enter")
+    expect(more).to_have_count(0)
+    assert lines.count() > 6
+    expect(lines.nth(5)).to_be_focused()
+
+
+def test_workers_of_a_dialect_are_counted_across_pages(hall: WebHall, screen: Screen) -> None:
+    def small_page(route: Route) -> None:
+        route.continue_(url=route.request.url.replace("limit=1000", "limit=1"))
+
+    screen.page.route("**/api/v1/workers?*", small_page)
+    with hall.native() as one, hall.native() as two, hall.native() as three:
+        for worker in (one, two, three):
+            worker.work(b"counted")
+        screen.open("/")
+        expect(screen.page.get_by_text("native 3 workers")).to_be_visible()
 
 
 def test_a_list_keeps_focus_and_selection_while_it_is_refreshed(api: httpx.Client, screen: Screen) -> None:

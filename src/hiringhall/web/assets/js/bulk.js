@@ -77,8 +77,13 @@ export async function actOnSelected(what, ids) {
   return answer !== null;
 }
 
-/** Retries the dead letters of a queue. */
-export async function retryQueue(name, path, failed) {
+/** Retries the dead letters of a queue. They are counted now: the button may be older than the last failure. */
+export async function retryQueue(name, path) {
+  const { failed } = await get(`/queues/${path}`);
+  if (failed === 0) {
+    note(`${name} has no dead letters any more.`, "quiet");
+    return;
+  }
   const yes = await confirmed(`Retry ${plural(failed, "dead letter")}?`, `All ${number(failed)} dead letters of ${name} become ready again, with all their attempts.`, `Retry ${plural(failed, "job")}`);
   if (!yes) return;
   report("retry", await post(`/queues/${path}/retry`, { expected: failed }));

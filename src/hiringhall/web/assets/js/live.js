@@ -7,6 +7,7 @@ export const MINUTES = 10;
 const POINTS_MAX = MINUTES * 60;
 const POINT_MS = 1000;
 const QUEUE_POINTS = 90;
+const QUEUES_MAX = 1000;
 const STORED = "hall.points";
 const STORED_QUEUES = 200;
 const RETRY_MIN_MS = 500;
@@ -81,7 +82,13 @@ function note() {
       const line = depths.get(queue.name) ?? [];
       line.push(queue.ready + queue.running);
       if (line.length > QUEUE_POINTS) line.shift();
+      // Set anew, a name is the last of the map: so the first ones are those that nobody has used for longest.
+      depths.delete(queue.name);
       depths.set(queue.name, line);
+    }
+    for (const name of depths.keys()) {
+      if (depths.size <= QUEUES_MAX) break;
+      depths.delete(name);
     }
   }
   tell("point");
@@ -141,7 +148,7 @@ export function start() {
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
   addEventListener("pagehide", () => {
     close();
-    sessionStorage.setItem(STORED, JSON.stringify({ points, depths: [...depths].slice(0, STORED_QUEUES) }));
+    sessionStorage.setItem(STORED, JSON.stringify({ points, depths: [...depths].slice(-STORED_QUEUES) }));
   });
   addEventListener("pageshow", (event) => event.persisted && open());
 }

@@ -12,22 +12,29 @@ import { flowBadge } from "../situations.js";
 import { decoded } from "../text.js";
 import { flowParts } from "./flows.js";
 
+function openJobs(flow) {
+  return flow.held + flow.delayed + flow.ready + flow.running;
+}
+
 function actions(flow, segment, changed) {
   if (!may("operator")) return [];
-  const open = flow.held + flow.delayed + flow.ready + flow.running;
+  // The button may be older than the last change, so what it touches is counted when it is pressed.
+  const now = () => get(`/flows/${segment}`);
   const cancel = async () => {
-    if (!(await confirmed(`Cancel ${plural(open, "job")}?`, `The ${plural(open, "job")} of ${flow.name} that have not ended are cancelled.`, `Cancel ${plural(open, "job")}`, "bad"))) return;
+    const open = openJobs(await now());
+    if (!(await confirmed(`Cancel ${plural(open, "job")}?`, `The ${plural(open, "job")} of ${flow.name} that ${open === 1 ? "has" : "have"} not ended ${open === 1 ? "is" : "are"} cancelled.`, `Cancel ${plural(open, "job")}`, "bad"))) return;
     await post(`/flows/${segment}/cancel`);
     note(`${flow.name} is cancelled.`);
     changed();
   };
   const retry = async () => {
-    if (!(await confirmed(`Retry ${plural(flow.failed, "job")}?`, `The ${plural(flow.failed, "failed job")} of ${flow.name} become ready again, with all their attempts.`, `Retry ${plural(flow.failed, "job")}`))) return;
+    const { failed } = await now();
+    if (!(await confirmed(`Retry ${plural(failed, "job")}?`, `The ${plural(failed, "failed job")} of ${flow.name} ${failed === 1 ? "becomes" : "become"} ready again, with all ${failed === 1 ? "its" : "their"} attempts.`, `Retry ${plural(failed, "job")}`))) return;
     await post(`/flows/${segment}/retry`);
     note(`The failed jobs of ${flow.name} are retried.`);
     changed();
   };
-  return [flow.failed ? actionButton(`Retry ${number(flow.failed)} failed`, retry, { "data-key": "retry" }) : null, open ? actionButton("Cancel", cancel, { "data-key": "cancel" }) : null].filter(Boolean);
+  return [flow.failed ? actionButton(`Retry ${number(flow.failed)} failed`, retry, { "data-key": "retry" }) : null, openJobs(flow) ? actionButton("Cancel", cancel, { "data-key": "cancel" }) : null].filter(Boolean);
 }
 
 export function openFlow(view) {

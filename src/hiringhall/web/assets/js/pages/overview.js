@@ -14,6 +14,9 @@ import { historyFailures, historyRate, historyTimes, SPANS } from "./chart-data.
 const CHART_EVERY_MS = 10_000;
 const GAP_MS = 6000;
 const BUSIEST = 8;
+const ATTENTION_SHOWN = 5;
+const WORKERS_COUNTED = 10_000;
+const WORKERS_EVERY_MS = 6000;
 
 const ATTENTION = {
   dead_letters: ["bad", "Dead letters"],
@@ -28,16 +31,20 @@ function inside(link) {
   return typeof link === "string" && /^\/(?!\/)/.test(link) ? link : "/jobs";
 }
 
-function attention(summary) {
+/** What needs attention. A long list is folded, so that the charts stay in view; `unfold` is null if all is shown. */
+function attention(summary, unfold) {
   const items = summary.attention ?? [];
   if (!items.length) return h("p", { class: "all-well" }, h("span", { class: "dot tone-good" }), "Nothing needs attention: no dead letters, no stuck queue, storage works.");
+  const shown = unfold && items.length > ATTENTION_SHOWN + 1 ? items.slice(0, ATTENTION_SHOWN) : items;
+  const more = items.length - shown.length;
   return h(
     "ul",
     { class: "attention" },
-    items.map((item, index) => {
+    shown.map((item, index) => {
       const [tone, label] = ATTENTION[item.kind] ?? ["warn", item.kind];
       return h("li", null, h("a", { href: inside(item.link), class: `attention-line tone-${tone}`, "data-key": `attention-${index}` }, h("span", { class: "badge" }, label), h("span", { class: "data" }, item.text), h("span", { class: "go", "aria-hidden": "true" }, "›")));
     }),
+    more ? h("li", null, h("button", { type: "button", class: "attention-line attention-more", "data-key": `attention-${ATTENTION_SHOWN}`, onclick: unfold }, `Show ${number(more)} more`)) : null,
   );
 }
 
@@ -125,6 +132,20 @@ function doorTable() {
   return new Table({ caption: "Doors", columns, key: (door) => `${door.dialect} ${door.role} ${door.address}`, empty: () => emptyState("No door is open", "Start the hall with hall serve --door gearman=127.0.0.1:4730.") });
 }
 
+/** How many workers of each dialect are connected, most first. */
+async function countDialects(signal) {
+  const counts = new Map();
+  let cursor = null;
+  let counted = 0;
+  do {
+    const page = await get("/workers", { limit: 1000, cursor }, signal);
+    for (const worker of page.items) counts.set(worker.dialect, (counts.get(worker.dialect) ?? 0) + 1);
+    counted += page.items.length;
+    cursor = page.next;
+  } while (cursor && counted < WORKERS_COUNTED);
+  return [...counts].sort((a, b) => b[1] - a[1]);
+}
+
 function lead(summary) {
   const { workers, busy } = summary;
   const connected = workers ? `${plural(workers, "worker")} connected, ${number(busy)} busy` : "No worker connected";
@@ -157,14 +178,19 @@ export function openOverview(view) {
     grid.replaceChildren(...Object.values(tiles).map((tile) => tile.node));
   };
   arrange();
+  let unfold = () => {
+    unfold = null;
+    draw();
+  };
   const draw = () => {
     const summary = live.state.summary;
     if (!summary) return;
     fill(line, lead(summary));
-    fillKeepingFocus(attend, attention(summary));
+    fillKeepingFocus(attend, attention(summary, unfold));
     queues.update(busiest(summary));
   };
   const drawCharts = () => shown === "" && live.state.summary && drawLive(tiles, live.state.summary);
+  let countedAt = 0;
   let askedAt = 0;
   let complete = true;
   view.queryChanged = (query) => {
@@ -178,12 +204,12 @@ export function openOverview(view) {
   draw();
   drawCharts();
   view.keepFresh(async () => {
-    const [answer, workers] = await Promise.all([get("/doors", null, view.signal), get("/workers", { limit: 1000 }, view.signal)]);
-    doors.update(answer.items);
-    const counts = new Map();
-    for (const worker of workers.items) counts.set(worker.dialect, (counts.get(worker.dialect) ?? 0) + 1);
-    const sorted = [...counts].sort((a, b) => b[1] - a[1]);
-    fill(dialects, sorted.length ? sorted.map(([dialect, count]) => h("a", { class: "tag", href: `/workers?dialect=${encodeURIComponent(dialect)}` }, `${dialect} ${plural(count, "worker")}`)) : h("span", { class: "faint" }, "No worker is connected."));
+    doors.update((await get("/doors", null, view.signal)).items);
+    if (Date.now() - countedAt >= WORKERS_EVERY_MS) {
+      const counts = await countDialects(view.signal);
+      countedAt = Date.now();
+      fill(dialects, counts.length ? counts.map(([dialect, count]) => h("a", { class: "tag", href: `/workers?dialect=${encodeURIComponent(dialect)}` }, `${dialect} ${plural(count, "worker")}`)) : h("span", { class: "faint" }, "No worker is connected."));
+    }
     if (shown === "" || Date.now() - askedAt < (complete ? CHART_EVERY_MS : 0)) return;
     const wanted = shown;
     const history = await get("/history/chart", { span: wanted }, view.signal);

@@ -34,7 +34,7 @@ export function queueActions(queue, changed, { small = false } = {}) {
     changed();
   };
   const retry = async () => {
-    await retryQueue(queue.name, path, queue.failed);
+    await retryQueue(queue.name, path);
     changed();
   };
   const buttons = [];
