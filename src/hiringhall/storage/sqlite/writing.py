@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 # The columns that most rows use. The statement for such rows has constants for the other columns, so that no
 # values are bound for them: NULL for parents, extras, tries and flows, otherwise empty bytes or zero.
-_JOB_PLAIN: Final = "id, queue, key, payload, terms, state, created_us, attempts, started_us, dialect"
+_JOB_PLAIN: Final = "id, queue, key, payload, terms, state, created_us, attempts, started_us"
 _JOB_REST: Final = (
-    "due_us, failures, losses, ready_us, holder, worker, parents, extras, tries, flow, all_parents"
+    "due_us, failures, losses, ready_us, holder, worker, dialect, parents, extras, tries, flow, all_parents"
 )
 _UPDATE_PLAIN: Final = "id, terms, state, attempts, ready_us, started_us, holder, worker, dialect"
 _UPDATE_REST: Final = "due_us, failures, losses, parents, extras, tries, all_parents"
@@ -42,6 +42,7 @@ _END_REST: Final = "code, losses, shelf, payload_cut, output_bytes, drop_us, ext
 _EMPTY: Final = {
     "holder": "x''",
     "worker": "x''",
+    "dialect": "x''",
     "parents": "NULL",
     "extras": "NULL",
     "tries": "NULL",
@@ -203,13 +204,14 @@ class BatchWriter:
                 queue_before = queue
                 queue_value = bytearray(queue)
             line = (job_id, queue_value, bytearray(key), bytearray(payload), terms_id, state, created_us,
-                    attempts, started_us, _dialect(dialect))  # fmt: skip
-            if (parents or extras or holder or due_us or failures or losses or ready_us or worker or tries
-                    or flow):  # fmt: skip
+                    attempts, started_us)  # fmt: skip
+            if (parents or extras or holder or due_us or failures or losses or ready_us or worker or dialect
+                    or tries or flow):  # fmt: skip
                 packed = pack(extras)
                 full += line
                 full += (due_us, failures, losses, ready_us, bytearray(holder), bytearray(worker),
-                         pack(parents), packed, pack(tries), bytearray(flow), pack(all_parents))  # fmt: skip
+                         _dialect(dialect), pack(parents), packed, pack(tries), bytearray(flow),
+                         pack(all_parents))  # fmt: skip
                 full_bytes += len(payload) + len(packed)
                 if len(full) >= self._jobs_full.values_max or full_bytes >= CHUNK_BYTES_MAX:
                     yield from self._jobs_full.statements(full, full_bytes)
@@ -274,9 +276,9 @@ class BatchWriter:
         payload_bytes_max = self._payload_bytes_max
         section = common = self._sections.common
         plain_rows = len(rows)
-        terms_before = queue_before = worker_before = None
+        terms_before = queue_before = worker_before = dialect_before = None
         terms_id = keep_us = 0
-        queue_value = worker_value = bytearray()
+        queue_value = worker_value = dialect_value = bytearray()
         for (job_id, queue, key, state, code, result, worker, created_us, started_us, ended_us, attempts,
              losses, terms, payload, extras, ready_us, tries, _, flow, all_parents,
              dialect) in rows:  # fmt: skip
@@ -292,6 +294,9 @@ class BatchWriter:
             if worker is not worker_before:
                 worker_before = worker
                 worker_value = bytearray(worker)
+            if dialect is not dialect_before:
+                dialect_before = dialect
+                dialect_value = _dialect(dialect)
             kept = bytearray(result[:result_bytes_max])
             if len(result) > result_bytes_max and state == DONE:
                 extras = {**(extras or {}), RESULT_CUT: b""}  # noqa: PLW2901 (the row is not used again)
@@ -301,7 +306,7 @@ class BatchWriter:
                 payload = payload[:payload_bytes_max]  # noqa: PLW2901 (the row is not used again)
             line = (job_id, queue_value, bytearray(key), state, kept, worker_value, created_us, ready_us,
                     started_us, ended_us, attempts, terms_id, bytearray(payload),
-                    _dialect(dialect))  # fmt: skip
+                    dialect_value)  # fmt: skip
             drop_us = drop_time_us(terms, state, ended_us) if keep_us else 0
             if (extras or code or losses or tries or cut or drop_us or state == FAILED or flow
                     or section is not common):  # fmt: skip
