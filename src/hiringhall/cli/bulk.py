@@ -40,7 +40,7 @@ REFUSED_SHOWN: Final = 100
 ANSWERS: Final = ("y", "yes")
 
 Ids = Annotated[
-    list[str] | None, typer.Argument(metavar="[ID...]", show_default=False, help="The ids of the jobs.")
+    list[str] | None, typer.Argument(metavar="ID...", show_default=False, help="The ids of the jobs.")
 ]
 YesFlag = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for a confirmation.")]
 

@@ -94,6 +94,12 @@ COMMANDS: Final[tuple[Entry | Group, ...]] = (
     Entry("web", "web:web", "Serve the dashboard and the HTTP API of a hall until it is stopped.", RUN),
     Entry("device", "device:device", "Forward messages between WMP workers and managers.", RUN),
     Entry(
+        "top",
+        "top:top",
+        "Watch a hall live: queues, workers, jobs and rates, with keys to sort, pause, drain and cancel.",
+        LOOK,
+    ),
+    Entry(
         "queues",
         "queues:queues",
         "List the queues: how many jobs are ready, running, waiting and failed, and who can do them.",

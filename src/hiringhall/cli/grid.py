@@ -25,6 +25,8 @@ class Column(NamedTuple):
 
     heading: str
     right: bool = False
+    usual: int = 0
+    """It is at least so wide, so that a table that is shown again and again does not move."""
     least: int = 0
     """It may be cut to this width; 0: it is not cut."""
     rank: int = 0
@@ -86,7 +88,13 @@ def _chosen(
 
 def _widths(columns: Sequence[Column], rows: Sequence[Row], width: int | None) -> list[int]:
     widths = [
-        max([width_of(column.heading), *(min(width_of(row[place].text), CELL_MAX) for row in rows)])
+        max(
+            [
+                width_of(column.heading),
+                column.usual,
+                *(min(width_of(row[place].text), CELL_MAX) for row in rows),
+            ]
+        )
         for place, column in enumerate(columns)
     ]
     if width is None:

@@ -34,7 +34,7 @@ QueueNames = Annotated[list[str], typer.Argument(metavar="QUEUE...", help="The n
 
 def queues(
     text: Annotated[
-        str, typer.Argument(metavar="[TEXT]", show_default=False, help="Only queues whose names contain this.")
+        str, typer.Argument(metavar="TEXT", show_default=False, help="Only queues whose names contain this.")
     ] = "",
     hall: HallFlag = None,
     as_json: JsonFlag = False,

@@ -37,8 +37,7 @@ HallFlag = Annotated[
     typer.Option(
         "--hall",
         metavar="URL",
-        help="The hall: hall://HOST:PORT, halls://HOST:PORT for TLS, or hall+unix:///PATH. "
-        "Default: $HALL_URL, or the hall on this machine.",
+        help="Where the hall is, such as hall://HOST:PORT. Default: $HALL_URL, or the hall on this machine.",
     ),
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]

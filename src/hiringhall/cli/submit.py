@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from hiringhall.sdk.conversation import Ended
 
 PRIORITIES: Final = ("high", "normal", "low")
-COUNT_MAX: Final = 1_000_000
 SPAN: Final = "such as 500ms, 90s, 15m or 6h"
 
 WaitFlag = Annotated[bool, typer.Option("--wait", help="Wait for the end of the job, and print its result.")]
@@ -39,7 +38,7 @@ def _span(name: str, text: str) -> Any:
 def submit(
     queue: Annotated[str, typer.Argument(metavar="QUEUE", help="The queue (function) of the job.")],
     payload: Annotated[
-        str, typer.Argument(metavar="[PAYLOAD]", show_default=False, help="The payload. Default: empty.")
+        str, typer.Argument(metavar="PAYLOAD", show_default=False, help="The payload. Default: empty.")
     ] = "",
     file: Annotated[
         Path | None, typer.Option("--file", metavar="FILE", help="The payload is in this file.")
@@ -57,7 +56,7 @@ def submit(
     delay: Annotated[str | None, _span("--delay", "Not before this time has passed")] = None,
     retries: Annotated[
         int,
-        typer.Option("--retries", metavar="N", min=0, max=COUNT_MAX, help="How often it is tried again."),
+        typer.Option("--retries", metavar="N", min=0, help="How often it is tried again."),
     ] = 0,
     backoff: Annotated[
         str | None, _span("--backoff", "The wait before the first retry, which doubles with each")
@@ -67,7 +66,7 @@ def submit(
         str | None, _span("--expire", "It is cancelled if no worker takes it within this time")
     ] = None,
     skill: Annotated[
-        int, typer.Option("--skill", metavar="N", min=0, max=COUNT_MAX, help="The skill that its worker needs.")
+        int, typer.Option("--skill", metavar="N", min=0, help="The skill that its worker needs.")
     ] = 0,
     takes: Annotated[
         str | None, _span("--takes", "Only for a worker that has this much time left before it leaves")
