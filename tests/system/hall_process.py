@@ -214,6 +214,8 @@ class HallProcess(Server):
 class Gearmand(Server):
     """Debian's gearmand."""
 
+    options: tuple[str, ...] = ()
+
     def start(self) -> None:
         self.stop()
         self.port = self.port or free_port()
@@ -225,6 +227,7 @@ class Gearmand(Server):
             str(self.port),
             "--log-file",
             "stderr",
+            *self.options,
         ]
         with self._errors.open("ab") as errors:
             self._process = subprocess.Popen(

@@ -163,6 +163,18 @@ COMMANDS: Final[tuple[Entry | Group, ...]] = (
     Entry("resume", "queues:resume", "Resume paused queues: their jobs start again.", CHANGE),
     SCHEDULE,
     Entry(
+        "backup",
+        "backup:backup",
+        "Copy the data folder while the hall runs: jobs, history, schedules and tokens at one moment.",
+        DATA,
+    ),
+    Entry(
+        "restore",
+        "backup:restore",
+        "Make a data folder of a backup. Every file is checked first, and an existing data folder is refused.",
+        DATA,
+    ),
+    Entry(
         "export",
         "transfer:export_jobs",
         "Write the unfinished durable jobs to a file, one JSON object per line.",
@@ -172,6 +184,12 @@ COMMANDS: Final[tuple[Entry | Group, ...]] = (
         "import",
         "transfer:import_jobs",
         "Import jobs from a file into a stopped hall, or into a running one with --door.",
+        DATA,
+    ),
+    Entry(
+        "gearmand-import",
+        "gearmand_queue:gearmand_import",
+        "Import the jobs of gearmand's SQLite queue into a running hall. The file is not changed.",
         DATA,
     ),
     Entry(

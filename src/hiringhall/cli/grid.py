@@ -127,14 +127,15 @@ def _line(
     shown: list[str] = []
     used = 0
     last = len(row) - 1
-    for place, (cell, column, room) in enumerate(zip(row, columns, widths, strict=True)):
-        text = cut(cell.text, room if width is None else max(1, min(room, width - used)))
+    for place, (cell, column, wanted) in enumerate(zip(row, columns, widths, strict=True)):
+        room = wanted if width is None else min(wanted, width - used)
+        if room <= 0:
+            break
+        text = cut(cell.text, room)
         blanks = " " * (room - width_of(text))
         styled = cell.style.render(text, color_system=colours) if text else ""
         shown.append(blanks + styled if column.right else styled + ("" if place == last else blanks))
         used += room + len(GAP)
-        if width is not None and used >= width:
-            break
     return GAP.join(shown).rstrip()
 
 

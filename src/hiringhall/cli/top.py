@@ -26,6 +26,8 @@ QUEUES_MAX: Final = 5000
 WORKERS_MAX: Final = 1000
 JOBS_MAX: Final = 200
 PAGE: Final = 10
+NAME_MAX: Final = 30
+"""Characters of a name in a message, which has one line."""
 
 
 def top(
@@ -169,7 +171,7 @@ class _Top:
         if chosen is None:
             self._screen.message = "Choose a queue first: Tab shows them."
         else:
-            self._ask(kind, (chosen["name"],), f"Queue {short(chosen['name'])} {done}.")
+            self._ask(kind, (chosen["name"],), f"Queue {short(chosen['name'], NAME_MAX)} {done}.")
 
     def _change_worker(self, kind: str, done: str) -> None:
         chosen = self._screen.chosen() if self._screen.view == WORKERS else None
@@ -184,7 +186,7 @@ class _Top:
             self._screen.message = "Choose a job first: Enter shows those of a queue."
             return
         number = chosen["id"]
-        self._screen.question = f"Cancel job {number} of {short(chosen['queue'], 30)}?"
+        self._screen.question = f"Cancel job {number} of {short(chosen['queue'], NAME_MAX)}?"
         self._confirmed = lambda: self._ask(wire.CANCEL, (number, b""), f"Job {number} is cancelled.")
 
     def _ask(self, kind: str, body: tuple[Any, ...], done: str) -> None:

@@ -25,7 +25,7 @@ VIEWS: Final = (QUEUES, WORKERS, JOBS)
 
 COLUMNS: Final = {
     QUEUES: (
-        Column("queue", least=8),
+        Column("queue", least=7),
         Column("ready", right=True, usual=6),
         Column("run", right=True, usual=4),
         Column("wait", right=True, usual=5, rank=2),

@@ -6,6 +6,7 @@ Invariant: nothing is written, and no read transaction stays open between two ca
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
@@ -28,7 +29,7 @@ from hiringhall.storage.sqlite.searching import count_slowly, search
 from hiringhall.storage.sqlite.wal import find_damage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from hiringhall.core.changes import EndRow, Firing, JobRow, OutputPage
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from hiringhall.storage.sqlite.counting import EndCount
     from hiringhall.storage.sqlite.rows import RawRow
 
+COPY_PAGES: Final = 1024
+"""Pages that one step of a copy writes."""
 _BUSY_S: Final = 5.0
 """How long a reader waits for a file that a hall has locked briefly."""
 
@@ -108,6 +111,23 @@ class SqliteHistoryReader:
                 # Readers share an index file, which cannot be created on a read-only medium. It is not needed
                 # if nobody writes and the log is empty.
                 self._connection = _connect(path, "immutable=1")
+
+    def copy(self, target: Path, copied: Callable[[int, int], None]) -> None:
+        """Copy the file as it is at this moment, while a hall goes on writing. `copied` is called with how many
+        pages are copied, and how many there are. The target must be empty, or not exist.
+        """
+        with explained(self._path), closing(sqlite3.connect(target)) as copy:
+            # One transaction for all steps: what is committed meanwhile neither is in the copy nor restarts it.
+            self._connection.execute("BEGIN")
+            try:
+                count_rows(self._connection)
+                self._connection.backup(
+                    copy,
+                    pages=COPY_PAGES,
+                    progress=lambda _, left, total: copied(total - left, total),
+                )
+            finally:
+                self._connection.execute("ROLLBACK")
 
     def history(self, query: HistoryQuery) -> list[EndRow]:
         return self.page(query)[0]
