@@ -263,3 +263,21 @@ def test_changes_are_in_the_audit_log_with_the_name_of_the_user(stage: RemoteSta
     stage.run("pause", "audited")
     [line] = stage.peer.ask("audit", [1])
     assert (line["who"], line["what"], line["queue"]) == (getpass.getuser(), "pause", "audited")
+
+
+# --- the history, as the hall tells it
+
+
+def test_the_history_is_asked_of_a_hall_without_its_data_folder(stage: RemoteStage) -> None:
+    asked = ("history", "--hall", stage.url)
+    shapes = stage.json(*asked, "--queue", "mail", "--state", "done")
+    assert [(shape["id"], shape["state"]) for shape in shapes] == [(str(stage.ids["done"]), "done")]
+    [shape] = stage.json(*asked, "--id", str(stage.ids["done"]))
+    assert shape["result"] == "sent\x1b[2J"
+    for width in (40, 80):
+        shown = stage.run(*asked, "--state", "failed", width=width)
+        assert shown.exit_code == 0
+        assert shown.stdout.replace("\n", "").isprintable()
+        assert max(map(cell_len, shown.stdout.splitlines())) <= width
+    assert stage.run(*asked, "--state", "held").exit_code == 2
+    assert stage.run(*asked, "--data", "x").exit_code == 2

@@ -193,6 +193,12 @@ COMMANDS: Final[tuple[Entry | Group, ...]] = (
         DATA,
     ),
     Entry(
+        "bench",
+        "bench:bench",
+        "Measure this machine: its disk, and how fast a hall takes and hands out jobs on it.",
+        SETTINGS,
+    ),
+    Entry(
         "check-config",
         "checking:check_config",
         "Check the settings. Opens no door and no data folder.",

@@ -141,13 +141,24 @@ def history(
         ),
     ] = None,
     no_pager: Annotated[bool, typer.Option("--no-pager", help="Do not use a pager.")] = False,
+    hall_url: Annotated[
+        str | None,
+        typer.Option("--hall", metavar="URL", help="Ask this hall instead of reading a data folder."),
+    ] = None,
 ) -> int:
     """Show ended jobs, newest first; with --state failed, the dead letters.
 
-    With --id, --handle, --key or --state it finds unfinished jobs too. The hall can be running or stopped.
+    With --id, --handle, --key or --state it finds unfinished jobs too. The hall can be running or stopped; with
+    --hall it must run, may be on another machine, and only ended jobs are listed.
     """
     wanted = _wanted(job_id, handle, key, queue, state, since, until, before, limit, bounded=output is None)
     chosen = _format(output, form, as_json=as_json)
+    if hall_url is not None:
+        if output is not None or data is not None:
+            raise ConfigError(["--hall: cannot be used with --output or --data, which are about a data folder"])
+        from hiringhall.cli.asked_history import show_asked  # noqa: PLC0415 (the only part that asks a hall)
+
+        return show_asked(wanted, hall_url, as_json=as_json, paged=not no_pager)
     hall = load_settings(config, data).config.hall
     folder = Path(hall.data)
     with open_folder(hall) as found:

@@ -59,13 +59,18 @@ def job(
     """
     wanted = job_id(number)
     with connected(hall) as remote:
-        described = remote.ask(wire.JOB, (wanted,))
-        output = list(_output(remote, wanted))
+        return show_job(remote, wanted, as_json=as_json, paged=not no_pager, full=full)
+
+
+def show_job(remote: Remote, wanted: int, *, as_json: bool, paged: bool, full: bool) -> int:
+    """Print everything about a job."""
+    described = remote.ask(wire.JOB, (wanted,))
+    output = list(_output(remote, wanted))
     if as_json:
         print_json([_shape(described, output)])
         return 0
     lines = _lines(described, output, terminal_width() or WIDTH, terminal_colours(), full=full)
-    show(lines, paged=not no_pager)
+    show(lines, paged=paged)
     return 0
 
 
