@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
+import requests
 import schemathesis
 from schemathesis.specs.openapi import checks
 from web_process import REQUESTED, WebHall
@@ -32,6 +33,14 @@ def base_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield f"{hall.web}/api/v1"
 
 
+@pytest.fixture(scope="module")
+def session() -> Iterator[requests.Session]:
+    """One connection for all requests. Looking for proxies takes longer than the answers."""
+    with requests.Session() as session:
+        session.trust_env = False
+        yield session
+
+
 @SCHEMA.parametrize()
 @hypothesis.settings(
     max_examples=EXAMPLES,
@@ -40,6 +49,10 @@ def base_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     database=None,
     suppress_health_check=list(hypothesis.HealthCheck),
 )
-def test_the_api_is_as_its_document_says(case: schemathesis.Case, base_url: str) -> None:
+def test_the_api_is_as_its_document_says(
+    case: schemathesis.Case, base_url: str, session: requests.Session
+) -> None:
     excluded = [POSITIVE] if case.path in DEPENDS_ON_THE_HALL else []
-    case.call_and_validate(base_url=base_url, headers=REQUESTED, timeout=20, excluded_checks=excluded)
+    case.call_and_validate(
+        base_url=base_url, session=session, headers=REQUESTED, timeout=20, excluded_checks=excluded
+    )
