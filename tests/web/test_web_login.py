@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import signal
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 from hall_process import wait_until
+from web_process import TIMEOUT_S, WebHall
 
 from hiringhall.access.tokens import TokenFile
+from hiringhall.web.hall import CHECKS_MAX
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import httpx
-    from web_process import WebHall
 
     from hiringhall.access.tokens import Role
 
@@ -130,3 +133,37 @@ def test_a_change_is_in_the_audit_log_under_the_name_of_the_token(hall: WebHall,
     wait_until(read, "both changes are in the audit log")
     assert lines[-2:] == [("olga", "operator", "pause", "ok"), ("local", "admin", "resume", "ok")]
     assert token not in hall.errors()
+
+
+def test_whoever_guesses_tokens_keeps_nobody_else_from_logging_in(hall: WebHall) -> None:
+    token = TokenFile(hall.data).add("hans", "viewer", datetime.now(UTC), None)
+    known = {"Authorization": f"Bearer {token}"}
+    wait_until(
+        lambda: httpx.get(f"{hall.web}/api/v1/hall", headers=known).is_success, "the hall knows the token"
+    )
+    os.kill(hall.web_pid(), signal.SIGKILL)  # A new web has not asked about it yet.
+    origin = {"Origin": hall.web}
+
+    async def guess() -> tuple[list[int], int]:
+        here, elsewhere = (
+            httpx.AsyncClient(
+                base_url=hall.web,
+                headers=origin,
+                timeout=TIMEOUT_S,
+                transport=httpx.AsyncHTTPTransport(local_address=address, limits=httpx.Limits()),
+            )
+            for address in ("127.0.0.1", "127.0.0.2")
+        )
+        async with here, elsewhere:
+            guesses = [
+                asyncio.ensure_future(here.post("/login", json={"token": f"hall_{number}"}))
+                for number in range(2 * CHECKS_MAX)
+            ]
+            # The first answers say that the hall is being asked about all that it may be.
+            await asyncio.wait(guesses, return_when=asyncio.FIRST_COMPLETED)
+            right = await elsewhere.post("/login", json={"token": token})
+            return [answer.status_code for answer in await asyncio.gather(*guesses)], right.status_code
+
+    wrong, right = asyncio.run(guess())
+    assert right == 200
+    assert set(wrong) == {401, 503}
