@@ -153,7 +153,7 @@ def _facts(described: dict[str, Any]) -> Iterator[tuple[str, str]]:
     tried = f"{described['attempts']} of {most}" if most > 1 else str(described["attempts"])
     lost = described.get("losses", 0)
     yield "attempts", tried + (f", {lost} of them lost with their worker" if lost else "")
-    yield "terms", ", ".join(f"{name} {value}" for name, value in _terms(described.get("terms", {})))
+    yield "terms", ", ".join(_terms(described.get("terms", {})))
 
 
 def _due(due_us: int, now_us: int) -> str:
@@ -162,12 +162,14 @@ def _due(due_us: int, now_us: int) -> str:
     return f"{moment(due_us)}, in {duration(due_us - now_us)}" if due_us > now_us else moment(due_us)
 
 
-def _terms(terms: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _terms(terms: dict[str, Any]) -> Iterator[str]:
     for name, value in terms.items():
         if name.endswith("_us"):
-            yield name.removesuffix("_us"), duration(value)
+            yield f"{name.removesuffix('_us')} {duration(value)}"
+        elif isinstance(value, bool):
+            yield name if value else f"not {name}"
         elif name != "flow":
-            yield name, escaped(value if isinstance(value, bytes) else str(value))
+            yield f"{name} {escaped(value if isinstance(value, bytes) else str(value))}"
 
 
 def _parents(described: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 from typer.core import TyperCommand
 
-from hiringhall.cli.commands import Entry, Group
+from hiringhall.cli.commands import LOOK, Entry, Group
 from hiringhall.cli.help_texts import HallCommand, HallGroup, unwrapped
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def load(entry: Entry) -> Any:
     # Imported here: it knows the errors of all parts, and `hall --help` needs none of them.
     from hiringhall.cli.reporting import guarded  # noqa: PLC0415
 
-    checked = guarded(command, PROGRAM)
+    checked = guarded(command, PROGRAM, quiet_pipe=entry.panel == LOOK)
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:

@@ -49,8 +49,12 @@ def print_result(text: str) -> None:
     sys.stdout.flush()
 
 
-def guarded(command: Callable[Parameters, int], program: str) -> Callable[Parameters, int]:
-    """The same command; what it raises becomes one line on stderr and an exit code."""
+def guarded(
+    command: Callable[Parameters, int], program: str, *, quiet_pipe: bool = False
+) -> Callable[Parameters, int]:
+    """The same command; what it raises becomes one line on stderr and an exit code. With `quiet_pipe` a reader
+    that leaves, such as `head`, is no matter to report.
+    """
 
     @functools.wraps(command)
     def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> int:
@@ -60,7 +64,8 @@ def guarded(command: Callable[Parameters, int], program: str) -> Callable[Parame
         except BrokenPipeError:
             # Otherwise Python would flush again at exit and print its own error.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            print_error(f"{program}: stdout was closed before everything was written")
+            if not quiet_pipe:
+                print_error(f"{program}: stdout was closed before everything was written")
             return FAILURE
         except CommandError as error:
             print_error(f"{program}: {error}")
