@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import subprocess
 import time
@@ -64,6 +65,25 @@ def test_times_and_any_bytes_are_kept(stage: RemoteStage, tmp_path: Path) -> Non
     [job] = jobs_of(stage, HOSTILE)
     assert (job["key"], job["payload"], job["state"]) == (HOSTILE, HOSTILE, "delayed")
     assert abs(int(str(job["due_us"])) / 1e6 - due_s) < 60
+
+
+def test_jobs_are_imported_into_the_data_folder_of_a_stopped_hall(stage: RemoteStage, tmp_path: Path) -> None:
+    file = tmp_path / "queue.db"
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(SCHEMA)
+        connection.execute("INSERT INTO gearman_queue VALUES ('k', 'f', 0, x'00ff', 0)")
+        connection.execute("INSERT INTO gearman_queue VALUES ('l', 'f', 1, 'text', 4102444800)")
+    folder = str(tmp_path / "data")
+    words = ("gearmand-import", str(file), "--data", folder)
+    assert stage.json(*words) == [{"imported": 2, "already_there": 0, "failed": 0, "data": folder}]
+    assert stage.json(*words) == [{"imported": 0, "already_there": 2, "failed": 0, "data": folder}]
+    exported = stage.run("export", "--data", folder)
+    lines = [json.loads(line) for line in exported.stdout.splitlines()]
+    assert [(line["key"], line["terms"].get("priority", "normal")) for line in lines] == [
+        ("k", "high"),
+        ("l", "normal"),
+    ]
+    assert lines[1]["due"].startswith(("2099-12-31T23:59:59", "2100-01-01T00:00:00"))
 
 
 @pytest.mark.parametrize("content", [b"", b"not a database" * 100])

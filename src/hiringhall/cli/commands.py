@@ -189,7 +189,7 @@ COMMANDS: Final[tuple[Entry | Group, ...]] = (
     Entry(
         "gearmand-import",
         "gearmand_queue:gearmand_import",
-        "Import the jobs of gearmand's SQLite queue into a running hall. The file is not changed.",
+        "Import the jobs of gearmand's SQLite queue into a running hall, or into a data folder.",
         DATA,
     ),
     Entry(

@@ -48,18 +48,25 @@ def gearmand_import(
     ] = 0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the jobs.")] = False,
     hall: HallFlag = None,
+    data: Annotated[
+        str | None,
+        typer.Option("--data", metavar="DIR", help="The data folder of a stopped hall, in place of --hall."),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Import the jobs of gearmand's SQLite queue into a running hall. The file is not changed.
+    """Import the jobs of gearmand's SQLite queue into a running hall, or into a data folder.
 
-    Stop gearmand first: a job that it still hands out would be done twice. Function, unique key, data, priority
-    and time are kept. A job whose key is live in the hall is joined, so the import can be repeated.
+    The file is not changed. Stop gearmand first: a job that it still hands out would be done twice. Function,
+    unique key, data, priority and time are kept. A job whose key is live in the hall is joined, so the import can
+    be repeated.
     """
     terms: dict[str, Any] = {"retries": retries} if retries else {}
     with _rows(file, table) as (total, rows):
         if dry_run:
             _report({"found": total}, f"{counted(total, 'job')} found in {file}", as_json=as_json)
             return 0
+        if data is not None:
+            return _import_offline(file, rows, data, terms, as_json=as_json)
         sent = 0
         with connected(hall) as remote, bar("jobs") as shown:
             for part in _parts(rows, terms, file):
@@ -72,6 +79,32 @@ def gearmand_import(
                 shown(sent, total)
     _report({"imported": sent}, f"{counted(sent, 'job')} imported from {file}", as_json=as_json)
     return 0
+
+
+def _import_offline(
+    file: Path, rows: Iterator[tuple[Any, ...]], data: str, terms: dict[str, Any], *, as_json: bool
+) -> int:
+    # Imported here: a running hall needs nothing of the server.
+    from hiringhall.cli.gearman_import import Tally  # noqa: PLC0415
+    from hiringhall.cli.settings import load_settings  # noqa: PLC0415
+    from hiringhall.cli.transfer import ignoring_sighup, import_offline  # noqa: PLC0415
+    from hiringhall.core.jobs import JobSpec  # noqa: PLC0415
+    from hiringhall.core.terms import Terms  # noqa: PLC0415
+    from hiringhall.records.joblines import WrittenJob  # noqa: PLC0415
+
+    kinds = [
+        Terms(priority=level, durable=True, detached=True, failures_max=terms.get("retries", 0))
+        for level in range(len(PRIORITIES))
+    ]
+    now_us = time.time_ns() // 1000
+    jobs: list[WrittenJob] = []
+    for part in _parts(rows, terms, file):
+        for queue, payload, stated, key, delay_us, _ in part:
+            kind = kinds[PRIORITIES.index(stated.get("priority", "normal"))]
+            spec = JobSpec(queue, payload, key, kind, now_us + delay_us if delay_us else 0)
+            jobs.append(WrittenJob(len(jobs) + 1, None, spec))
+    with ignoring_sighup():
+        return import_offline(file, jobs, load_settings(None, data).config, Tally(), as_json=as_json)
 
 
 @contextmanager

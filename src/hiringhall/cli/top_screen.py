@@ -101,7 +101,7 @@ class Rates:
         if last_us <= first_us or name not in before or name not in after:
             return 0.0, 0.0
         seconds = (last_us - first_us) / SECOND_US
-        done, failed = (max(0, now - then) for now, then in zip(after[name], before[name], strict=True))
+        done, failed = (max(0, last - first) for last, first in zip(after[name], before[name], strict=True))
         return done / seconds, failed / seconds
 
     def total(self) -> tuple[float, float]:

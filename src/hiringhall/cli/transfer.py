@@ -125,8 +125,8 @@ def import_jobs(
             return _refuse(file, problems)
         tally.total = len(jobs)
         if address is None:
-            with _ignoring_sighup():
-                return _import_offline(file, jobs, settings, tally, as_json=as_json)
+            with ignoring_sighup():
+                return import_offline(file, jobs, settings, tally, as_json=as_json)
         asyncio.run(send_jobs(with_progress(jobs, "jobs", len(jobs)), address, tally, tls))
     except KeyboardInterrupt:
         print_error(f"hall: interrupted; {tally if tally.taken or tally.unsure else 'nothing was imported'}")
@@ -163,9 +163,8 @@ def _write_jobs(history: History, out: IO[bytes]) -> int:
     return len(written)
 
 
-def _import_offline(
-    file: Path, jobs: list[WrittenJob], settings: Config, tally: Tally, *, as_json: bool
-) -> int:
+def import_offline(file: Path, jobs: list[WrittenJob], settings: Config, tally: Tally, *, as_json: bool) -> int:
+    """Submit jobs to a stopped hall and print what was done; the exit code."""
     if settings.hall.storage != "sqlite":
         raise HallError(
             "hall.storage is memory: there is no data folder to import into; use --door for a running hall"
@@ -296,7 +295,7 @@ def _address(written: str) -> Address:
 
 
 @contextmanager
-def _ignoring_sighup() -> Iterator[None]:
+def ignoring_sighup() -> Iterator[None]:
     """Ignore SIGHUP: an earlier version of `hall schedule` signals any process that has the folder open."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
