@@ -62,8 +62,13 @@ def event(name: str, data: bytes, number: str = "") -> bytes:
 
 
 def goes_on(call: Call) -> bool:
-    """Whether a stream may: it ends with the process, and when the hall no longer takes the actor's token."""
-    return not call.services.closing.is_set() and call.services.halls.knows(call.actor)
+    """Whether a stream may: it ends with the process, with the actor's token and with the session."""
+    services = call.services
+    if services.closing.is_set() or not services.halls.knows(call.actor):
+        return False
+    headers = call.request.headers
+    by_cookie = bool(call.actor.token) and "authorization" not in headers
+    return not by_cookie or services.sessions.find(headers.get("cookie", "")) is not None
 
 
 async def rest(call: Call, time_s: float) -> None:

@@ -54,7 +54,7 @@ async def login(services: Services, request: Request) -> Response:
 async def logout(services: Services, request: Request) -> Response:
     """End the session."""
     response = Response(status_code=204)
-    response.headers["set-cookie"] = services.sessions.close(request.headers.get("cookie", ""))
+    response.headers["set-cookie"] = services.end_session(request.headers.get("cookie", ""))
     return response
 
 

@@ -24,12 +24,22 @@ class Services:
         self.history = Reader(options.data) if options.data else None
         """None: the hall is asked for its history."""
         self.charts = Charts(self.history) if self.history is not None else None
-        self.halls = HallPool(options.hall, self.sessions.close_token)
+        self.halls = HallPool(options.hall, self._end_token)
         self.summary = SummaryHub(self.halls.addresses)
         self.closing = asyncio.Event()
         """Set when the process ends: streams end then."""
         self.streams = 0
         """Streams of events that are open."""
+
+    def _end_token(self, token: str) -> None:
+        self.sessions.close_token(token)
+        self.summary.wake()  # streams look whether they may go on
+
+    def end_session(self, cookies: str) -> str:
+        """End the session in a Cookie field. Returns the value of the Set-Cookie field that removes it."""
+        removed = self.sessions.close(cookies)
+        self.summary.wake()
+        return removed
 
     def end_streams(self) -> None:
         """The process ends: streams must not be waited for."""
