@@ -57,8 +57,8 @@ def gearmand_import(
     """Import the jobs of gearmand's SQLite queue into a running hall, or into a data folder.
 
     The file is not changed. Stop gearmand first: a job that it still hands out would be done twice. Function,
-    unique key, data, priority and time are kept. A job whose key is live in the hall is joined, so the import can
-    be repeated.
+    unique key, data, priority and time are kept. A job whose key is live in the hall is joined, so the import
+    can be repeated.
     """
     terms: dict[str, Any] = {"retries": retries} if retries else {}
     with _rows(file, table) as (total, rows):
