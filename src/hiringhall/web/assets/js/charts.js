@@ -6,6 +6,7 @@ import { clock, compact, day, hourMinute } from "./format.js";
 
 const HEIGHT = 148;
 const LEFT = 44;
+const LETTER = 6.2;
 const BOTTOM = 20;
 const TOP = 8;
 const RIGHT = 6;
@@ -37,6 +38,7 @@ export class Chart {
     this.node = h("div", { class: "chart-box" }, this.svg, this.tip);
     this.data = { times: [], series: [], from: 0, to: 1 };
     this.width = 0;
+    this.left = LEFT;
     this.marked = null;
     this.svg.addEventListener("pointermove", (event) => this.pointed(event));
     this.svg.addEventListener("pointerleave", () => this.mark(null));
@@ -58,7 +60,7 @@ export class Chart {
 
   x(t) {
     const { from, to } = this.data;
-    return LEFT + ((t - from) / (to - from || 1)) * (this.width - LEFT - RIGHT);
+    return this.left + ((t - from) / (to - from || 1)) * (this.width - this.left - RIGHT);
   }
 
   y(value) {
@@ -71,14 +73,16 @@ export class Chart {
     if (this.kind === "bars") times.forEach((_, index) => (most = Math.max(most, series.reduce((sum, one) => sum + (one.values[index] ?? 0), 0))));
     else for (const one of series) for (const value of one.values) if (value > most) most = value;
     this.top = roundUp(most);
+    // The widest label of the axis has room: "1 min 40 s" is wider than "0.5".
+    this.left = Math.max(LEFT, 12 + LETTER * Math.max(...[0.5, 1].map((part) => this.format(this.top * part).length)));
     const { ticks, label } = timeTicks(from, to, this.width);
     const grid = [0, 0.5, 1].map((part) => {
       const y = this.y(this.top * part);
-      return [svg("line", { class: "chart-grid", x1: LEFT, x2: this.width - RIGHT, y1: y, y2: y }), svg("text", { class: "chart-label", x: LEFT - 8, y: y + 3.5, "text-anchor": "end" }, this.format(this.top * part))];
+      return [svg("line", { class: "chart-grid", x1: this.left, x2: this.width - RIGHT, y1: y, y2: y }), svg("text", { class: "chart-label", x: this.left - 8, y: y + 3.5, "text-anchor": "end" }, this.format(this.top * part))];
     });
     const axis = ticks.map((t) => {
       const x = this.x(t);
-      if (x < LEFT + 12 || x > this.width - 16) return null;
+      if (x < this.left + 12 || x > this.width - 16) return null;
       return svg("text", { class: "chart-label", x, y: HEIGHT - 4, "text-anchor": "middle" }, label(t));
     });
     this.svg.setAttribute("viewBox", `0 0 ${this.width} ${HEIGHT}`);
@@ -114,7 +118,7 @@ export class Chart {
 
   bars() {
     const { times, series, from, to } = this.data;
-    const slot = ((this.width - LEFT - RIGHT) * (this.data.bucketMs ?? 1)) / (to - from || 1);
+    const slot = ((this.width - this.left - RIGHT) * (this.data.bucketMs ?? 1)) / (to - from || 1);
     const width = Math.max(1, Math.min(22, slot - (slot > 4 ? 2 : 0)));
     return times.map((t, index) => {
       let below = 0;
@@ -145,7 +149,7 @@ export class Chart {
     const { times, from, to } = this.data;
     if (!times.length) return;
     const box = this.svg.getBoundingClientRect();
-    const t = from + ((event.clientX - box.left - LEFT) / (this.width - LEFT - RIGHT)) * (to - from) - (this.data.bucketMs ?? 0) / 2;
+    const t = from + ((event.clientX - box.left - this.left) / (this.width - this.left - RIGHT)) * (to - from) - (this.data.bucketMs ?? 0) / 2;
     let best = 0;
     times.forEach((one, index) => Math.abs(one - t) < Math.abs(times[best] - t) && (best = index));
     this.mark(best);

@@ -7,6 +7,7 @@ import { onTheme } from "../theme.js";
 import { GraphCanvas } from "./canvas.js";
 
 const LIST_MAX = 200;
+const MADE_KEY = /^[0-9a-f]{12}-[0-9a-f]+$/;
 const DRAG_MIN = 4;
 const MARKS = { done: "check", failed: "cross", cancelled: "dash", running: "play", promised: "play", held: "dash", delayed: "clock", backoff: "clock", paused: "dash" };
 const LEGEND = ["done", "running", "ready", "held", "backoff", "failed", "cancelled"];
@@ -15,7 +16,9 @@ function wordOf(node) {
   return node.situation || node.state;
 }
 
+/** The key of a job; keys that the SDK made say nothing, so there it is the end of the queue's name. */
 function labelOf(node) {
+  if (MADE_KEY.test(node.name) && node.queue) return node.queue.slice(node.queue.lastIndexOf(".") + 1);
   return node.name || node.id;
 }
 
@@ -192,7 +195,7 @@ export class GraphView {
     const text = this.search.value.trim().toLowerCase();
     const found = [];
     this.graph.nodes.forEach((node, index) => {
-      if (!text || labelOf(node).toLowerCase().includes(text) || node.id === text || (node.queue ?? "").toLowerCase().includes(text)) found.push(index);
+      if (!text || labelOf(node).toLowerCase().includes(text) || (node.name ?? "").toLowerCase().includes(text) || node.id === text || (node.queue ?? "").toLowerCase().includes(text)) found.push(index);
     });
     return found;
   }

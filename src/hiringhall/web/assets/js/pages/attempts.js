@@ -9,7 +9,9 @@ function step(tone, title, when, ...more) {
 }
 
 function outcome(attempt, last, job) {
-  if (!attempt.ended) return { tone: "live", word: "running" };
+  if (!attempt.ended && last && job.state === "running") return { tone: "live", word: "running" };
+  // The hall stopped meanwhile: nobody knows how long the worker went on.
+  if (!attempt.ended) return { tone: "warn", word: "was lost with the hall" };
   if (last && job.state === "done") return { tone: "good", word: "succeeded" };
   if (last && job.state === "cancelled") return { tone: "quiet", word: "was cancelled" };
   if (attempt.code) return { tone: "bad", word: `failed with code ${attempt.code}` };
@@ -28,8 +30,8 @@ function bars(job) {
   const percent = (time) => Math.min(100, Math.max(0, ((Date.parse(time) - from) / (to - from)) * 100));
   const spans = job.tries.filter((attempt) => attempt.started).map((attempt, index) => {
     const left = percent(attempt.started);
-    const right = attempt.ended ? percent(attempt.ended) : 100;
     const { tone } = outcome(attempt, index === job.tries.length - 1, job);
+    const right = attempt.ended ? percent(attempt.ended) : tone === "live" ? 100 : left;
     return h("span", { class: `span tone-${tone}`, style: { left: `${left}%`, width: `${Math.max(0.7, right - left)}%` } });
   });
   return h("div", { class: "span-line", "aria-hidden": "true" }, spans);
@@ -52,7 +54,7 @@ export function attempts(described) {
     const waited = attempt.started ? between(before, attempt.started) : null;
     if (waited !== null && waited >= 0.0005) steps.push(h("li", { class: "step-gap" }, `waited ${duration(waited)}`));
     const title = job.tries.length > 1 ? `Attempt ${index + 1} ${word}` : `${word[0].toUpperCase()}${word.slice(1)}`;
-    steps.push(step(tone, title, at(attempt.started), worker(attempt), h("p", { class: "step-text faint" }, attempt.ended ? `ran ${duration(between(attempt.started, attempt.ended))}` : ["runs for ", lasting(attempt.started)]), attempt.text ? h("p", { class: "step-text data" }, attempt.text) : null));
+    steps.push(step(tone, title, at(attempt.started), worker(attempt), h("p", { class: "step-text faint" }, attempt.ended ? `ran ${duration(between(attempt.started, attempt.ended))}` : tone === "live" ? ["runs for ", lasting(attempt.started)] : "its end is not known"), attempt.text ? h("p", { class: "step-text data" }, attempt.text) : null));
     before = attempt.ended ?? attempt.started;
   });
   if (job.due && !job.ended) steps.push(step("warn", job.situation === "backoff" ? "Next attempt" : "Due", ago(job.due)));

@@ -13,6 +13,20 @@ function situation(job) {
   return h("span", { class: "situation" }, badge, more && h("span", { class: "faint" }, more));
 }
 
+// A list has the beginning of a result, so the text of an exception may be cut.
+const FAILURE = /^\{"type":("(?:[^"\\]|\\.)+"),"text":("(?:[^"\\]|\\.)*)/;
+
+/** A result in one line: of an exception, its type and text. */
+function resultLine(job) {
+  const found = job.state === "failed" && FAILURE.exec(job.result);
+  if (!found) return job.result;
+  try {
+    return `${JSON.parse(found[1])}: ${JSON.parse(`${found[2]}"`)}`;
+  } catch {
+    return job.result;
+  }
+}
+
 const COLUMNS = {
   id: { label: "Job", first: true, cell: (job) => h("span", { class: "mono" }, job.id) },
   queue: { label: "Queue", cell: (job) => h("a", { href: `/queues/${encoded(job, "queue")}`, class: "plain-link data clip", "data-key": "queue", title: job.queue }, job.queue) },
@@ -25,7 +39,7 @@ const COLUMNS = {
   took: { label: "Took", number: true, cell: (job) => (job.started && job.ended ? duration(between(job.started, job.ended)) : h("span", { class: "none" }, "–")) },
   priority: { label: "Priority", number: true, cell: (job) => (job.priority === "normal" ? "" : job.priority) },
   worker: { label: "Worker", cell: (job) => (job.worker ? h("span", { class: "data clip", title: job.dialect ? `${job.worker}, ${job.dialect}` : job.worker }, job.worker) : "") },
-  result: { label: "Result", wide: true, cell: (job) => (job.result ? h("span", { class: "mono data clip faint", title: shorten(job.result, 200) }, shorten(job.result, 80)) : "") },
+  result: { label: "Result", wide: true, cell: (job) => (job.result ? h("span", { class: "mono data clip faint", title: shorten(resultLine(job), 200) }, shorten(resultLine(job), 80)) : "") },
 };
 
 export function jobColumns(names) {

@@ -59,7 +59,7 @@ function facts(job) {
     line("Submitted", at(job.created)),
     line("Started", job.started ? at(job.started) : null),
     line("Ended", job.ended ? at(job.ended) : null),
-    line("Attempts", `${job.attempts}${job.attempts_max ? ` of ${job.attempts_max}` : ""}${job.failures ? `, ${plural(job.failures, "failure")}` : ""}${job.losses ? `, ${job.losses} lost with a worker` : ""}`),
+    line("Attempts", `${job.attempts}${job.attempts_max >= job.attempts ? ` of ${job.attempts_max}` : ""}${job.failures ? `, ${plural(job.failures, "failure")}` : ""}${job.losses ? `, ${job.losses} lost with a worker` : ""}`),
     line("Worker", job.worker ? h("span", null, job.worker, job.dialect ? [" ", h("span", { class: "tag" }, job.dialect)] : null) : null),
     line("Priority", job.priority === "normal" ? null : job.priority),
     line("Durable", job.durable ? "yes" : "no, in memory only"),

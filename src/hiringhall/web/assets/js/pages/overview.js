@@ -14,6 +14,7 @@ import { historyFailures, historyRate, historyTimes, SPANS } from "./chart-data.
 const CHART_EVERY_MS = 10_000;
 const GAP_MS = 6000;
 const BUSIEST = 8;
+const SUMMARY_QUEUES = 1000;
 const ATTENTION_SHOWN = 5;
 const WORKERS_COUNTED = 10_000;
 const WORKERS_EVERY_MS = 6000;
@@ -74,7 +75,8 @@ function drawLive(tiles, summary) {
   const { jobs, rates } = summary;
   tiles.throughput.say(rate(rates.done_s), "jobs done");
   tiles.throughput.chart.update(livePoints(["Done", "live", "done"]));
-  tiles.depth.say(number(jobs.ready), `ready, ${number(jobs.running)} running, ${number(jobs.waiting)} waiting`);
+  const scope = summary.queues.length < SUMMARY_QUEUES ? "" : ` in the ${number(SUMMARY_QUEUES)} busiest queues`;
+  tiles.depth.say(number(jobs.ready), `ready, ${number(jobs.running)} running, ${number(jobs.waiting)} waiting${scope}`);
   tiles.depth.chart.update(livePoints(["Ready", "quiet", "ready"], ["Running", "live", "running"], ["Waiting", "hold", "waiting"]));
   const oldest = live.oldestNow();
   tiles.wait.say(oldest ? duration(oldest) : "0 s", "is how long the oldest ready job waits");
@@ -188,6 +190,8 @@ export function openOverview(view) {
     fill(line, lead(summary));
     fillKeepingFocus(attend, attention(summary, unfold));
     queues.update(busiest(summary));
+    // The first point comes a second later; the figures need not wait for it.
+    if (!live.points.length) drawCharts();
   };
   const drawCharts = () => shown === "" && live.state.summary && drawLive(tiles, live.state.summary);
   let countedAt = 0;
