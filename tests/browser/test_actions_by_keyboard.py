@@ -172,3 +172,18 @@ def test_pages_are_reached_by_two_keys_and_help_says_which(screen: Screen) -> No
     screen.press("Escape")
     screen.press("/")
     expect(screen.page.get_by_label("Search jobs by id, key or text")).to_be_focused()
+
+
+def test_a_flow_is_retried_and_cancelled(screen: Screen, hall: WebHall, api: httpx.Client) -> None:
+    submit(api, "key.flow", 3, flow="key.flow")
+    fail_all(hall, "key.flow", 3)
+    screen.open("/flows/key.flow")
+    expect(screen.button("Retry 3 failed")).to_be_visible()
+    screen.activate("Retry 3 failed")
+    screen.activate("Retry 3 jobs")
+    screen.says("are retried")
+    expect(screen.button("Cancel")).to_be_visible()
+    screen.activate("Cancel")
+    screen.activate("Cancel 3 jobs")
+    screen.says("is cancelled")
+    assert api.get("/flows/key.flow").json()["cancelled"] == 3
