@@ -196,11 +196,13 @@ def test_a_peer_that_left_before_it_was_told_is_left_alone(hall: NativeHall, doo
         ({"person": 5}, "bad_request"),
         ({"person": "x" * 201}, "too_large"),
         ({"person": "ü" * 101}, "too_large"),
+        ({"address": 5}, "bad_request"),
+        ({"address": "1" * 65}, "too_large"),
     ],
 )
 def test_a_hello_that_cannot_be_read_is_refused(hall: NativeHall, hello: dict[str, Any], code: str) -> None:
-    guest = hall.guest(**hello)
-    assert guest.welcome == code
+    guest = hall.stranger()
+    assert guest.asks(wire.HELLO, {"version": 1, **hello}) == code
     assert guest.asks(wire.HELLO, {"version": 1, "token": "viewer"})["role"] == "viewer"
 
 
@@ -267,6 +269,16 @@ def test_a_person_without_a_token_is_named(hall: NativeHall, trail: Trail) -> No
         ("anna", "admin", "retry", "unknown_job"),
     ]
     assert trail.entries[0]["queue"] == "\\xff\x00q"
+
+
+def test_a_peer_that_says_where_its_person_is_stands_beside_that(hall: NativeHall, trail: Trail) -> None:
+    web = hall.stranger()
+    web.asks(wire.HELLO, {"version": 1, "person": "anna", "address": "192.0.2.7"})
+    web.says_numbered(wire.PAUSE, (b"q",))
+    hall.guest(person="anna").says_numbered(wire.PAUSE, (b"q",))
+    stated, own = trail.entries
+    assert (stated["from"], stated["through"]) == ("192.0.2.7", own["from"])
+    assert "through" not in own
 
 
 def test_a_token_with_a_person_has_both_names(hall: NativeHall, trail: Trail) -> None:
