@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
+from hiringhall.records.record import as_moment
 from hiringhall.sdk.failures import Failure
 from hiringhall.web import hall_shapes, job_shapes, shapes
-from hiringhall.web.values import SECOND_US, moment, seconds, shown, text
+from hiringhall.web.values import SECOND_US, seconds, shown, text
 
 RESULT_SHOWN: Final = 200
 """Characters of a result in a list."""
@@ -75,10 +76,10 @@ def _line(described: dict[str, Any]) -> dict[str, Any]:
         "key_base64": key_base64,
         "state": state,
         "situation": described.get("situation", state),
-        "created": moment(described["created_us"]),
-        "started": moment(described.get("started_us", 0)),
-        "ended": moment(described.get("ended_us", 0)),
-        "due": moment(described.get("due_us", 0)),
+        "created": as_moment(described["created_us"]),
+        "started": as_moment(described.get("started_us", 0)),
+        "ended": as_moment(described.get("ended_us", 0)),
+        "due": as_moment(described.get("due_us", 0)),
         "attempts": described.get("attempts", 0),
         "attempts_max": described.get("attempts_max", 0),
         "losses": described.get("losses", 0),
@@ -108,7 +109,7 @@ def queue(described: dict[str, Any], done_s: float) -> shapes.Queue:
         failed=described["failed"],
         workers=described["workers"],
         paused=described["paused"],
-        oldest=moment(oldest_us),
+        oldest=as_moment(oldest_us),
         oldest_s=waited_s,
         average_run_s=seconds(described.get("average_run_us", 0)),
         done_total=described.get("done_total", 0),
@@ -146,8 +147,8 @@ def _try(
 ) -> job_shapes.TryLine:
     name, encoded = text(worker)
     return job_shapes.TryLine(
-        started=moment(started_us),
-        ended=moment(ended_us),
+        started=as_moment(started_us),
+        ended=as_moment(ended_us),
         worker=name,
         worker_base64=encoded,
         dialect=shown(dialect),
@@ -171,7 +172,7 @@ def _error(described: dict[str, Any], result: bytes) -> job_shapes.WorkerError |
 def output_line(at_us: int, kind: int, data: bytes) -> job_shapes.OutputLine:
     said, encoded = text(data)
     word = _KINDS[kind] if 0 <= kind < len(_KINDS) else _KINDS[0]
-    return job_shapes.OutputLine(at=moment(at_us), kind=word, text=said, text_base64=encoded)
+    return job_shapes.OutputLine(at=as_moment(at_us), kind=word, text=said, text_base64=encoded)
 
 
 def worker(described: dict[str, Any]) -> hall_shapes.Worker:
@@ -189,9 +190,9 @@ def worker(described: dict[str, Any]) -> hall_shapes.Worker:
         jobs=[str(number) for number in described["jobs"]],
         state=described.get("state", "working" if described["jobs"] else "idle"),
         draining=described.get("draining", False),
-        since=moment(described.get("since_us", 0)),
-        heard=moment(described.get("heard_us", 0)),
-        until=moment(described.get("until_us", 0)),
+        since=as_moment(described.get("since_us", 0)),
+        heard=as_moment(described.get("heard_us", 0)),
+        until=as_moment(described.get("until_us", 0)),
         resident=described.get("resident", False),
     )
 
@@ -206,11 +207,11 @@ def auction(described: dict[str, Any]) -> hall_shapes.Auction:
         key=key,
         key_base64=key_base64,
         open=described["open"],
-        closes=moment(described.get("closes_us", 0)),
+        closes=as_moment(described.get("closes_us", 0)),
         skill=described.get("skill", 0),
         needs_s=seconds(described.get("needs_us", 0)),
         bids=[
-            hall_shapes.Bid(worker=shown(name), skill=skill, arrives=moment(arrives_us))
+            hall_shapes.Bid(worker=shown(name), skill=skill, arrives=as_moment(arrives_us))
             for name, skill, arrives_us, *_ in described.get("bids", ())
         ],
     )
@@ -220,12 +221,12 @@ def hiring(
     at_us: int, job_id: int, queue: bytes, name: bytes, skill: int, arrives_us: int, bids: int, policy: str
 ) -> hall_shapes.Hiring:
     return hall_shapes.Hiring(
-        at=moment(at_us),
+        at=as_moment(at_us),
         job=str(job_id),
         queue=shown(queue),
         worker=shown(name),
         skill=skill,
-        arrives=moment(arrives_us),
+        arrives=as_moment(arrives_us),
         bids=bids,
         policy=shown(policy),
     )
@@ -240,8 +241,8 @@ def flow(described: dict[str, Any]) -> hall_shapes.Flow:
     return hall_shapes.Flow(
         name=name,
         name_base64=encoded,
-        created=moment(described.get("created_us", 0)),
-        ended=moment(described.get("ended_us", 0)),
+        created=as_moment(described.get("created_us", 0)),
+        ended=as_moment(described.get("ended_us", 0)),
         state=described["state"],
         **counts,
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from hiringhall.web.values import microseconds
+from hiringhall.records.record import as_microseconds
 
 if TYPE_CHECKING:
     from hiringhall.web.bodies import DeadChoice, LiveChoice
@@ -50,7 +50,7 @@ def _common(asked: LiveFilter | LiveChoice | HistoryFilter | DeadChoice) -> dict
         if stated is not UNSET:
             found[name] = data(stated)
     if asked.since is not UNSET:
-        found["from_us"] = max(0, microseconds(asked.since))
+        found["from_us"] = max(0, as_microseconds(asked.since))
     if asked.until is not UNSET:
-        found["to_us"] = max(0, microseconds(asked.until))
+        found["to_us"] = max(0, as_microseconds(asked.until))
     return found

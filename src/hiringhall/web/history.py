@@ -16,12 +16,12 @@ import msgspec
 
 from hiringhall.dialects.native import wire
 from hiringhall.records import History
+from hiringhall.records.record import as_microseconds, as_moment
 from hiringhall.storage.contract import StoreError
 from hiringhall.web import describing, filters, job_shapes
 from hiringhall.web.cursors import read_position
 from hiringhall.web.hall import Shared
 from hiringhall.web.problems import Problem
-from hiringhall.web.values import microseconds, moment
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -179,8 +179,8 @@ def _filters(wanted: dict[str, Any]) -> dict[str, Any]:
     """The filters of the native protocol as arguments of `History`."""
     return {
         **{name: wanted[name] for name in ("queue", "key", "state", "text") if name in wanted},
-        "since": moment(wanted["from_us"]) if wanted.get("from_us") else None,
-        "until": moment(wanted["to_us"]) if "to_us" in wanted else None,
+        "since": as_moment(wanted["from_us"]) if wanted.get("from_us") else None,
+        "until": as_moment(wanted["to_us"]) if "to_us" in wanted else None,
     }
 
 
@@ -207,4 +207,4 @@ def _described(record: Record) -> dict[str, Any]:
 
 
 def _us(at: datetime | None) -> int:
-    return microseconds(at) if at is not None else 0
+    return as_microseconds(at) if at is not None else 0

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall import __version__
 from hiringhall.dialects.native import wire
+from hiringhall.records.record import as_moment
 from hiringhall.web import describing, hall_shapes, shapes
 from hiringhall.web.cursors import read_place
-from hiringhall.web.values import moment, shown
+from hiringhall.web.values import shown
 
 if TYPE_CHECKING:
     from hiringhall.web.calls import Call
@@ -26,7 +27,7 @@ async def hall(call: Call) -> shapes.HallShape:
     return shapes.HallShape(
         name=shown(about["name"]),
         version=shown(about.get("version", __version__)),
-        started=moment(about["started_us"]),
+        started=as_moment(about["started_us"]),
         now=datetime.now(UTC),
         data=bool(call.services.options.data),
         store=shapes.StoreState(ok=not trouble, trouble=trouble),

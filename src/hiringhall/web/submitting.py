@@ -9,10 +9,11 @@ import msgspec
 from msgspec import UNSET
 
 from hiringhall.dialects.native import wire
+from hiringhall.records.record import as_microseconds
 from hiringhall.web import job_shapes
 from hiringhall.web.bodies import Submission
 from hiringhall.web.problems import Problem
-from hiringhall.web.values import SECOND_US, data_of, job_id, microseconds
+from hiringhall.web.values import SECOND_US, data_of, job_id
 
 if TYPE_CHECKING:
     from hiringhall.web.bodies import NewJob
@@ -66,7 +67,7 @@ def _delay_us(job: NewJob, at: str) -> int:
         return 0 if job.delay_s is UNSET else round(job.delay_s * SECOND_US)
     if job.delay_s is not UNSET:
         raise Problem("bad_request", f"{at}at: give one of at and delay_s")
-    return max(0, microseconds(job.at) - round(time.time() * SECOND_US))
+    return max(0, as_microseconds(job.at) - round(time.time() * SECOND_US))
 
 
 def terms_of(stated: Any) -> dict[str, Any]:

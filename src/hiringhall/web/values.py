@@ -1,4 +1,4 @@
-"""Values of the hall as JSON has them, and back: bytes, ids, times and durations.
+"""Values of the hall as JSON has them, and back: bytes, ids and durations.
 
 Invariant: no byte is lost. Bytes that are not UTF-8 are shown with replacement characters, and stand beside
 that in base64. Ids are text, since JavaScript's numbers cannot hold them.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from msgspec import UNSET, UnsetType
@@ -21,9 +20,6 @@ ID_PATTERN: Final = "^[1-9][0-9]{0,18}$"
 """The id of a job as text."""
 ID_MAX: Final = (1 << 63) - 1
 _ID: Final = re.compile(ID_PATTERN.rstrip("$"))
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_LAST: Final = datetime.max.replace(tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 
 Encoded = str | UnsetType
 """The base64 of bytes that are not UTF-8; unset: they are."""
@@ -52,21 +48,6 @@ def data_of(name: str, stated: str | UnsetType, encoded: str | UnsetType) -> byt
         return base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
         raise Problem("bad_request", f"{name}_base64 is not valid base64") from None
-
-
-def moment(at_us: int) -> datetime | None:
-    """A time of the hall; None for 0. One that is too late for a datetime becomes the latest."""
-    if at_us <= 0:
-        return None
-    try:
-        return _EPOCH + timedelta(microseconds=at_us)
-    except OverflowError:
-        return _LAST
-
-
-def microseconds(at: datetime) -> int:
-    """A time as the hall has it."""
-    return (at - _EPOCH) // _MICROSECOND
 
 
 def seconds(duration_us: int) -> float:
