@@ -14,17 +14,16 @@ from typing import Annotated, Final
 import typer
 import zmq.auth
 
-from hiringhall.cli.help_texts import completing
+from hiringhall.cli.log_format import LogFormatOption, read_log_format
 from hiringhall.cli.reporting import FAILURE, print_error, print_result
 from hiringhall.config.sources import ConfigError
-from hiringhall.logs.writing import DescriptorHandler, LogFormat, logging_to
+from hiringhall.logs.writing import DescriptorHandler, logging_to
 from hiringhall.peers.wmp import AddressError, Curve, Device, LinkTerms, WmpError
 from hiringhall.peers.wmp.links import endpoint, is_private
 from hiringhall.peers.wmp.security import check_keys
 
 DEFAULT_LISTEN: Final = "127.0.0.1:5600"
 MESSAGE_BYTES_LEAST: Final = 1024
-LOG_FORMATS: Final[dict[str, LogFormat]] = {"text": "text", "json": "json"}
 
 
 def device(
@@ -88,15 +87,7 @@ def device(
             help="Messages that can wait on one connection; further ones are dropped.",
         ),
     ] = LinkTerms().queue_max,
-    log_format: Annotated[
-        str,
-        typer.Option(
-            "--log-format",
-            metavar="FORMAT",
-            autocompletion=completing(LOG_FORMATS),
-            help="How the log is written: text or json.",
-        ),
-    ] = "text",
+    log_format: LogFormatOption = "text",
     as_json: Annotated[bool, typer.Option("--json", help="Print lines of JSON in place of text.")] = False,
 ) -> int:
     """Forward messages between WMP workers and managers.
@@ -109,13 +100,12 @@ def device(
     _check_least("--queue-max", queue_max, 1)
     keys = _keys(curve, client_key or [], manager_key or [])
     _check(listen, managers, keys, insecure=insecure)
-    if log_format not in LOG_FORMATS:
-        raise ConfigError([f'--log-format: "{log_format}" is not allowed; it takes one of "text", "json"'])
+    written = read_log_format(log_format)
     if keys is not None and len(keys.managers) not in (1, len(managers)):
         raise ConfigError([f"--manager-key: give one for all managers, or one for each of the {len(managers)}"])
     terms = LinkTerms(message_bytes_max=message_bytes_max, queue_max=queue_max)
     try:
-        with logging_to(DescriptorHandler(sys.stderr.fileno()), logging.INFO, LOG_FORMATS[log_format]):
+        with logging_to(DescriptorHandler(sys.stderr.fileno()), logging.INFO, written):
             return asyncio.run(_serve(listen, managers, keys, terms, as_json=as_json))
     except WmpError as error:
         print_error(f"hall: {error}")

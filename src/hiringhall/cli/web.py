@@ -10,18 +10,17 @@ from typing import Annotated, Final
 
 import typer
 
-from hiringhall.cli.help_texts import completing
+from hiringhall.cli.log_format import LogFormatOption, read_log_format
 from hiringhall.cli.reporting import print_result
 from hiringhall.config.quantities import Address, Words
 from hiringhall.config.sources import ConfigError
 from hiringhall.config.web import WebSettings, WebTlsSettings
 from hiringhall.endpoints import HallError
-from hiringhall.logs.writing import DescriptorHandler, LogFormat, logging_to
+from hiringhall.logs.writing import DescriptorHandler, logging_to
 from hiringhall.sdk.addresses import DEFAULT_URL, VARIABLE, read_addresses
 from hiringhall.web.options import WebOptions
 
 DEFAULT_LISTEN: Final = "127.0.0.1:4780"
-LOG_FORMATS: Final[dict[str, LogFormat]] = {"text": "text", "json": "json"}
 
 
 def web(
@@ -65,15 +64,7 @@ def web(
         str | None,
         typer.Option("--key", metavar="FILE", help="The private key of the certificate, a PEM file."),
     ] = None,
-    log_format: Annotated[
-        str,
-        typer.Option(
-            "--log-format",
-            metavar="FORMAT",
-            autocompletion=completing(LOG_FORMATS),
-            help="How the log is written: text or json.",
-        ),
-    ] = "text",
+    log_format: LogFormatOption = "text",
     as_json: Annotated[bool, typer.Option("--json", help="Print where it is as one line of JSON.")] = False,
 ) -> int:
     """Serve the dashboard and the HTTP API of a hall until it is stopped.
@@ -86,8 +77,7 @@ def web(
         read_addresses(url)
     except ValueError as error:
         raise ConfigError([f"--hall: {error}"]) from error
-    if log_format not in LOG_FORMATS:
-        raise ConfigError([f'--log-format: "{log_format}" is not allowed; it takes one of "text", "json"'])
+    written = read_log_format(log_format)
     from hiringhall.web.serving import listen as listen_at  # noqa: PLC0415 (heavy, and only needed here)
     from hiringhall.web.serving import serve  # noqa: PLC0415
 
@@ -107,7 +97,7 @@ def web(
         key=key or "",
         log_format=log_format,
     )
-    with logging_to(DescriptorHandler(sys.stderr.fileno()), logging.INFO, LOG_FORMATS[log_format]):
+    with logging_to(DescriptorHandler(sys.stderr.fileno()), logging.INFO, written):
         if as_json:
             print_result(json.dumps({"web": options.url, "hall": url, "pid": os.getpid()}) + "\n")
         else:
