@@ -22,7 +22,8 @@ serve: $(VENV)/installed            ## run a hall with SQLite storage and every 
 	$(BIN)/hall serve --all-doors $(ARGS)
 
 test: $(VENV)/tested            ## all tests on the installed, compiled package; then the tests of compiled code again as plain Python
-	TEST_MODE=$(MODE) $(PYTEST) $(SHARED) -m "not soak" tests
+	TEST_MODE=$(MODE) $(PYTEST) $(SHARED) -m "not soak" tests --ignore tests/browser
+	TEST_MODE=$(MODE) $(PYTEST) tests/browser
 	TEST_MODE=plain PYTHONPATH=$(CURDIR)/src $(PYTEST) $(SHARED) -m "not soak" $(COMPILED_TESTS)
 
 test-plain: $(VENV)/tested            ## all tests on the source as plain Python, without compiling; ONLY=tests/core selects some

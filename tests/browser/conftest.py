@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 GEARMAN = '[[door]]\ndialect = "gearman"\naddress = "127.0.0.1:0"\n'
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium, without a window."""
+    """Debian's Chromium, without a window. It is closed with the module: while it is open, Playwright keeps an
+    event loop running in this thread, and tests of other modules could not run theirs.
+    """
     chromium = shutil.which("chromium")
     if chromium is None:
         pytest.skip("no chromium: scripts/install-test-clients installs it")

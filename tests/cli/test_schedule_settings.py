@@ -6,6 +6,7 @@ import re
 import tomllib
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hiringhall.config import template
@@ -250,7 +251,7 @@ def test_a_wrong_history_is_named_with_what_is_allowed(toml: str, problem: str) 
 
 def test_the_printed_tables_are_complete_and_can_be_taken_into_use() -> None:
     printed = template.annotated(DOOR_SETTINGS, ["gearman", "native"])
-    assert read(printed) == read()
+    assert msgspec.structs.replace(read(printed), origins={}) == msgspec.structs.replace(read(), origins={})
     _, _, block = printed.partition("# Remove one # from each of these lines for a schedule.\n")
     block = re.sub("^# ?", "", re.split("\n# (?:A door|Remove one #)", block)[0], flags=re.MULTILINE)
     written = tomllib.loads(block)["schedule"][0]

@@ -31,10 +31,10 @@ def _perform_for_ever(self: Hiring, engagement: Any) -> bool:
     return begun
 
 
-def _hire_and_leave_it_ready(self: Auctions, auction: Any, offer: Any) -> None:
+def _hire_and_leave_it_ready(self: Auctions, auction: Any, offer: Any, bids: int) -> None:
     job = auction.job
     if job.state != QUEUED:
-        _HIRE(self, auction, offer)
+        _HIRE(self, auction, offer, bids)
         return
     self._close(auction)
     scheduler = self._scheduler
