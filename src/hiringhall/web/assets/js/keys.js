@@ -26,7 +26,7 @@ const OTHERS = [
   ["?", "This help"],
 ];
 
-let first = 0;
+let first = -Infinity;
 
 function typing(target) {
   return target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
@@ -73,7 +73,7 @@ function pressed(event, toggleTheme) {
     return;
   }
   const second = performance.now() - first < TWO_KEYS_MS;
-  first = 0;
+  first = -Infinity;
   if (second) {
     const place = PLACES.find(([key]) => key === event.key);
     if (place) {

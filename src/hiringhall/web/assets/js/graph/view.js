@@ -159,6 +159,7 @@ export class GraphView {
   /** A graph that grows keeps the chosen job, and the part of it that somebody has moved to. */
   place(placed) {
     const { drawing } = this;
+    const first = !drawing.placed;
     const chosen = this.graph.nodes[drawing.chosen]?.id;
     const spot = chosen && drawing.spot(drawing.chosen);
     this.placing = false;
@@ -171,6 +172,7 @@ export class GraphView {
       const [x, y] = drawing.spot(drawing.chosen);
       drawing.pan(spot[0] - x, spot[1] - y);
     }
+    if (first) this.find(); // Somebody may have typed before there was a drawing.
   }
 
   /** The first view is around what happens now. */
