@@ -21,7 +21,7 @@ help:            ## show this list
 serve: $(VENV)/installed            ## run a hall with SQLite storage and every door on loopback, at its default port
 	$(BIN)/hall serve --all-doors $(ARGS)
 
-test: $(VENV)/tested            ## all tests on the installed, compiled package; then the tests of compiled code again as plain Python
+test: $(VENV)/tested            ## all tests on the installed, compiled package, those of the browser by themselves; then the tests of compiled code again as plain Python
 	TEST_MODE=$(MODE) $(PYTEST) $(SHARED) -m "not soak" tests --ignore tests/browser
 	TEST_MODE=$(MODE) $(PYTEST) tests/browser
 	TEST_MODE=plain PYTHONPATH=$(CURDIR)/src $(PYTEST) $(SHARED) -m "not soak" $(COMPILED_TESTS)
