@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -127,3 +128,10 @@ def test_every_dialect_has_its_page() -> None:
         name for name in dialects if not (ROOT / "docs/protocols" / f"{name.replace('_', '-')}.md").exists()
     ]
     assert missing == [], "write docs/protocols/<name>.md for these dialects, with dashes"
+
+
+def test_no_two_test_files_have_the_same_name() -> None:
+    """They are imported by that name alone: the second would stop the run, long after the first tests."""
+    paths = [path for path in files() if path.name.startswith("test_") and path.suffix == ".py"]
+    names = Counter(path.name for path in paths)
+    assert not [str(path.relative_to(ROOT)) for path in paths if names[path.name] > 1]
