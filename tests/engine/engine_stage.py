@@ -69,6 +69,9 @@ class SlowStore:
         self.commits += 1
         self.inner.commit(batch, now_us)
 
+    def settle(self) -> bool:
+        return self.inner.settle()
+
     def check(self) -> None:
         self.inner.check()
 

@@ -1,7 +1,8 @@
 """The contract of a store: load, commit, query. It exposes nothing of its engine.
 
 All calls except `check` and `next_expiry_us` come from one thread at a time. `commit` returns when the whole
-batch is on disk. If it raises `StoreError`, nothing of the batch is kept; the same or another batch may be
+batch is on disk. If it raises `OutcomeUnknown`, the batch is kept or it is not, and `settle` is asked until it
+tells which. If it raises any other `StoreError`, nothing of the batch is kept; the same or another batch may be
 tried later.
 """
 
@@ -19,7 +20,15 @@ if TYPE_CHECKING:
     from hiringhall.core.changes import Batch, EndRow, HistoryPage, JobRow, Loaded, OutputPage
     from hiringhall.core.jobs import ParentRef
 
-__all__ = ["RULED_QUEUES_MAX", "HistoryQuery", "QueueRetention", "Retention", "Store", "StoreError"]
+__all__ = [
+    "RULED_QUEUES_MAX",
+    "HistoryQuery",
+    "OutcomeUnknown",
+    "QueueRetention",
+    "Retention",
+    "Store",
+    "StoreError",
+]
 
 RULED_QUEUES_MAX: Final = 100
 """Maximum number of queues with their own retention rules."""
@@ -27,6 +36,10 @@ RULED_QUEUES_MAX: Final = 100
 
 class StoreError(Exception):
     """A store failure, worded for the operator: what failed, where, and what to do."""
+
+
+class OutcomeUnknown(StoreError):
+    """A commit failed so late that the batch may be kept or not: `Store.settle` tells which."""
 
 
 class QueueRetention(NamedTuple):
@@ -69,6 +82,12 @@ class Store(Protocol):
 
     def commit(self, batch: Batch, now_us: int) -> None:
         """Write the batch to disk in one transaction, and expire a bounded part of the history."""
+
+    def settle(self) -> bool:
+        """Whether the batch is kept whose commit raised `OutcomeUnknown`; if not, nothing of it is. Raises
+        StoreError while that cannot be found out. Called only then, until it answers, and with no other commit
+        in between.
+        """
 
     def next_expiry_us(self) -> int:
         """When the history is to be looked at for lines to expire even if there is nothing else to commit; may

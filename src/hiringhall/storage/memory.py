@@ -113,6 +113,10 @@ class MemoryStore:
                 self._flows[flow] = flow_row
         self._expire(batch, now_us)
 
+    def settle(self) -> bool:
+        """The outcome of a commit to memory is always known."""
+        raise StoreError("no commit has an unknown outcome")
+
     def next_expiry_us(self) -> int:
         return self._expiry.next_us
 

@@ -178,6 +178,9 @@ class SqliteStore:
                 self._left_over = False
                 self._begin_log()
 
+    def settle(self) -> bool:
+        raise StoreError("no commit has an unknown outcome")
+
     def next_expiry_us(self) -> int:
         return self._expiry.next_us
 
