@@ -38,6 +38,32 @@ def test_a_queue_whose_name_is_no_text_stays_chosen_when_another_filter_changes(
     assert "queue=raw%FF%FE" in screen.page.url
 
 
+def test_a_queue_and_a_flow_named_as_the_folder_above_have_pages(hall: WebHall, screen: Screen) -> None:
+    with hall.native() as peer:
+        job = peer.submit(b"..", b"", b"", durable=True, flow=b".")
+    screen.open(f"/jobs/{job}")
+    screen.page.get_by_role("link", name="..", exact=True).first.click()
+    expect(screen.page.get_by_role("heading", level=1)).to_have_text("..")
+    expect(screen.page.get_by_role("row").filter(has_text=str(job))).to_be_visible()
+    screen.button("Pause ..").click()
+    screen.says(".. is paused")
+    screen.button("Resume ..").click()
+    screen.says(".. goes on")
+    screen.open(f"/jobs/{job}")
+    screen.page.get_by_role("link", name=".", exact=True).click()
+    expect(screen.page.get_by_text("0 of 1 job done")).to_be_visible()
+
+
+def test_all_jobs_of_a_queue_whose_name_is_no_text_are_cancelled(hall: WebHall, screen: Screen) -> None:
+    with hall.native() as peer:
+        peer.submit(b"bulk\xff", b"", durable=True)
+        peer.submit(b"bulk\xff", b"", durable=True)
+    screen.open("/jobs?queue=bulk%FF")
+    screen.button("Cancel all 2…").click()
+    screen.button("Cancel 2 jobs").click()
+    screen.says("2 jobs cancelled.")
+
+
 def test_going_back_finds_a_list_where_it_was_scrolled_to(api: httpx.Client, screen: Screen) -> None:
     ids = api.post("/jobs", json={"jobs": [{"queue": "long.list"}] * 60}).json()["ids"]
     screen.open("/jobs?queue=long.list")

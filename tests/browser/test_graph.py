@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     import httpx
     from screen import Screen
 
+GRAPH_MAX: Final = 20_000
+"""Jobs of one graph that the hall lists."""
+SUBMIT_MAX: Final = 10_000
 LAYOUT: Final = """async ([count, edges]) => {
   const { layout } = await import("/assets/js/graph/layout.js");
   const { x, y } = layout(count, edges);
@@ -50,6 +53,16 @@ def test_a_child_is_right_of_all_its_parents_and_nothing_overlaps(screen: Screen
     left, top = screen.open("/queues").page.evaluate(LAYOUT, [6, edges])
     assert all(left[parent] < left[child] for parent, child in edges)
     assert len(set(zip(left, top, strict=True))) == 6
+
+
+def test_a_graph_that_is_not_complete_says_so(screen: Screen, api: httpx.Client) -> None:
+    (first,) = api.post("/jobs", json={"queue": "graph.part"}).json()["ids"]
+    child = {"queue": "graph.part", "parents": [first]}
+    for _ in range(GRAPH_MAX // SUBMIT_MAX):
+        api.post("/jobs", json={"jobs": [child] * SUBMIT_MAX}).raise_for_status()
+    screen.open(f"/graph?job={first}")
+    said = screen.page.get_by_text("The graph is not complete: it shows 20,000 jobs")
+    expect(said).to_be_visible(timeout=30_000)
 
 
 def test_what_blocks_the_rest_is_what_could_go_on_and_has_not_succeeded(screen: Screen) -> None:

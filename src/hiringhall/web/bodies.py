@@ -6,10 +6,11 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from hiringhall.web.questions import LiveSituation, LiveState
-from hiringhall.web.values import ID_PATTERN
+from hiringhall.web.values import BASE64_PATTERN, ID_PATTERN
 
 Id = Annotated[str, Meta(pattern=ID_PATTERN)]
 Name = Annotated[str, Meta(max_length=4096)]
+Base64 = Annotated[str, Meta(pattern=BASE64_PATTERN)]
 Moment = Annotated[datetime, Meta(tz=True)]
 Seconds = Annotated[float, Meta(ge=0, le=3_153_600_000)]
 """Up to a hundred years."""
@@ -27,12 +28,12 @@ class NewJob(Body, frozen=True, kw_only=True):
     """A job to submit. The payload is one of `payload`, `payload_base64` and `json`."""
 
     queue: Name | UnsetType = UNSET
-    queue_base64: str | UnsetType = UNSET
+    queue_base64: Base64 | UnsetType = UNSET
     payload: str | UnsetType = UNSET
-    payload_base64: str | UnsetType = UNSET
+    payload_base64: Base64 | UnsetType = UNSET
     json: Any = UNSET
     key: Name | UnsetType = UNSET
-    key_base64: str | UnsetType = UNSET
+    key_base64: Base64 | UnsetType = UNSET
     priority: Literal["high", "normal", "low"] | UnsetType = UNSET
     delay_s: Seconds | UnsetType = UNSET
     at: Moment | UnsetType = UNSET
@@ -46,6 +47,7 @@ class NewJob(Body, frozen=True, kw_only=True):
     parents: Annotated[list[Id], Meta(max_length=10_000)] | UnsetType = UNSET
     durable: bool | UnsetType = UNSET
     flow: Name | UnsetType = UNSET
+    flow_base64: Base64 | UnsetType = UNSET
 
 
 class Submission(NewJob, frozen=True, kw_only=True):
@@ -66,8 +68,11 @@ class LiveChoice(Body, frozen=True, kw_only=True, rename={"since": "from", "unti
     state: LiveState | UnsetType = UNSET
     situation: LiveSituation | UnsetType = UNSET
     queue: Name | UnsetType = UNSET
+    queue_base64: Base64 | UnsetType = UNSET
     key: Name | UnsetType = UNSET
+    key_base64: Base64 | UnsetType = UNSET
     text: Name | UnsetType = UNSET
+    text_base64: Base64 | UnsetType = UNSET
     since: Moment | UnsetType = UNSET
     until: Moment | UnsetType = UNSET
     worker: Annotated[float, Meta(ge=0, le=1e15, multiple_of=1)] | UnsetType = UNSET
@@ -78,8 +83,11 @@ class DeadChoice(Body, frozen=True, kw_only=True, rename={"since": "from", "unti
 
     state: Literal["failed"] | UnsetType = UNSET
     queue: Name | UnsetType = UNSET
+    queue_base64: Base64 | UnsetType = UNSET
     key: Name | UnsetType = UNSET
+    key_base64: Base64 | UnsetType = UNSET
     text: Name | UnsetType = UNSET
+    text_base64: Base64 | UnsetType = UNSET
     since: Moment | UnsetType = UNSET
     until: Moment | UnsetType = UNSET
 
@@ -135,6 +143,7 @@ def _one_of(*names: str) -> dict[str, Any]:
     return {"oneOf": [{"required": [name]} for name in names]}
 
 
+_CHOICE: dict[str, Any] = {"allOf": [_not_both(name, f"{name}_base64") for name in ("queue", "key", "text")]}
 RULES: dict[str, dict[str, Any]] = {
     "NewJob": {
         "allOf": [
@@ -143,9 +152,12 @@ RULES: dict[str, dict[str, Any]] = {
             _not_both("payload", "json"),
             _not_both("payload_base64", "json"),
             _not_both("key", "key_base64"),
+            _not_both("flow", "flow_base64"),
             _not_both("delay_s", "at"),
         ]
     },
+    "LiveChoice": _CHOICE,
+    "DeadChoice": _CHOICE,
     "NewSchedule": _one_of("cron", "every_s"),
     "BulkCancel": _one_of("filter", "ids"),
     "BulkRetry": _one_of("filter", "ids"),

@@ -14,6 +14,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from hiringhall.web.problems import Problem
+from hiringhall.web.steps import read_name
 
 if TYPE_CHECKING:
     from msgspec.structs import FieldInfo
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from hiringhall.web.services import Services
 
 QUERY_BYTES_MAX: Final = 16 << 10
+_NAME: Final = "{name}"
 _ESCAPES: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
@@ -44,11 +46,11 @@ class Call(NamedTuple):
 
 
 def read_path(pattern: str, raw_path: bytes) -> dict[str, bytes]:
-    """The variable parts of a path, percent-decoded to bytes."""
+    """The variable parts of a path, as bytes. Raises Problem."""
     steps = pattern.split("/")
     given = raw_path.split(b"/")
     return {
-        step[1:-1]: unquote_to_bytes(part)
+        step[1:-1]: read_name(part) if step == _NAME else unquote_to_bytes(part)
         for step, part in zip(steps, given, strict=True)
         if step.startswith("{")
     }

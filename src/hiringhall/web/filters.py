@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from hiringhall.records.record import as_microseconds
+from hiringhall.web.values import data_of
 
 if TYPE_CHECKING:
     from hiringhall.web.bodies import DeadChoice, LiveChoice
@@ -47,7 +48,10 @@ def _common(asked: LiveFilter | LiveChoice | HistoryFilter | DeadChoice) -> dict
     found: dict[str, Any] = {}
     for name in ("queue", "key", "text"):
         stated = getattr(asked, name)
-        if stated is not UNSET:
+        encoded = getattr(asked, f"{name}_base64", UNSET)
+        if encoded is not UNSET:
+            found[name] = data_of(name, stated, encoded)
+        elif stated is not UNSET:
             found[name] = data(stated)
     if asked.since is not UNSET:
         found["from_us"] = max(0, as_microseconds(asked.since))

@@ -13,6 +13,7 @@ from hiringhall import __version__
 from hiringhall.web.bodies import RULES
 from hiringhall.web.problems import MEDIA, ProblemDocument
 from hiringhall.web.route import ALWAYS, JSON
+from hiringhall.web.steps import BASE64
 from hiringhall.web.values import ID_PATTERN
 
 if TYPE_CHECKING:
@@ -23,10 +24,14 @@ _SCHEMAS: Final = "components", "schemas"
 _REFS: Final = "/".join(("#", *_SCHEMAS, "{name}"))
 _STEP: Final = re.compile(r"\{(\w+)\}")
 STEPS: Final = {
-    "id": {"type": "string", "pattern": ID_PATTERN},
-    "number": {"type": "string", "pattern": "^[0-9]{1,18}$"},
+    "id": {"schema": {"type": "string", "pattern": ID_PATTERN}},
+    "number": {"schema": {"type": "string", "pattern": "^[0-9]{1,18}$"}},
 }
 """Variable parts of paths that are not names."""
+NAME: Final = {
+    "schema": {"type": "string", "minLength": 1},
+    "description": f"The bytes of the name, percent-encoded; or `{BASE64}` and the name in base64url.",
+}
 
 
 @functools.cache
@@ -89,7 +94,7 @@ def _steps(route: Route) -> list[dict[str, Any]]:
             "name": step,
             "in": "path",
             "required": True,
-            "schema": STEPS.get(step, {"type": "string", "minLength": 1}),
+            **STEPS.get(step, NAME),
         }
         for step in _STEP.findall(route.path)
     ]

@@ -51,7 +51,10 @@ def _spec(job: NewJob, place: str) -> tuple[Any, ...]:
         raise Problem("bad_request", f"{at}queue is missing")
     key = data_of(f"{at}key", job.key, job.key_base64)
     parents = [] if job.parents is UNSET else [job_id(f"{at}parents", parent) for parent in job.parents]
-    return queue, _payload(job, at), terms_of(job), key, _delay_us(job, at), parents
+    terms = terms_of(job)
+    if flow := data_of(f"{at}flow", job.flow, job.flow_base64):
+        terms["flow"] = flow
+    return queue, _payload(job, at), terms, key, _delay_us(job, at), parents
 
 
 def _payload(job: NewJob, at: str) -> bytes:
@@ -81,7 +84,4 @@ def terms_of(stated: Any) -> dict[str, Any]:
         value = getattr(stated, name, UNSET)
         if value is not UNSET:
             terms[native] = round(value * SECOND_US)
-    flow = getattr(stated, "flow", UNSET)
-    if flow is not UNSET and flow:
-        terms["flow"] = flow.encode(errors="surrogatepass")
     return terms

@@ -22,6 +22,7 @@ from hiringhall.sdk.connection import Connection
 from hiringhall.sdk.errors import HallError, HallRefused, HallUnreachable
 from hiringhall.web.hall import AWAY_S
 from hiringhall.web.shapes import Attention, JobCounts, QueueLine, Rates, Summary
+from hiringhall.web.steps import write_name
 from hiringhall.web.values import SECOND_US, shown, text
 
 if TYPE_CHECKING:
@@ -283,16 +284,17 @@ class SummaryHub:
         return found
 
     def _queue_attention(self, name: bytes, counts: said.QueueCounts) -> Iterator[Attention]:
-        step, title = quote(name, safe=""), shown(name)
+        title = shown(name)
+        page, dead = f"/queues/{write_name(name)}", f"/history?state=failed&queue={quote(name, safe='')}"
         if counts.failed:
             letters = _many(counts.failed, "dead letter")
-            yield Attention("dead_letters", f"{title}: {letters}", f"/history?state=failed&queue={step}")
+            yield Attention("dead_letters", f"{title}: {letters}", dead)
         if counts.paused:
             ready = f"; {_many(counts.ready, 'job')} ready" if counts.ready else ""
-            yield Attention("paused", f"{title} is paused{ready}", f"/queues/{step}")
+            yield Attention("paused", f"{title} is paused{ready}", page)
         elif counts.ready and not counts.running and name in self._unstaffed:
             ready = f"{_many(counts.ready, 'job')} ready"
-            yield Attention("stuck_queue", f"{title}: {ready}, and no worker can do it", f"/queues/{step}")
+            yield Attention("stuck_queue", f"{title}: {ready}, and no worker can do it", page)
 
 
 def _many(count: int, what: str) -> str:

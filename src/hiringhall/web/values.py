@@ -18,6 +18,7 @@ from hiringhall.web.problems import Problem
 SECOND_US: Final = 1_000_000
 ID_PATTERN: Final = "^[1-9][0-9]{0,18}$"
 """The id of a job as text."""
+BASE64_PATTERN: Final = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 ID_MAX: Final = (1 << 63) - 1
 _ID: Final = re.compile(ID_PATTERN.rstrip("$"))
 

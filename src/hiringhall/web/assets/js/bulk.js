@@ -4,7 +4,7 @@ import { Encoded, get, post, Problem } from "./api.js";
 import { ask, confirmed, note } from "./dialogs.js";
 import { h } from "./dom.js";
 import { number, plural } from "./format.js";
-import { decoded } from "./text.js";
+import { base64, bytesOfEncoded, decoded, textOf } from "./text.js";
 
 /** How long the server may count: what is confirmed must be the exact number. */
 const COUNT_S = 20;
@@ -24,15 +24,19 @@ function report(what, answer) {
 function bodyOf(filter) {
   const body = {};
   for (const [name, value] of Object.entries(filter)) {
-    if (value instanceof Encoded) body[name] = decoded(value.text);
-    else body[name] = name === "worker" ? Number(value) : value;
+    if (value instanceof Encoded) {
+      const bytes = bytesOfEncoded(value.text);
+      const text = textOf(bytes);
+      if (text === null) body[`${name}_base64`] = base64(bytes);
+      else body[name] = text;
+    } else body[name] = name === "worker" ? Number(value) : value;
   }
   return body;
 }
 
 /** What the filter means, in words. */
 function scope(filter) {
-  const parts = Object.entries(bodyOf(filter)).map(([name, value]) => `${name} ${value}`);
+  const parts = Object.entries(filter).map(([name, value]) => `${name} ${value instanceof Encoded ? decoded(value.text) : value}`);
   return parts.length ? `with ${parts.join(", ")}` : "of all queues";
 }
 

@@ -30,26 +30,46 @@ export function bytesOfBase64(text) {
   return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 }
 
+export function base64(bytes) {
+  return btoa(String.fromCharCode(...bytes));
+}
+
+/** Bytes as text; null if they are not UTF-8. */
+export function textOf(bytes) {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return null;
+  }
+}
+
 /** The bytes of a field: of its base64 form if it is not valid UTF-8, otherwise of its text. */
 export function bytesOf(item, field) {
   const encoded = item[`${field}_base64`];
   return encoded === undefined || encoded === null ? new TextEncoder().encode(item[field] ?? "") : bytesOfBase64(encoded);
 }
 
-/** A name for a path or a query: its bytes, percent-encoded, whether they are UTF-8 or not. */
-export function encoded(item, field) {
-  if (item[`${field}_base64`]) {
-    return Array.from(bytesOf(item, field), (byte) => `%${byte.toString(16).toUpperCase().padStart(2, "0")}`).join("");
-  }
-  // encodeURIComponent leaves "." and ".." as they are, and a browser would resolve them.
-  return encodeURIComponent((item[field] ?? "").toWellFormed?.() ?? item[field] ?? "").replace(/^\.+$/, (dots) => "%2E".repeat(dots.length));
+export function percentEncoded(bytes) {
+  return Array.from(bytes, (byte) => `%${byte.toString(16).toUpperCase().padStart(2, "0")}`).join("");
 }
 
-/** What a percent-encoded name of a path says to a person. */
-export function decoded(segment) {
+/** A name for a query: its bytes, percent-encoded, whether they are UTF-8 or not. */
+export function encoded(item, field) {
+  if (item[`${field}_base64`]) return percentEncoded(bytesOf(item, field));
+  return encodeURIComponent((item[field] ?? "").toWellFormed?.() ?? item[field] ?? "");
+}
+
+/** What a percent-encoded name says to a person. */
+export function decoded(text) {
   try {
-    return decodeURIComponent(segment.replaceAll("+", "%20"));
+    return decodeURIComponent(text.replaceAll("+", "%20"));
   } catch {
-    return segment;
+    return text;
   }
+}
+
+/** The bytes of a percent-encoded name. */
+export function bytesOfEncoded(text) {
+  const parts = text.replaceAll("+", "%20").match(/%[0-9a-f]{2}|[^%]+|%/gi) ?? [];
+  return Uint8Array.from(parts.flatMap((part) => (/^%../.test(part) ? [parseInt(part.slice(1), 16)] : [...new TextEncoder().encode(part)])));
 }

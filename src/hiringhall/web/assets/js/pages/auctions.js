@@ -4,8 +4,8 @@ import { get } from "../api.js";
 import { fill, h } from "../dom.js";
 import { ago, at, duration, number, plural } from "../format.js";
 import { code, emptyState, localDownloads, pageHead } from "../lists.js";
+import { step } from "../steps.js";
 import { Table } from "../table.js";
-import { encoded } from "../text.js";
 
 const BIDS_SHOWN = 3;
 
@@ -22,7 +22,7 @@ function bids(auction) {
 
 const AUCTIONS = [
   { name: "job", label: "Job", first: true, cell: (auction) => h("span", { class: "mono" }, auction.job) },
-  { name: "queue", label: "Queue", cell: (auction) => h("a", { class: "plain-link data clip", href: `/queues/${encoded(auction, "queue")}`, "data-key": "queue" }, auction.queue) },
+  { name: "queue", label: "Queue", cell: (auction) => h("a", { class: "plain-link data clip", href: `/queues/${step(auction, "queue")}`, "data-key": "queue" }, auction.queue) },
   { name: "key", label: "Key", cell: (auction) => h("span", { class: "data clip" }, auction.key) },
   { name: "open", label: "State", cell: (auction) => h("span", { class: `badge tone-${auction.open ? "live" : "quiet"}` }, auction.open ? "Open for bids" : "Not hired yet") },
   { name: "closes", label: "Next step", cell: (auction) => (auction.closes ? h("span", null, auction.open ? "closes " : "announced again ", ago(auction.closes)) : h("span", { class: "none" }, "–")) },

@@ -9,7 +9,7 @@ import { GraphView } from "../graph/view.js";
 import { emptyState, pageHead } from "../lists.js";
 import { may } from "../session.js";
 import { flowBadge } from "../situations.js";
-import { decoded } from "../text.js";
+import { nameOf } from "../steps.js";
 import { flowParts } from "./flows.js";
 
 function openJobs(flow) {
@@ -39,7 +39,7 @@ function actions(flow, segment, changed) {
 
 export function openFlow(view) {
   const segment = view.names.name;
-  const name = decoded(segment);
+  const name = nameOf(segment);
   view.title(name);
   const lead = h("p", { class: "lead" }, h("span", { class: "skeleton" }));
   const bar = h("div", { class: "queue-bar" });
@@ -61,7 +61,7 @@ export function openFlow(view) {
       if (state === seen) return;
       const answer = await get(`/flows/${segment}/graph`, null, view.signal);
       graph.update(answer);
-      fill(part, answer.complete === false ? h("p", { class: "faint" }, `The graph shows the first ${number(answer.nodes.length)} jobs.`) : null);
+      fill(part, answer.complete === false ? h("p", { class: "faint" }, `The graph is not complete: it shows ${number(answer.nodes.length)} jobs of this flow, the newest ones.`) : null);
       seen = state;
     },
     (error) => {
@@ -84,7 +84,7 @@ export function openGraph(view) {
       const answer = await get("/graph", { job: id }, view.signal);
       graph.update(answer);
       graph.node.hidden = answer.nodes.length === 0;
-      fill(note_, answer.nodes.length ? null : h("div", { class: "card" }, emptyState("No graph", "This job has no parents or children that have not ended.")));
+      fill(note_, answer.nodes.length ? (answer.complete === false ? h("p", { class: "faint" }, `The graph is not complete: it shows ${number(answer.nodes.length)} jobs, and more are connected with this one.`) : null) : h("div", { class: "card" }, emptyState("No graph", "This job has no parents or children that have not ended.")));
     },
     (error) => error.status < 500 && error.status >= 400 && ((graph.node.hidden = true), fill(note_, h("div", { class: "card" }, emptyState("No graph", error.message)))),
   );

@@ -6,8 +6,8 @@ import { fill, h } from "../dom.js";
 import { ago, number, plural } from "../format.js";
 import { code, downloads, emptyState, filterBar, pageHead, Pager, parametersOf, tabs, textFilter } from "../lists.js";
 import { flowBadge } from "../situations.js";
+import { step } from "../steps.js";
 import { Table } from "../table.js";
-import { encoded } from "../text.js";
 
 const TABS = [["", "All"], ["running", "Running"], ["stuck", "Stuck"], ["failed", "Failed"], ["done", "Done"], ["cancelled", "Cancelled"]];
 
@@ -45,7 +45,7 @@ export function openFlows(view) {
   const files = downloads("/flows", parameters);
   const count = h("span");
   const pager = new Pager(view);
-  const table = new Table({ caption: "Flows", columns: COLUMNS, key: (flow) => encoded(flow, "name"), href: (flow) => `/flows/${encoded(flow, "name")}`, empty: () => nothing(view) });
+  const table = new Table({ caption: "Flows", columns: COLUMNS, key: (flow) => step(flow, "name"), href: (flow) => `/flows/${step(flow, "name")}`, empty: () => nothing(view) });
   view.main.append(pageHead("Flows", { lead: "Jobs that depend on each other, by the name of their flow." }), state.node, filterBar(view, filters), h("div", { class: "list-line" }, count, files.node), table.node, pager.node);
   const changed = view.queryChanged;
   view.queryChanged = (query) => {

@@ -3,7 +3,8 @@
 import { h } from "../dom.js";
 import { ago, at, between, duration, lasting } from "../format.js";
 import { jobBadge } from "../situations.js";
-import { encoded, shorten } from "../text.js";
+import { step } from "../steps.js";
+import { shorten } from "../text.js";
 
 function situation(job) {
   const badge = jobBadge(job);
@@ -29,7 +30,7 @@ function resultLine(job) {
 
 const COLUMNS = {
   id: { label: "Job", first: true, cell: (job) => h("span", { class: "mono" }, job.id) },
-  queue: { label: "Queue", cell: (job) => h("a", { href: `/queues/${encoded(job, "queue")}`, class: "plain-link data clip", "data-key": "queue", title: job.queue }, job.queue) },
+  queue: { label: "Queue", cell: (job) => h("a", { href: `/queues/${step(job, "queue")}`, class: "plain-link data clip", "data-key": "queue", title: job.queue }, job.queue) },
   situation: { label: "Situation", cell: situation },
   key: { label: "Key", cell: (job) => (job.key ? h("span", { class: "data clip", title: job.key }, shorten(job.key, 60)) : "") },
   attempts: { label: "Attempts", number: true, cell: (job) => (job.attempts ? `${job.attempts}${job.losses ? ` (${job.losses} lost)` : ""}` : h("span", { class: "none" }, "0")) },

@@ -7,7 +7,8 @@ import { at, duration, number, plural } from "../format.js";
 import { emptyState, pageHead } from "../lists.js";
 import { may } from "../session.js";
 import { jobBadge, jobTone, stateBadge } from "../situations.js";
-import { bytesOf, encoded } from "../text.js";
+import { step } from "../steps.js";
+import { bytesOf } from "../text.js";
 import { Viewer } from "../viewer.js";
 import { attempts } from "./attempts.js";
 import { follow, Output } from "./output.js";
@@ -53,9 +54,9 @@ function facts(job) {
   return h(
     "dl",
     { class: "facts" },
-    line("Queue", h("a", { href: `/queues/${encoded(job, "queue")}` }, job.queue)),
+    line("Queue", h("a", { href: `/queues/${step(job, "queue")}` }, job.queue)),
     line("Key", job.key),
-    line("Flow", job.flow ? h("a", { href: `/flows/${encoded(job, "flow")}` }, job.flow) : null),
+    line("Flow", job.flow ? h("a", { href: `/flows/${step(job, "flow")}` }, job.flow) : null),
     line("Submitted", at(job.created)),
     line("Started", job.started ? at(job.started) : null),
     line("Ended", job.ended ? at(job.ended) : null),
@@ -145,7 +146,7 @@ export function openJob(view) {
   let following = false;
   const draw = (job) => {
     last = job;
-    fill(lead, h("span", null, ended(job) ? [jobBadge(job), " "] : null, h("a", { href: `/queues/${encoded(job, "queue")}` }, job.queue), job.key ? [" · ", h("span", { class: "data" }, job.key)] : null));
+    fill(lead, h("span", null, ended(job) ? [jobBadge(job), " "] : null, h("a", { href: `/queues/${step(job, "queue")}` }, job.queue), job.key ? [" · ", h("span", { class: "data" }, job.key)] : null));
     fillKeepingFocus(buttons, actions(job, () => view.refresh()));
     fillKeepingFocus(top, why(job), progress(job));
     fill(error, failure(job));

@@ -7,8 +7,8 @@ import { ago, compact, duration, number, plural, rate } from "../format.js";
 import { code, emptyState, pageHead, tabs } from "../lists.js";
 import * as live from "../live.js";
 import { session } from "../session.js";
+import { step } from "../steps.js";
 import { Table } from "../table.js";
-import { encoded } from "../text.js";
 import { historyFailures, historyRate, historyTimes, SPANS } from "./chart-data.js";
 
 const CHART_EVERY_MS = 10_000;
@@ -121,7 +121,7 @@ function queueTable() {
   const count = (name, label) => ({ name, label, number: true, cell: (queue) => (queue[name] ? number(queue[name]) : h("span", { class: "none" }, "0")) });
   const columns = [{ name: "name", label: "Queue", first: true, cell: (queue) => queue.name }, count("ready", "Ready"), count("running", "Running"), count("waiting", "Waiting"), count("failed", "Dead letters")];
   const empty = () => emptyState("No job has been submitted yet", "Submit one with any client. With Debian's gearman-tools:", code("gearman -w -f rev -- rev &\necho hello | gearman -f rev"));
-  return new Table({ caption: "Busiest queues", columns, key: (queue) => encoded(queue, "name"), href: (queue) => `/queues/${encoded(queue, "name")}`, empty });
+  return new Table({ caption: "Busiest queues", columns, key: (queue) => step(queue, "name"), href: (queue) => `/queues/${step(queue, "name")}`, empty });
 }
 
 function doorTable() {

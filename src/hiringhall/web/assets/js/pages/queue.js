@@ -6,8 +6,8 @@ import { fill, fillKeepingFocus, h } from "../dom.js";
 import { ago, duration, number, rate } from "../format.js";
 import { emptyState, pageHead, tabs } from "../lists.js";
 import { pausedBadge } from "../situations.js";
+import { nameOf, queryOf } from "../steps.js";
 import { Table } from "../table.js";
-import { decoded } from "../text.js";
 import { historyBars, SERIES, SPANS } from "./chart-data.js";
 import { jobColumns } from "./job-columns.js";
 import { queueActions, queueParts } from "./queues.js";
@@ -30,7 +30,8 @@ function figures(queue) {
 
 export function openQueue(view) {
   const segment = view.names.name;
-  const name = decoded(segment);
+  const name = nameOf(segment);
+  const queried = queryOf(segment);
   view.title(name);
   const actions = h("div", { class: "page-actions" });
   const state = h("span", { class: "head-badge" });
@@ -45,8 +46,8 @@ export function openQueue(view) {
     pageHead(name, { back: ["/queues", "Queues"], actions }),
     top,
     h("section", { class: "card" }, h("div", { class: "card-head" }, h("h2", null, "Ended jobs"), span.node), h("div", { class: "card-body" }, chart.node, legend(SERIES))),
-    section("Not ended", live.node, `/jobs?queue=${segment}`),
-    section("Ended last", ended.node, `/history?queue=${segment}`),
+    section("Not ended", live.node, `/jobs?queue=${queried}`),
+    section("Ended last", ended.node, `/history?queue=${queried}`),
   );
   view.main.querySelector("h1").append(state);
   view.keepFresh(
@@ -59,7 +60,7 @@ export function openQueue(view) {
     (error) => (error.status === 404 ? fill(top, h("div", { class: "card" }, emptyState("The hall knows no such queue now", `Nobody has used ${name} since the hall opened, or it is spelt differently. What ended before is below.`))) : view.say(error)),
   );
   view.keepFresh(async () => {
-    const [jobs, past] = await Promise.all([getPage("/jobs", { queue: new Encoded(segment), limit: 8 }, view.signal), getPage("/history", { queue: new Encoded(segment), limit: 8 }, view.signal)]);
+    const [jobs, past] = await Promise.all([getPage("/jobs", { queue: new Encoded(queried), limit: 8 }, view.signal), getPage("/history", { queue: new Encoded(queried), limit: 8 }, view.signal)]);
     live.update(jobs.items);
     ended.update(past.items);
   });
@@ -68,7 +69,7 @@ export function openQueue(view) {
   view.keepFresh(async () => {
     const wanted = view.query.get("span") || "1d";
     if (wanted === asked && Date.now() - askedAt < CHART_EVERY_MS) return;
-    chart.update(historyBars(await get("/history/chart", { span: wanted, queue: new Encoded(segment) }, view.signal)));
+    chart.update(historyBars(await get("/history/chart", { span: wanted, queue: new Encoded(queried) }, view.signal)));
     asked = wanted;
     askedAt = Date.now();
   });

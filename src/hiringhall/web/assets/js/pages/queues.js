@@ -10,6 +10,7 @@ import { code, downloads, emptyState, filterBar, pageHead, pageOf, sorted, textF
 import { depths } from "../live.js";
 import { may } from "../session.js";
 import { noWorkerBadge, pausedBadge } from "../situations.js";
+import { step } from "../steps.js";
 import { Table } from "../table.js";
 import { encoded } from "../text.js";
 
@@ -26,7 +27,7 @@ export function queueParts(queue) {
 /** The buttons of a queue; `changed` is called after each. */
 export function queueActions(queue, changed, { small = false } = {}) {
   if (!may("operator")) return [];
-  const path = encoded(queue, "name");
+  const path = step(queue, "name");
   const style = small ? "button button-small" : "button";
   const toggle = async () => {
     await post(`/queues/${path}/${queue.paused ? "resume" : "pause"}`);
@@ -78,7 +79,7 @@ export function openQueues(view) {
   const files = downloads("/queues", parameters);
   const count = h("span", { "aria-live": "off" });
   const pager = h("div", { class: "pager" });
-  const table = new Table({ caption: "Queues", columns: shape, key: (queue) => encoded(queue, "name"), href: (queue) => `/queues/${encoded(queue, "name")}`, empty: () => nothing(view.query.get("text")), sort });
+  const table = new Table({ caption: "Queues", columns: shape, key: (queue) => encoded(queue, "name"), href: (queue) => `/queues/${step(queue, "name")}`, empty: () => nothing(view.query.get("text")), sort });
   view.main.append(pageHead("Queues", { lead: "What kinds of work there are, and how far behind each is." }), filterBar(view, [search]), h("div", { class: "list-line" }, count, files.node), table.node, pager);
   view.keepFresh(async () => {
     const { items, next } = await get("/queues", { ...parameters(), limit: 1000 }, view.signal);

@@ -7,8 +7,9 @@ import { ago, duration, plural } from "../format.js";
 import { code, downloads, emptyState, pageHead } from "../lists.js";
 import { may } from "../session.js";
 import { pausedBadge } from "../situations.js";
+import { step } from "../steps.js";
 import { Table } from "../table.js";
-import { encoded, shorten } from "../text.js";
+import { shorten } from "../text.js";
 
 function rule(schedule) {
   if (schedule.every_s) return `every ${duration(schedule.every_s)}`;
@@ -16,7 +17,7 @@ function rule(schedule) {
 }
 
 function actions(schedule, changed) {
-  const path = `/schedules/${encoded(schedule, "name")}`;
+  const path = `/schedules/${step(schedule, "name")}`;
   const run = async () => {
     const answer = await post(`${path}/run`);
     note(`${schedule.name} ran: a job was submitted${answer?.id ? ` (${answer.id})` : ""}. Its times stay as they are.`);
@@ -46,7 +47,7 @@ function columns(view) {
   return [
     { name: "name", label: "Schedule", first: true, cell: (schedule) => h("span", { class: "situation" }, h("strong", { class: "data clip" }, schedule.name), schedule.paused ? pausedBadge() : null) },
     { name: "rule", label: "When", cell: rule },
-    { name: "queue", label: "Queue", cell: (schedule) => h("a", { class: "plain-link data clip", href: `/queues/${encoded(schedule, "queue")}`, "data-key": "queue" }, schedule.queue) },
+    { name: "queue", label: "Queue", cell: (schedule) => h("a", { class: "plain-link data clip", href: `/queues/${step(schedule, "queue")}`, "data-key": "queue" }, schedule.queue) },
     { name: "payload", label: "Payload", cell: (schedule) => h("span", { class: "mono data clip faint", title: shorten(schedule.payload ?? "", 200) }, shorten(schedule.payload ?? "", 24)) },
     { name: "next", label: "Next", number: true, cell: (schedule) => (schedule.paused ? h("span", { class: "none" }, "paused") : ago(schedule.next)) },
     { name: "last", label: "Last", number: true, cell: (schedule) => ago(schedule.last) },
@@ -92,7 +93,7 @@ export function openSchedules(view) {
   const count = h("span");
   const button = h("button", { type: "button", class: "button button-accent" }, "New schedule");
   button.addEventListener("click", () => act(button, () => add(() => view.refresh())));
-  const table = new Table({ caption: "Schedules", columns: columns(view), key: (schedule) => encoded(schedule, "name"), empty: () => emptyState("No schedule yet", "A schedule submits a job at the times that it names, once for each, across restarts of the hall. Add one here, or:", code("hall schedule add nightly --cron \"30 3 * * *\" --queue backup --payload all")) });
+  const table = new Table({ caption: "Schedules", columns: columns(view), key: (schedule) => step(schedule, "name"), empty: () => emptyState("No schedule yet", "A schedule submits a job at the times that it names, once for each, across restarts of the hall. Add one here, or:", code("hall schedule add nightly --cron \"30 3 * * *\" --queue backup --payload all")) });
   view.main.append(pageHead("Schedules", { lead: "Jobs that the hall submits by itself, once for each due time.", actions: may("admin") ? button : [] }), h("div", { class: "list-line" }, count, downloads("/schedules", () => ({})).node), table.node);
   view.keepFresh(async () => {
     const { items } = await get("/schedules", { limit: 1000 }, view.signal);

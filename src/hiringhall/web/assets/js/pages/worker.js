@@ -5,6 +5,7 @@ import { fill, fillKeepingFocus, h } from "../dom.js";
 import { ago, number } from "../format.js";
 import { emptyState, pageHead } from "../lists.js";
 import { workerBadge } from "../situations.js";
+import { step } from "../steps.js";
 import { Table } from "../table.js";
 import { jobColumns } from "./job-columns.js";
 import { workerActions } from "./workers.js";
@@ -26,7 +27,7 @@ function facts(worker) {
 
 function abilities(worker) {
   if (!worker.queues.length) return h("p", { class: "faint" }, "It has named no queue.");
-  return h("ul", { class: "tags" }, worker.queues.map((name) => h("li", null, h("a", { class: "tag", href: `/queues/${encodeURIComponent(name)}` }, worker.skills?.[name] ? `${name} · skill ${worker.skills[name]}` : name))));
+  return h("ul", { class: "tags" }, worker.queues.map((name) => h("li", null, h("a", { class: "tag", href: `/queues/${step({ name }, "name")}` }, worker.skills?.[name] ? `${name} · skill ${worker.skills[name]}` : name))));
 }
 
 export function openWorker(view) {
