@@ -35,14 +35,18 @@ class Screen:
         width: int = 1440,
         height: int = 900,
         theme: Literal["light", "dark"] = "light",
+        own_certificate: bool = False,
     ) -> None:
+        """`own_certificate`: the web has one that the browser does not know."""
         self.address = address
         self.faults: list[str] = []
         """Errors in the console, exceptions, and requests to other hosts."""
         self.away_expected = False
         """The test takes the hall or the web away: requests that find nobody are no fault."""
         viewport: Any = {"width": width, "height": height}
-        self._context = browser.new_context(viewport=viewport, color_scheme=theme, reduced_motion="reduce")
+        self._context = browser.new_context(
+            viewport=viewport, color_scheme=theme, reduced_motion="reduce", ignore_https_errors=own_certificate
+        )
         self._context.set_default_timeout(TIMEOUT_MS)
         self.page: Page = self._context.new_page()
         self.page.on("console", self._wrote)

@@ -34,7 +34,19 @@ PAGES: Final = (
     "/settings?part=settings",
     "/settings?part=audit",
     "/nowhere",
+    "/login",
 )
+DIALOGS: Final = (
+    ("/jobs", "New job"),
+    ("/jobs?queue=search.index", "Cancel all 9…"),
+    ("/history?state=failed&queue=billing.invoice", "Retry all 6…"),
+    ("/queues?text=billing.invoice", "Retry all dead letters of billing.invoice"),
+    ("/schedules", "New schedule"),
+    ("/schedules", "Remove digest"),
+    ("/flows/genome-2026-11", "Cancel"),
+    ("/", "Keyboard shortcuts"),
+)
+"""Pages, and the names of buttons that open a dialog there. Those of one worker and of one job are found."""
 SERIOUS: Final = """async () => {
   const { violations } = await axe.run(document, { resultTypes: ["violations"] });
   return violations
@@ -58,13 +70,15 @@ def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHall]:
 
 
 def paths(hall: WebHall) -> list[str]:
-    """All pages, with those of a job in each of two states, and of a worker."""
+    """All pages, with those of a job in each of two states, of a worker, and of a job's graph."""
     with hall.api() as api:
         failed = api.get("/history", params={"state": "failed", "limit": 1}).json()["items"]
         live = api.get("/jobs", params={"situation": "backoff", "limit": 1}).json()["items"]
+        held = api.get("/jobs", params={"situation": "held", "limit": 1}).json()["items"]
         workers = api.get("/workers", params={"limit": 1}).json()["items"]
+    graphs = [f"/graph?job={job['id']}" for job in held]
     jobs = [f"/jobs/{job['id']}" for job in (*failed, *live)]
-    return [*PAGES, *jobs, *(f"/workers/{worker['number']}" for worker in workers)]
+    return [*PAGES, *graphs, *jobs, *(f"/workers/{worker['number']}" for worker in workers)]
 
 
 def settled(screen: Screen) -> None:
@@ -85,6 +99,39 @@ def test_axe_finds_nothing_serious(browser: Browser, hall: WebHall, theme: Liter
             screen.page.evaluate(script)
             if wrong := screen.page.evaluate(SERIOUS):
                 found[path] = wrong
+        assert (found, screen.faults) == ({}, [])
+
+
+def dialogs(hall: WebHall) -> list[tuple[str, str]]:
+    """A page and a button for each kind of dialog."""
+    with hall.api() as api:
+        worker = api.get("/workers", params={"dialect": "gearman"}).json()["items"][0]
+        job = api.get("/jobs", params={"situation": "backoff", "limit": 1}).json()["items"][0]
+    return [
+        *DIALOGS,
+        (f"/workers/{worker['number']}", f"Drain {worker['name']}"),
+        (f"/jobs/{job['id']}", "Cancel"),
+    ]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_serious_in_any_dialog(
+    browser: Browser, hall: WebHall, theme: Literal["light", "dark"]
+) -> None:
+    script = AXE.read_text()
+    found: dict[str, Any] = {}
+    with Screen(browser, hall.web, theme=theme) as screen:
+        for path, button in dialogs(hall):
+            screen.open(path)
+            settled(screen)
+            screen.button(button).click()
+            expect(screen.page.get_by_role("dialog")).to_be_visible()
+            screen.page.evaluate(script)
+            if wrong := screen.page.evaluate(SERIOUS):
+                found[f"{path}: {button}"] = wrong
+            screen.press("Escape")
+            expect(screen.page.get_by_role("dialog")).to_have_count(0)
         assert (found, screen.faults) == ({}, [])
 
 

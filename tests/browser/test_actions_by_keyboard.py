@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from playwright.sync_api import expect
+
+from hiringhall.web.routes import API
 
 if TYPE_CHECKING:
     import httpx
@@ -132,7 +134,19 @@ def test_dead_letters_are_counted_when_the_button_is_pressed(
     screen.says("3 jobs retried.")
 
 
-def test_a_worker_is_drained(screen: Screen, hall: WebHall, api: httpx.Client) -> None:
+def test_selected_dead_letters_are_retried(screen: Screen, hall: WebHall, api: httpx.Client) -> None:
+    submit(api, "key.chosen", 3)
+    fail_all(hall, "key.chosen", 3)
+    screen.open("/history?state=failed&queue=key.chosen")
+    expect(screen.page.get_by_text("3 jobs match")).to_be_visible()
+    screen.press("j", "x", "j", "x")
+    screen.activate("Retry 2 jobs")
+    screen.page.get_by_role("dialog").get_by_role("button", name="Retry 2 jobs").press("Enter")
+    screen.says("2 jobs retried.")
+    assert api.get("/queues/key.chosen").json()["ready"] == 2
+
+
+def test_a_worker_is_drained_and_gets_jobs_again(screen: Screen, hall: WebHall, api: httpx.Client) -> None:
     with hall.native() as worker:
         worker.work(b"key.drain", name=b"drained")
         screen.open("/workers?queue=key.drain")
@@ -141,9 +155,14 @@ def test_a_worker_is_drained(screen: Screen, hall: WebHall, api: httpx.Client) -
         screen.activate("Drain this worker")
         expect(screen.row("drained")).to_contain_text("Draining")
         assert api.get("/workers", params={"queue": "key.drain"}).json()["items"][0]["draining"]
+        submit(api, "key.drain")
+        screen.activate("Undrain drained")
+        screen.says("drained gets jobs again.")
+        expect(screen.row("drained")).not_to_contain_text("Draining")
+        assert worker.hear("assign")
 
 
-def test_a_schedule_is_added_run_now_paused_and_removed(screen: Screen, api: httpx.Client) -> None:
+def test_a_schedule_is_added_run_now_paused_resumed_and_removed(screen: Screen, api: httpx.Client) -> None:
     screen.open("/schedules")
     screen.activate("New schedule")
     screen.page.keyboard.type("nightly")
@@ -156,6 +175,11 @@ def test_a_schedule_is_added_run_now_paused_and_removed(screen: Screen, api: htt
     assert api.get("/jobs/count", params={"queue": "key.schedule"}).json()["count"] == 1
     screen.activate("Pause nightly")
     expect(screen.row("nightly")).to_contain_text("Paused")
+    assert api.get("/schedules").json()["items"][0]["next"] is None
+    screen.activate("Resume nightly")
+    screen.says("nightly goes on.")
+    expect(screen.row("nightly")).not_to_contain_text("Paused")
+    assert api.get("/schedules").json()["items"][0]["next"] is not None
     screen.activate("Remove nightly")
     screen.activate("Remove the schedule")
     expect(screen.page.get_by_text("No schedule yet")).to_be_visible()
@@ -187,3 +211,30 @@ def test_a_flow_is_retried_and_cancelled(screen: Screen, hall: WebHall, api: htt
     screen.activate("Cancel 3 jobs")
     screen.says("is cancelled")
     assert api.get("/flows/key.flow").json()["cancelled"] == 3
+
+
+BY_KEYBOARD: Final = {
+    "POST /jobs": test_a_job_is_submitted,
+    "POST /jobs/{id}/cancel": test_a_job_is_cancelled,
+    "POST /jobs/{id}/retry": test_a_dead_letter_is_retried,
+    "POST /jobs/cancel": test_selected_jobs_are_cancelled,
+    "POST /jobs/retry": test_all_that_match_are_retried_and_their_number_is_confirmed,
+    "POST /queues/{name}/pause": test_a_queue_is_paused_resumed_and_its_dead_letters_retried,
+    "POST /queues/{name}/resume": test_a_queue_is_paused_resumed_and_its_dead_letters_retried,
+    "POST /queues/{name}/retry": test_a_queue_is_paused_resumed_and_its_dead_letters_retried,
+    "POST /workers/{number}/drain": test_a_worker_is_drained_and_gets_jobs_again,
+    "POST /workers/{number}/undrain": test_a_worker_is_drained_and_gets_jobs_again,
+    "POST /flows/{name}/cancel": test_a_flow_is_retried_and_cancelled,
+    "POST /flows/{name}/retry": test_a_flow_is_retried_and_cancelled,
+    "POST /schedules": test_a_schedule_is_added_run_now_paused_resumed_and_removed,
+    "DELETE /schedules/{name}": test_a_schedule_is_added_run_now_paused_resumed_and_removed,
+    "POST /schedules/{name}/pause": test_a_schedule_is_added_run_now_paused_resumed_and_removed,
+    "POST /schedules/{name}/resume": test_a_schedule_is_added_run_now_paused_resumed_and_removed,
+    "POST /schedules/{name}/run": test_a_schedule_is_added_run_now_paused_resumed_and_removed,
+}
+"""The test of each change that the API can make."""
+
+
+def test_every_change_of_the_api_has_a_test_by_keyboard() -> None:
+    changes = {f"{route.method} {route.path}" for route in API if route.method != "GET"}
+    assert changes == set(BY_KEYBOARD)

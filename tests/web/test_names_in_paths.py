@@ -25,7 +25,7 @@ def fail_all(hall: WebHall, queue: bytes) -> None:
             peer.ask("fail", [peer.hear("assign")[0], 1, b"no", False])
 
 
-@pytest.mark.parametrize("name", (b"", *NAMES), ids=repr)
+@pytest.mark.parametrize("name", [b"", *NAMES], ids=repr)
 def test_a_name_is_read_as_it_was_written(name: bytes) -> None:
     step = write_name(name)
     assert step not in ("", ".", "..", "%2E", "%2E%2E")

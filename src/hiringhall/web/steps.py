@@ -2,9 +2,9 @@
 
     /queues/photos.resize    /queues/%FFraw    /queues/base64:Li4
 
-Invariant: every name has a path that browsers and clients send as it is written. They resolve `.` and `..`, also
-percent-encoded, and drop empty steps, so such a name is written in base64. The colon tells that form from a name:
-in a name it is percent-encoded.
+Invariant: every name has a path that browsers and clients send as it is written. They resolve `.` and `..`,
+also percent-encoded, and drop empty steps, so such a name is written in base64. The colon tells that form
+from a name: in a name it is percent-encoded.
 """
 
 from __future__ import annotations
