@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from starlette.requests import Request
 
+from hiringhall.web.app import pages_of
 from hiringhall.web.guard import LOCAL, Actor
-from hiringhall.web.monitoring import Monitoring
 from hiringhall.web.options import WebOptions
 from hiringhall.web.services import Services
 
@@ -23,11 +23,10 @@ NO_HALL = "hall://127.0.0.1:9"
 def ask(path: str, actor: Actor | None) -> Response:
     async def serve() -> Response:
         services = Services(WebOptions(hall=NO_HALL))
-        monitoring = Monitoring(services)
-        handler = {"/metrics": monitoring.metrics, "/healthz": monitoring.healthz, "/readyz": monitoring.readyz}
+        (page,) = [page for page in pages_of(services) if page.path == path]
         scope = {"type": "http", "method": "GET", "path": path, "headers": [], "state": {"actor": actor}}
         try:
-            return await handler[path](Request(scope))
+            return await page.serve(Request(scope))
         finally:
             await services.close()
 

@@ -1,9 +1,14 @@
-"""The ASGI application of the web process, put together."""
+"""The ASGI application of the web process, put together.
+
+Invariant: every path outside the API is in one table, with the role that it needs. It is checked before its
+handler is called.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Final
+import functools
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from starlette.applications import Starlette
 from starlette.routing import Mount, Route
@@ -11,10 +16,11 @@ from starlette.routing import Mount, Route
 from hiringhall.config.quantities import Address
 from hiringhall.web import pages
 from hiringhall.web.api import Api
-from hiringhall.web.guard import LOCAL, Guard
+from hiringhall.web.guard import LOCAL, Guard, refusal
 from hiringhall.web.hosts import Hosts, is_loopback
 from hiringhall.web.login import login, logout
 from hiringhall.web.monitoring import Monitoring
+from hiringhall.web.problems import respond
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -30,19 +36,37 @@ _API: Final = b"api"
 """Everything below this is for programs, which must not get a page instead of an error."""
 
 
-def _page(
-    handler: Callable[[Services, Request], Awaitable[Response]], services: Services
-) -> Callable[[Request], Awaitable[Response]]:
-    async def serve(request: Request) -> Response:
-        return await handler(services, request)
+class Page(NamedTuple):
+    """A path that is not of the API."""
 
-    return serve
+    method: str
+    path: str
+    role: str
+    """The least role that may ask; empty: it tells nothing that needs one."""
+    handler: Callable[[Request], Awaitable[Response]]
+
+    async def serve(self, request: Request) -> Response:
+        """Check the role, and answer."""
+        fault = refusal(request.scope["state"].get("actor"), self.role)
+        return respond(fault) if fault is not None else await self.handler(request)
+
+
+def pages_of(services: Services) -> tuple[Page, ...]:
+    """All paths outside the API, but for the files of the dashboard."""
+    monitoring = Monitoring(services)
+    return (
+        Page("GET", "/metrics", "viewer", monitoring.metrics),
+        Page("GET", "/healthz", "", monitoring.healthz),
+        Page("GET", "/readyz", "", monitoring.readyz),
+        Page("POST", "/login", "", functools.partial(login, services)),
+        Page("POST", "/logout", "", functools.partial(logout, services)),
+        Page("GET", "/{path:path}", "", pages.index),
+    )
 
 
 def build(services: Services) -> ASGIApp:
     """The application for one hall."""
     options = services.options
-    monitoring = Monitoring(services)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -52,13 +76,8 @@ def build(services: Services) -> ASGIApp:
 
     pages_app = Starlette(
         routes=[
-            Route("/metrics", monitoring.metrics),
-            Route("/healthz", monitoring.healthz),
-            Route("/readyz", monitoring.readyz),
             Mount("/assets", pages.Assets(directory=pages.ASSETS)),
-            Route("/login", _page(login, services), methods=["POST"]),
-            Route("/logout", _page(logout, services), methods=["POST"]),
-            Route("/{path:path}", pages.index),
+            *(Route(page.path, page.serve, methods=[page.method]) for page in pages_of(services)),
         ],
         lifespan=lifespan,
     )
