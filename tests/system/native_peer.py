@@ -55,6 +55,10 @@ class NativePeer:
         """The body of the next frame of this kind that answers nothing."""
         return self._next(lambda frame: frame[:2] == (kind, 0))[2]
 
+    def hear_of(self, kind: str, job: int) -> Any:
+        """The body of the next frame of this kind about this job."""
+        return self._next(lambda frame: frame[:2] == (kind, 0) and frame[2][0] == job)[2]
+
     @property
     def unclaimed(self) -> list[tuple[str, int, Any]]:
         """Frames that came and that nobody has asked for."""

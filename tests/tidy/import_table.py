@@ -69,6 +69,7 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
             "server",
             "storage",
             "sdk",
+            "shell",
             "version",
             "web.describing",
             "web.options",
@@ -94,6 +95,7 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("sdk", ("dialects.native.wire", "sdk")),
     ("__init__", ("sdk",)),
     ("worker", ("dialects.native.wire", "sdk", "worker")),
+    ("shell", ("dialects.native.wire", "sdk", "shell", "worker")),
     (
         "testing",
         ("core", "dialects.native", "dialects.session", "engine", "schedules", "sdk", "storage", "testing"),

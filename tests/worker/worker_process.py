@@ -22,12 +22,13 @@ EVENT_S: Final = 30.0
 
 
 class WorkerProcess:
-    """A worker. `target` is a module of this folder unless another is given."""
+    """A worker. `target` is a module of this folder unless another is given; empty: there is none."""
 
     def __init__(
         self, url: str, *words: str, target: str = "trouble_jobs", folder: Path = HERE, command: str = "work"
     ) -> None:
-        self._command = [sys.executable, "-m", "hiringhall", command, target, "--json", *words]
+        targets = [target] if target else []
+        self._command = [sys.executable, "-m", "hiringhall", command, *targets, "--json", *words]
         if url:
             self._command += ["--hall", url]
         self._folder = folder
@@ -63,6 +64,11 @@ class WorkerProcess:
     @property
     def pid(self) -> int:
         return self.process.pid
+
+    def resident_bytes(self) -> int:
+        """Memory of its process that is in use."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
 
     def wait_for(self, event: str, timeout_s: float = EVENT_S, **fields: Any) -> dict[str, Any]:
         """The next event of this name and with these fields."""

@@ -84,7 +84,12 @@ TOKEN: Final = Group(
 
 COMMANDS: Final[tuple[Entry | Group, ...]] = (
     Entry("serve", "serve:serve", "Start a hall and serve until it is stopped.", RUN),
-    Entry("work", "work:work", "Run the job functions of a module until it is stopped.", RUN),
+    Entry(
+        "work",
+        "work:work",
+        "Run the job functions of a module, or with --shell commands, until it is stopped.",
+        RUN,
+    ),
     Entry(
         "dev",
         "dev:dev",

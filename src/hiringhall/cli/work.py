@@ -12,6 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 import uvloop
 
+from hiringhall.cli.shell_work import (
+    CwdFlag,
+    EnvFlag,
+    KillFlag,
+    QueueFlag,
+    ShellFlag,
+    SlotsFlag,
+    read_shell_settings,
+    run_shell_worker,
+)
 from hiringhall.config.quantities import Size
 from hiringhall.config.sources import ConfigError
 from hiringhall.sdk.addresses import read_token
@@ -26,6 +36,14 @@ ModuleArgument = Annotated[
     typer.Argument(
         metavar="MODULE",
         help="The module with the functions, such as app; if it has several halls: app:hall.",
+    ),
+]
+WorkArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[MODULE]",
+        help="The module with the functions, such as app; if it has several halls: app:hall.",
+        show_default=False,
     ),
 ]
 ProcessesFlag = Annotated[
@@ -104,7 +122,7 @@ _SKILL: Final = re.compile(r"(?:(.+)=)?([0-9]{1,7})")
 
 
 def work(
-    module: ModuleArgument,
+    module: WorkArgument = None,
     processes: ProcessesFlag = None,
     threads: ThreadsFlag = 1,
     concurrency: ConcurrencyFlag = 100,
@@ -120,13 +138,37 @@ def work(
     hall: HallFlag = None,
     name: NameFlag = None,
     token_file: TokenFileFlag = None,
+    shell: ShellFlag = False,
+    queue: QueueFlag = None,
+    slots: SlotsFlag = None,
+    cwd_below: CwdFlag = None,
+    env: EnvFlag = None,
+    kill_after: KillFlag = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Run the job functions of a module until it is stopped.
+    """Run the job functions of a module, or with --shell commands, until it is stopped.
 
     The first Ctrl-C or SIGTERM takes no more jobs and lets running ones finish; the second ends at once. Jobs
     that were not finished are given back to the hall.
     """
+    token = None if token_file is None else read_token_file(token_file)
+    if shell:
+        if module is not None:
+            raise ConfigError([f'--shell runs commands, and no module: leave out "{module}"'])
+        chosen = read_shell_settings(queue, slots, cwd_below, env, kill_after, grace, skill, stays, hall, name)
+        chosen.token = token
+        return run_shell_worker(chosen, as_json=as_json)
+    if module is None:
+        raise ConfigError(["name the MODULE with the functions, or use --shell to run commands"])
+    for option, value in (
+        ("--queue", queue),
+        ("--slots", slots),
+        ("--cwd-below", cwd_below),
+        ("--env", env),
+        ("--kill-after", kill_after),
+    ):
+        if value:
+            raise ConfigError([f"{option} is for shell commands: use it with --shell"])
     settings = read_settings(
         module,
         processes,
@@ -142,8 +184,8 @@ def work(
         hall,
         name,
     )
-    if token_file is not None:
-        settings.token = read_token_file(token_file)
+    if token is not None:
+        settings.token = token
     show = make_show(as_json=as_json)
     try:
         return run_worker(settings, show)

@@ -15,7 +15,6 @@ from hiringhall.worker.tasks import Counts
 
 if TYPE_CHECKING:
     from hiringhall.worker.process import Child
-    from hiringhall.worker.tasks import Task
 
 _FAIL: Final = msgspec.msgpack.Decoder(tuple[str, int, tuple[int, int, bytes, bool]])
 _TEXT_CHARS_MAX: Final = 200
@@ -28,6 +27,13 @@ class Told(Protocol):
     """Shows events."""
 
     def event(self, name: str, text: str, fields: dict[str, Any]) -> None: ...
+
+
+class Taken(Protocol):
+    """A job that a worker has taken."""
+
+    job: int
+    counts: Counts
 
 
 class Board:
@@ -93,7 +99,7 @@ class Board:
 
     # --- jobs
 
-    def failed(self, task: Task, frame: bytes) -> None:
+    def failed(self, task: Taken, frame: bytes) -> None:
         _, code, data, _ = _FAIL.decode(memoryview(frame)[4:])[2]
         try:
             failure = msgspec.json.decode(data, type=dict[str, str])
@@ -107,20 +113,20 @@ class Board:
         text = f"failed (code {code}): {words}" + (f"\n{trace.rstrip()}" if trace else "")
         self._job(task, "failed", text, code=code, type=kind, reason=said, traceback=trace)
 
-    def lost(self, task: Task, reason: str) -> None:
+    def lost(self, task: Taken, reason: str) -> None:
         self._job(task, "lost", f"lost: {reason}", reason=reason)
 
-    def stopped(self, task: Task) -> None:
+    def stopped(self, task: Taken) -> None:
         self._job(task, "stopped", "stopped: cancelled, over its time, or given to another worker")
 
-    def released(self, task: Task) -> None:
+    def released(self, task: Taken) -> None:
         self._job(task, "released", "given back: the worker ends")
 
-    def stuck(self, task: Task, child: Child) -> None:
+    def stuck(self, task: Taken, child: Child) -> None:
         text = f"does not stop; process {child.pid} is replaced"
         self._job(task, "stuck", text, pid=child.pid)
 
-    def _job(self, task: Task, name: str, text: str, **fields: Any) -> None:
+    def _job(self, task: Taken, name: str, text: str, **fields: Any) -> None:
         """Tell of a job. Of many in a second the first few are told; all are counted."""
         second = int(time.monotonic())
         if second != self._second:

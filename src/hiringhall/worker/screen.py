@@ -21,6 +21,7 @@ from hiringhall.worker.board import counted, stamp
 from hiringhall.worker.printing import Printer
 
 if TYPE_CHECKING:
+    from hiringhall.worker.board import Board
     from hiringhall.worker.process import Child
     from hiringhall.worker.supervisor import Supervisor
     from hiringhall.worker.tasks import Counts
@@ -56,7 +57,13 @@ class Show(Protocol):
     def close(self) -> None: ...
 
 
-def _totals(supervisor: Supervisor) -> dict[str, int]:
+class Counting(Protocol):
+    """A worker with a board."""
+
+    board: Board
+
+
+def _totals(supervisor: Counting) -> dict[str, int]:
     counts = supervisor.board.counts.values()
     names = ("running", "done", "failed", "lost", "stopped")
     return {name: sum(getattr(each, name) for each in counts) for name in names}
@@ -72,7 +79,7 @@ class Lines:
     def event(self, name: str, text: str, fields: dict[str, Any]) -> None:  # noqa: ARG002 (a Show)
         self._printer.write(f"{stamp()} {text}\n")
 
-    async def run(self, supervisor: Supervisor) -> None:
+    async def run(self, supervisor: Counting) -> None:
         before, last = _totals(supervisor), time.monotonic()
         while True:
             await asyncio.sleep(SUMMARY_S)

@@ -1,0 +1,1 @@
+"""Shell commands as jobs: their payload, and the worker that runs them."""
