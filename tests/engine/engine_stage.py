@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import Limits
-from hiringhall.engine.driver import Clock, Driver
+from hiringhall.engine.driver import SETTLE_US, Clock, Driver
 from hiringhall.engine.recovery import open_scheduler
 from hiringhall.storage.memory import MemoryStore
 from stage.talker import BACKGROUND, Talker, Wire, submit
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hiringhall.core.leases import Lease
     from hiringhall.core.terms import Terms
     from hiringhall.dialects.session import Reporter
-    from hiringhall.storage.contract import HistoryQuery
+    from hiringhall.storage.contract import HistoryQuery, OutcomeUnknown
 
 PATIENCE_S = 20.0
 """A test that waits for longer than this has failed; none comes near it."""
@@ -55,6 +55,9 @@ class SlowStore:
         self.gate = threading.Event()
         self.gate.set()
         self.trouble: Exception | None = None
+        self.doubt: OutcomeUnknown | None = None
+        """The next commit raises it; `kept` says whether its batch is stored."""
+        self.kept = False
         self.commits = 0
         self.probes = 0
         self.closed = False
@@ -67,10 +70,15 @@ class SlowStore:
     def commit(self, batch: Batch, now_us: int) -> None:
         self._pass()
         self.commits += 1
-        self.inner.commit(batch, now_us)
+        if self.doubt is None or self.kept:
+            self.inner.commit(batch, now_us)
+        if self.doubt is not None:
+            doubt, self.doubt = self.doubt, None
+            raise doubt
 
     def settle(self) -> bool:
-        return self.inner.settle()
+        self._pass()
+        return self.kept
 
     def check(self) -> None:
         self.inner.check()
@@ -127,14 +135,18 @@ class Stage:
     """A driver, its store, and its people."""
 
     def __init__(
-        self, store: SlowStore | None = None, clock: Clock | None = None, reporter: Reporter | None = None
+        self,
+        store: SlowStore | None = None,
+        clock: Clock | None = None,
+        reporter: Reporter | None = None,
+        settle_us: int = SETTLE_US,
     ) -> None:
         self.store = store if store is not None else SlowStore()
         clock = clock if clock is not None else Clock()
         self.scheduler = open_scheduler(self.store, Limits(), clock.now_us())
         self.troubles: list[str] = []
         self.troubled = asyncio.Event()
-        self.driver = Driver(self.scheduler, self.store, self._on_trouble, clock, reporter)
+        self.driver = Driver(self.scheduler, self.store, self._on_trouble, clock, reporter, settle_us=settle_us)
         self.driver.start(asyncio.get_running_loop())
 
     def _on_trouble(self, trouble: str) -> None:
@@ -174,13 +186,18 @@ class Stage:
         assert self.store.closed
 
 
-def story(tell: Callable[[Stage], Awaitable[None]], store: SlowStore | None = None) -> None:
+def story(
+    tell: Callable[[Stage], Awaitable[None]],
+    store: SlowStore | None = None,
+    reporter: Reporter | None = None,
+    settle_us: int = SETTLE_US,
+) -> None:
     """Run one story on a loop of its own; errors that only reach the loop's handler count too."""
 
     async def run() -> None:
         faults: list[dict[str, object]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
-        stage = Stage(store)
+        stage = Stage(store, reporter=reporter, settle_us=settle_us)
         await tell(stage)
         if not stage.store.closed:
             await stage.stop()

@@ -63,6 +63,30 @@ def test_the_history_is_asked_once_every_end_is_on_its_way_there(hall: TalkerHal
     assert child.state == QUEUED
 
 
+def test_an_answer_behind_a_commit_whose_outcome_is_unknown_is_asked_for_again(hall: TalkerHall) -> None:
+    """The history may have lacked the ends of that commit when it was read."""
+    with hall.turn():
+        ended_jobs(hall)
+        child = create(hall, "child", SETUP)
+    linger(hall)
+    with hall.turn():
+        hall.doubt(kept=True)
+    with hall.turn():
+        hall.requests.parents.pop()
+        hall.engine.parents_looked_up([], "")
+    assert child.state == HELD
+    with hall.turn(after_us=RETRY_FIRST_US):
+        pass
+    with hall.turn():
+        hall.settle_commit(kept=True)
+    with hall.turn(after_us=RETRY_FIRST_US):
+        pass
+    assert hall.requests.parents == [[SETUP]]
+    with hall.turn():
+        hall.answer_parents()
+    assert child.state == QUEUED
+
+
 def test_an_answer_after_a_failed_commit_is_asked_for_again(hall: TalkerHall) -> None:
     """What the commit should have brought may have been what was asked for."""
     with hall.turn():

@@ -42,6 +42,8 @@ class Requests:
         self.searches: list[HistoryQuery] = []
         self.output: list[tuple[Session, int, int]] = []
         self.parents: list[list[ParentRef]] = []
+        self.asked = False
+        """The engine wants to know whether the last batch is stored."""
         self._answered = 0
 
     @property
@@ -62,11 +64,19 @@ class Requests:
         self._answered += 1
         return batch
 
+    def take_question(self) -> None:
+        assert self.asked, "the outcome of no commit is asked for"
+        self.asked = False
+
     # --- for the engine
 
     def write(self, batch: Batch, now_us: int) -> None:
         self.batches.append(batch)
         self.times_us.append(now_us)
+
+    def settle(self) -> None:
+        assert not self.asked, "the store is asked once at a time"
+        self.asked = True
 
     def look_up(self, session: Session, job_id: int) -> None:
         self.look_ups.append((session, job_id))
@@ -243,6 +253,26 @@ class Hall:
         """The store cannot take the batch under way."""
         self.requests.take_batch()
         self.engine.failed(trouble)
+
+    def doubt(self, trouble: str = "connection lost", *, kept: bool) -> None:
+        """The store cannot tell whether it has the batch under way."""
+        batch = self.requests.take_batch()
+        if kept:
+            self.store.commit(batch, self.now_us)
+        self.engine.unknown(trouble)
+
+    def settle_commit(self, *, kept: bool) -> None:
+        """The store has found out whether it has the batch."""
+        self.requests.take_question()
+        if kept:
+            self.engine.committed()
+        else:
+            self.engine.failed(self.scheduler.store_trouble)
+
+    def doubt_again(self, trouble: str = "no connection") -> None:
+        """The store was asked, and still cannot tell."""
+        self.requests.take_question()
+        self.engine.unknown(trouble)
 
     def answer_look_up(self, trouble: str = "") -> None:
         session, job_id = self.requests.look_ups.pop(0)

@@ -174,6 +174,10 @@ class Scheduler:
         self.firings.committed(batch)
         self.table.store_trouble = ""
 
+    def distrust_store(self, trouble: str) -> None:
+        """Nobody knows whether the batch is on disk: until that is found out, durable jobs are refused."""
+        self.table.store_trouble = trouble
+
     def withdraw(self, batch: Batch, trouble: str) -> dict[int, Job]:
         """The batch is not on disk: jobs that were not acknowledged become non-durable, the rest stays
         noted.

@@ -118,6 +118,15 @@ class Reporter(Observer):
     def slow_commit(self, took_us: int, changes: int) -> None:
         """A commit took longer than it should."""
 
+    def unknown_commit(self, changes: int) -> None:
+        """Nobody knows whether a commit has succeeded. The store finds out."""
+
+    def settled_commit(self, changes: int, *, kept: bool) -> None:
+        """It is known again."""
+
+    def unsettled_commit(self, job_ids: list[int]) -> None:
+        """The hall closes, and does not know whether the last changes of these jobs are on disk."""
+
     def paused(self, paused_us: int) -> None:
         """A pause of the hall has just ended."""
 

@@ -34,6 +34,8 @@ TOLD_PAUSE_US: Final = 1_000_000
 """A pause of this length or longer is written to the log."""
 SLOW_COMMIT_US: Final = 1_000_000
 """By default, a commit that takes longer than this is reported."""
+SETTLE_US: Final = 5_000_000
+"""A hall that closes waits for this long until it is known whether its last commit has succeeded."""
 COALESCED_TURNS_MAX: Final = 4
 """In a busy hall, the output of at most this many turns is sent to a client with one write."""
 
@@ -64,6 +66,7 @@ class Driver:
         clock: Clock | None = None,
         reporter: Reporter | None = None,
         slow_commit_us: int = SLOW_COMMIT_US,
+        settle_us: int = SETTLE_US,
     ) -> None:
         self.scheduler = scheduler
         self.store = store
@@ -81,6 +84,7 @@ class Driver:
         self.engine = Engine(scheduler, self._store_thread, reporter)
         self.reporter = self.engine.reporter
         self._slow_commit_us = slow_commit_us
+        self._settle_us = settle_us
         self.measures = Measures()
         self._lag_probe = LagProbe(self.clock.now_us, self.measures.lag)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -201,12 +205,23 @@ class Driver:
         """Commit what is pending, unless the store has failed, and close the store."""
         assert self._loop is not None
         self.stop_handing_out()
-        await self.when(lambda: bool(self.scheduler.store_trouble) or not self.engine.busy)
+        await self._finish_commits()
         if self._timer is not None:
             self._timer.cancel()
         self._lag_probe.stop()
         await self._loop.run_in_executor(None, self._store_thread.stop)
         self.store.close()
+
+    async def _finish_commits(self) -> None:
+        while True:
+            await self.when(lambda: bool(self.scheduler.store_trouble) or not self.engine.busy)
+            if not self.engine.in_doubt:
+                return
+            settled = self.when(lambda: not self.engine.in_doubt)
+            if not await self._wait_awake(settled, self._settle_us):
+                settled.cancel()
+                self.reporter.unsettled_commit(self.engine.jobs_under_way)
+                return
 
     def when(self, holds: Callable[[], bool]) -> asyncio.Future[None]:
         """A future that is done at the end of the first turn after which `holds` is true."""
@@ -315,10 +330,10 @@ class Driver:
             self.reporter.paused(paused_us)
         return paused_us
 
-    def _store_done(self, trouble: str, took_us: int) -> None:
+    def _store_done(self, trouble: str, unknown: bool, took_us: int) -> None:
         """Called on the store thread."""
         assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._store_answered, trouble, took_us)
+        self._loop.call_soon_threadsafe(self._store_answered, trouble, unknown, took_us)
 
     def _store_found(self, session: Session, job_id: int, line: EndRow | None, trouble: str) -> None:
         """Called on the store thread."""
@@ -369,16 +384,24 @@ class Driver:
         assert self._loop is not None
         self._loop.call_soon_threadsafe(fail_loudly)
 
-    def _store_answered(self, trouble: str, took_us: int) -> None:
+    def _store_answered(self, trouble: str, unknown: bool, took_us: int) -> None:
         self.turn()
-        changes = self.engine.changes_under_way
-        self.measures.committed(trouble, took_us, changes)
-        if took_us > self._slow_commit_us:
-            self.reporter.slow_commit(took_us, changes)
+        engine = self.engine
+        changes = engine.changes_under_way
         before = self.scheduler.store_trouble
-        if trouble:
-            self.engine.failed(trouble)
+        if unknown:
+            if not engine.in_doubt:
+                self.reporter.unknown_commit(changes)
+            engine.unknown(trouble)
         else:
-            self.engine.committed()
+            if engine.in_doubt:
+                self.reporter.settled_commit(changes, kept=not trouble)
+            self.measures.committed(trouble, took_us, changes)
+            if took_us > self._slow_commit_us:
+                self.reporter.slow_commit(took_us, changes)
+            if trouble:
+                engine.failed(trouble)
+            else:
+                engine.committed()
         if trouble != before:
             self._on_trouble(trouble)

@@ -8,7 +8,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from hiringhall.core.changes import Batch, OutputPage
-from hiringhall.storage.contract import HistoryQuery, StoreError
+from hiringhall.storage.contract import HistoryQuery, OutcomeUnknown, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,13 +29,19 @@ class OutputQuestion:
         self.position = position
 
 
+class OutcomeQuestion:
+    """Whether the last batch is on disk."""
+
+    __slots__ = ()
+
+
 class StoreThread:
     """Commits batches, and reads the history between two commits. Its callbacks run on this thread."""
 
     def __init__(
         self,
         store: Store,
-        done: Callable[[str, int], None],
+        done: Callable[[str, bool, int], None],
         found: Callable[[Session, int, EndRow | None, str], None],
         found_page: Callable[[HistoryPage | None, str], None],
         found_parents: Callable[[list[EndRow], str], None],
@@ -44,13 +50,18 @@ class StoreThread:
     ) -> None:
         self._store = store
         self._done = done
+        self._unknown = ""
+        """Why the outcome of the last commit is unknown; empty: it is known."""
+        self._begun_ns = 0
+        """When the last commit began."""
         self._found = found
         self._found_page = found_page
         self._found_parents = found_parents
         self._found_output = found_output
         self._broken = broken
         self._requests: SimpleQueue[
-            tuple[Batch | Session | HistoryQuery | OutputQuestion | list[ParentRef], int, str] | None
+            tuple[Batch | OutcomeQuestion | Session | HistoryQuery | OutputQuestion | list[ParentRef], int, str]
+            | None
         ] = SimpleQueue()
         self._runner = threading.Thread(target=self._run, name="hall-store", daemon=True)
 
@@ -61,6 +72,9 @@ class StoreThread:
         # Checked here, while the store thread is idle: there the check would release the interpreter lock, and
         # then wait for this thread to give it back.
         self._requests.put((batch, now_us, self._check()))
+
+    def settle(self) -> None:
+        self._requests.put((OutcomeQuestion(), 0, ""))
 
     def look_up(self, session: Session, job_id: int) -> None:
         self._requests.put((session, job_id, ""))
@@ -87,9 +101,10 @@ class StoreThread:
             what, number, trouble = request
             try:
                 if isinstance(what, Batch):
-                    begun_ns = time.monotonic_ns()
-                    trouble = trouble or self._commit(what, number)
-                    self._done(trouble, (time.monotonic_ns() - begun_ns) // 1000)
+                    self._begun_ns = time.monotonic_ns()
+                    self._answer(trouble or self._commit(what, number))
+                elif isinstance(what, OutcomeQuestion):
+                    self._answer(self._settle())
                 elif isinstance(what, HistoryQuery):
                     self._found_page(*self._find_page(what))
                 elif isinstance(what, list):
@@ -119,9 +134,25 @@ class StoreThread:
                 self._store.probe()
             else:
                 self._store.commit(batch, now_us)
+        except OutcomeUnknown as error:
+            self._unknown = str(error) or "the store failed"
+            return self._unknown
         except StoreError as error:
             return str(error) or "the store failed"
         return ""
+
+    def _settle(self) -> str:
+        """Why the last batch is not on disk, or why that is still unknown; empty if it is on disk."""
+        try:
+            kept = self._store.settle()
+        except StoreError as error:
+            return str(error) or self._unknown
+        trouble, self._unknown = self._unknown, ""
+        return "" if kept else trouble
+
+    def _answer(self, trouble: str) -> None:
+        """A commit has its outcome, or that is unknown."""
+        self._done(trouble, bool(self._unknown), (time.monotonic_ns() - self._begun_ns) // 1000)
 
     def _find(self, job_id: int) -> tuple[EndRow | None, str]:
         try:

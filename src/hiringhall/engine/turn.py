@@ -3,7 +3,8 @@
 The invariants:
 - The changes of a turn are one transaction. One transaction is under way at a time.
 - If a session was told something that must be on disk first, its output waits until the commit has returned.
-  Other sessions do not wait for it.
+  Other sessions do not wait for it. If nobody knows whether the commit has succeeded, they wait until that is
+  found out.
 - A session's messages keep their order. A session gets at most one write in a turn.
 """
 
@@ -17,13 +18,12 @@ from hiringhall.engine import output
 from hiringhall.engine.deadlines import (
     LINGER_US,
     NEVER,
-    RETRY_FIRST_US,
-    RETRY_MAX_US,
     STARTED_US,
     Deadlines,
 )
 from hiringhall.engine.grouping import GROUP_COMMIT_CHANGES_MAX, GroupCommit
 from hiringhall.engine.parents import KeyQuestion, ParentLookUps
+from hiringhall.engine.retries import Retries
 from hiringhall.engine.searching import OutputReads, Searches
 
 if TYPE_CHECKING:
@@ -55,12 +55,12 @@ class Engine:
         "_group",
         "_output_reads",
         "_parents",
-        "_retry_due",
-        "_retry_pause_us",
+        "_retries",
         "_sealed",
         "_searches",
         "_writer",
         "deadlines",
+        "in_doubt",
         "outbox",
         "reporter",
         "scheduler",
@@ -80,6 +80,8 @@ class Engine:
         self._output_reads = OutputReads(writer)
         self._batch: Batch | None = None
         """The transaction under way."""
+        self.in_doubt = False
+        """It is on disk or it is not: the store has to find out."""
         self._sealed: list[Session] = []
         """Sessions whose `sealed` waits for it."""
         self._gathering: list[Session] = []
@@ -91,8 +93,7 @@ class Engine:
         self._commit_us = 0
         """When the latest commit was started."""
         self._group = GroupCommit()
-        self._retry_pause_us = RETRY_FIRST_US
-        self._retry_due = False
+        self._retries = Retries(self.deadlines)
 
     def join(self, session: Session) -> None:
         """A peer has connected."""
@@ -159,8 +160,7 @@ class Engine:
         if deadlines:
             scheduler.advance(now_us)
         if now_us >= self.deadlines.retry_us:
-            self.deadlines.retry_us = NEVER
-            self._retry_due = True
+            self._retries.ring()
 
     def end(self, *, coalesce: bool = False) -> None:
         """A turn ends: match, start a commit if none is under way, send what may be sent.
@@ -201,6 +201,8 @@ class Engine:
         outbox.clear()
         if self._batch is None:
             self._commit_if_due()
+        elif self.in_doubt and self._retries.take():
+            self._writer.settle()
         if scheduler.graph.inquiries.waiting or self._parents.questions:
             self._parents.ask()
         else:
@@ -264,8 +266,7 @@ class Engine:
         deadlines = self.deadlines
         deadlines.group_us = NEVER
         if scheduler.store_trouble:
-            if self._retry_due:
-                self._retry_due = False
+            if self._retries.take():
                 self._commit()
         elif len(scheduler.ledger):
             if (self._gathering and not self._waits_for_group()) or self._lingered():
@@ -308,6 +309,14 @@ class Engine:
         batch = self._batch
         return len(batch.inserts) + len(batch.updates) + len(batch.ends) if batch is not None else 0
 
+    @property
+    def jobs_under_way(self) -> list[int]:
+        """The ids of the jobs in the transaction under way."""
+        batch = self._batch
+        if batch is None:
+            return []
+        return [job.id for jobs in (batch.inserted, batch.updated, batch.ended) for job in jobs]
+
     def next_deadline(self) -> int:
         """When to start a turn even if nothing arrives; 0: there is no need to."""
         return self.deadlines.next_us(self.scheduler.next_deadline())
@@ -318,7 +327,8 @@ class Engine:
         invariant(batch is not None, "committed() needs a transaction under way")
         assert batch is not None
         self._batch = None
-        self._retry_pause_us = RETRY_FIRST_US
+        self.in_doubt = False
+        self._retries.reset()
         self.scheduler.committed(batch)
         for session in self._sealed:
             output.send_sealed(session)
@@ -332,6 +342,9 @@ class Engine:
         invariant(batch is not None, "failed() needs a transaction under way")
         assert batch is not None
         self._batch = None
+        if self.in_doubt:
+            self.in_doubt = False
+            self._retries.reset()
         self._parents.commit_failed(trouble)
         scheduler = self.scheduler
         withdrawn = scheduler.withdraw(batch, trouble)
@@ -349,8 +362,18 @@ class Engine:
             output.replace_withdrawn(session, withdrawn, refusal, scheduler)
         scheduler.submissions.drop_withdrawn(withdrawn)
         self._release_unpledged()
-        self.deadlines.retry_us = scheduler.now_us + self._retry_pause_us
-        self._retry_pause_us = min(self._retry_pause_us * 2, RETRY_MAX_US)
+        self._retries.plan(scheduler.now_us)
+
+    def unknown(self, trouble: str) -> None:
+        """Inside a turn: the transaction under way is on disk or it is not. What waits for it goes on waiting.
+        The store is asked after a pause; then it is committed, failed, or unknown again.
+        """
+        invariant(self._batch is not None, "unknown() needs a transaction under way")
+        self.in_doubt = True
+        # A look-up that was asked for behind this commit may have found too little.
+        self._parents.commit_failed(trouble)
+        self.scheduler.distrust_store(trouble)
+        self._retries.plan(self.scheduler.now_us)
 
     def probe(self) -> None:
         """Inside a turn: test the store, even if there is nothing to commit."""

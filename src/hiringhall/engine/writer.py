@@ -14,7 +14,13 @@ class Writer(Protocol):
     """Passes everything on to the store and returns at once. Each answer comes inside a later turn."""
 
     def write(self, batch: Batch, now_us: int) -> None:
-        """Commit; answered by `Engine.committed` or `Engine.failed`. An empty batch only tests the store."""
+        """Commit; answered by `Engine.committed`, `Engine.failed` or `Engine.unknown`. An empty batch only
+        tests the store.
+        """
+        ...
+
+    def settle(self) -> None:
+        """Find out whether the last batch is on disk, after `Engine.unknown`; answered as `write` is."""
         ...
 
     def look_up(self, session: Session, job_id: int) -> None:

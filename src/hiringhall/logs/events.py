@@ -19,10 +19,15 @@ if TYPE_CHECKING:
 
 EVENT_LINES_MAX: Final = 5
 """Events of one kind at one door that get their own line within a window; the rest is counted."""
+JOBS_LISTED: Final = 100
+"""Jobs that one line names."""
 
 DEAD_LETTER: Final = "dead_letter"
 LOST_WORKER: Final = "lost_worker"
 SLOW_COMMIT: Final = "slow_commit"
+UNKNOWN_COMMIT: Final = "unknown_commit"
+SETTLED_COMMIT: Final = "settled_commit"
+UNSETTLED_COMMIT: Final = "unsettled_commit"
 PAUSE: Final = "pause"
 _NOBODY: Final = Caller("", -1)
 
@@ -84,6 +89,28 @@ class Events(Reporter):
         if self._admits(topic):
             text = f"the store took {took_us / 1_000_000:.1f} s for {_counted(changes, 'change')}"
             self._write(topic, text, _NOBODY, {"seconds": f"{took_us / 1_000_000:.3f}"})
+
+    def unknown_commit(self, changes: int) -> None:
+        topic = Topic(logging.WARNING, UNKNOWN_COMMIT, "unknown commit")
+        if self._admits(topic):
+            text = f"a commit of {_counted(changes, 'change')} is stored or not; answers wait until it is known"
+            self._write(topic, text, _NOBODY, {"changes": str(changes)})
+
+    def settled_commit(self, changes: int, *, kept: bool) -> None:
+        topic = Topic(logging.WARNING, SETTLED_COMMIT, "settled commit")
+        if self._admits(topic):
+            stored = "stored" if kept else "not stored"
+            text = f"the unknown commit of {_counted(changes, 'change')} is {stored}"
+            self._write(topic, text, _NOBODY, {"changes": str(changes), "kept": str(kept).lower()})
+
+    def unsettled_commit(self, job_ids: list[int]) -> None:
+        """Each job is named, in lines of a readable length: a person has to look for them."""
+        topic = Topic(logging.ERROR, UNSETTLED_COMMIT, "unsettled commit")
+        if self._admits(topic):
+            for first in range(0, len(job_ids), JOBS_LISTED):
+                listed = ", ".join(map(str, job_ids[first : first + JOBS_LISTED]))
+                text = "the hall closes, and the last changes of these jobs may be stored or not"
+                self._write(topic, f"{text}: {listed}", _NOBODY, {})
 
     def paused(self, paused_us: int) -> None:
         topic = Topic(logging.WARNING, PAUSE, "pause")

@@ -62,7 +62,7 @@ DOOR_EVENTS: Final = (
     "tls_failure",
 )
 """Shown from the start, so that a rate is known when the first one happens."""
-HALL_EVENTS: Final = ("pause", "slow_commit")
+HALL_EVENTS: Final = ("pause", "slow_commit", "unknown_commit")
 """The same, of events at no door."""
 
 

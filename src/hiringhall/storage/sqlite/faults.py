@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 _PRIMARY_CODE: Final = 0xFF
 """The lowest eight bits of an extended error code are the kind of error."""
 
+_BEFORE_THE_END: Final = (
+    sqlite3.SQLITE_IOERR_READ,
+    sqlite3.SQLITE_IOERR_SHORT_READ,
+    sqlite3.SQLITE_IOERR_WRITE,
+)
+"""Errors that a commit meets before all of it is written."""
+
 _ADVICE: Final = {
     sqlite3.SQLITE_FULL: "the disk of {path} is full: free some space, then the hall continues by itself",
     sqlite3.SQLITE_IOERR: "the disk of {path} failed to read or write: check the system log",
@@ -43,6 +50,13 @@ def explain(error: sqlite3.Error, path: Path) -> StoreError:
 def failed_late(error: BaseException) -> bool:
     """Whether the commit may have failed after all of it was written, as when the disk cannot be synced."""
     return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE == sqlite3.SQLITE_IOERR
+
+
+def is_in_doubt(error: BaseException) -> bool:
+    """Whether a failed commit may be on disk. A write that failed has left an incomplete frame, which does not
+    count; a sync that failed comes after a complete one.
+    """
+    return failed_late(error) and getattr(error, "sqlite_errorcode", 0) not in _BEFORE_THE_END
 
 
 @contextmanager

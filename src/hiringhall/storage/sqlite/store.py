@@ -1,8 +1,8 @@
 """The durable store.
 
-Invariant: a commit that returned is completely on disk; one that raised has changed nothing, and the next one
-starts from there. One connection does every write and every checkpoint: SQLite before 3.51.3 can lose pages
-if two connections do.
+Invariant: a commit that returned is completely on disk; one that raised has changed nothing, or `settle` tells
+whether it has, and the next one starts from there. One connection does every write and every checkpoint:
+SQLite before 3.51.3 can lose pages if two connections do.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core import ids
 from hiringhall.core.changes import HistoryPage, Loaded
-from hiringhall.storage.contract import StoreError
+from hiringhall.storage.contract import OutcomeUnknown, StoreError
 from hiringhall.storage.retention import CommitSize, Expiry, Sections, keep_all
-from hiringhall.storage.sqlite.faults import explain, explained, failed_late
+from hiringhall.storage.sqlite.faults import explain, explained, failed_late, is_in_doubt
 from hiringhall.storage.sqlite.files import FileIdentities, make_private
 from hiringhall.storage.sqlite.lock import FileLock, lock_path
 from hiringhall.storage.sqlite.loss import check_log
+from hiringhall.storage.sqlite.outcome import is_kept
 from hiringhall.storage.sqlite.output import OutputWriter, find_output
 from hiringhall.storage.sqlite.pages import find_page
 from hiringhall.storage.sqlite.reader import PAGE_ROWS, find_latest, find_lines, pages_of_jobs
@@ -103,6 +104,8 @@ class SqliteStore:
         self._files: FileIdentities | None = None
         self._left_over = False
         """The log may hold a failed commit after the valid ones."""
+        self._in_doubt: Batch | None = None
+        """A batch whose commit failed so late that it may be on disk."""
         self._lock: FileLock | None = None
         self._connection: sqlite3.Connection | None = None
         self._live = 0
@@ -169,9 +172,12 @@ class SqliteStore:
                 self._write(batch, now_us)
             except BaseException as error:
                 self._counted = False
-                self._writer.rolled_back()
                 self._expiry.reset()
                 self._left_over = self._left_over or failed_late(error)
+                if isinstance(error, sqlite3.Error) and is_in_doubt(error):
+                    self._in_doubt = batch
+                    raise OutcomeUnknown(str(explain(error, self._path))) from error
+                self._writer.rolled_back()
                 raise
             self._writer.committed()
             if self._left_over:
@@ -179,7 +185,18 @@ class SqliteStore:
                 self._begin_log()
 
     def settle(self) -> bool:
-        raise StoreError("no commit has an unknown outcome")
+        batch = self._in_doubt
+        if batch is None:
+            raise StoreError("no commit has an unknown outcome")
+        self.probe()
+        with explained(self._path):
+            kept = is_kept(self._open_connection, batch)
+        self._in_doubt = None
+        if kept:
+            self._writer.committed()
+        else:
+            self._writer.rolled_back()
+        return kept
 
     def next_expiry_us(self) -> int:
         return self._expiry.next_us
