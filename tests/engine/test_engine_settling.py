@@ -60,8 +60,8 @@ def test_a_hall_that_closes_settles_its_last_commit_first() -> None:
     story(tell, reporter=log)
 
 
-def test_a_hall_that_closes_and_cannot_settle_names_the_jobs(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "SETTLE_US", 400_000)
+def test_a_hall_that_closes_and_cannot_settle_names_the_jobs() -> None:
+    log = Log()
 
     async def tell(stage: Stage) -> None:
         ann, wire = stage.peer("ann")

@@ -1,7 +1,8 @@
 """The store behind a writer with the faults of a disk.
 
-The law, which is the contract's: a commit that fails has changed nothing. When the hall dies, a commit under
-way is on disk or it is not, whether or not the hall could still be told.
+The law, which is the contract's: a commit that fails has changed nothing. One whose outcome is unknown is on
+disk, will be, or is not; when the store has found out which, that holds. When the hall dies, a commit under way
+is on disk or it is not, whether or not the hall could still be told.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
     from .world import World
 
 
+OUTCOME_SEEDS_FROM: Final = 30_000_000
+"""From this seed on, the outcome of a commit is unknown now and then."""
 TROUBLE: Final = "the disk is full"
+CUT: Final = "the connection was cut"
 UNREADABLE: Final = "the disk cannot be read"
 
 
@@ -44,10 +48,14 @@ class Disk:
         self.fatal = random.choice((0.0, 0.0, 0.005, 0.03))
         """How often the hall dies in mid-commit."""
         self.full_until_us = 0
+        self.outcomes = world.stream("outcomes")
+        doubtful = self.outcomes.choice((0.05, 0.2, 0.4))
+        self.doubtful = doubtful if world.seed >= OUTCOME_SEEDS_FROM else 0.0
+        """How often nobody knows whether a commit has succeeded, and how often that cannot be found out yet."""
 
     def calm(self) -> None:
         self.slow_us = 100
-        self.failing = self.full = self.fatal = 0.0
+        self.failing = self.full = self.fatal = self.doubtful = 0.0
         self.full_until_us = 0
 
     def writer(self, hall: Hall) -> DiskWriter:
@@ -63,10 +71,15 @@ class DiskWriter:
         self._boot = hall.boot
         self._free_us = 0
         """When the one thread is done with what it was given."""
+        self._late: tuple[Batch, int] | None = None
+        """A batch that will be on disk, although its commit was cut off."""
+        self._kept = False
+        """Whether the batch whose outcome is unknown is on disk, or will be."""
 
     def write(self, batch: Batch, now_us: int) -> None:
         disk = self._disk
         world = disk.world
+        self._apply_late()
         if disk.full and world.chance(disk.full):
             disk.full_until_us = world.now_us + world.random.randrange(SECOND)
         if disk.full_until_us > world.now_us or (disk.failing and world.chance(disk.failing)):
@@ -77,8 +90,40 @@ class DiskWriter:
         answer_us = self._free_us = apply_us + world.random.randrange(disk.slow_us)
         if disk.fatal and world.chance(disk.fatal):
             world.at(world.random.randrange(world.now_us, answer_us + 1), self._crash)
+        if not batch.empty and disk.doubtful and disk.outcomes.random() < disk.doubtful:
+            self._cut(batch, now_us, apply_us, answer_us)
+            return
         world.at(apply_us, lambda: self._apply(batch, now_us))
         world.at(answer_us, self._succeed)
+
+    def _cut(self, batch: Batch, now_us: int, apply_us: int, answer_us: int) -> None:
+        """The commit is cut off: before it is on disk, after, or while it is on its way there."""
+        disk = self._disk
+        self._kept = disk.outcomes.random() < 0.5
+        if self._kept and disk.outcomes.random() < 0.5:
+            self._late = batch, now_us
+        elif self._kept:
+            disk.world.at(apply_us, lambda: self._apply(batch, now_us))
+        disk.world.at(answer_us, self._doubt)
+
+    def settle(self) -> None:
+        disk = self._disk
+        self._free_us = self._begin_us() + disk.outcomes.randrange(disk.slow_us)
+        failing = bool(disk.doubtful) and disk.outcomes.random() < 0.4
+        disk.world.at(self._free_us, self._doubt if failing else self._find_outcome)
+
+    def _find_outcome(self) -> None:
+        """Nobody is at the commit any more: what is on disk now stays."""
+        self._apply_late()
+        if self._kept:
+            self._succeed()
+        else:
+            self._hall.answered(self._boot, CUT)
+
+    def _apply_late(self) -> None:
+        late, self._late = self._late, None
+        if late is not None:
+            self._apply(*late)
 
     def look_up(self, session: Session, job_id: int) -> None:
         """Done after what was asked for before, by the same thread."""
@@ -153,6 +198,9 @@ class DiskWriter:
 
     def _fail(self) -> None:
         self._hall.answered(self._boot, TROUBLE)
+
+    def _doubt(self) -> None:
+        self._hall.doubted(self._boot, CUT)
 
     def _crash(self) -> None:
         if self._boot == self._hall.boot:

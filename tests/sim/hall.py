@@ -217,6 +217,15 @@ class Hall:
         else:
             self.engine.committed()
 
+    def doubted(self, boot: int, trouble: str) -> None:
+        """The writer does not know whether the batch is on disk."""
+        if boot != self.boot:
+            return
+        self.turn()
+        self.world.note(f"store: unknown, {trouble}")
+        self.laws.doubted()
+        self.engine.unknown(trouble)
+
     def looked_up(self, boot: int, session: Session, job_id: int, line: EndRow | None, trouble: str) -> None:
         """The writer has looked for a job in the history."""
         if boot != self.boot:

@@ -196,6 +196,10 @@ class Laws:
             if sight.holding is not None and sight.id not in self.mirror.live:
                 sight.holding.doubtful = True
 
+    def doubted(self) -> None:
+        """Nobody knows whether a commit has succeeded: durable jobs are refused."""
+        self.disturbed = True
+
     def disconnected(self, tap: Tap) -> None:
         tap.open = False
         tap.parted_us = self.now_us

@@ -34,6 +34,7 @@ from hiringhall.engine.turn import Engine
 from hiringhall.storage.memory import MemoryStore
 
 from . import plantedbean, planteddraft, plantedhire, plantednative, plantedzmq
+from .disk import OUTCOME_SEEDS_FROM
 from .flowplayers import FLOW_SEEDS_FROM
 from .pausers import PAUSING_SEEDS_FROM
 from .scenario import Run, speaks_natively, speaks_of_beans
@@ -52,6 +53,8 @@ FIRST_SEEDS: Final = {
     "DONE of an earlier attempt": 280,
     "paused queue is matched": PAUSING_SEEDS_FROM,
     "pause is not stored": PAUSING_SEEDS_FROM,
+    "unknown commit taken for failed": OUTCOME_SEEDS_FROM,
+    "unknown commit taken for kept": OUTCOME_SEEDS_FROM,
     "renewed lease ends too soon": 130,
     **dict.fromkeys(plantednative.FLOW_BUGS, FLOW_SEEDS_FROM),
     "touch does not renew": 225,
@@ -98,6 +101,15 @@ def _wait_for_every_end(self: GroupCommit, waiting: list[Session], now_us: int) 
 def _commit_twice(self: Engine, *, coalesce: bool = False) -> None:
     self._batch = None
     _ENGINE_END(self, coalesce=coalesce)
+
+
+def _take_for_failed(self: Engine, trouble: str) -> None:
+    self.failed(trouble)
+
+
+def _take_for_kept(self: Engine, trouble: str) -> None:
+    del trouble
+    self.committed()
 
 
 def _reopen_nothing(self: Ledger, batch: Any) -> list[Any]:
@@ -272,6 +284,8 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "promise before commit": (Session, "_pledge", _nothing),
     "failed commit still acknowledges": (output, "replace_withdrawn", _replace_nothing),
     "failed commit is not tried again": (Ledger, "reopen", _reopen_nothing),
+    "unknown commit taken for failed": (Engine, "unknown", _take_for_failed),
+    "unknown commit taken for kept": (Engine, "unknown", _take_for_kept),
     "two commits under way": (Engine, "end", _commit_twice),
     "messages out of order": (Engine, "end", _flush_out_of_order),
     "end not written": (Ledger, "note", _note_no_end),

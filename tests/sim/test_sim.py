@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from .disk import OUTCOME_SEEDS_FROM
 from .flowplayers import FLOW_SEEDS_FROM
 from .pausers import PAUSING_SEEDS_FROM
 from .scenario import play
@@ -31,6 +32,12 @@ def test_no_law_is_broken_where_queues_are_paused() -> None:
 
 def test_no_law_is_broken_where_flows_are_played() -> None:
     for seed in range(FLOW_SEEDS_FROM, FLOW_SEEDS_FROM + 2 * CHUNK):
+        play(seed)
+
+
+@pytest.mark.parametrize("first", range(OUTCOME_SEEDS_FROM, OUTCOME_SEEDS_FROM + 4 * CHUNK, CHUNK))
+def test_no_law_is_broken_where_the_outcome_of_commits_is_unknown(first: int) -> None:
+    for seed in range(first, first + CHUNK):
         play(seed)
 
 
