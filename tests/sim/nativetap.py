@@ -95,7 +95,8 @@ class NativeTap(Tap):
     @property
     def unanswered(self) -> int:
         live = self.laws.scheduler.jobs
-        return len(self._pending) + sum(count for job_id, count in self._again.items() if job_id not in live)
+        again = [job_id for job_id in self._again if job_id not in live and job_id not in self.unwatched]
+        return len(self._pending) + sum(self._again[job_id] for job_id in again)
 
     @property
     def waits_for_a_job(self) -> bool:

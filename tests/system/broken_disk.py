@@ -27,6 +27,8 @@ class Disk(Protocol):
 
     complaint: str
     """A word that the hall's refusal has to hold."""
+    leaves_doubt: bool
+    """Whether a commit fails so late that nobody knows its outcome: whoever waits for it goes on waiting."""
 
     def environment(self) -> dict[str, str]:
         """What the hall's process is started with."""
@@ -42,6 +44,7 @@ class SmallDisk:
     """A tmpfs of a few megabytes, mounted at the hall's data folder."""
 
     complaint = "full"
+    leaves_doubt = False
 
     def __init__(self, data: Path) -> None:
         self._data = data
@@ -73,6 +76,7 @@ class FaintDisk:
     """A folder like any other, and a process that is told that its fsync has failed."""
 
     complaint = "failed"
+    leaves_doubt = True
 
     def __init__(self, folder: Path) -> None:
         compiler = shutil.which("cc")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 PAYLOAD: Final = bytes(64 << 10)
 HEALED_S_MAX: Final = 10.0
 SUBMITS_MAX: Final = 500
+TROUBLE: Final = "the store is in trouble"
 
 
 @pytest.fixture
@@ -74,6 +75,21 @@ class Submitter:
                 return refusal
         raise AssertionError(f"{SUBMITS_MAX} jobs were taken in by a disk that fails")
 
+    async def meet_the_failure(self, hall: HallProcess, disk: Disk) -> str:
+        """Let the disk fail, and submit until the hall knows; the words of the refusal."""
+        disk.fail()
+        if disk.leaves_doubt:
+            self.link.send(wire.SUBMIT_JOB_BG, b"keep", b"", PAYLOAD)
+            await asyncio.to_thread(wait_until, lambda: TROUBLE in hall.errors(), "the hall knows")
+            async with await RawLink.open(hall.port) as link:
+                return await Submitter(link).submit()
+        return await self.submit_until_refused()
+
+    async def hear_the_outcome(self, disk: Disk) -> None:
+        """The disk works again: the submit that waited is answered before any other."""
+        if disk.leaves_doubt:
+            self.answer(*await self.link.receive())
+
     async def submit_until_taken(self) -> None:
         """The hall tries the store again by itself; ask until it has."""
         async with asyncio.timeout(HEALED_S_MAX):
@@ -122,14 +138,16 @@ def test_service_is_refused_while_the_disk_fails_and_comes_back_with_it(hall: Ha
             client = Submitter(link)
             for _ in range(20):
                 assert not await client.submit(b"before")
-            disk.fail()
-            refusal = await client.submit_until_refused()
+            refusal = await client.meet_the_failure(hall, disk)
             assert disk.complaint in refusal, refusal
             assert str(hall.data) in refusal, f"which disk? {refusal}"
-            assert await client.submit(), "a second submit is refused as well"
-            await run_foreground(hall, 20)
-            assert await client.submit(), "and a third, after the hall has had time to try"
+            async with await RawLink.open(hall.port) as second:
+                other = Submitter(second)
+                assert await other.submit(), "a second submit is refused as well"
+                await run_foreground(hall, 20)
+                assert await other.submit(), "and a third, after the hall has had time to try"
             disk.heal()
+            await client.hear_the_outcome(disk)
             await client.submit_until_taken()
             for _ in range(20):
                 assert not await client.submit(b"after")
@@ -151,12 +169,12 @@ def test_what_ended_while_the_disk_failed_is_in_the_history_when_it_is_back(
             client = Submitter(link)
             for _ in range(20):
                 assert not await client.submit(b"before")
-            disk.fail()
-            await client.submit_until_refused()
+            await client.meet_the_failure(hall, disk)
             # The ends cannot be written now. They are not forgotten.
             await work_all(hall)
             await run_foreground(hall, 5)
             disk.heal()
+            await client.hear_the_outcome(disk)
             await client.submit_until_taken()
             return client.promised
 
@@ -172,9 +190,7 @@ def test_kill_while_the_disk_fails_loses_no_promise(hall: HallProcess, disk: Dis
             client = Submitter(link)
             for _ in range(20):
                 assert not await client.submit(b"before")
-            disk.fail()
-            await client.submit_until_refused()
-            await client.submit()
+            await client.meet_the_failure(hall, disk)
             hall.kill()
             return client.promised
 
