@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from hiringhall.engine.deadlines import GROUP_COMMIT_US
 from hiringhall.engine.grouping import GROUP_COMMIT_CHANGES_MAX
+from hiringhall.engine.turn import GATHERED_CHANGES_MAX
 
 if TYPE_CHECKING:
     from stage.talker import Talker, TalkerHall
@@ -99,3 +100,22 @@ def test_a_closing_hall_waits_for_nobody(hall: TalkerHall) -> None:
         hall.submit(ann, "last")
         hall.scheduler.close()
     assert hall.requests.under_way() is not None
+
+
+def test_who_waits_for_the_store_is_not_read_from_while_the_next_batch_is_large(hall: TalkerHall) -> None:
+    ann, ann_wire = hall.peer("ann")
+    eve, eve_wire = hall.peer("eve")
+    bob, bob_wire = hall.worker("bob")
+    submit_all(hall, ann)
+    submit_all(hall, *[ann, eve] * (GATHERED_CHANGES_MAX // 2 - 1))
+    assert not ann_wire.paused
+    submit_all(hall, ann, eve)
+    with hall.turn():
+        hall.take(bob)
+    assert (ann_wire.paused, eve_wire.paused, bob_wire.paused) == (True, True, False)
+    hall.turn_that_commits()
+    batch = hall.requests.under_way()
+    assert batch is not None
+    assert len(batch.inserts) == GATHERED_CHANGES_MAX
+    hall.turn_that_commits()
+    assert (ann_wire.paused, eve_wire.paused) == (False, False)

@@ -37,6 +37,10 @@ HELD_MESSAGES_MAX: Final = 20_000
 """If more messages than this wait for the store, the peer is not read from until the commit returns."""
 HELD_BYTES_MAX: Final = 1 << 20
 """The same for bytes."""
+GATHERED_CHANGES_MAX: Final = 20_000
+"""If this many changes wait for the commit under way, peers that wait for the store are not read from until it
+has returned, so that the next batch is not much larger. A batch cannot be cut: the changes of a turn belong
+together."""
 COALESCED_BYTES_MAX: Final = 65_536
 """Output above this size is sent at once, not coalesced."""
 LINGER_CHANGES_MAX: Final = 2_000
@@ -207,9 +211,10 @@ class Engine:
             self._parents.ask()
         else:
             deadlines.parents_us = NEVER
+        many = self._batch is not None and len(scheduler.ledger) >= GATHERED_CHANGES_MAX
         for session in self._gathering:
             much = len(session.out) > HELD_MESSAGES_MAX or session.out_bytes > HELD_BYTES_MAX
-            if much and session.link is not None:
+            if (many or much) and session.link is not None:
                 session.link.pause()
 
     @property
