@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
 from hiringhall.storage.contract import StoreError
+from hiringhall.storage.rows import decode, end_row, job_rows
 from hiringhall.storage.sqlite.counting import count_ends, count_matching
 from hiringhall.storage.sqlite.faults import explained
 from hiringhall.storage.sqlite.lock import find_holder
 from hiringhall.storage.sqlite.loss import LogDamaged
+from hiringhall.storage.sqlite.notes import read_firings, read_terms
 from hiringhall.storage.sqlite.output import find_output
 from hiringhall.storage.sqlite.reader import (
     conditions,
@@ -23,7 +25,6 @@ from hiringhall.storage.sqlite.reader import (
     latest_pages_of_jobs,
     pages_of_jobs,
 )
-from hiringhall.storage.sqlite.rows import decode, end_row, job_rows, read_firings, read_terms
 from hiringhall.storage.sqlite.schema import check_version, migrations
 from hiringhall.storage.sqlite.searching import count_slowly, search
 from hiringhall.storage.sqlite.wal import find_damage
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 
     from hiringhall.core.changes import EndRow, Firing, JobRow, OutputPage
     from hiringhall.storage.contract import HistoryQuery
+    from hiringhall.storage.rows import RawRow
     from hiringhall.storage.sqlite.counting import EndCount
-    from hiringhall.storage.sqlite.rows import RawRow
 
 COPY_PAGES: Final = 1024
 """Pages that one step of a copy writes."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.changes import PAGE_RESULT_BYTES
 from hiringhall.core.states import FAILED
+from hiringhall.storage.rows import END_COLUMNS
 from hiringhall.storage.sqlite.reader import (
     BLOCK_BITS,
     BLOCKS,
@@ -22,14 +23,13 @@ from hiringhall.storage.sqlite.reader import (
     is_timed,
     lines_sql,
 )
-from hiringhall.storage.sqlite.rows import END_COLUMNS
 
 if TYPE_CHECKING:
     import sqlite3
 
     from hiringhall.core.changes import HistoryQuery
+    from hiringhall.storage.rows import RawRow
     from hiringhall.storage.sqlite.reader import Values
-    from hiringhall.storage.sqlite.rows import RawRow
 
 LINES_MAX: Final = 128
 """Lines of one page: each may have a long result, of which only the beginning is kept."""

@@ -11,7 +11,7 @@ import msgspec
 
 from hiringhall.core.jobs import PROVIDER
 from hiringhall.core.states import FAILED
-from hiringhall.storage.sqlite.rows import (
+from hiringhall.storage.rows import (
     END_COLUMNS,
     JOB_COLUMNS,
 )
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from hiringhall.core.jobs import ParentRef
     from hiringhall.storage.contract import HistoryQuery
-    from hiringhall.storage.sqlite.rows import RawRow
+    from hiringhall.storage.rows import RawRow
 
 PAGE_ROWS: Final = 512
 """Rows read at a time. Nothing stays open between two pages, so others may write."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from hiringhall.core.changes import HistoryQuery
-    from hiringhall.storage.sqlite.rows import RawRow
+    from hiringhall.storage.rows import RawRow
 
 _CONTENT: Final = """
 SELECT id, key, worker, result, payload FROM history

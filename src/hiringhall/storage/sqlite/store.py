@@ -14,28 +14,25 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core import ids
 from hiringhall.core.changes import HistoryPage, Loaded
+from hiringhall.core.states import FAILED
 from hiringhall.storage.contract import OutcomeUnknown, StoreError
 from hiringhall.storage.retention import CommitSize, Expiry, Sections, keep_all
-from hiringhall.storage.sqlite.faults import explain, explained, failed_late, is_in_doubt
-from hiringhall.storage.sqlite.files import FileIdentities, make_private
-from hiringhall.storage.sqlite.lock import FileLock, lock_path
-from hiringhall.storage.sqlite.loss import check_log
-from hiringhall.storage.sqlite.outcome import is_kept
-from hiringhall.storage.sqlite.output import OutputWriter, find_output
-from hiringhall.storage.sqlite.pages import find_page
-from hiringhall.storage.sqlite.reader import PAGE_ROWS, find_latest, find_lines, pages_of_jobs
-from hiringhall.storage.sqlite.rows import (
+from hiringhall.storage.rows import (
     END_COLUMNS,
-    END_COLUMNS_SHORT,
     JOB_COLUMNS,
     decode,
     end_row,
     job_rows,
-    read_firings,
-    read_flows,
-    read_paused,
-    read_terms,
 )
+from hiringhall.storage.sqlite.faults import explain, explained, failed_late, is_in_doubt
+from hiringhall.storage.sqlite.files import FileIdentities, make_private
+from hiringhall.storage.sqlite.lock import FileLock, lock_path
+from hiringhall.storage.sqlite.loss import check_log
+from hiringhall.storage.sqlite.notes import read_firings, read_flows, read_paused, read_terms
+from hiringhall.storage.sqlite.outcome import is_kept
+from hiringhall.storage.sqlite.output import OutputWriter, find_output
+from hiringhall.storage.sqlite.pages import find_page
+from hiringhall.storage.sqlite.reader import PAGE_ROWS, find_latest, find_lines, pages_of_jobs
 from hiringhall.storage.sqlite.schema import SQLITE_MIN, check_soundness, check_version, migrate, migrations
 from hiringhall.storage.sqlite.shelving import SqliteShelves, arrange, ruled_queues
 from hiringhall.storage.sqlite.statements import Statement
@@ -49,8 +46,8 @@ if TYPE_CHECKING:
     from hiringhall.core.changes import Batch, EndRow, JobRow, OutputPage
     from hiringhall.core.jobs import ParentRef
     from hiringhall.storage.contract import HistoryQuery, Retention
+    from hiringhall.storage.rows import BadId
     from hiringhall.storage.sqlite.lock import Kind
-    from hiringhall.storage.sqlite.rows import BadId
 
 CACHE_KIB: Final = 16_384
 WAL_PAGES: Final = 1000
@@ -64,8 +61,12 @@ PROBE_BYTES: Final = 65_536
 TERMS_MAX: Final = 10_000
 """If there are more terms than this, unused ones are deleted at the start."""
 
+_COLUMNS_SHORT: Final = END_COLUMNS.replace("result", "x'' AS result").replace(
+    " payload,", f" CASE state WHEN {FAILED} THEN payload ELSE x'' END AS payload,"
+)
+"""Without results, and without payloads unless the job FAILED."""
 _ENDED_PAGE: Final = (
-    f"SELECT {END_COLUMNS_SHORT} FROM (SELECT value AS wanted FROM json_each(?))"  # noqa: S608, our own names
+    f"SELECT {_COLUMNS_SHORT} FROM (SELECT value AS wanted FROM json_each(?))"  # noqa: S608, our own names
     " CROSS JOIN history ON history.id = wanted"
 )
 _SWEEP_TERMS: Final = """

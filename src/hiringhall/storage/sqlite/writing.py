@@ -13,7 +13,7 @@ from hiringhall.core.jobs import OUTPUT, RESULT_CUT
 from hiringhall.core.states import DONE, FAILED
 from hiringhall.core.terms import TERMS_FIELDS
 from hiringhall.storage.retention import UNBOUNDED, drop_time_us
-from hiringhall.storage.sqlite.rows import END_COLUMNS, TERMS_COLUMNS, pack
+from hiringhall.storage.rows import END_COLUMNS, TERMS_COLUMNS, pack
 from hiringhall.storage.sqlite.statements import CHUNK_BYTES_MAX, Bulk, Statement
 
 if TYPE_CHECKING:

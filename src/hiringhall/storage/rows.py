@@ -1,6 +1,6 @@
-"""Converts rows of the file to rows of the core and back.
+"""Converts rows of a database to rows of the core and back.
 
-Invariant: a row of the file is checked before it becomes a row of the core. One that this code would not have
+Invariant: a row is checked before it becomes a row of the core. One that this code would not have
 written is a `BadRow` and is moved to the quarantine.
 """
 
@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from hiringhall.core.changes import EndRow, Firing, FlowRow, JobRow
+from hiringhall.core.changes import EndRow, JobRow
 from hiringhall.core.jobs import Try
-from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED, QUEUED
+from hiringhall.core.states import CANCELLED, DELAYED, DONE, HELD, LEASED, QUEUED
 from hiringhall.core.terms import HOLD, PRIORITIES, TERMS_FIELDS, Terms, terms_of
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Callable, Iterable, Sequence
 
     from hiringhall.core.jobs import ParentRef
@@ -31,13 +30,9 @@ END_COLUMNS: Final = (
     "id, queue, key, state, code, result, worker, created_us, started_us, ended_us, attempts, losses, terms,"
     " payload, extras, ready_us, tries, payload_cut, flow, all_parents, dialect"
 )
-END_COLUMNS_SHORT: Final = END_COLUMNS.replace("result", "x'' AS result").replace(
-    " payload,", f" CASE state WHEN {FAILED} THEN payload ELSE x'' END AS payload,"
-)
-"""Without results, and without payloads unless the job FAILED."""
 
 RawRow = tuple[Any, ...]
-"""A row as SQLite returns it: int, float, bytes, None, or bytearray for a value that was stored as text."""
+"""A row as it was read: int, float, bytes, None, or bytearray for a value that was stored as text."""
 BadId = tuple[int, str]
 """The id of a bad row, and what is wrong with it."""
 _Row = TypeVar("_Row")
@@ -58,7 +53,6 @@ _END_SHAPES: Final = frozenset(
     for extras, tries, flow, all_parents in product((_NONE, bytes), repeat=4)
 )
 _LIVE_STATES: Final = frozenset((HELD, DELAYED, QUEUED, LEASED))
-_FLOW_SHAPE: Final = (bytes, int, int, int, int, int)
 _TERMS_SHAPE: Final = (int,) * (1 + len(TERMS_FIELDS))
 
 _PARENTS: Final = msgspec.msgpack.Decoder(tuple[int | tuple[bytes, bytes], ...])
@@ -139,40 +133,14 @@ def decode(
     return good
 
 
-def read_terms(connection: sqlite3.Connection) -> dict[int, Terms]:
+def decode_terms(rows: Iterable[RawRow]) -> dict[int, Terms]:
     """All valid terms by id. A job whose terms are not among them is a bad row."""
     found: dict[int, Terms] = {}
-    for raw in connection.execute(f"SELECT {TERMS_COLUMNS} FROM terms"):  # noqa: S608, our own names
+    for raw in rows:
         if tuple(map(type, raw)) != _TERMS_SHAPE or min(raw) < 0 or raw[1] >= PRIORITIES or raw[10] > HOLD:
             continue
         found[raw[0]] = terms_of(raw[1:])
     return found
-
-
-def read_firings(connection: sqlite3.Connection, bad: list[str]) -> dict[str, Firing]:
-    """The latest firing of each schedule. The names of those that cannot be read are added to `bad`."""
-    found: dict[str, Firing] = {}
-    for name, due_us, plan in connection.execute("SELECT name, due_us, plan FROM schedules"):
-        text = name.decode(errors="replace") if isinstance(name, bytes | bytearray) else str(name)
-        if (type(name), type(due_us), type(plan)) == (bytearray, int, bytes):
-            found[text] = Firing(due_us, plan)
-        else:
-            bad.append(text)
-    return found
-
-
-def read_paused(connection: sqlite3.Connection) -> list[bytes]:
-    """The names of the paused queues. What is not a name is ignored."""
-    rows = connection.execute("SELECT queue FROM paused ORDER BY queue")
-    return [bytes(queue) for (queue,) in rows if type(queue) is bytes]
-
-
-def read_flows(connection: sqlite3.Connection) -> list[FlowRow]:
-    """All flows, the oldest first. A row that cannot be read is ignored: the flow counts its live jobs only."""
-    rows = connection.execute(
-        "SELECT name, created_us, ended_us, done, failed, cancelled FROM flows ORDER BY created_us, name"
-    )
-    return [FlowRow._make(row) for row in rows if tuple(map(type, row)) == _FLOW_SHAPE]
 
 
 def _shared_terms(terms_id: int, terms: dict[int, Terms]) -> Terms:
