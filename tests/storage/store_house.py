@@ -2,25 +2,65 @@
 
 from __future__ import annotations
 
+import atexit
+import hashlib
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from postgres_server import PostgresServer
 from store_rows import plain_end, plain_job
 
 from hiringhall.storage.contract import HistoryQuery, Retention
 from hiringhall.storage.memory import MemoryStore
+from hiringhall.storage.postgres import Member, PostgresStore
 from hiringhall.storage.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from hiringhall.core.changes import EndRow, Loaded
     from hiringhall.storage.contract import Store
 
 EVERYTHING = HistoryQuery(limit=1_000_000)
+
+
+@cache
+def postgres_server() -> PostgresServer:
+    """One server for all tests of a run. It loses everything if it crashes, which no test here lets it do."""
+    folder = Path(tempfile.mkdtemp(prefix="hall-postgres-"))
+    server = PostgresServer(folder)
+    server.create()
+    server.start()
+    atexit.register(lambda: (server.remove(), shutil.rmtree(folder, ignore_errors=True)))
+    server.sql("CREATE DATABASE empty_hall")
+    PostgresStore(server.url("empty_hall"), None, ignore, Member("test")).migrate()
+    return server
+
+
+def ignore(_warning: str) -> None:
+    """The server does not sync, which the store warns of."""
+
+
+def postgres_url(folder: Path) -> str:
+    """The database of a folder: made at its first use, from one that has the tables."""
+    name = "hall_" + hashlib.sha256(str(folder).encode()).hexdigest()[:24]
+    server = postgres_server()
+    if not server.sql(f"SELECT 1 FROM pg_database WHERE datname = '{name}'"):
+        server.sql(f"CREATE DATABASE {name} TEMPLATE empty_hall")
+    return server.url(name)
+
+
+def _postgres(folder: Path, retention: Retention) -> PostgresStore:
+    return PostgresStore(postgres_url(folder), retention, ignore, Member("test"))
+
+
 STORES: dict[str, Callable[[Path, Retention], Store]] = {
     "memory": lambda _folder, retention: MemoryStore(retention, epoch=1),
+    "postgres": _postgres,
     "sqlite": lambda folder, retention: SqliteStore(folder / "hall.db", retention, pytest.fail),
 }
 """Every store that there is: the conformance suite runs against each."""

@@ -1,0 +1,182 @@
+"""Queries of the history, and pages of it with bounded work.
+
+Invariant: a page looks at a bounded number of lines. If they do not have enough matches, it is short, and says
+where to go on. Ids are chosen first and lines read later, so that no result is read in vain.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from hiringhall.core.changes import PAGE_RESULT_BYTES
+from hiringhall.core.jobs import PROVIDER
+from hiringhall.core.states import FAILED
+from hiringhall.storage.rows import END_COLUMNS, JOB_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hiringhall.core.changes import HistoryQuery
+    from hiringhall.core.jobs import ParentRef
+    from hiringhall.storage.postgres.connecting import Database
+    from hiringhall.storage.rows import RawRow
+
+PAGE_ROWS: Final = 1000
+"""Rows read at a time. Nothing stays open between two pages, so others may write."""
+LINES_MAX: Final = 128
+"""Lines of one page: each may have a long result, of which only the beginning is kept."""
+BRIEF_MAX: Final = 1000
+"""The same, without results."""
+IDS_MAX: Final = 8192
+"""Ids of one page that has only ids."""
+WALKED_MAX: Final = 8192
+"""Lines that are looked at, one after the other."""
+INTEGER_MAX: Final = (1 << 63) - 1
+
+_CUT_RESULT: Final = f"substr(result, 1, {PAGE_RESULT_BYTES})"
+_EMPTY: Final = "''::bytea"
+_KEPT_PAYLOAD: Final = f"CASE state WHEN {FAILED} THEN payload ELSE ''::bytea END"
+
+
+def _columns(result: str = "result", payload: str = "payload") -> str:
+    return END_COLUMNS.replace(" result,", f" {result},").replace(" payload,", f" {payload},")
+
+
+WHOLE: Final = END_COLUMNS
+SHORT: Final = _columns(_EMPTY, _KEPT_PAYLOAD)
+"""Without results, and without payloads unless the job FAILED."""
+CUT: Final = _columns(_CUT_RESULT, _EMPTY)
+"""As in a page."""
+BRIEF: Final = _columns(_EMPTY, _EMPTY)
+
+_JOBS: Final = f"SELECT {JOB_COLUMNS} FROM jobs WHERE id > $1 ORDER BY id LIMIT $2"  # noqa: S608 (our own names)
+_JOBS_DOWN: Final = _JOBS.replace("id > $1", "id < $1").replace("ORDER BY id", "ORDER BY id DESC")
+_LATEST: Final = """
+SELECT id FROM (SELECT id, ended_us FROM lines ORDER BY ended_us DESC, id DESC LIMIT $1) AS latest
+ORDER BY ended_us, id
+"""
+_NAMED: Final = """
+SELECT DISTINCT ON (wanted.queue, wanted.key) lines.id
+FROM unnest($1::bytea[], $2::bytea[]) AS wanted (queue, key) JOIN lines
+ON lines.key = wanted.key AND lines.queue = wanted.queue AND lines.key <> ''
+WHERE lines.extras IS NULL OR position($3::bytea IN lines.extras) = 0
+ORDER BY wanted.queue, wanted.key, lines.ended_us DESC, lines.id DESC
+"""
+_UNKEYED: Final = """
+SELECT id FROM lines WHERE key = '' AND queue = $1 AND (extras IS NULL OR position($2::bytea IN extras) = 0)
+ORDER BY ended_us DESC, id DESC LIMIT 1
+"""
+_PROVIDER_MARK: Final = msgspec.msgpack.encode(PROVIDER)
+"""The extras of a provider's job contain this."""
+
+
+class Conditions:
+    """What a query asks for, as SQL and its values."""
+
+    def __init__(self, query: HistoryQuery) -> None:
+        self.values: list[object] = []
+        self.texts: list[str] = []
+        self._add("id < {}", query.before_id)
+        for name in ("id", "queue", "key", "flow", "state"):
+            self._add(f"{name} = {{}}", getattr(query, name))
+        if query.key:
+            self.texts.append("key <> ''")  # as in the index
+        self._add("ended_us >= {}", query.ended_from_us)
+        self._add("ended_us <= {}", query.ended_to_us)
+
+    @property
+    def where(self) -> str:
+        return " AND ".join(self.texts) or "true"
+
+    def bound(self, value: object) -> str:
+        """A place for a value."""
+        self.values.append(value)
+        return f"${len(self.values)}"
+
+    def _add(self, text: str, value: object) -> None:
+        if value is not None:
+            self.texts.append(text.format(self.bound(value)))
+
+
+async def find_lines(database: Database, query: HistoryQuery) -> list[RawRow]:
+    """The lines of the history that match a query, newest first."""
+    asked = Conditions(query)
+    limit = asked.bound(max(0, query.limit))
+    sql = f"SELECT id FROM lines WHERE {asked.where} ORDER BY id DESC LIMIT {limit}"  # noqa: S608 (our own names)
+    ids = [row[0] for row in await database.fetch(sql, *asked.values)]
+    return await read_lines(database, ids, WHOLE)
+
+
+async def read_lines(database: Database, ids: Sequence[int], columns: str) -> list[RawRow]:
+    """The lines with these ids, in their order."""
+    sql = f"SELECT {columns} FROM lines WHERE id = ANY($1::bigint[])"  # noqa: S608 (our own names)
+    found: dict[int, RawRow] = {}
+    for start in range(0, len(ids), PAGE_ROWS):
+        for row in await database.fetch(sql, ids[start : start + PAGE_ROWS]):
+            found[row[0]] = tuple(row)
+    return [found[job_id] for job_id in ids if job_id in found]
+
+
+async def find_page(database: Database, query: HistoryQuery) -> tuple[list[RawRow], int]:
+    """Lines of the history that match a query, newest first, and the id below which to go on; 0: no more."""
+    ids, before_id = await find_ids(database, query, BRIEF_MAX if query.brief else LINES_MAX)
+    return await read_lines(database, ids, BRIEF if query.brief else CUT), before_id
+
+
+async def find_ids(database: Database, query: HistoryQuery, limit_max: int = IDS_MAX) -> tuple[list[int], int]:
+    """As `find_page`, only the ids."""
+    limit = min(query.limit, limit_max)
+    asked = Conditions(query)
+    floor = 0
+    if query.id is None and asked.where != "true" and asked.texts != ["id < $1"]:
+        floor = await _floor(database, query)
+        asked.texts.append(f"id >= {asked.bound(floor)}")
+    most = asked.bound(max(0, limit))
+    sql = f"SELECT id FROM lines WHERE {asked.where} ORDER BY id DESC LIMIT {most}"  # noqa: S608 (our own names)
+    ids = [row[0] for row in await database.fetch(sql, *asked.values)]
+    return ids, ids[-1] if ids and len(ids) == limit else floor
+
+
+async def _floor(database: Database, query: HistoryQuery) -> int:
+    """The id down to which lines are looked at; 0: all of them. Keys and flows are found by index: of
+    these, the matching lines count.
+    """
+    asked = Conditions(
+        query._replace(
+            state=None,
+            ended_from_us=None,
+            ended_to_us=None,
+            queue=query.queue if query.key else None,
+        )
+    )
+    skipped = asked.bound(WALKED_MAX - 1)
+    sql = f"SELECT id FROM lines WHERE {asked.where} ORDER BY id DESC OFFSET {skipped} LIMIT 1"  # noqa: S608 (our own names)
+    found = await database.fetch(sql, *asked.values)
+    return found[0][0] if found else 0
+
+
+async def find_latest(database: Database, refs: Sequence[ParentRef]) -> list[int]:
+    """The given ids, and for each (queue, key) the id of its line that ended last."""
+    names = list(dict.fromkeys([ref for ref in refs if not isinstance(ref, int)]))
+    found = [ref for ref in refs if isinstance(ref, int)]
+    keyed = [name for name in names if name[1]]
+    if keyed:
+        columns = [[name[0] for name in keyed], [name[1] for name in keyed]]
+        found += [row[0] for row in await database.fetch(_NAMED, *columns, _PROVIDER_MARK)]
+    for queue, key in names:
+        if not key:
+            found += [row[0] for row in await database.fetch(_UNKEYED, queue, _PROVIDER_MARK)]
+    return found
+
+
+async def latest_ids(database: Database, lines_max: int) -> list[int]:
+    """The ids of the lines that ended last, oldest first."""
+    return [row[0] for row in await database.fetch(_LATEST, max(0, lines_max))]
+
+
+async def page_of_jobs(database: Database, place: int, *, newest_first: bool = False) -> list[RawRow]:
+    """The live jobs that follow an id, as many as are read at once, ordered by id."""
+    sql = _JOBS_DOWN if newest_first else _JOBS
+    return [tuple(row) for row in await database.fetch(sql, place, PAGE_ROWS)]

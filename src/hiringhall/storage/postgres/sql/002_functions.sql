@@ -1,0 +1,357 @@
+-- One commit is one statement: `SELECT hall_commit(incarnation, batch, ..., ARRAY[part, ...])`. Each part is one of the functions
+-- hall_take, hall_output, hall_end, hall_insert, hall_update and hall_note, and only those that a batch needs are there.
+-- PostgreSQL evaluates them from left to right, and hall_commit, whose argument they are, last.
+--
+-- Columns come as arrays. `unnest` fills up the shorter ones with NULL, so a column in which every row has the default is an
+-- empty array.
+
+CREATE FUNCTION hall_take(p_jobs bigint[], p_lines bigint[]) RETURNS boolean LANGUAGE plpgsql AS $$
+-- Removes jobs that have ended, and lines of jobs that run again or have ended again.
+BEGIN
+    DELETE FROM jobs WHERE id = ANY(p_jobs);
+    IF cardinality(p_lines) > 0 THEN
+        DELETE FROM history WHERE id = ANY(p_lines);
+        DELETE FROM history_apart WHERE id = ANY(p_lines);
+    END IF;
+    RETURN true;
+END
+$$;
+
+CREATE FUNCTION hall_output(
+    p_job bigint[], p_position bigint[], p_at_us bigint[], p_kind bigint[], p_data bytea[], p_cut bigint[], p_start bigint[]
+) RETURNS boolean LANGUAGE plpgsql AS $$
+-- Adds lines of output, and drops those of the jobs `p_cut` that are before the positions `p_start`.
+BEGIN
+    INSERT INTO output (job, position, at_us, kind, data)
+    SELECT * FROM unnest(p_job, p_position, p_at_us, p_kind, p_data);
+    DELETE FROM output USING unnest(p_cut, p_start) AS cut (job, start)
+    WHERE output.job = cut.job AND output.position < cut.start;
+    RETURN true;
+END
+$$;
+
+CREATE FUNCTION hall_end(
+    p_apart boolean, p_id bigint[], p_queue bytea[], p_key bytea[], p_state bigint[], p_code bigint[],
+    p_result bytea[], p_worker bytea[], p_created_us bigint[], p_started_us bigint[], p_ended_us bigint[],
+    p_attempts bigint[], p_losses bigint[], p_terms bigint[], p_payload bytea[], p_extras bytea[],
+    p_ready_us bigint[], p_tries bytea[], p_payload_cut bigint[], p_flow bytea[], p_all_parents bytea[],
+    p_dialect bytea[], p_shelf integer[], p_output_bytes bigint[], p_drop_us bigint[]
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_apart THEN
+        INSERT INTO history_apart
+        SELECT
+            new.id, new.queue, new.key, new.state, COALESCE(new.code, 0), new.result, new.worker, new.created_us,
+            new.started_us, new.ended_us, new.attempts, COALESCE(new.losses, 0), new.terms, COALESCE(new.payload, ''),
+            new.extras, COALESCE(new.ready_us, 0), new.tries, COALESCE(new.payload_cut, 0), new.flow, new.all_parents,
+            COALESCE(new.dialect, ''), COALESCE(new.shelf, 0), COALESCE(new.output_bytes, 0), COALESCE(new.drop_us, 0)
+        FROM unnest(
+            p_id, p_queue, p_key, p_state, p_code, p_result, p_worker, p_created_us, p_started_us, p_ended_us,
+            p_attempts, p_losses, p_terms, p_payload, p_extras, p_ready_us, p_tries, p_payload_cut, p_flow,
+            p_all_parents, p_dialect, p_shelf, p_output_bytes, p_drop_us
+        ) AS new (
+            id, queue, key, state, code, result, worker, created_us, started_us, ended_us, attempts, losses, terms,
+            payload, extras, ready_us, tries, payload_cut, flow, all_parents, dialect, shelf, output_bytes, drop_us
+        );
+    ELSE
+        INSERT INTO history
+        SELECT
+            new.id, new.queue, new.key, new.state, COALESCE(new.code, 0), new.result, new.worker, new.created_us,
+            new.started_us, new.ended_us, new.attempts, COALESCE(new.losses, 0), new.terms, COALESCE(new.payload, ''),
+            new.extras, COALESCE(new.ready_us, 0), new.tries, COALESCE(new.payload_cut, 0), new.flow, new.all_parents,
+            COALESCE(new.dialect, ''), COALESCE(new.shelf, 0), COALESCE(new.output_bytes, 0), COALESCE(new.drop_us, 0)
+        FROM unnest(
+            p_id, p_queue, p_key, p_state, p_code, p_result, p_worker, p_created_us, p_started_us, p_ended_us,
+            p_attempts, p_losses, p_terms, p_payload, p_extras, p_ready_us, p_tries, p_payload_cut, p_flow,
+            p_all_parents, p_dialect, p_shelf, p_output_bytes, p_drop_us
+        ) AS new (
+            id, queue, key, state, code, result, worker, created_us, started_us, ended_us, attempts, losses, terms,
+            payload, extras, ready_us, tries, payload_cut, flow, all_parents, dialect, shelf, output_bytes, drop_us
+        );
+    END IF;
+    RETURN true;
+END
+$$;
+
+CREATE FUNCTION hall_insert(
+    p_id bigint[], p_queue bytea[], p_key bytea[], p_payload bytea[], p_terms bigint[], p_state bigint[],
+    p_created_us bigint[], p_due_us bigint[], p_attempts bigint[], p_failures bigint[], p_losses bigint[],
+    p_parents bytea[], p_extras bytea[], p_ready_us bigint[], p_started_us bigint[], p_holder bytea[],
+    p_worker bytea[], p_tries bytea[], p_flow bytea[], p_all_parents bytea[], p_dialect bytea[]
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO jobs
+    SELECT
+        new.id, new.queue, new.key, new.payload, new.terms, new.state, new.created_us, COALESCE(new.due_us, 0),
+        new.attempts, COALESCE(new.failures, 0), COALESCE(new.losses, 0), new.parents, new.extras,
+        COALESCE(new.ready_us, 0), new.started_us, COALESCE(new.holder, ''), COALESCE(new.worker, ''), new.tries,
+        new.flow, new.all_parents, COALESCE(new.dialect, '')
+    FROM unnest(
+        p_id, p_queue, p_key, p_payload, p_terms, p_state, p_created_us, p_due_us, p_attempts, p_failures, p_losses,
+        p_parents, p_extras, p_ready_us, p_started_us, p_holder, p_worker, p_tries, p_flow, p_all_parents, p_dialect
+    ) AS new (
+        id, queue, key, payload, terms, state, created_us, due_us, attempts, failures, losses, parents, extras,
+        ready_us, started_us, holder, worker, tries, flow, all_parents, dialect
+    );
+    RETURN true;
+END
+$$;
+
+CREATE FUNCTION hall_update(
+    p_id bigint[], p_terms bigint[], p_state bigint[], p_due_us bigint[], p_attempts bigint[], p_failures bigint[],
+    p_losses bigint[], p_parents bytea[], p_extras bytea[], p_ready_us bigint[], p_started_us bigint[],
+    p_holder bytea[], p_worker bytea[], p_tries bytea[], p_all_parents bytea[], p_dialect bytea[]
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE jobs SET
+        terms = new.terms, state = new.state, due_us = COALESCE(new.due_us, 0), attempts = new.attempts,
+        failures = COALESCE(new.failures, 0), losses = COALESCE(new.losses, 0), parents = new.parents,
+        extras = new.extras, ready_us = COALESCE(new.ready_us, 0), started_us = new.started_us,
+        holder = COALESCE(new.holder, ''), worker = COALESCE(new.worker, ''), tries = new.tries,
+        all_parents = new.all_parents, dialect = COALESCE(new.dialect, '')
+    FROM unnest(
+        p_id, p_terms, p_state, p_due_us, p_attempts, p_failures, p_losses, p_parents, p_extras, p_ready_us,
+        p_started_us, p_holder, p_worker, p_tries, p_all_parents, p_dialect
+    ) AS new (
+        id, terms, state, due_us, attempts, failures, losses, parents, extras, ready_us, started_us, holder, worker,
+        tries, all_parents, dialect
+    )
+    WHERE jobs.id = new.id;
+    RETURN true;
+END
+$$;
+
+CREATE FUNCTION hall_note(
+    p_terms bigint[], p_fired bytea[], p_due_us bigint[], p_plan bytea[], p_unfired bytea[], p_paused bytea[],
+    p_resumed bytea[], p_flow bytea[], p_created_us bigint[], p_ended_us bigint[], p_done bigint[], p_failed bigint[],
+    p_cancelled bigint[], p_dropped bytea[]
+) RETURNS boolean LANGUAGE plpgsql AS $$
+-- What changes rarely: new terms (one row after the other), schedules, paused queues, flows.
+BEGIN
+    INSERT INTO terms
+    SELECT
+        p_terms[i + 1], p_terms[i + 2], p_terms[i + 3], p_terms[i + 4], p_terms[i + 5], p_terms[i + 6],
+        p_terms[i + 7], p_terms[i + 8], p_terms[i + 9], p_terms[i + 10], p_terms[i + 11], p_terms[i + 12],
+        p_terms[i + 13], p_terms[i + 14], p_terms[i + 15], p_terms[i + 16], p_terms[i + 17], p_terms[i + 18]
+    FROM generate_series(0, cardinality(p_terms) - 1, 18) AS i;
+    INSERT INTO schedules (name, due_us, plan)
+    SELECT * FROM unnest(p_fired, p_due_us, p_plan)
+    ON CONFLICT (name) DO UPDATE SET due_us = excluded.due_us, plan = excluded.plan;
+    DELETE FROM schedules WHERE name = ANY(p_unfired);
+    INSERT INTO paused SELECT * FROM unnest(p_paused) ON CONFLICT DO NOTHING;
+    DELETE FROM paused WHERE queue = ANY(p_resumed);
+    INSERT INTO flows (name, created_us, ended_us, done, failed, cancelled)
+    SELECT * FROM unnest(p_flow, p_created_us, p_ended_us, p_done, p_failed, p_cancelled)
+    ON CONFLICT (name) DO UPDATE SET
+        created_us = excluded.created_us, ended_us = excluded.ended_us, done = excluded.done, failed = excluded.failed,
+        cancelled = excluded.cancelled;
+    DELETE FROM flows WHERE name = ANY(p_dropped);
+    RETURN true;
+END
+$$;
+
+CREATE FUNCTION hall_count(p_shelf integer[], p_day integer[], p_lines bigint[], p_bytes bigint[])
+RETURNS void LANGUAGE plpgsql AS $$
+-- Adds to what the shelves hold.
+BEGIN
+    UPDATE counts SET lines = counts.lines + more.lines, bytes = counts.bytes + more.bytes
+    FROM unnest(p_shelf, p_day, p_lines, p_bytes) AS more (shelf, day, lines, bytes)
+    WHERE counts.shelf = more.shelf AND counts.day = more.day;
+END
+$$;
+
+CREATE FUNCTION hall_refuse(p_incarnation integer) RETURNS void LANGUAGE plpgsql AS $$
+-- The caller may not write. HALL1: another incarnation is active. HALL2: the connection of this one has another backend.
+-- HALL3: the batch does not follow the last one.
+DECLARE
+    active writer%ROWTYPE;
+BEGIN
+    SELECT * INTO active FROM writer;
+    IF active.incarnation <> p_incarnation THEN
+        RAISE EXCEPTION 'incarnation % is active, not %', active.incarnation, p_incarnation USING ERRCODE = 'HALL1';
+    ELSIF active.backend <> pg_backend_pid() THEN
+        RAISE EXCEPTION 'backend % may write, not %', active.backend, pg_backend_pid() USING ERRCODE = 'HALL2';
+    END IF;
+    RAISE EXCEPTION 'the last batch is %', active.batch USING ERRCODE = 'HALL3';
+END
+$$;
+
+CREATE FUNCTION hall_commit(
+    p_incarnation integer, p_batch bigint, p_jobs bigint, p_job_bytes bigint, p_shelf integer[], p_day integer[],
+    p_lines bigint[], p_bytes bigint[], p_parts boolean[]
+) RETURNS void LANGUAGE plpgsql AS $$
+-- The last act of a commit: fence and receipt. Without it everything is rolled back.
+BEGIN
+    IF cardinality(p_shelf) > 0 THEN
+        PERFORM hall_count(p_shelf, p_day, p_lines, p_bytes);
+    END IF;
+    UPDATE writer SET batch = p_batch, jobs = jobs + p_jobs, job_bytes = job_bytes + p_job_bytes
+    WHERE incarnation = p_incarnation AND batch = p_batch - 1 AND backend = pg_backend_pid();
+    IF NOT FOUND THEN
+        PERFORM hall_refuse(p_incarnation);
+    END IF;
+END
+$$;
+
+CREATE FUNCTION hall_fence(p_incarnation integer) RETURNS void LANGUAGE plpgsql AS $$
+-- Holds the row until the end of the statement: nobody takes over before, and nobody who was fenced goes on.
+BEGIN
+    PERFORM 1 FROM writer WHERE incarnation = p_incarnation AND backend = pg_backend_pid() FOR UPDATE;
+    IF NOT FOUND THEN
+        PERFORM hall_refuse(p_incarnation);
+    END IF;
+END
+$$;
+
+CREATE FUNCTION hall_remove(p_ids bigint[], p_from_us bigint, p_to_us bigint)
+RETURNS TABLE (shelf integer, day integer, lines bigint, bytes bigint) LANGUAGE plpgsql AS $$
+-- Drops lines that ended in this time, with their output. Returns what the shelves have less.
+#variable_conflict use_column
+DECLARE
+    said bigint[];
+    gone record;
+BEGIN
+    FOR gone IN
+        WITH common AS (
+            DELETE FROM history WHERE id = ANY(p_ids) AND ended_us BETWEEN p_from_us AND p_to_us
+            RETURNING id, 0 AS shelf, (ended_us / 86400000000)::integer AS day, output_bytes,
+                octet_length(key) + octet_length(result) + octet_length(payload) + COALESCE(octet_length(extras), 0)
+                + output_bytes AS content
+        ), apart AS (
+            DELETE FROM history_apart WHERE id = ANY(p_ids)
+            RETURNING id, shelf, 0 AS day, output_bytes,
+                octet_length(key) + octet_length(result) + octet_length(payload) + COALESCE(octet_length(extras), 0)
+                + output_bytes AS content
+        )
+        SELECT dropped.shelf, dropped.day, count(*) AS lines, sum(content)::bigint AS bytes,
+            array_agg(id) FILTER (WHERE output_bytes > 0) AS said
+        FROM (SELECT * FROM common UNION ALL SELECT * FROM apart) AS dropped
+        GROUP BY dropped.shelf, dropped.day
+    LOOP
+        UPDATE counts SET lines = counts.lines - gone.lines, bytes = counts.bytes - gone.bytes
+        WHERE counts.shelf = gone.shelf AND counts.day = gone.day;
+        IF gone.said IS NOT NULL THEN
+            DELETE FROM output WHERE job = ANY(gone.said);
+        END IF;
+        RETURN QUERY SELECT gone.shelf, gone.day, gone.lines, gone.bytes;
+    END LOOP;
+END
+$$;
+
+CREATE FUNCTION hall_drop(
+    p_incarnation integer, p_shelves integer[], p_from_us bigint, p_before_us bigint, p_lines_max bigint,
+    p_bytes_max bigint, p_line_bytes bigint
+) RETURNS TABLE (shelf integer, day integer, lines bigint, bytes bigint) LANGUAGE plpgsql AS $$
+-- Drops the oldest lines of these shelves that ended in this time, until one of the bounds is reached.
+#variable_conflict use_column
+DECLARE
+    ids bigint[];
+    from_us bigint;
+    to_us bigint;
+BEGIN
+    PERFORM hall_fence(p_incarnation);
+    WITH oldest AS (
+        (
+            SELECT id, ended_us,
+                octet_length(key) + octet_length(result) + octet_length(payload) + COALESCE(octet_length(extras), 0)
+                + output_bytes + p_line_bytes AS content
+            FROM history
+            WHERE 0 = ANY(p_shelves) AND ended_us >= p_from_us AND ended_us < p_before_us
+            ORDER BY ended_us, id LIMIT p_lines_max
+        )
+        UNION ALL
+        SELECT line.id, line.ended_us, line.content
+        FROM unnest(p_shelves) AS wanted (shelf) CROSS JOIN LATERAL (
+            SELECT id, ended_us,
+                octet_length(key) + octet_length(result) + octet_length(payload) + COALESCE(octet_length(extras), 0)
+                + output_bytes + p_line_bytes AS content
+            FROM history_apart
+            WHERE history_apart.shelf = wanted.shelf AND ended_us >= p_from_us AND ended_us < p_before_us
+            ORDER BY ended_us, id LIMIT p_lines_max
+        ) AS line
+    ), chosen AS (
+        SELECT id, ended_us, sum(content) OVER (ORDER BY ended_us, id) - content AS content_before
+        FROM (SELECT * FROM oldest ORDER BY ended_us, id LIMIT p_lines_max) AS first_lines
+    )
+    SELECT array_agg(id), min(ended_us), max(ended_us) INTO ids, from_us, to_us
+    FROM chosen WHERE content_before < p_bytes_max;
+    RETURN QUERY SELECT * FROM hall_remove(ids, from_us, to_us);
+END
+$$;
+
+CREATE FUNCTION hall_drop_due(p_incarnation integer, p_now_us bigint, p_lines_max bigint)
+RETURNS TABLE (shelf integer, day integer, lines bigint, bytes bigint) LANGUAGE plpgsql AS $$
+-- Drops lines whose jobs say that they are kept until now at most.
+#variable_conflict use_column
+DECLARE
+    ids bigint[];
+    from_us bigint;
+    to_us bigint;
+BEGIN
+    PERFORM hall_fence(p_incarnation);
+    SELECT array_agg(id), min(ended_us), max(ended_us) INTO ids, from_us, to_us
+    FROM (
+        SELECT id, ended_us FROM lines WHERE drop_us > 0 AND drop_us <= p_now_us ORDER BY drop_us LIMIT p_lines_max
+    ) AS due;
+    RETURN QUERY SELECT * FROM hall_remove(ids, from_us, to_us);
+END
+$$;
+
+CREATE FUNCTION hall_drop_day(p_incarnation integer, p_day integer) RETURNS bigint LANGUAGE plpgsql AS $$
+-- Drops a day with all its lines. Readers hold a lock on it: rather than make everybody wait for them, this fails.
+DECLARE
+    dropped bigint;
+BEGIN
+    PERFORM set_config('lock_timeout', '100ms', true);
+    PERFORM hall_fence(p_incarnation);
+    EXECUTE format('DELETE FROM output WHERE job IN (SELECT id FROM history_%s WHERE output_bytes > 0)', p_day);
+    EXECUTE format('DROP TABLE history_%s', p_day);
+    DELETE FROM counts WHERE shelf = 0 AND day = p_day RETURNING lines INTO dropped;
+    RETURN dropped;
+END
+$$;
+
+CREATE FUNCTION hall_add_day(p_day integer) RETURNS void LANGUAGE plpgsql AS $$
+-- Makes the partition of a day. A table that is attached, other than one that is created as a partition, does not make readers
+-- wait.
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtext('hiringhall.days'));
+    IF to_regclass(format('history_%s', p_day)) IS NULL THEN
+        EXECUTE format('CREATE TABLE history_%s (LIKE history INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', p_day);
+        EXECUTE format(
+            'ALTER TABLE history ATTACH PARTITION history_%s FOR VALUES FROM (%s) TO (%s)',
+            p_day, p_day * 86400000000, (p_day + 1) * 86400000000
+        );
+    END IF;
+    INSERT INTO counts (shelf, day, lines, bytes) VALUES (0, p_day, 0, 0) ON CONFLICT DO NOTHING;
+END
+$$;
+
+CREATE FUNCTION hall_probe(p_incarnation integer) RETURNS void LANGUAGE plpgsql AS $$
+-- A small commit that changes nothing.
+BEGIN
+    PERFORM hall_fence(p_incarnation);
+    UPDATE writer SET backend = backend;
+END
+$$;
+
+CREATE FUNCTION hall_set_aside(p_incarnation integer, p_source text, p_id bigint, p_reason text)
+RETURNS void LANGUAGE plpgsql AS $$
+-- Moves a row that cannot be decoded to the quarantine.
+BEGIN
+    PERFORM hall_fence(p_incarnation);
+    IF p_source = 'jobs' THEN
+        INSERT INTO quarantine (source, id, reason, content)
+        SELECT p_source, id, p_reason, to_jsonb(jobs) FROM jobs WHERE id = p_id;
+        UPDATE writer SET jobs = jobs - 1, job_bytes = job_bytes - (
+            SELECT octet_length(key) + octet_length(payload) FROM jobs WHERE id = p_id
+        );
+        DELETE FROM jobs WHERE id = p_id;
+    ELSE
+        INSERT INTO quarantine (source, id, reason, content)
+        SELECT 'history', id, p_reason, to_jsonb(lines) FROM lines WHERE id = p_id;
+        PERFORM hall_remove(ARRAY[p_id], -9223372036854775807, 9223372036854775807);
+    END IF;
+    DELETE FROM output WHERE job = p_id;
+END
+$$;

@@ -1,0 +1,401 @@
+"""The durable store on PostgreSQL.
+
+Invariant: a commit is one statement, and its last act is the receipt: the row `writer` counts the batch, if
+this incarnation and this connection are the ones that may write. So after a lost connection that row tells
+whether the commit is kept, and a hall that was replaced changes nothing.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from hiringhall.core.changes import Firing, FlowRow, HistoryPage, Loaded
+from hiringhall.core.jobs import OUTPUT
+from hiringhall.storage.contract import OutcomeUnknown, StoreError
+from hiringhall.storage.postgres import membership
+from hiringhall.storage.postgres.connecting import Database
+from hiringhall.storage.postgres.faults import Fenced, explain
+from hiringhall.storage.postgres.output import OutputWriter, find_output
+from hiringhall.storage.postgres.reading import (
+    INTEGER_MAX,
+    PAGE_ROWS,
+    SHORT,
+    find_latest,
+    find_lines,
+    find_page,
+    latest_ids,
+    page_of_jobs,
+    read_lines,
+)
+from hiringhall.storage.postgres.receipts import Receipts
+from hiringhall.storage.postgres.safety import find_risks
+from hiringhall.storage.postgres.schema import migrate
+from hiringhall.storage.postgres.shelving import PostgresShelves, arrange, ruled_queues
+from hiringhall.storage.postgres.writing import BatchWriter, Removed
+from hiringhall.storage.retention import CommitSize, Expiry, Sections, keep_all
+from hiringhall.storage.rows import TERMS_COLUMNS, decode, decode_terms, end_row, job_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
+
+    from hiringhall.core.changes import Batch, EndRow, JobRow, OutputPage
+    from hiringhall.core.jobs import ParentRef
+    from hiringhall.storage.contract import HistoryQuery, Retention
+    from hiringhall.storage.postgres.connecting import Connection
+    from hiringhall.storage.postgres.membership import Claim, Member
+    from hiringhall.storage.postgres.writing import Statement
+    from hiringhall.storage.rows import BadId
+
+_T = TypeVar("_T")
+_EMPTY: Final = Removed([], {})
+_TERMS: Final = f"SELECT {TERMS_COLUMNS} FROM terms"  # noqa: S608 (our own names)
+_LIVE: Final = "SELECT id FROM jobs WHERE id = ANY($1::bigint[])"
+_PROBE: Final = "SELECT hall_probe($1)"
+_SET_ASIDE: Final = "SELECT hall_set_aside($1, $2, $3, $4)"
+
+
+class PostgresStore:
+    """A hall's database, open from `load` to `close`. Rows that cannot be read, and settings of the server that
+    would lose commits, are reported to `on_warning`. Without a retention no history is dropped, and the shelves
+    stay as they are. With `take_over`, it replaces the hall that has the database open.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        retention: Retention | None,
+        on_warning: Callable[[str], None],
+        member: Member,
+        *,
+        take_over: bool = False,
+    ) -> None:
+        self._database = Database(url, f"hiringhall {member.name}")
+        self._retention = retention
+        self._on_warning = on_warning
+        self._member = member
+        self._take_over = take_over
+        self._incarnation = 0
+        self._batch = 0
+        """The last batch that is known to be kept."""
+        self._unknown: Statement | None = None
+        """A commit that may be kept or not."""
+        self._receipts = Receipts()
+        self._doubtful = False
+        """The next batch may repeat what an earlier one, that failed, did after all."""
+        self._fenced = ""
+        """Why this store commits nothing any more."""
+        self._id_max = 0
+        """No line has a larger id: a job above it, that was not live, is new."""
+        self._open = False
+
+    @property
+    def incarnation(self) -> int:
+        """The number of this opening, by which the database knows who may write."""
+        return self._incarnation
+
+    def load(self, ended_max: int) -> Loaded:
+        if self._open:
+            raise StoreError(f"{self._database.place} is already open: close it before it is loaded again")
+        self._database = self._database.reopened()
+        try:
+            loaded = self._run(self._load(ended_max))
+        except BaseException:
+            with suppress(StoreError):
+                self._database.close()
+            raise
+        self._expiry = Expiry(self._shelves.sections, self._rules, self._shelves.next_drop_us())
+        self._open = True
+        return loaded
+
+    def migrate(self) -> None:
+        """Only make the tables, or bring them to the newest version."""
+
+        async def migrated() -> None:
+            connection = await self._database.connect()
+            try:
+                await migrate(connection, self._database.place)
+            except StoreError:
+                raise
+            except Exception as error:
+                raise explain(error, self._database.place) from error
+
+        self._run(migrated())
+        self._database.close()
+
+    def check(self) -> None:
+        """Raise StoreError once another hall has taken over."""
+        if self._fenced:
+            raise Fenced(self._fenced)
+
+    def commit(self, batch: Batch, now_us: int) -> None:
+        statement = self._run(self._commit(batch))
+        rows = len(batch.inserts) + len(batch.ends)
+        added = CommitSize(len(batch.ends), rows, statement.content_bytes, statement.drop_us)
+        if not self._expiry.due(now_us, added, statement.touched):
+            self._expiry.skip(added)
+            return
+        try:
+            self._expiry.run(self._shelves, now_us, added, statement.touched)
+        except StoreError as error:  # The batch is kept nevertheless.
+            self._expiry.reset()
+            self._on_warning(f"the history could not be cut: {error}")
+
+    def settle(self) -> bool:
+        self.check()
+        return self._run(self._settle())
+
+    def next_expiry_us(self) -> int:
+        return self._expiry.next_us
+
+    def probe(self) -> None:
+        self.check()
+        self._run(self._probe())
+
+    def history(self, query: HistoryQuery) -> list[EndRow]:
+        bad: list[BadId] = []
+        found = decode(self._read(find_lines(self._database, query)), end_row, self._writer.terms, bad)
+        self._set_aside("lines", bad)
+        return found
+
+    def page(self, query: HistoryQuery) -> HistoryPage:
+        bad: list[BadId] = []
+        rows, before_id = self._read(find_page(self._database, query))
+        lines = decode(rows, end_row, self._writer.terms, bad)
+        self._set_aside("lines", bad)
+        return HistoryPage(lines, before_id)
+
+    def latest_ends(self, refs: Sequence[ParentRef]) -> list[EndRow]:
+        found = self._read(find_latest(self._database, refs))
+        return list(self._ended_rows(found))
+
+    def output(self, job_id: int, position: int) -> OutputPage:
+        return self._read(find_output(self._database, job_id, position))
+
+    def live(self) -> Iterator[JobRow]:
+        place = -INTEGER_MAX
+        while True:
+            bad: list[BadId] = []
+            page = self._read(page_of_jobs(self._database, place))
+            if not page:
+                return
+            place = page[-1][0]
+            rows = job_rows(page, self._writer.terms, bad)
+            self._set_aside("jobs", bad)
+            yield from rows
+
+    def count(self) -> tuple[int, int]:
+        return self._shelves.jobs, self._shelves.sections.lines
+
+    def close(self) -> None:
+        if self._open:
+            self._open = False
+            with suppress(StoreError):
+                if not self._fenced and self._unknown is None:
+                    self._run(self._release())
+        self._database.close()
+
+    def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        return self._database.run(work)
+
+    def _read(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Wait for a question, on a new connection if the last one is gone."""
+
+        async def connected() -> _T:
+            try:
+                await self._connect()
+            except BaseException:
+                work.close()
+                raise
+            return await work
+
+        return self._run(connected())
+
+    async def _load(self, ended_max: int) -> Loaded:
+        place = self._database.place
+        connection = await self._database.connect()
+        try:
+            await migrate(connection, place)
+            claim = await self._claim(connection)
+            for risk in await find_risks(connection):
+                self._on_warning(f"{place}: {risk}")
+            self._rules = self._retention or keep_all(await ruled_queues(connection))
+            sections = Sections(self._rules, await arrange(connection, self._rules.queues))
+        except StoreError:
+            raise
+        except Exception as error:
+            raise explain(error, place) from error
+        fetch = self._database.fetch
+        self._incarnation, self._batch = claim.incarnation, claim.batch
+        self._receipts, self._unknown, self._fenced = Receipts(), None, ""
+        self._shelves = PostgresShelves(self._database, sections, claim.incarnation)
+        await self._shelves.recount()
+        terms = decode_terms([tuple(row) for row in await fetch(_TERMS)])
+        ((terms_id_max,),) = await fetch("SELECT COALESCE(max(id), 0) FROM terms")
+        ((self._id_max,),) = await fetch("SELECT COALESCE(max(id), 0) FROM lines")
+        output = OutputWriter(self._rules.output_bytes_max)
+        self._output = output
+        self._writer = BatchWriter(terms, terms_id_max, self._rules, sections, output)
+        fired = await fetch("SELECT name, due_us, plan FROM schedules")
+        paused = await fetch("SELECT queue FROM paused ORDER BY queue")
+        flows = await fetch("SELECT * FROM flows ORDER BY created_us, name")
+        return Loaded(
+            claim.incarnation,
+            self.live(),
+            self._ended_rows(await latest_ids(self._database, ended_max)),
+            {name.decode(): Firing(due_us, plan) for name, due_us, plan in fired},
+            [queue for (queue,) in paused],
+            [FlowRow(*row) for row in flows],
+        )
+
+    async def _claim(self, connection: Connection) -> Claim:
+        if self._take_over:
+            return await membership.take_over(connection, self._member)
+        return await membership.open_active(connection, self._member, self._database.place)
+
+    async def _connect(self) -> None:
+        """Connect again if the connection is gone, and make sure that nothing was lost meanwhile."""
+        if await self._database.current() is not None:
+            return
+        batch = await self._reclaim()
+        if batch is None:
+            self._fence()
+        elif batch != self._batch and self._unknown is None:
+            await self._restore(batch)
+
+    async def _reclaim(self) -> int | None:
+        """The last batch that is kept, on a new connection; None: another incarnation is active."""
+        connection = await self._database.connect()
+        try:
+            return await membership.reclaim(connection, self._incarnation)
+        except Exception as error:
+            await self._database.disconnect()
+            raise explain(error, self._database.place) from error
+
+    def _fence(self) -> None:
+        self._fenced = f"another hall has taken over {self._database.place}: this one writes no more, stop it"
+        raise Fenced(self._fenced)
+
+    async def _restore(self, batch: int) -> None:
+        """The server went on from an older state, as after a fail-over to an asynchronous replica: commit again
+        what it lacks. What is not known any more is named.
+        """
+        lost = self._receipts.after(batch)
+        await self._shelves.recount()
+        for statement in lost:
+            await self._shelves.prepare(statement)
+            await self._database.fetch(statement.sql, *statement.arguments(self._incarnation))
+            self._shelves.committed(statement)
+        self._on_warning(self._receipts.report(batch, self._batch, len(lost), self._database.place))
+        if batch + len(lost) != self._batch:
+            self._batch = batch
+            terms = decode_terms([tuple(row) for row in await self._database.fetch(_TERMS)])
+            self._writer.know(terms)
+
+    async def _commit(self, batch: Batch) -> Statement:
+        self.check()
+        if self._unknown is not None:
+            raise StoreError(f"it is not known yet whether {self._database.place} kept the last commit")
+        await self._connect()
+        try:
+            statement = await self._prepare(batch)
+            statement.batch = self._batch + 1
+            await self._send(statement)
+        except OutcomeUnknown:
+            raise
+        except BaseException as error:
+            self._doubtful = True
+            self._writer.rolled_back()
+            if isinstance(error, Fenced):
+                self._fenced = str(error)
+            raise
+        self._accept(statement)
+        return statement
+
+    async def _prepare(self, batch: Batch) -> Statement:
+        """The statement of a batch. What it depends on is read before: nobody else writes."""
+        removed = _EMPTY
+        live = set(batch.deletes)
+        if self._doubtful:
+            live = {row[0] for row in await self._database.fetch(_LIVE, batch.deletes)}
+        again = [row.id for row in batch.ends if row.id <= self._id_max and row.id not in live]
+        if again or batch.revived:
+            ids = [*again, *batch.revived]
+            removed = Removed(ids, await self._shelves.weigh(ids))
+        said = [row.id for row in batch.ends if row.extras and OUTPUT in row.extras]
+        if said or batch.output:
+            await self._output.look_up(self._database, [*said, *[row.job for row in batch.output]])
+        statement = self._writer.statement(batch, live, removed)
+        await self._shelves.prepare(statement)
+        return statement
+
+    async def _send(self, statement: Statement) -> None:
+        try:
+            await self._database.fetch(statement.sql, *statement.arguments(self._incarnation))
+        except StoreError as error:
+            if self._database.connected:  # the server has answered: nothing is kept
+                raise
+            self._unknown = statement
+            raise OutcomeUnknown(f"it is not known whether the last commit is kept: {error}") from error
+
+    def _accept(self, statement: Statement) -> None:
+        """The statement is kept."""
+        self._batch = statement.batch
+        self._doubtful = False
+        self._id_max = max([self._id_max, *statement.ids])
+        self._shelves.committed(statement)
+        self._writer.committed()
+        self._receipts.add(statement)
+
+    async def _settle(self) -> bool:
+        statement = self._unknown
+        if statement is None:
+            raise StoreError("no commit is unknown")
+        batch = await self._reclaim()
+        if batch is None:
+            return await self._settle_fenced(statement)
+        self._unknown = None
+        if batch == statement.batch:
+            self._accept(statement)
+            return True
+        self._writer.rolled_back()
+        if batch != self._batch:
+            await self._restore(batch)
+        return False
+
+    async def _settle_fenced(self, statement: Statement) -> bool:
+        """Another hall has taken over; it noted the last batch that was kept."""
+        rows = await self._database.fetch(membership.LAST_BATCH, self._incarnation)
+        if not rows:
+            self._fence()
+        self._unknown = None
+        self._fenced = f"another hall has taken over {self._database.place}: this one writes no more, stop it"
+        return bool(rows[0][0] >= statement.batch)
+
+    async def _probe(self) -> None:
+        await self._connect()
+        await self._database.fetch(_PROBE, self._incarnation)
+
+    async def _release(self) -> None:
+        if await self._database.current() is not None:
+            await self._database.fetch(membership.RELEASE, self._incarnation)
+
+    def _ended_rows(self, found: list[int]) -> Iterator[EndRow]:
+        """The lines with these ids, without their results."""
+        for start in range(0, len(found), PAGE_ROWS):
+            bad: list[BadId] = []
+            page = self._read(read_lines(self._database, found[start : start + PAGE_ROWS], SHORT))
+            rows = decode(page, end_row, self._writer.terms, bad)
+            self._set_aside("lines", bad)
+            yield from rows
+
+    def _set_aside(self, source: str, bad: list[BadId]) -> None:
+        """Move rows that cannot be decoded to the quarantine."""
+        for job_id, reason in bad:
+            self._read(self._database.fetch(_SET_ASIDE, self._incarnation, source, job_id, reason))
+            table = "jobs" if source == "jobs" else "history"
+            self._on_warning(
+                f"job {job_id} in table {table} of {self._database.place} was moved to the quarantine: {reason}"
+            )
+        if bad:
+            self._read(self._shelves.recount())

@@ -1,0 +1,132 @@
+"""A PostgreSQL of its own for tests: a cluster in a temporary folder, at a port that the system chose.
+
+It runs as a user without rights, since PostgreSQL refuses root. Whoever starts one stops it, by its process id.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+BINARIES: Final = Path("/usr/lib/postgresql")
+USER: Final = "postgres"
+START_S: Final = 30.0
+_SETTINGS: Final = {
+    "listen_addresses": "127.0.0.1",
+    "max_connections": "200",
+    "shared_buffers": "32MB",
+    "log_min_messages": "warning",
+    "autovacuum_naptime": "5s",
+}
+
+
+def binary(name: str) -> str:
+    """A program of the newest PostgreSQL that is installed."""
+    found = sorted(BINARIES.glob(f"*/bin/{name}"), key=lambda path: int(path.parts[-3]))
+    assert found, f"{name} is not installed: run scripts/install-test-clients"
+    return str(found[-1])
+
+
+def free_port() -> int:
+    with closing(socket.create_server(("127.0.0.1", 0))) as chosen:
+        port: int = chosen.getsockname()[1]
+        return port
+
+
+class PostgresServer:
+    """One cluster. With `safe`, it syncs to disk, as needed where a crash is tested."""
+
+    def __init__(self, folder: Path, *, safe: bool = False, **settings: str) -> None:
+        self.folder = folder / "cluster"
+        self.port = free_port()
+        folder.mkdir(parents=True, exist_ok=True)
+        self._user = pwd.getpwnam(USER) if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
+        self._settings = {**_SETTINGS, "unix_socket_directories": str(folder), **settings}
+        if not safe:
+            self._settings |= {"fsync": "off", "full_page_writes": "off"}
+        if os.geteuid() == 0:
+            os.chown(folder, self._user.pw_uid, self._user.pw_gid)
+            _let_pass(folder)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def create(self) -> None:
+        """Make an empty cluster, with a superuser `hall` whose password is `secret`."""
+        password = self.folder.parent / "password"
+        password.write_text("secret")
+        os.chown(password, self._user.pw_uid, self._user.pw_gid)
+        options = ["--username=hall", f"--pwfile={password}", "--auth=scram-sha-256", "--no-sync"]
+        self._run([binary("initdb"), "--pgdata", str(self.folder), *options, "--encoding=UTF8", "--locale=C"])
+
+    def start(self) -> None:
+        options = [f"--{name}={value}" for name, value in self._settings.items()]
+        log = (self.folder.parent / "postgres.log").open("ab")
+        with log:
+            self._process = subprocess.Popen(
+                [binary("postgres"), "-D", str(self.folder), "-p", str(self.port), *options],
+                stdout=log,
+                stderr=log,
+                **self._as_user(),
+            )
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait until it answers."""
+        deadline_s = time.monotonic() + START_S
+        ready = [binary("pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        while subprocess.run(ready, check=False).returncode:
+            assert self._process is not None
+            assert self._process.poll() is None, (self.folder.parent / "postgres.log").read_text()
+            assert time.monotonic() < deadline_s, (self.folder.parent / "postgres.log").read_text()
+            time.sleep(0.02)
+
+    def stop(self, how: int = signal.SIGINT) -> None:
+        """SIGINT closes all connections and shuts down; SIGQUIT crashes it."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.send_signal(how)
+            process.wait(30)
+
+    def remove(self) -> None:
+        self.stop(signal.SIGQUIT)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def url(self, database: str = "postgres", user: str = "hall", password: str = "secret") -> str:
+        return f"postgresql://{user}:{password}@127.0.0.1:{self.port}/{database}"
+
+    def sql(self, statement: str, database: str = "postgres") -> str:
+        """Run a statement with psql, and return what it prints."""
+        command = ["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-c", statement, self.url(database)]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    def _run(self, command: list[str]) -> None:
+        done = subprocess.run(command, check=False, capture_output=True, text=True, **self._as_user())
+        assert not done.returncode, done.stderr
+
+    def _as_user(self) -> dict[str, object]:
+        environment = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
+        if os.geteuid() != 0:
+            return {"env": environment}
+        return {
+            "env": environment,
+            "user": self._user.pw_uid,
+            "group": self._user.pw_gid,
+            "extra_groups": [],
+            "cwd": "/",
+        }
+
+
+def _let_pass(folder: Path) -> None:
+    """Let the user of the server reach its folder: pytest makes temporary folders for their owner only."""
+    for parent in folder.parents:
+        if parent.stat().st_uid == os.geteuid() and parent != Path("/"):
+            mode = parent.stat().st_mode
+            if not mode & 0o001:
+                parent.chmod(mode | 0o011)
