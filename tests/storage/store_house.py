@@ -21,6 +21,7 @@ from hiringhall.storage.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Self
 
     from hiringhall.core.changes import EndRow, Loaded
     from hiringhall.storage.contract import Store
@@ -45,12 +46,12 @@ def ignore(_warning: str) -> None:
     """The server does not sync, which the store warns of."""
 
 
+@cache
 def postgres_url(folder: Path) -> str:
     """The database of a folder: made at its first use, from one that has the tables."""
     name = "hall_" + hashlib.sha256(str(folder).encode()).hexdigest()[:24]
     server = postgres_server()
-    if not server.sql(f"SELECT 1 FROM pg_database WHERE datname = '{name}'"):
-        server.sql(f"CREATE DATABASE {name} TEMPLATE empty_hall")
+    server.sql(f"CREATE DATABASE {name} TEMPLATE empty_hall")
     return server.url(name)
 
 
@@ -74,6 +75,12 @@ class House:
         self.folder = folder
         self.store = STORES[kind](folder, retention)
         self.loaded = self.store.load(100)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.store.close()
 
     def reopen(self, ended_max: int = 100) -> Loaded:
         self.store.close()

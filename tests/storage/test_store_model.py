@@ -234,9 +234,8 @@ def check(house: House, model: Model) -> None:
 )
 @given(data=st.data())
 def test_a_store_holds_what_the_model_holds(kind: str, data: st.DataObject) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        model = Model(data.draw(st.sampled_from(RETENTIONS), label="retention"))
-        house = House(kind, Path(folder), model.retention)
+    model = Model(data.draw(st.sampled_from(RETENTIONS), label="retention"))
+    with tempfile.TemporaryDirectory() as folder, House(kind, Path(folder), model.retention) as house:
         for turn in range(data.draw(st.integers(1, 6), label="turns")):
             house.store.commit(model.draw(data), NOW_US + turn)
             check(house, model)
@@ -252,4 +251,3 @@ def test_a_store_holds_what_the_model_holds(kind: str, data: st.DataObject) -> N
                     plain_end(row._replace(result=b"", payload=row.payload if row.state == FAILED else b""))
                     for row in kept
                 ]
-        house.store.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import defaultdict
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,8 +98,8 @@ def check(tale: Tale, kept: list[EndRow]) -> None:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_stores_keep_the_same_lines_and_no_more_than_they_should(data: st.DataObject) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        houses = [House(kind, Path(folder), RETENTION) for kind in STORES]
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:
+        houses = [opened.enter_context(House(kind, Path(folder), RETENTION)) for kind in STORES]
         tale = Tale()
         kept: list[EndRow] = []
         for _ in range(data.draw(st.integers(1, 12), label="turns")):
@@ -114,5 +115,3 @@ def test_stores_keep_the_same_lines_and_no_more_than_they_should(data: st.DataOb
             if data.draw(st.booleans(), label="reopen"):
                 for house in houses:
                     house.reopen()
-        for house in houses:
-            house.store.close()

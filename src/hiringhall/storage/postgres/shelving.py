@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 DAY_LINES_MIN: Final = 10_000
 
 _COLUMNS: Final = """
-id, queue, key, state, code, result, worker, created_us, started_us, ended_us, attempts, losses, terms, payload,
+moved.id, moved.queue, key, state, code, result, worker, created_us, started_us, ended_us, attempts, losses, terms, payload,
 extras, ready_us, tries, payload_cut, flow, all_parents, dialect, {shelf}, output_bytes, drop_us
 """
 _MOVE_BACK: Final = f"""
@@ -130,10 +130,10 @@ class PostgresShelves:
                 self._days[day] = 0
             self._add((shelf_number, day), lines, content_bytes)
 
-    def committed(self, statement: Statement) -> None:
-        """Count what a statement that is kept has changed."""
+    def committed(self, statement: Statement, job_bytes: int) -> None:
+        """Count what a statement that is kept has changed. The live jobs now have `job_bytes`."""
         self.jobs += statement.jobs
-        self.job_bytes += statement.job_bytes
+        self.job_bytes = job_bytes
         for place, (lines, content_bytes) in statement.shelves.items():
             self._add(place, lines, content_bytes)
 

@@ -220,6 +220,7 @@ class PostgresStore:
             for risk in await find_risks(connection):
                 self._on_warning(f"{place}: {risk}")
             self._rules = self._retention or keep_all(await ruled_queues(connection))
+            Sections(self._rules, dict.fromkeys(self._rules.queues, 2))  # refuses too many before they are made
             sections = Sections(self._rules, await arrange(connection, self._rules.queues))
         except StoreError:
             raise
@@ -284,8 +285,8 @@ class PostgresStore:
         await self._shelves.recount()
         for statement in lost:
             await self._shelves.prepare(statement)
-            await self._database.fetch(statement.sql, *statement.arguments(self._incarnation))
-            self._shelves.committed(statement)
+            rows = await self._database.fetch(statement.sql, *statement.arguments(self._incarnation))
+            self._shelves.committed(statement, rows[0][0])
         self._on_warning(self._receipts.report(batch, self._batch, len(lost), self._database.place))
         if batch + len(lost) != self._batch:
             self._batch = batch
@@ -300,7 +301,7 @@ class PostgresStore:
         try:
             statement = await self._prepare(batch)
             statement.batch = self._batch + 1
-            await self._send(statement)
+            job_bytes = await self._send(statement)
         except OutcomeUnknown:
             raise
         except BaseException as error:
@@ -309,6 +310,7 @@ class PostgresStore:
             if isinstance(error, Fenced):
                 self._fenced = str(error)
             raise
+        self._shelves.committed(statement, job_bytes)
         self._accept(statement)
         return statement
 
@@ -329,21 +331,23 @@ class PostgresStore:
         await self._shelves.prepare(statement)
         return statement
 
-    async def _send(self, statement: Statement) -> None:
+    async def _send(self, statement: Statement) -> int:
+        """Commit. Returns the bytes of all live jobs."""
         try:
-            await self._database.fetch(statement.sql, *statement.arguments(self._incarnation))
+            rows = await self._database.fetch(statement.sql, *statement.arguments(self._incarnation))
         except StoreError as error:
             if self._database.connected:  # the server has answered: nothing is kept
                 raise
             self._unknown = statement
             raise OutcomeUnknown(f"it is not known whether the last commit is kept: {error}") from error
+        else:
+            return int(rows[0][0])
 
     def _accept(self, statement: Statement) -> None:
         """The statement is kept."""
         self._batch = statement.batch
         self._doubtful = False
         self._id_max = max([self._id_max, *statement.ids])
-        self._shelves.committed(statement)
         self._writer.committed()
         self._receipts.add(statement)
 
@@ -357,6 +361,7 @@ class PostgresStore:
         self._unknown = None
         if batch == statement.batch:
             self._accept(statement)
+            await self._shelves.recount()
             return True
         self._writer.rolled_back()
         if batch != self._batch:

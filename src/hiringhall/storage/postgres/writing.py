@@ -89,7 +89,7 @@ class Statement:
 
     @property
     def sql(self) -> str:
-        return f"SELECT hall_commit($1, $2, $3, $4, $5, $6, $7, $8, ARRAY[{', '.join(self.parts)}]::boolean[])"
+        return f"SELECT hall_commit($1, $2, $3, $4, $5, $6, $7, $8, ARRAY[{', '.join(self.parts)}]::bigint[])"
 
     def arguments(self, incarnation: int) -> list[Any]:
         shelves, days = [place[0] for place in self.shelves], [place[1] for place in self.shelves]
@@ -134,7 +134,7 @@ class BatchWriter:
             made.add("hall_output", *columns)
             made.content_bytes += sum(map(len, columns[4]))  # type: ignore[arg-type]
         if ends:
-            self._add_ends(made, ends, batch, live)
+            self._add_ends(made, ends, live)
         if batch.inserts:
             self._add_jobs(made, batch.inserts)
         if batch.updates:
@@ -185,10 +185,8 @@ class BatchWriter:
         columns[20] = _dialects(columns[20])
         made.add("hall_update", columns[0], columns[4], columns[5], *columns[7:18], columns[19], columns[20])
 
-    def _add_ends(self, made: Statement, rows: list[EndRow], batch: Batch, live: set[int]) -> None:
-        if live:
-            made.jobs -= len(live)
-            made.job_bytes -= sum([len(row.key) + len(row.payload) for row in batch.ends if row.id in live])
+    def _add_ends(self, made: Statement, rows: list[EndRow], live: set[int]) -> None:
+        made.jobs -= len(live)
         ruled = self._sections.ruled
         apart = [row for row in rows if row.state == FAILED or row.queue in ruled]
         if apart:

@@ -1,32 +1,38 @@
 -- One commit is one statement: `SELECT hall_commit(incarnation, batch, ..., ARRAY[part, ...])`. Each part is one of the functions
 -- hall_take, hall_output, hall_end, hall_insert, hall_update and hall_note, and only those that a batch needs are there.
--- PostgreSQL evaluates them from left to right, and hall_commit, whose argument they are, last.
+-- PostgreSQL evaluates them from left to right, and hall_commit, whose argument they are, last. A part returns how many bytes
+-- fewer the live jobs have.
 --
 -- Columns come as arrays. `unnest` fills up the shorter ones with NULL, so a column in which every row has the default is an
 -- empty array.
 
-CREATE FUNCTION hall_take(p_jobs bigint[], p_lines bigint[]) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE FUNCTION hall_take(p_jobs bigint[], p_lines bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
 -- Removes jobs that have ended, and lines of jobs that run again or have ended again.
+DECLARE
+    freed bigint;
 BEGIN
-    DELETE FROM jobs WHERE id = ANY(p_jobs);
+    WITH gone AS (
+        DELETE FROM jobs WHERE id = ANY(p_jobs) RETURNING octet_length(key) + octet_length(payload) AS size
+    )
+    SELECT COALESCE(sum(size), 0) INTO freed FROM gone;
     IF cardinality(p_lines) > 0 THEN
         DELETE FROM history WHERE id = ANY(p_lines);
         DELETE FROM history_apart WHERE id = ANY(p_lines);
     END IF;
-    RETURN true;
+    RETURN freed;
 END
 $$;
 
 CREATE FUNCTION hall_output(
     p_job bigint[], p_position bigint[], p_at_us bigint[], p_kind bigint[], p_data bytea[], p_cut bigint[], p_start bigint[]
-) RETURNS boolean LANGUAGE plpgsql AS $$
+) RETURNS bigint LANGUAGE plpgsql AS $$
 -- Adds lines of output, and drops those of the jobs `p_cut` that are before the positions `p_start`.
 BEGIN
     INSERT INTO output (job, position, at_us, kind, data)
     SELECT * FROM unnest(p_job, p_position, p_at_us, p_kind, p_data);
     DELETE FROM output USING unnest(p_cut, p_start) AS cut (job, start)
     WHERE output.job = cut.job AND output.position < cut.start;
-    RETURN true;
+    RETURN 0;
 END
 $$;
 
@@ -36,7 +42,7 @@ CREATE FUNCTION hall_end(
     p_attempts bigint[], p_losses bigint[], p_terms bigint[], p_payload bytea[], p_extras bytea[],
     p_ready_us bigint[], p_tries bytea[], p_payload_cut bigint[], p_flow bytea[], p_all_parents bytea[],
     p_dialect bytea[], p_shelf integer[], p_output_bytes bigint[], p_drop_us bigint[]
-) RETURNS boolean LANGUAGE plpgsql AS $$
+) RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
     IF p_apart THEN
         INSERT INTO history_apart
@@ -69,7 +75,7 @@ BEGIN
             payload, extras, ready_us, tries, payload_cut, flow, all_parents, dialect, shelf, output_bytes, drop_us
         );
     END IF;
-    RETURN true;
+    RETURN 0;
 END
 $$;
 
@@ -78,7 +84,7 @@ CREATE FUNCTION hall_insert(
     p_created_us bigint[], p_due_us bigint[], p_attempts bigint[], p_failures bigint[], p_losses bigint[],
     p_parents bytea[], p_extras bytea[], p_ready_us bigint[], p_started_us bigint[], p_holder bytea[],
     p_worker bytea[], p_tries bytea[], p_flow bytea[], p_all_parents bytea[], p_dialect bytea[]
-) RETURNS boolean LANGUAGE plpgsql AS $$
+) RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO jobs
     SELECT
@@ -93,7 +99,7 @@ BEGIN
         id, queue, key, payload, terms, state, created_us, due_us, attempts, failures, losses, parents, extras,
         ready_us, started_us, holder, worker, tries, flow, all_parents, dialect
     );
-    RETURN true;
+    RETURN 0;
 END
 $$;
 
@@ -101,7 +107,7 @@ CREATE FUNCTION hall_update(
     p_id bigint[], p_terms bigint[], p_state bigint[], p_due_us bigint[], p_attempts bigint[], p_failures bigint[],
     p_losses bigint[], p_parents bytea[], p_extras bytea[], p_ready_us bigint[], p_started_us bigint[],
     p_holder bytea[], p_worker bytea[], p_tries bytea[], p_all_parents bytea[], p_dialect bytea[]
-) RETURNS boolean LANGUAGE plpgsql AS $$
+) RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE jobs SET
         terms = new.terms, state = new.state, due_us = COALESCE(new.due_us, 0), attempts = new.attempts,
@@ -117,7 +123,7 @@ BEGIN
         tries, all_parents, dialect
     )
     WHERE jobs.id = new.id;
-    RETURN true;
+    RETURN 0;
 END
 $$;
 
@@ -125,7 +131,7 @@ CREATE FUNCTION hall_note(
     p_terms bigint[], p_fired bytea[], p_due_us bigint[], p_plan bytea[], p_unfired bytea[], p_paused bytea[],
     p_resumed bytea[], p_flow bytea[], p_created_us bigint[], p_ended_us bigint[], p_done bigint[], p_failed bigint[],
     p_cancelled bigint[], p_dropped bytea[]
-) RETURNS boolean LANGUAGE plpgsql AS $$
+) RETURNS bigint LANGUAGE plpgsql AS $$
 -- What changes rarely: new terms (one row after the other), schedules, paused queues, flows.
 BEGIN
     INSERT INTO terms
@@ -146,7 +152,7 @@ BEGIN
         created_us = excluded.created_us, ended_us = excluded.ended_us, done = excluded.done, failed = excluded.failed,
         cancelled = excluded.cancelled;
     DELETE FROM flows WHERE name = ANY(p_dropped);
-    RETURN true;
+    RETURN 0;
 END
 $$;
 
@@ -178,18 +184,25 @@ $$;
 
 CREATE FUNCTION hall_commit(
     p_incarnation integer, p_batch bigint, p_jobs bigint, p_job_bytes bigint, p_shelf integer[], p_day integer[],
-    p_lines bigint[], p_bytes bigint[], p_parts boolean[]
-) RETURNS void LANGUAGE plpgsql AS $$
--- The last act of a commit: fence and receipt. Without it everything is rolled back.
+    p_lines bigint[], p_bytes bigint[], p_freed bigint[]
+) RETURNS bigint LANGUAGE plpgsql AS $$
+-- The last act of a commit: fence and receipt. Without it everything is rolled back. Returns the bytes of all live jobs.
+DECLARE
+    left_bytes bigint;
 BEGIN
     IF cardinality(p_shelf) > 0 THEN
         PERFORM hall_count(p_shelf, p_day, p_lines, p_bytes);
     END IF;
-    UPDATE writer SET batch = p_batch, jobs = jobs + p_jobs, job_bytes = job_bytes + p_job_bytes
-    WHERE incarnation = p_incarnation AND batch = p_batch - 1 AND backend = pg_backend_pid();
+    UPDATE writer SET
+        batch = p_batch,
+        jobs = jobs + p_jobs,
+        job_bytes = job_bytes + p_job_bytes - (SELECT COALESCE(sum(freed), 0) FROM unnest(p_freed) AS freed)
+    WHERE incarnation = p_incarnation AND batch = p_batch - 1 AND backend = pg_backend_pid()
+    RETURNING job_bytes INTO left_bytes;
     IF NOT FOUND THEN
         PERFORM hall_refuse(p_incarnation);
     END IF;
+    RETURN left_bytes;
 END
 $$;
 
