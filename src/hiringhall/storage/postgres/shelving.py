@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 DAY_LINES_MIN: Final = 10_000
 
 _COLUMNS: Final = """
-moved.id, moved.queue, key, state, code, result, worker, created_us, started_us, ended_us, attempts, losses, terms, payload,
-extras, ready_us, tries, payload_cut, flow, all_parents, dialect, {shelf}, output_bytes, drop_us
+moved.id, moved.queue, key, state, code, result, worker, created_us, started_us, ended_us, attempts, losses,
+terms, payload, extras, ready_us, tries, payload_cut, flow, all_parents, dialect, {shelf}, output_bytes, drop_us
 """
 _MOVE_BACK: Final = f"""
 WITH moved AS (DELETE FROM history_apart WHERE shelf = ANY($1::integer[]) AND state <> 5 RETURNING *)
