@@ -65,6 +65,35 @@ SCHEDULE: Final = Group(
     ),
 )
 
+FLOW: Final = Group(
+    "flow",
+    "Run a file of tasks that need each other as a flow; list, show, cancel and retry flows.",
+    RUN,
+    (
+        Entry(
+            "run", "flow_run:run", "Run the tasks of a file as a flow: each when those that it needs are done."
+        ),
+        Entry(
+            "list",
+            "flow:listing",
+            "List the flows, newest first: their state, and how many of their jobs are done, failed and running.",
+            LOOK,
+        ),
+        Entry(
+            "show",
+            "flow:show",
+            "Show a flow: its state, what the rest of it waits for, and its graph.",
+            LOOK,
+        ),
+        Entry(
+            "cancel",
+            "flow:cancel",
+            "Cancel a flow: all of its jobs that wait or run. Workers that have one are told to stop.",
+        ),
+        Entry("retry", "flow:retry", "Run what failed of a flow again, and what waits for it."),
+    ),
+)
+
 TOKEN: Final = Group(
     "token",
     "Make, list and revoke tokens: who may come in, and what they may do.",
@@ -96,6 +125,7 @@ COMMANDS: Final[tuple[Entry | Group, ...]] = (
         "Start a hall and a worker for a module, and load the code again when it changes.",
         RUN,
     ),
+    FLOW,
     Entry("web", "web:web", "Serve the dashboard and the HTTP API of a hall until it is stopped.", RUN),
     Entry("device", "device:device", "Forward messages between WMP workers and managers.", RUN),
     Entry(

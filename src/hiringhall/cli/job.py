@@ -8,7 +8,7 @@ import typer
 from rich.cells import chop_cells
 
 from hiringhall.cli.escaping import escaped
-from hiringhall.cli.layout import BOLD, DIM, terminal_colours, terminal_width
+from hiringhall.cli.layout import BOLD, DIM, PLAIN, labelled, terminal_colours, terminal_width
 from hiringhall.cli.paging import show
 from hiringhall.cli.remote import HallFlag, JsonFlag, Remote, connected, job_id, print_json
 from hiringhall.cli.wording import age, counted, duration, moment, now, situation_of, style_of
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rich.color import ColorSystem
+    from rich.style import Style
 
-LABEL: Final = 10
 WIDTH: Final = 100
 """Without a terminal."""
 SHOWN_BYTES: Final = 4000
@@ -205,15 +205,9 @@ class _Page:
         self._width = width
         self._colours = colours
 
-    def field(self, label: str, text: str, style: Any = None) -> Iterator[str]:
+    def field(self, label: str, text: str, style: Style = PLAIN) -> Iterator[str]:
         """A label and its value, wrapped; nothing if it is empty."""
-        if not text:
-            return
-        pieces = chop_cells(text, max(1, self._width - LABEL))
-        if style is not None:
-            pieces = [style.render(piece, color_system=self._colours) for piece in pieces]
-        yield self._label(label) + pieces[0]
-        yield from (" " * LABEL + piece for piece in pieces[1:])
+        return labelled(label, text, self._width, self._colours, style)
 
     def block(self, data: bytes, indent: int = 2) -> Iterator[str]:
         """Lines of data, indented and wrapped."""
@@ -256,6 +250,3 @@ class _Page:
             stamp = " ".join(part for part in (moment(at_us)[-8:], word) if part)
             yield "  " + DIM.render(stamp, color_system=self._colours)
             yield from self.block(data, 4)
-
-    def _label(self, label: str) -> str:
-        return DIM.render(label, color_system=self._colours) + " " * max(1, LABEL - len(label))

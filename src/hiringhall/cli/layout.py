@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 GAP: Final = "  "
 INDENT: Final = "    "
+LABEL: Final = 10
+"""Columns of a label before its value."""
 WIDTH_MIN: Final = 24
 """Narrower terminals get lines of this width."""
 
@@ -48,6 +50,17 @@ def width_of(text: str) -> int:
 def cut(text: str, width: int) -> str:
     """The text, or its beginning and "…" if it is wider."""
     return text if width_of(text) <= width else set_cell_size(text, width - 1) + "…"
+
+
+def labelled(
+    label: str, text: str, width: int, colours: ColorSystem | None, style: Style = PLAIN
+) -> Iterator[str]:
+    """A label and its value, wrapped; nothing if it is empty."""
+    if not text:
+        return
+    pieces = [style.render(piece, color_system=colours) for piece in chop_cells(text, max(1, width - LABEL))]
+    yield DIM.render(label, color_system=colours) + " " * max(1, LABEL - len(label)) + pieces[0]
+    yield from (" " * LABEL + piece for piece in pieces[1:])
 
 
 def stacked(
