@@ -71,7 +71,10 @@ FLOW: Final = Group(
     RUN,
     (
         Entry(
-            "run", "flow_run:run", "Run the tasks of a file as a flow: each when those that it needs are done."
+            "run",
+            "flow_run:run",
+            "Run the tasks of a file as a flow: each when those that it needs are done.",
+            RUN,
         ),
         Entry(
             "list",
@@ -89,8 +92,9 @@ FLOW: Final = Group(
             "cancel",
             "flow:cancel",
             "Cancel a flow: all of its jobs that wait or run. Workers that have one are told to stop.",
+            CHANGE,
         ),
-        Entry("retry", "flow:retry", "Run what failed of a flow again, and what waits for it."),
+        Entry("retry", "flow:retry", "Run what failed of a flow again, and what waits for it.", CHANGE),
     ),
 )
 

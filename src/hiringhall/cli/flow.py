@@ -112,12 +112,14 @@ def show(
     with connected(hall) as remote:
         described = remote.ask(wire.FLOW, (flow,))
         nodes = [] if no_graph and svg is None else read_nodes(remote, flow)
+    if svg is not None:
+        _write_svg(svg, described, nodes)
     if as_json:
         print_json(_documents(described, nodes))
+    if svg is not None or as_json:
         return 0
-    colours = terminal_colours()
     width = terminal_width() or WIDTH
-    show_lines(_lines(described, [] if svg else nodes, width, colours), paged=not no_pager)
+    show_lines(_lines(described, nodes, width, terminal_colours()), paged=not no_pager)
     return 0
 
 
@@ -187,8 +189,7 @@ def _lines(
     created_us, ended_us = described["created_us"], described["ended_us"]
     yield from labelled("flow", escaped(name), width, colours, BOLD)
     yield from labelled("state", state, width, colours, style_of(state))
-    counts = ", ".join(f"{described[word]:,} {word}" for word in COUNTS if described[word])
-    yield from labelled("jobs", f"{described['jobs']:,}: {counts}", width, colours)
+    yield from labelled("jobs", f"{described['jobs']:,}: {_counts(described)}", width, colours)
     yield from labelled("began", f"{moment(created_us)}, {age(created_us, now())} ago", width, colours)
     if ended_us:
         took = duration(ended_us - created_us)
@@ -201,6 +202,25 @@ def _lines(
     if nodes:
         yield ""
         yield from draw(as_graph(nodes, name), width, colours)
+
+
+def _counts(described: dict[str, Any]) -> str:
+    return ", ".join(f"{described[word]:,} {word}" for word in COUNTS if described[word])
+
+
+# --- as SVG
+
+
+def _write_svg(file: Path, described: dict[str, Any], nodes: list[FlowNode]) -> None:
+    from hiringhall.flowgraphs.svg import svg_lines  # noqa: PLC0415 (only with --svg)
+
+    name: bytes = described["name"]
+    words = f"{described['state']}: {_counts(described)}; {moment(now())}"
+    lines = svg_lines(as_graph(nodes, name), escaped(name), words)
+    try:
+        file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"{file} cannot be written: {error.strerror or error}") from error
 
 
 # --- as JSON

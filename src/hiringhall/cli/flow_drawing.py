@@ -114,7 +114,9 @@ class _Drawing:
 
     def _in_steps(self, picture: Picture, listed: list[list[int]]) -> list[tuple[int, int]]:
         """Edges from one layer to the next. A longer one passes the layers between, where there is room."""
-        room = [(self._width + GAP) // GAP - len(layer) * (LABEL_MIN + GAP) // GAP for layer in listed]
+        room = [
+            (self._width + GAP - len(layer) * (LABEL_MIN + GAP)) // (len(PASSING) + GAP) for layer in listed
+        ]
         steps: list[tuple[int, int]] = []
         number = len(picture.boxes)
         boxes = picture.boxes

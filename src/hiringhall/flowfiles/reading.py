@@ -19,6 +19,7 @@ YAML: Final = "yaml"
 FORMS: Final = (LINES, YAML)
 STDIN: Final = "-"
 FILE_BYTES_MAX: Final = 512 << 20
+PIECE_BYTES: Final = 1 << 20
 _YAML_ENDINGS: Final = (".yaml", ".yml")
 
 
@@ -46,7 +47,12 @@ def read_file(path: str, form: str | None = None) -> FlowFile:
 
 
 def _read(place: str, file: BinaryIO) -> bytes:
-    data = file.read(FILE_BYTES_MAX + 1)
-    if len(data) > FILE_BYTES_MAX:
-        raise FileError(place, 0, f"a flow file may have {FILE_BYTES_MAX:,} bytes")
-    return data
+    """All of a file, piece by piece: a pipe does not tell its size."""
+    pieces: list[bytes] = []
+    size = 0
+    while piece := file.read(PIECE_BYTES):
+        pieces.append(piece)
+        size += len(piece)
+        if size > FILE_BYTES_MAX:
+            raise FileError(place, 0, f"a flow file may have {FILE_BYTES_MAX:,} bytes")
+    return b"".join(pieces)
