@@ -111,7 +111,10 @@ def test_a_wrong_file_is_refused_with_file_and_line(stage: FlowStage) -> None:
             ("run", "empty.yaml", "--name", "n" * 201),
             "hall: the name of a flow has 1 to 200 bytes; give one with --name\n",
         ),
-        (("list", "--state", "x"), 'hall: --state: "x" is not allowed; it takes running, stuck, done, failed, cancelled\n'),
+        (
+            ("list", "--state", "x"),
+            'hall: --state: "x" is not allowed; it takes running, stuck, done, failed, cancelled\n',
+        ),
     ],
 )  # fmt: skip
 def test_wrong_use_is_told_in_a_line(stage: FlowStage, words: tuple[str, ...], told: str) -> None:
@@ -123,7 +126,7 @@ def test_wrong_use_is_told_in_a_line(stage: FlowStage, words: tuple[str, ...], t
 @pytest.mark.parametrize("verb", ["show", "cancel", "retry"])
 def test_an_unknown_flow_is_told(stage: FlowStage, verb: str) -> None:
     ended = stage.flow(verb, "nowhere")
-    assert (ended.exit_code, ended.stdout, ended.stderr) == (1, "", "hall: no flow has the name nowhere\n")
+    assert (ended.exit_code, ended.stdout, ended.stderr) == (1, "", "hall: no flow has the name 'nowhere'\n")
 
 
 def test_a_dry_run_prints_the_tasks_in_order(stage: FlowStage) -> None:
@@ -210,7 +213,14 @@ def hostile(stage: FlowStage) -> bytes:
     """A flow with names of control characters."""
     name = HOSTILE[:150].replace(b"\0", b"")
     jobs = [
-        [HOSTILE, b"", {"flow": name}, HOSTILE + b"%d" % number, 0, [[HOSTILE, HOSTILE + b"0"]] if number else []]
+        [
+            HOSTILE,
+            b"",
+            {"flow": name},
+            HOSTILE + b"%d" % number,
+            0,
+            [[HOSTILE, HOSTILE + b"0"]] if number else [],
+        ]
         for number in range(7)
     ]
     stage.peer.ask("submit", [0, jobs])

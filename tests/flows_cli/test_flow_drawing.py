@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 import xml.etree.ElementTree as ET
+from itertools import pairwise
 from typing import Final
 
 import pytest
@@ -12,9 +13,9 @@ from rich.cells import cell_len
 from rich.color import ColorSystem
 
 from hiringhall.cli.flow_drawing import draw
-from hiringhall.flowgraphs.folding import fold
-from hiringhall.flowgraphs.graph import STATES, Node, layers
-from hiringhall.flowgraphs.svg import svg_lines
+from hiringhall.flows.folding import fold
+from hiringhall.flows.graph import STATES, Node, layers
+from hiringhall.flows.svg import svg_lines
 
 SVG: Final = "{http://www.w3.org/2000/svg}"
 MANY: Final = 100_000
@@ -164,7 +165,7 @@ def test_a_large_graph_is_drawn_within_some_seconds(shape: str) -> None:
 
 def test_the_svg_is_xml_and_names_are_text_in_it() -> None:
     nodes = [Node('<script>"&', "done", []), Node("b", "failed", [0]), Node("c", "held", [0, 1])]
-    root = ET.fromstring("\n".join(svg_lines(nodes, "a <flow>", "2 done & more")))  # noqa: S314 (our own)
+    root = ET.fromstring("\n".join(svg_lines(nodes, "a <flow>", "2 done & more")))
     assert root.findtext(f"{SVG}title") == "a <flow>"
     assert root.findtext(f"{SVG}desc") == "2 done & more"
     assert [box.findtext(f"{SVG}title") for box in root.iter(f"{SVG}g")] == [
@@ -178,7 +179,7 @@ def test_the_svg_is_xml_and_names_are_text_in_it() -> None:
 
 
 def test_the_boxes_of_an_svg_do_not_overlap() -> None:
-    root = ET.fromstring("\n".join(svg_lines(tangle(600, 2, far=50), "t", "")))  # noqa: S314 (our own)
+    root = ET.fromstring("\n".join(svg_lines(tangle(600, 2, far=50), "t", "")))
     width, height = (float(root.get(name) or 0) for name in ("width", "height"))
     columns: dict[float, list[float]] = {}
     for box in root.iter(f"{SVG}rect"):
@@ -188,7 +189,7 @@ def test_the_boxes_of_an_svg_do_not_overlap() -> None:
         columns.setdefault(x, []).append(y)
     for column in columns.values():
         column.sort()
-        assert all(below - above >= 26 for above, below in zip(column, column[1:], strict=False))
+        assert all(below - above >= 26 for above, below in pairwise(column))
 
 
 def test_an_svg_draws_5000_tasks_and_folds_more() -> None:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import random
 import tracemalloc
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from hiringhall.flowfiles.checking import in_order
-from hiringhall.flowfiles.reading import read_file
-from hiringhall.flowfiles.tasks import FileError, Settings, Task
+from hiringhall.flows.checking import in_order
+from hiringhall.flows.reading import read_file
+from hiringhall.flows.tasks import FileError, Settings, Task
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+TASK_FIELDS: Final = (
+    "command, payload, needs, queue, retries, backoff, timeout, priority, on_parent_failure, cwd, env"
+)
 
 
 def read(tmp_path: Path, text: str | bytes, ending: str = "yaml") -> list[Task]:
@@ -121,8 +126,7 @@ def test_an_empty_file_has_no_tasks(tmp_path: Path, ending: str) -> None:
          '/flow.yaml:3: task "b" needs "claen", and there is no such task; did you mean "clean"?'),
         ("tasks:\n  a: x\n  b: y\n  a: z\n", '/flow.yaml:4: task "a" is there twice; first in line 2'),
         ("tasks:\n  a: {comand: x}\n",
-         '/flow.yaml:2: task "a" has no field "comand"; it takes command, payload, needs, queue, retries,'
-         " backoff, timeout, priority, on_parent_failure, cwd, env"),
+         f'/flow.yaml:2: task "a" has no field "comand"; it takes {TASK_FIELDS}'),
         ("taks: {}\n", '/flow.yaml:1: the file has no field "taks"; it takes name, defaults, tasks'),
         ("name: x\n", '/flow.yaml:1: the file has no "tasks"'),
         ("- a\n", '/flow.yaml:1: the file must be a map, with a line "NAME: VALUE" each'),
@@ -155,7 +159,8 @@ def test_a_mistake_in_yaml_is_told_with_its_line(tmp_path: Path, text: str | byt
 
 
 @pytest.mark.parametrize(
-    "text", ["tasks:\n  a: [", "tasks:\n\ta: b", "\0", "tasks: {a: b", "'", "%FOO\n---", "!!python/object:x {}\n"]
+    "text",
+    ["tasks:\n  a: [", "tasks:\n\ta: b", "\0", "tasks: {a: b", "'", "%FOO\n---", "!!python/object:x {}\n"],
 )
 def test_what_is_no_yaml_is_told_with_its_line(tmp_path: Path, text: str) -> None:
     assert complaint(tmp_path, text).startswith("/flow.yaml:")

@@ -79,7 +79,7 @@ FLOW: Final = Group(
         Entry(
             "list",
             "flow:listing",
-            "List the flows, newest first: their state, and how many of their jobs are done, failed and running.",
+            "List the flows, newest first: their state, and how their jobs stand.",
             LOOK,
         ),
         Entry(

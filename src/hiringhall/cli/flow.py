@@ -65,12 +65,14 @@ def listing(
     ] = None,
     limit: Annotated[
         int,
-        typer.Option("--limit", metavar="N", min=1, max=LIMIT_MAX, help=f"At most this many. Default: {LIMIT}."),
+        typer.Option(
+            "--limit", metavar="N", min=1, max=LIMIT_MAX, help=f"At most this many. Default: {LIMIT}."
+        ),
     ] = LIMIT,
     hall: HallFlag = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """List the flows, newest first: their state, and how many of their jobs are done, failed and running."""
+    """List the flows, newest first: their state, and how their jobs stand."""
     filters: dict[str, Any] = {"text": name_of(text)} if text else {}
     if state is not None:
         if state not in STATES:
@@ -212,7 +214,7 @@ def _counts(described: dict[str, Any]) -> str:
 
 
 def _write_svg(file: Path, described: dict[str, Any], nodes: list[FlowNode]) -> None:
-    from hiringhall.flowgraphs.svg import svg_lines  # noqa: PLC0415 (only with --svg)
+    from hiringhall.flows.svg import svg_lines  # noqa: PLC0415 (only with --svg)
 
     name: bytes = described["name"]
     words = f"{described['state']}: {_counts(described)}; {moment(now())}"

@@ -1,7 +1,7 @@
 """A graph of tasks in the terminal: a line for each layer, and lines between them.
 
-Invariant: no line is wider than the terminal. A wide layer is folded, a name that is cut ends with "…", and edges
-that are not drawn are mentioned. States differ by their signs, so nothing is lost without colours.
+Invariant: no line is wider than the terminal. A wide layer is folded, a name that is cut ends with "…", and
+edges that are not drawn are mentioned. States differ by their signs, so nothing is lost without colours.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from hiringhall.cli.flow_edges import bundles, edge_lines
 from hiringhall.cli.layout import DIM, PLAIN, cut, width_of
 from hiringhall.cli.wording import style_of
-from hiringhall.flowgraphs.folding import fold
-from hiringhall.flowgraphs.graph import STATES
-from hiringhall.flowgraphs.ordering import in_good_order
+from hiringhall.flows.folding import fold
+from hiringhall.flows.graph import STATES
+from hiringhall.flows.ordering import in_good_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.color import ColorSystem
 
-    from hiringhall.flowgraphs.folding import Box, Picture
-    from hiringhall.flowgraphs.graph import Node
+    from hiringhall.flows.folding import Box, Picture
+    from hiringhall.flows.graph import Node
 
 SIGNS: Final = {
     "failed": "✗",
@@ -84,9 +84,7 @@ class _Place(NamedTuple):
 class _Drawing:
     """One picture."""
 
-    def __init__(
-        self, nodes: list[Node], picture: Picture, width: int, colours: ColorSystem | None
-    ) -> None:
+    def __init__(self, nodes: list[Node], picture: Picture, width: int, colours: ColorSystem | None) -> None:
         self._nodes = nodes
         self._boxes = picture.boxes
         self._width = width
@@ -120,7 +118,9 @@ class _Drawing:
         steps: list[tuple[int, int]] = []
         number = len(picture.boxes)
         boxes = picture.boxes
-        for parent, child in sorted(picture.edges, key=lambda edge: boxes[edge[1]].layer - boxes[edge[0]].layer):
+        for parent, child in sorted(
+            picture.edges, key=lambda edge: boxes[edge[1]].layer - boxes[edge[0]].layer
+        ):
             passed = range(boxes[parent].layer + 1, boxes[child].layer)
             if any(room[layer] < 1 for layer in passed if (parent, layer) not in self._passing):
                 self.omitted = True

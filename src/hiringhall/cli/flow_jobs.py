@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from hiringhall.cli.remote import Remote
-    from hiringhall.flowfiles.tasks import Task
+    from hiringhall.flows.tasks import Task
 
 SHELL: Final = "shell"
 """The queue of tasks that are commands."""
@@ -89,7 +89,7 @@ class _Jobs:
         self._names = {task.name: task for task in tasks}
         self._terms: dict[Any, dict[str, Any]] = {}
 
-    def __iter__(self) -> Iterator[wire.JobSpecBody]:
+    def __iter__(self) -> Iterator[Any]:
         for task in self._tasks:
             yield self._job(task)
 

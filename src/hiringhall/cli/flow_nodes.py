@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hiringhall.cli.escaping import escaped
 from hiringhall.dialects.native import wire
-from hiringhall.flowgraphs.graph import Node
+from hiringhall.flows.graph import Node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from hiringhall.cli.escaping import escaped
-from hiringhall.cli.flow_jobs import NAME_BYTES_MAX, PLACE, Way, key_of, name_of_task, submit_all
+from hiringhall.cli.flow_jobs import NAME_BYTES_MAX, Way, name_of_task, submit_all
 from hiringhall.cli.flow_nodes import read_nodes
 from hiringhall.cli.help_texts import completing
 from hiringhall.cli.remote import HallFlag, JsonFlag, Remote, connected, name_of, print_json
@@ -27,15 +27,15 @@ from hiringhall.cli.reporting import (
 from hiringhall.cli.times import read_span_us
 from hiringhall.cli.wording import counted, duration, short
 from hiringhall.dialects.native import wire
-from hiringhall.flowfiles.checking import in_order
-from hiringhall.flowfiles.reading import FORMS, STDIN, read_file
-from hiringhall.flowfiles.tasks import FileError
+from hiringhall.flows.checking import in_order
+from hiringhall.flows.reading import FORMS, STDIN, read_file
+from hiringhall.flows.tasks import FileError
 from hiringhall.sdk.failures import decode_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from hiringhall.flowfiles.tasks import Task
+    from hiringhall.flows.tasks import Task
 
 LOOK_US: Final = 500_000
 """Between two looks at a flow that runs."""
@@ -61,7 +61,7 @@ def run(
             "--format",
             metavar="WORD",
             autocompletion=completing(FORMS),
-            help="yaml, or lines: TASK,PREDECESSOR,... Default: yaml if the name ends with .yaml or .yml.",
+            help="yaml, or lines: TASK,NEED,NEED. Default: yaml if the name ends with .yaml or .yml.",
         ),
     ] = None,
     command: Annotated[
@@ -145,7 +145,9 @@ def _stem(file: str) -> str:
 def _flow_name(written: str) -> bytes:
     name = name_of(written)
     if not 0 < len(name) <= NAME_BYTES_MAX:
-        raise CommandError(f"the name of a flow has 1 to {NAME_BYTES_MAX} bytes; give one with --name", WRONG_USE)
+        raise CommandError(
+            f"the name of a flow has 1 to {NAME_BYTES_MAX} bytes; give one with --name", WRONG_USE
+        )
     return name
 
 
@@ -259,7 +261,9 @@ def _failures(remote: Remote, name: bytes, most: int) -> list[dict[str, Any]]:
         queue = node.queue.decode(errors="replace")
         reason = str(decode_failure(node.id, queue, code, described.get("result", b"")))
         task = escaped(name_of_task(name, node.key))
-        found.append({"task": task, "id": str(node.id), "state": node.state, "code": code, "detail": escaped(reason)})
+        found.append(
+            {"task": task, "id": str(node.id), "state": node.state, "code": code, "detail": escaped(reason)}
+        )
     return found
 
 

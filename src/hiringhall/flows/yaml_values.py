@@ -7,12 +7,12 @@ value that is nested too deep is refused, and an alias is the same object, not a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import yaml
 from yaml import events as told
 
-from hiringhall.flowfiles.tasks import FileError
+from hiringhall.flows.tasks import FileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,6 +72,7 @@ def _values(place: str, data: str) -> Iterator[Value]:
     keys: list[Text | None] = []
     """For each open value: the key whose value is to come, of a map."""
     anchors: dict[str, Value] = {}
+    event: Any  # Its type decides which attributes it has.
     for event in yaml.parse(data, Loader=LOADER):
         kind = type(event)
         value: Value
@@ -104,9 +105,7 @@ def _values(place: str, data: str) -> Iterator[Value]:
             keys.append(None)
 
 
-def _anchored(
-    place: str, alias: told.AliasEvent, anchors: dict[str, Value], open_values: list[Items | Entries]
-) -> Value:
+def _anchored(place: str, alias: Any, anchors: dict[str, Value], open_values: list[Items | Entries]) -> Value:
     """The value that an alias stands for: one that is complete."""
     found = anchors.get(alias.anchor)
     if found is None or any(found is each for each in open_values):

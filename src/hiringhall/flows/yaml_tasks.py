@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from hiringhall.flowfiles.tasks import (
+from hiringhall.flows.tasks import (
     NEEDS_MAX,
     TASKS_MAX,
     FileError,
@@ -19,12 +19,12 @@ from hiringhall.flowfiles.tasks import (
     check_name,
     shown,
 )
-from hiringhall.flowfiles.yaml_values import Entries, Items, Text, read_document
+from hiringhall.flows.yaml_values import Entries, Items, Text, read_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from hiringhall.flowfiles.yaml_values import Value
+    from hiringhall.flows.yaml_values import Value
 
 PRIORITIES: Final = ("high", "normal", "low")
 POLICIES: Final = ("fail", "run", "hold")
@@ -93,7 +93,7 @@ class _Reading:
         return FlowFile(self._place, name, tasks)
 
     def _defaults(self, value: Value) -> Settings:
-        found: dict[str, object] = {}
+        found: dict[str, Any] = {}
         for key, each in self._entries("defaults", value):
             self._setting(found, key, each, "defaults", tuple(self._readers))
         return replace(_NO_SETTINGS, **found)
@@ -105,7 +105,7 @@ class _Reading:
         command: str | None = None
         payload: str | None = None
         needs: tuple[str, ...] = ()
-        found: dict[str, object] = {}
+        found: dict[str, Any] = {}
         task = f"task {shown(key.text)}"
         known = ("command", "payload", "needs", *self._readers)
         for field, each in self._entries(task, value):
@@ -125,7 +125,7 @@ class _Reading:
             raise FileError(self._place, key.line, text)
         return Task(key.text, key.line, needs, command, payload or "", settings)
 
-    def _merged(self, defaults: Settings, found: dict[str, object]) -> Settings:
+    def _merged(self, defaults: Settings, found: dict[str, Any]) -> Settings:
         if not found:
             return defaults
         environment = found.get("env")
@@ -134,7 +134,7 @@ class _Reading:
         return replace(defaults, **found)
 
     def _setting(
-        self, found: dict[str, object], key: Text, value: Value, owner: str, known: Iterable[str]
+        self, found: dict[str, Any], key: Text, value: Value, owner: str, known: Iterable[str]
     ) -> None:
         read = self._readers.get(key.text)
         if read is None:
@@ -207,7 +207,9 @@ class _Reading:
             raise FileError(self._place, value.line, "needs must be the name of a task, or a list of names")
         self._needs += len(listed)
         if self._needs > NEEDS_MAX:
-            raise FileError(self._place, value.line, f"the tasks of a flow may have {NEEDS_MAX:,} needs together")
+            raise FileError(
+                self._place, value.line, f"the tasks of a flow may have {NEEDS_MAX:,} needs together"
+            )
         return tuple(dict.fromkeys(self._filled("a name in needs", each) for each in listed))
 
     def _environment(self, name: str, value: Value) -> dict[str, str]:

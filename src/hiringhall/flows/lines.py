@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.flowfiles.tasks import NEEDS_MAX, TASKS_MAX, FileError, FlowFile, Task, check_name
+from hiringhall.flows.tasks import NEEDS_MAX, TASKS_MAX, FileError, FlowFile, Task, check_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """A graph of tasks as an SVG file: layers from left to right, light or dark as the reader's system is.
 
-Invariant: the file is one XML document without scripts, and refers to nothing outside. Whatever stands in a name
-is text in it.
+Invariant: the file is one XML document without scripts, and refers to nothing outside. Whatever is in a name is
+text in it.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hiringhall.flowgraphs.folding import fold
-from hiringhall.flowgraphs.graph import STATES
-from hiringhall.flowgraphs.ordering import in_good_order
+from hiringhall.flows.folding import fold
+from hiringhall.flows.graph import STATES
+from hiringhall.flows.ordering import in_good_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hiringhall.flowgraphs.folding import Box, Picture
-    from hiringhall.flowgraphs.graph import Node
+    from hiringhall.flows.folding import Box, Picture
+    from hiringhall.flows.graph import Node
 
 NODES_MAX: Final = 5000
 """Tasks that are all drawn. A larger graph is folded."""
@@ -63,12 +63,10 @@ def svg_lines(nodes: list[Node], title: str, words: str) -> Iterator[str]:
     """The lines of the file. `words` stand below the title."""
     fits = len(nodes) <= NODES_MAX
     largest = max(len(nodes), 1)
-    picture = (
-        fold(nodes, largest, largest) if fits else fold(nodes, FOLDED_LAYER_MAX, FOLDED_LAYERS_MAX)
-    )
+    picture = fold(nodes, largest, largest) if fits else fold(nodes, FOLDED_LAYER_MAX, FOLDED_LAYERS_MAX)
     spots = _spots(picture)
-    width = max((spot.x for spot in spots), default=0) + _BOX_WIDTH + _MARGIN
-    height = max((spot.y for spot in spots), default=_HEAD) + _BOX_HEIGHT + _MARGIN
+    width = max((spot.x for spot in spots), default=0.0) + _BOX_WIDTH + _MARGIN
+    height = max((spot.y for spot in spots), default=float(_HEAD)) + _BOX_HEIGHT + _MARGIN
     width = max(width, _WIDTH_MIN)
     yield '<?xml version="1.0" encoding="UTF-8"?>'
     yield (

@@ -10,12 +10,12 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hiringhall.flowgraphs.graph import STATES, layers
+from hiringhall.flows.graph import STATES, layers
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
-    from hiringhall.flowgraphs.graph import Node
+    from hiringhall.flows.graph import Node
 
 REDUCED_MAX: Final = 1000
 """In a larger picture, edges that others imply are not looked for."""

@@ -9,10 +9,10 @@ from collections import deque
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.flowfiles.tasks import FileError, shown
+from hiringhall.flows.tasks import FileError, shown
 
 if TYPE_CHECKING:
-    from hiringhall.flowfiles.tasks import FlowFile, Task
+    from hiringhall.flows.tasks import FlowFile, Task
 
 SIMILAR_AMONG_MAX: Final = 10_000
 """With more tasks no similar name is looked for."""

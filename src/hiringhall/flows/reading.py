@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.flowfiles.lines import read_lines
-from hiringhall.flowfiles.tasks import FileError
+from hiringhall.flows.lines import read_lines
+from hiringhall.flows.tasks import FileError
 
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from hiringhall.flowfiles.tasks import FlowFile
+    from hiringhall.flows.tasks import FlowFile
 
 LINES: Final = "lines"
 YAML: Final = "yaml"
@@ -41,7 +41,7 @@ def read_file(path: str, form: str | None = None) -> FlowFile:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise FileError(place, line, "the file is not UTF-8") from error
-    from hiringhall.flowfiles.yaml_tasks import read_yaml  # noqa: PLC0415 (only for such a file)
+    from hiringhall.flows.yaml_tasks import read_yaml  # noqa: PLC0415 (only for such a file)
 
     return read_yaml(place, text)
 

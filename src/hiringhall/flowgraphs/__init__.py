@@ -1,1 +1,0 @@
-"""Pictures of flows: layers, folding and layout. Pure: names and edges go in, places and SVG come out."""
