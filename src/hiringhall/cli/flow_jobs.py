@@ -11,10 +11,10 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import msgspec
-
 from hiringhall.cli.reporting import WRONG_USE, CommandError
 from hiringhall.dialects.native import wire
+from hiringhall.flows.tasks import shown
+from hiringhall.shell.command import QUEUE, BadCommand, ShellCommand, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hiringhall.cli.remote import Remote
     from hiringhall.flows.tasks import Task
 
-SHELL: Final = "shell"
+SHELL: Final = QUEUE.decode()
 """The queue of tasks that are commands."""
 DWORK: Final = "dwork"
 """The queue of tasks that have only a name."""
@@ -109,10 +109,11 @@ class _Jobs:
             return os.fsencode(task.payload or task.name)
         settings = task.settings
         cwd = str(Path(self._way.cwd, settings.cwd)) if settings.cwd else self._way.cwd
+        shell = ShellCommand(os.fsencode(command), os.fsencode(cwd), dict(settings.env or {}), task.name)
         try:
-            return msgspec.json.encode({"command": command, "cwd": cwd, "env": settings.env or {}})
-        except UnicodeEncodeError as error:
-            raise CommandError(f"the command of task {task.name!r} is not UTF-8", WRONG_USE) from error
+            return encode(shell)
+        except BadCommand as error:
+            raise CommandError(f"task {shown(task.name)}: {error}", WRONG_USE) from error
 
     def _terms_of(self, task: Task) -> dict[str, Any]:
         """Tasks with equal settings share their terms, which the hall then reads once."""

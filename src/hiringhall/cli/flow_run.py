@@ -61,7 +61,7 @@ def run(
             "--format",
             metavar="WORD",
             autocompletion=completing(FORMS),
-            help="yaml, or lines: TASK,NEED,NEED. Default: yaml if the name ends with .yaml or .yml.",
+            help="yaml, or lines: a task, and what it needs, with commas. Default: yaml if the name ends with .yaml or .yml.",
         ),
     ] = None,
     command: Annotated[

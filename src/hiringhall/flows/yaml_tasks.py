@@ -40,6 +40,17 @@ _UNITS_US: Final = {
     "d": 86_400_000_000,
 }
 _SPAN: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?(ms|s|m|min|h|d|)")
+SETTING_FIELDS: Final = (
+    "queue",
+    "retries",
+    "backoff",
+    "timeout",
+    "priority",
+    "on_parent_failure",
+    "cwd",
+    "env",
+)
+TASK_FIELDS: Final = ("command", "payload", "needs", *SETTING_FIELDS)
 _FILE_FIELDS: Final = ("name", "defaults", "tasks")
 _NO_SETTINGS: Final = Settings()
 
@@ -95,7 +106,7 @@ class _Reading:
     def _defaults(self, value: Value) -> Settings:
         found: dict[str, Any] = {}
         for key, each in self._entries("defaults", value):
-            self._setting(found, key, each, "defaults", tuple(self._readers))
+            self._setting(found, key, each, "defaults", SETTING_FIELDS)
         return replace(_NO_SETTINGS, **found)
 
     def _task(self, key: Text, value: Value, defaults: Settings) -> Task:
@@ -107,7 +118,6 @@ class _Reading:
         needs: tuple[str, ...] = ()
         found: dict[str, Any] = {}
         task = f"task {shown(key.text)}"
-        known = ("command", "payload", "needs", *self._readers)
         for field, each in self._entries(task, value):
             if field.text == "command":
                 command = self._filled("command", each)
@@ -116,7 +126,7 @@ class _Reading:
             elif field.text == "needs":
                 needs = self._names(each)
             else:
-                self._setting(found, field, each, task, known)
+                self._setting(found, field, each, task, TASK_FIELDS)
         settings = self._merged(defaults, found)
         if command is not None and payload is not None:
             raise FileError(self._place, key.line, f"{task} has a command and a payload; it can have one")
