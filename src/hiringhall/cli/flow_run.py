@@ -61,7 +61,7 @@ def run(
             "--format",
             metavar="WORD",
             autocompletion=completing(FORMS),
-            help="yaml, or lines: a task, and what it needs, with commas. Default: yaml if the name ends with .yaml or .yml.",
+            help="yaml or lines. Default: yaml for a name that ends with .yaml or .yml.",
         ),
     ] = None,
     command: Annotated[
@@ -85,9 +85,7 @@ def run(
         str | None,
         typer.Option("--timeout", metavar="TIME", help="For tasks that do not say it, such as 90s or 6h."),
     ] = None,
-    wait: Annotated[
-        bool, typer.Option("--wait/--no-wait", help="Wait for the end of the flow. Default: wait.")
-    ] = True,
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait for the end of the flow.")] = False,
     wait_for: Annotated[
         str | None, typer.Option("--wait-for", metavar="TIME", help="Wait at most this long.")
     ] = None,
@@ -113,7 +111,7 @@ def run(
     with connected(hall) as remote:
         with _bar("submitted", len(tasks)) as told:
             jobs = submit_all(remote, way, tasks, told)
-        if not wait:
+        if no_wait:
             return _print_begun(remote, way, len(jobs), as_json=as_json)
         try:
             described = _until_ended(remote, way.flow, limit_us)
