@@ -99,7 +99,7 @@ def _spots(picture: Picture) -> list[_Spot]:
         if all(y is None for y in wanted):
             first = _HEAD + (tallest - len(layer) * step) / 2
             wanted = [first + place * step for place in range(len(layer))]
-        lowest = _HEAD + tallest - step
+        lowest = float(_HEAD + tallest - step)
         placed: list[float] = []
         for y in wanted:
             least = placed[-1] + step if placed else float(_HEAD)
