@@ -71,6 +71,19 @@ def test_slots_of_others_are_filled_past_it(hall: Hall) -> None:
     dora.hears("assigned a", "assigned b")
 
 
+def test_a_slot_that_is_offered_later_is_filled_past_it_although_another_was_woken(hall: Hall) -> None:
+    carl, dora, emil = hall.worker("carl"), hall.worker("dora"), hall.worker("emil")
+    carl.offers(1)
+    drain(hall, carl)
+    dora.sleeps()
+    hall.submit("a")
+    hall.turn()
+    dora.hears("woken")
+    emil.offers(1)
+    hall.turn()
+    emil.hears("assigned a")
+
+
 @pytest.mark.parametrize("first", ["carl", "dora"])
 def test_a_sleeper_that_drains_is_not_woken_and_others_are(hall: Hall, first: str) -> None:
     people = {name: hall.worker(name) for name in ("carl", "dora")}

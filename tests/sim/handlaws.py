@@ -68,7 +68,7 @@ def check(laws: Laws, hall: Hall) -> None:
         for number, job_id in tap.leases.items():
             if number not in held:
                 raise Violation("revoke", f"c{tap.number} was not told that it no longer has {job_id}")
-        if tap.waits_for_a_job:
+        if tap.waits_for_a_job and not laws.drains.perhaps(tap):
             for name in tap.abilities:
                 queue = hall.scheduler.queues.get(name)
                 if name in laws.may_be_paused:

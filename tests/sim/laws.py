@@ -13,6 +13,7 @@ from hiringhall.core.residents import OUTSIDE
 from hiringhall.core.states import DONE
 
 from . import startlaws, turnlaws
+from .drainlaws import Drains
 from .dworktap import LocationHolder
 from .sights import MADE_FOR, Holding, Sight, is_made_for
 from .storelaws import Mirror
@@ -62,6 +63,7 @@ class Laws:
         """Paused queues, with the time of the answer that told so."""
         self.may_be_paused: dict[bytes, None] = {}
         """Queues that somebody asked to pause, and that were not told to be resumed."""
+        self.drains = Drains()
         self.now_us = world.now_us
         """The stamp of the turn."""
         self.order = 0
@@ -110,6 +112,7 @@ class Laws:
     def crashed(self, hall: Hall) -> None:
         """What is on disk lives on as it is there; the rest is gone, and must not have been promised."""
         self.mirror.agrees_with_store(hall.disk.store)
+        self.drains.forget()
         for tap in self.taps.values():
             tap.open = False
         self.taps = {}
@@ -365,9 +368,18 @@ class Laws:
         if sight.holding is not None:
             sight.holding.lost = False
 
-    def retried(self, job_id: int) -> None:
-        if job_id not in self.mirror.live and job_id not in self.mirror.history:
+    def retried(self, job_id: int, dead_since_us: int = 0) -> None:
+        """That is told. Of a dead letter, it is known when it had ended as the retry was asked for."""
+        row = self.mirror.history.get(job_id)
+        if job_id not in self.mirror.live and row is None:
             raise Violation("promise", f"the retry of {job_id} was told before it was on disk")
+        if (
+            dead_since_us
+            and job_id not in self.mirror.live
+            and row is not None
+            and row.ended_us == dead_since_us
+        ):
+            raise Violation("retry", f"the retry of {job_id} was told, and it is the dead letter that it was")
 
     # --- working
 
@@ -437,6 +449,13 @@ class Laws:
         sight = self.sights.get(job_id)
         if sight is not None and sight.holding is not None:
             sight.holding.doubtful = True
+
+    def drain_asked(self, number: int, *, drain: bool) -> None:
+        """Somebody asks that a worker drains, or gets jobs again. It may be hired, and have to leave."""
+        self.drains.asked(number, drain=drain)
+        worker = self.scheduler.find_worker(number)
+        if drain and worker is not None and worker.promise is not None:
+            self.in_doubt(worker.promise.job.id)
 
     def failed(self, tap: Holder, job_id: int, *, retry: bool = True) -> None:
         """An attempt has failed. Without `retry` it was the last one."""

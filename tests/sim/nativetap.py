@@ -60,6 +60,9 @@ class Asked(NamedTuple):
     ended: bool = False
     """Its end was in the history when it was asked for."""
     promised: bool = False
+    worker: int = 0
+    dead_since_us: int = 0
+    """When it had ended, if it was a dead letter on disk as it was asked for."""
 
 
 class NativeTap(Tap):
@@ -82,6 +85,8 @@ class NativeTap(Tap):
         self._slots_max = 0
         self._blocked = 0
         """Slots that are free again with its next frame."""
+        self._drains = False
+        """It was told that it gets no more jobs."""
         self._slots_request = 0
         """The number of its latest request for slots."""
         self._refused_ids: set[int] = set()
@@ -149,6 +154,10 @@ class NativeTap(Tap):
             return self._offer(kind, number, body)
         if kind in (wire.PAUSE, wire.RESUME):
             return self._pause(kind, wire.decode(wire.QUEUE_BODY, body)[0])
+        if kind in (wire.DRAIN, wire.UNDRAIN):
+            worker = wire.decode(wire.ID_BODY, body)[0]
+            laws.drain_asked(worker, drain=kind == wire.DRAIN)
+            return Asked(kind, worker=worker)
         if kind == wire.CANCEL:
             job_id = wire.decode(wire.CANCEL_BODY, body)[0]
             laws.cancelling(job_id)
@@ -231,7 +240,14 @@ class NativeTap(Tap):
         row = self.laws.mirror.history.get(job_id)
         steady = sight is not None and not sight.retried
         promised = sight is not None and sight.promised
-        return Asked(kind, job_id=job_id, ended=steady and row is not None, promised=promised)
+        dead = row is not None and row.state == FAILED and row.terms.durable
+        return Asked(
+            kind,
+            job_id=job_id,
+            ended=steady and row is not None,
+            promised=promised,
+            dead_since_us=row.ended_us if row is not None and dead else 0,
+        )
 
     def _report(self, kind: str, said: Any) -> Asked:
         laws = self.laws
@@ -281,10 +297,15 @@ class NativeTap(Tap):
             self._revoked(body[0])
         elif kind == wire.LOST:
             self.silence_us = self._slots = 0
+            self._drains = False
             self.abilities.clear()
             if self.leases:
                 raise Violation("revoke", f"c{self.number} is lost, and was not told to stop")
             laws.lost(self)
+        elif kind == wire.DRAIN:
+            if body is self._drains:
+                raise Violation("wire", f"c{self.number} is told twice whether it drains: {body}")
+            self._drains = body
         elif kind not in (wire.PROGRESS, wire.CHUNK):
             raise Violation("wire", f"c{self.number} is told {kind!r}")
         elif not (self.watches.get(body[0]) or self._again.get(body[0]) or body[0] in self._refused_ids):
@@ -309,7 +330,9 @@ class NativeTap(Tap):
         elif asked.kind == wire.RESUME:
             self.laws.may_be_paused.pop(asked.queue, None)
         elif asked.kind == wire.RETRY:
-            self.laws.retried(asked.job_id)
+            self.laws.retried(asked.job_id, asked.dead_since_us)
+        elif asked.worker:
+            self.laws.drains.answered(asked.worker, self.laws.now_us, drain=asked.kind == wire.DRAIN)
         elif asked.kind == wire.UNWATCH:
             self.watches[asked.job_id] = 0
             if self._again.pop(asked.job_id, 0):
@@ -325,6 +348,10 @@ class NativeTap(Tap):
             raise Violation("lease", f"c{self.number} has {asked.job_id}, and is told that it has not")
         if code in (UNKNOWN_JOB, wire.NOT_KEPT) and asked.promised and asked.kind in (wire.JOB, wire.WATCH):
             raise Violation("missing", f"c{self.number} asks for {asked.job_id}, which the hall has promised")
+        row = laws.mirror.history.get(asked.job_id)
+        still_dead = row is not None and row.ended_us == asked.dead_since_us
+        if asked.kind == wire.RETRY and still_dead and code in (UNKNOWN_JOB, wire.NOT_KEPT):
+            raise Violation("history", f"c{self.number} retries {asked.job_id}, which is a dead letter: {text}")
         if asked.kind == wire.WORK:
             self.abilities.clear()
         for submit in asked.submits:

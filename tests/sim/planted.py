@@ -33,9 +33,10 @@ from hiringhall.engine.grouping import GroupCommit
 from hiringhall.engine.turn import Engine
 from hiringhall.storage.memory import MemoryStore
 
-from . import plantedbean, planteddraft, plantedhire, plantednative, plantedzmq
+from . import plantedbean, planteddraft, plantedhire, plantednative, plantedoverseen, plantedzmq
 from .disk import OUTCOME_SEEDS_FROM
 from .flowplayers import FLOW_SEEDS_FROM
+from .overseers import OVERSEEN_SEEDS_FROM
 from .pausers import PAUSING_SEEDS_FROM
 from .scenario import Run, speaks_natively, speaks_of_beans
 from .world import SECOND, Violation
@@ -57,6 +58,7 @@ FIRST_SEEDS: Final = {
     "unknown commit taken for kept": OUTCOME_SEEDS_FROM,
     "renewed lease ends too soon": 130,
     **dict.fromkeys(plantednative.FLOW_BUGS, FLOW_SEEDS_FROM),
+    **dict.fromkeys(plantedoverseen.BUGS, OVERSEEN_SEEDS_FROM),
     "touch does not renew": 225,
 }
 """Where the search begins for a bug that few worlds show, or that earlier ones show late; elsewhere at 0."""
@@ -323,6 +325,7 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     **plantedhire.BUGS,
     **plantednative.BUGS,
     **plantedbean.BUGS,
+    **plantedoverseen.BUGS,
 }
 """What is planted: where, in which method, and what stands there instead."""
 
@@ -334,7 +337,7 @@ def plain() -> bool:
 
 def _plays(bug: str, seed: int) -> bool:
     """The seed has those who could meet the bug."""
-    if bug in plantednative.BUGS:
+    if bug in plantednative.BUGS or bug in plantedoverseen.BUGS:
         return speaks_natively(seed)
     return bug not in plantedbean.BUGS or speaks_of_beans(seed)
 

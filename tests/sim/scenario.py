@@ -27,6 +27,7 @@ from .hostile import DraftVandal, Vandal
 from .laws import Laws
 from .nativeactors import NativeClient, NativePauser, NativeVandal, NativeWorker
 from .network import Weather
+from .overseers import OVERSEEN_SEEDS_FROM, Drainer, Overseer, Retrier
 from .pausers import PAUSING_SEEDS_FROM, Pauser
 from .workers import KINDS, GearmanWorker, OwnWorker
 from .world import MS, SECOND, Violation, World
@@ -101,6 +102,8 @@ class Run:
         """Those who are hired, in some others."""
         self.pauser: Pauser | None = None
         """Who pauses queues, in some of the worlds."""
+        self.overseers: list[Overseer] = []
+        """Who drains workers and retries dead letters, in some of them."""
         self.natives = speaks_natively(seed)
         self.beans = speaks_of_beans(seed)
         self.laws.bean_durable = world.stream("beans").random() < 0.7
@@ -131,7 +134,10 @@ class Run:
             self._native_people()
         if self.beans:
             self._bean_people()
-        if self.world.seed >= FLOW_SEEDS_FROM:
+        if self.world.seed >= OVERSEEN_SEEDS_FROM:
+            if self.natives:
+                self.overseers = [Drainer(town, "drainer"), Retrier(town, "retrier")]
+        elif self.world.seed >= FLOW_SEEDS_FROM:
             if self.natives:
                 FlowPlayer(town, "flow player")
         elif self.world.seed >= PAUSING_SEEDS_FROM:
@@ -235,6 +241,7 @@ class Run:
             and not hall.engine.asking
             and not hall.scheduler.store_trouble
             and (self.pauser is None or self.pauser.done)
+            and all(overseer.done for overseer in self.overseers)
             and not any(tap.unanswered for tap in self.laws.taps.values())
             and all(job.state == HELD for job in hall.scheduler.jobs.values())
         )

@@ -25,6 +25,9 @@ def check(laws: Laws, sight: Sight, submit: Submit, *, ahead_us: int = 0) -> Non
     paused_us = laws.paused_us.get(submit.queue, 0)
     if 0 < paused_us < _chosen_us(laws, sight):
         raise Violation("paused", f"job {sight.id} is handed out, and its queue is paused")
+    job = laws.scheduler.jobs.get(sight.id)
+    if job is not None and job.lease is not None:
+        laws.drains.started(job.lease)
     if submit.losses_max and sight.losses >= submit.losses_max:
         raise Violation("losses", f"job {sight.id} has cost {sight.losses} workers and is handed out")
     if sight.failures > submit.failures_max and not sight.retried:

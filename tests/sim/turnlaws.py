@@ -108,8 +108,10 @@ def _sleepers(laws: Laws, hall: Hall) -> None:
         if name in laws.may_be_paused or not any(lane.waiting() for lane in queue.lanes):
             continue
         able = [tap for tap in laws.taps.values() if name in tap.abilities and _taken_on(tap, queue)]
-        woken = [tap for tap in able if tap.stands_for_a_job(hall.limits.wake_us)]
-        sleepers = [tap for tap in able if tap.asleep]
+        woken = [
+            tap for tap in able if tap.stands_for_a_job(hall.limits.wake_us) and not laws.drains.surely(tap)
+        ]
+        sleepers = [tap for tap in able if tap.asleep and not laws.drains.perhaps(tap)]
         if sleepers and not woken:
             raise Violation("wake", f"c{sleepers[0].number} sleeps beside a ready job of {name!r}")
 

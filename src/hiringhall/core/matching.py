@@ -108,8 +108,8 @@ class Matching:
             self._wakeups.wake(worker, queue)
 
     def _match_choosily(self, queue: Queue) -> None:
-        """Some jobs have requirements: look at each waiting worker."""
-        for worker in list(queue.takers) if queue.candidates() else ():
+        """Some jobs have requirements, or some workers no time: look at each waiting worker."""
+        for worker in list(queue.takers) if queue.may_fit_takers() else ():
             while queue.ready and worker.credit:
                 job = worker.pick(self._table.now_us)
                 if job is None:

@@ -159,6 +159,18 @@ class Queue:
         """How many workers should be about to answer a wake-up, if no job has a requirement."""
         return self.ready + sum(self.overdue.values()) if self.ready else 0
 
+    def may_fit_takers(self) -> bool:
+        """Whether a ready job may fit a worker with an empty slot. It does not matter here who was woken: an
+        empty slot is filled at once.
+        """
+        if ready_in(self.lanes) and NO_REQUIREMENT not in self.unmatched:
+            return True
+        if self.by_requirement is not None:
+            for requirement, lanes in self.by_requirement.items():
+                if ready_in(lanes) and requirement not in self.unmatched:
+                    return True
+        return False
+
     def candidates(self) -> list[Requirement]:
         """The requirements of ready jobs that a waiting worker may meet."""
         return [requirement for requirement in self.unclaimed() if requirement not in self.unmatched]
