@@ -59,6 +59,7 @@ FIRST_SEEDS: Final = {
     "renewed lease ends too soon": 130,
     **dict.fromkeys(plantednative.FLOW_BUGS, FLOW_SEEDS_FROM),
     **dict.fromkeys(plantedoverseen.BUGS, OVERSEEN_SEEDS_FROM),
+    "drained worker keeps its wake-up": OVERSEEN_SEEDS_FROM + 390,
     "touch does not renew": 225,
 }
 """Where the search begins for a bug that few worlds show, or that earlier ones show late; elsewhere at 0."""

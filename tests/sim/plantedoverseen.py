@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hiringhall.core.draining import Draining
 from hiringhall.core.needs import Needs
+from hiringhall.core.queues import Queue
 from hiringhall.core.restoring import ended_job
 from hiringhall.core.submitting import Submissions
 from hiringhall.core.workers import Worker
@@ -28,8 +29,8 @@ def _drain_woken(self: Draining, worker: Worker) -> None:
         worker.peer.drained(True)
 
 
-def _drain_silently(self: Draining, worker: Worker) -> None:
-    """The worker is asked to stop what it does."""
+def _drain_at_once(self: Draining, worker: Worker) -> None:
+    """What the worker has is taken from it."""
     if not worker.draining:
         for lease in list(worker.leases.values()):
             self._leases.give_back(lease, 0)
@@ -46,13 +47,13 @@ def _undrain_unseen(self: Needs, worker: Worker) -> None:
 def _retry_nothing(self: Submissions, end: Any) -> Job:
     """The dead letter stays one."""
     table = self._table
-    return table.find(end.id) or ended_job(end, table.queues[end.queue], table.flows)
+    return table.find(end.id) or ended_job(end, table.queues.get(end.queue) or Queue(end.queue), table.flows)
 
 
 def _retry_as_known(self: Submissions, end: Any) -> Job:
     """What memory knows of it does not count."""
     table = self._table
-    job = ended_job(end, table.queues[end.queue], table.flows)
+    job = ended_job(end, table.queues.get(end.queue) or Queue(end.queue), table.flows)
     self._requeue(job)
     return job
 
@@ -60,7 +61,7 @@ def _retry_as_known(self: Submissions, end: Any) -> Job:
 BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "drained worker has time": (Worker, "drain", _drain_in_name),
     "drained worker keeps its wake-up": (Draining, "drain", _drain_woken),
-    "drained worker loses its jobs": (Draining, "drain", _drain_silently),
+    "drained worker loses its jobs": (Draining, "drain", _drain_at_once),
     "undrained worker is not looked at": (Needs, "undrained", _undrain_unseen),
     "retry from the history does nothing": (Submissions, "retry_recorded", _retry_nothing),
     "retry from the history makes a second job": (Submissions, "retry_recorded", _retry_as_known),
