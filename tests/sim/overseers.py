@@ -14,7 +14,7 @@ from .world import MS
 if TYPE_CHECKING:
     from .actors import Town
 
-OVERSEEN_SEEDS_FROM: Final = 30_000_000
+OVERSEEN_SEEDS_FROM: Final = 40_000_000
 """Native worlds of these seeds have overseers. Others are as they were before there were any."""
 _KNOWN_MAX: Final = 20
 _Request = tuple[str, Any]
