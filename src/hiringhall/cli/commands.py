@@ -23,6 +23,8 @@ class Entry(NamedTuple):
     """MODULE:FUNCTION, below `hiringhall.cli`."""
     summary: str
     panel: str = ""
+    options_first: bool = False
+    """Its options stand before its arguments: what follows may look like options, and is none."""
 
 
 class Group(NamedTuple):
@@ -122,6 +124,13 @@ COMMANDS: Final[tuple[Entry | Group, ...]] = (
         "work:work",
         "Run the job functions of a module, or with --shell commands, until it is stopped.",
         RUN,
+    ),
+    Entry(
+        "run",
+        "run:run",
+        "Run a command for each argument as a job, like GNU parallel, on a hall or on one opened for it.",
+        RUN,
+        options_first=True,
     ),
     Entry(
         "dev",

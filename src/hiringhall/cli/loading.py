@@ -65,6 +65,7 @@ def load(entry: Entry) -> Any:
         cls=HallCommand,
         help=unwrapped(command.__doc__ or ""),
         rich_help_panel=entry.panel or None,
+        context_settings={"allow_interspersed_args": not entry.options_first},
     )(run)
     return typer.main.get_command(one)
 

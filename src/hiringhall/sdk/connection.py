@@ -72,7 +72,7 @@ class Connection:
         self.welcome: said.Welcome | None = None
         """What the hall said last; None: none has answered yet."""
         self.on_frame: dict[type[said.Notice], OnNotice] = {}
-        """Called with each notice of this type: `Assigned`, `Revoked`, `Lost`, `Summary`."""
+        """Called with each notice of this type, such as `Assigned`, `Chunked` or `Summary`."""
         self.on_connected: list[Callable[[], None]] = []
         """Called on each new connection, before requests are sent again."""
         self.on_disconnected: list[Callable[[str], None]] = []
@@ -161,11 +161,20 @@ class Connection:
             self._submits.add(job, caller, durable=durable, keyed=keyed)
         return await asyncio.gather(*callers)
 
-    def submit_bulk(self, jobs: list[JobSpec], bulk: Bulk, first: int) -> None:
-        """Submit many jobs with keys of their own; `first` is the place of the first in `bulk`."""
+    def submit_bulk(
+        self, jobs: list[JobSpec], bulk: Bulk, first: int, *, level: int = ENDS, again: bool = False
+    ) -> None:
+        """Submit many jobs with keys of their own; `first` is the place of the first in `bulk`. `again`: they
+        may have been submitted before, by another program. With the level ALL `on_frame` hears what they say.
+        """
         for part in parts(jobs):
-            self._start(SubmitBulk(part, bulk, first, self._watches))
+            self._start(SubmitBulk(part, bulk, first, self._watches, level=level, again=again))
             first += len(part)
+
+    async def watch_bulk(self, job_id: int, bulk: Bulk, level: int = ENDS) -> None:
+        """Hear of the end of a job that another program has submitted. Raises HallRefused."""
+        self._watches.add_bulk([job_id], bulk)
+        await self.request(wire.WATCH, (job_id, level))
 
     async def bulk_ends(self, bulk: Bulk) -> list[said.Ended]:
         """Wait until jobs of the bulk have ended; their ends. Raises HallError if one will not be heard of."""
@@ -275,10 +284,14 @@ class Connection:
             self._welcomed(event.welcome)
         elif isinstance(event, said.Chunked | said.Logged | said.Progressed):
             self._watches.heard(event)
+            self._pass_on(event)
         else:
-            hear = self.on_frame.get(type(event))  # type: ignore[arg-type]
-            if hear is not None:
-                hear(event)
+            self._pass_on(event)  # type: ignore[arg-type]
+
+    def _pass_on(self, event: said.Notice) -> None:
+        hear = self.on_frame.get(type(event))
+        if hear is not None:
+            hear(event)
 
     def _broken(self, event: said.Broken) -> None:
         reason = f"{self.url}: {event.reason}"

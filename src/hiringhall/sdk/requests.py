@@ -56,17 +56,21 @@ class Ask(Request):
 class SubmitBulk(Request):
     """Jobs of one caller, each with a key that nobody else has. `first` is the place of the first."""
 
-    __slots__ = ("_bulk", "_first", "_jobs", "_watches")
+    __slots__ = ("_bulk", "_first", "_jobs", "_level", "_watches")
 
-    def __init__(self, jobs: list[JobSpec], bulk: Bulk, first: int, watches: Watches) -> None:
+    def __init__(
+        self, jobs: list[JobSpec], bulk: Bulk, first: int, watches: Watches, *, level: int, again: bool
+    ) -> None:
         super().__init__(wire.SUBMIT, None)
+        self.again = again
+        self._level = level
         self._jobs = jobs
         self._bulk = bulk
         self._first = first
         self._watches = watches
 
     def encode(self) -> bytes:
-        return _encode(self, self._jobs, again=self.again)
+        return _encode(self, self._jobs, again=self.again, level=self._level)
 
     def answered(self, body: Any) -> None:
         self._bulk.places.update(zip(body, range(self._first, self._first + len(body)), strict=True))
@@ -170,6 +174,6 @@ def parts(jobs: list[JobSpec]) -> Iterator[list[JobSpec]]:
         yield part
 
 
-def _encode(request: Request, jobs: list[JobSpec], *, again: bool) -> bytes:
-    body = (ENDS, jobs, True) if again else (ENDS, jobs)
+def _encode(request: Request, jobs: list[JobSpec], *, again: bool, level: int = ENDS) -> bytes:
+    body = (level, jobs, True) if again else (level, jobs)
     return wire.encode(wire.SUBMIT, request.number, body)

@@ -82,6 +82,13 @@ class Result(msgspec.Struct, frozen=True):
     seconds: float
 
 
+class Failed(Failure, frozen=True):
+    """The result of a command that failed."""
+
+    exit: int = 0
+    seconds: float = 0.0
+
+
 class Task:
     """One lease."""
 
@@ -290,6 +297,9 @@ class ShellWorker:
             return
         task.slot = heappop(self._free)
         task.process = process
+        if task.attempt > 1:
+            # Between the output of two attempts.
+            self._link.tell(wire.LOG, (task.lease, b"attempt %d" % task.attempt))
         self._running[process] = task
 
     def said(self, process: Process, data: bytes, *, warning: bool) -> None:
@@ -324,7 +334,8 @@ class ShellWorker:
             return
         task.counts.running -= 1
         task.counts.failed += 1
-        data = _RESULT.encode(Failure(kind, text))
+        seconds = round(self._loop.time() - task.started_s, 6)
+        data = _RESULT.encode(Failed(kind, text, exit=code, seconds=seconds))
         frame = wire.encode(wire.FAIL, 0, (task.lease, code, data, retry))
         self._link.send(frame)
         self.board.failed(task, frame)

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
+from hiringhall.sdk.failures import Failure
 from hiringhall.worker.tasks import Counts
 
 if TYPE_CHECKING:
     from hiringhall.worker.process import Child
 
 _FAIL: Final = msgspec.msgpack.Decoder(tuple[str, int, tuple[int, int, bytes, bool]])
+_FAILURE: Final = msgspec.json.Decoder(Failure)
 _TEXT_CHARS_MAX: Final = 200
 _TRACE_CHARS_MAX: Final = 4000
 JOBS_A_SECOND: Final = 20
@@ -102,14 +104,14 @@ class Board:
     def failed(self, task: Taken, frame: bytes) -> None:
         _, code, data, _ = _FAIL.decode(memoryview(frame)[4:])[2]
         try:
-            failure = msgspec.json.decode(data, type=dict[str, str])
+            failure = _FAILURE.decode(data)
         except (msgspec.MsgspecError, ValueError):
-            failure = {"text": data.decode("utf-8", "backslashreplace")}
-        kind, said = failure.get("type", ""), failure.get("text", "")
+            failure = Failure(text=data.decode("utf-8", "backslashreplace"))
+        kind, said = failure.type, failure.text
         lines = said.splitlines() or [""]
         short = lines[0][:_TEXT_CHARS_MAX]
         words = f"{kind}: {short}" if kind and short else kind or short
-        trace = failure.get("traceback", "")[-_TRACE_CHARS_MAX:]
+        trace = failure.traceback[-_TRACE_CHARS_MAX:]
         text = f"failed (code {code}): {words}" + (f"\n{trace.rstrip()}" if trace else "")
         self._job(task, "failed", text, code=code, type=kind, reason=said, traceback=trace)
 
