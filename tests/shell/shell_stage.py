@@ -42,6 +42,7 @@ class ShellStage:
         self.folder = folder
         self.queue = f"shell-{os.getpid()}-{next(_NUMBERS)}"
         self._peer = NativePeer(port)
+        self._started: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
         return self
@@ -50,6 +51,9 @@ class ShellStage:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._peer.close()
+        for process in self._started:
+            process.kill()
+            process.wait()
 
     @contextmanager
     def worker(self, *words: str, slots: int = 2) -> Iterator[WorkerProcess]:
@@ -59,18 +63,30 @@ class ShellStage:
             worker.wait_for("connected")
             yield worker
 
-    def hall(self, *words: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    def hall(self, *words: str | bytes, **options: Any) -> subprocess.CompletedProcess[bytes]:
         """Run a command of `hall` to its end."""
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("HALL_")}
+        if "input" not in options:
+            options["stdin"] = subprocess.DEVNULL
         return subprocess.run(
             [sys.executable, "-m", "hiringhall", *words],
             cwd=self.folder,
-            env={**environment, "PYTHONPATH": CODE},
+            env=self._environment(),
             capture_output=True,
             timeout=COMMAND_S,
             check=False,
             **options,
         )
+
+    def popen(self, *words: str, **options: Any) -> subprocess.Popen[bytes]:
+        """Start a command of `hall`."""
+        command = [sys.executable, "-m", "hiringhall", *words]
+        process = subprocess.Popen(command, cwd=self.folder, env=self._environment(), **options)
+        self._started.append(process)
+        return process
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("HALL_")}
+        return {**kept, "PYTHONPATH": CODE}
 
     def submit(
         self, command: str | bytes, cwd: str = "", env: dict[str, str] | None = None, **terms: Any

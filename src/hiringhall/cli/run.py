@@ -149,6 +149,7 @@ def run(
             return _print_commands(Plan(template, sources, separator))
         if hall is not None and data is not None:
             raise CommandError("--data opens a hall for the run: leave it out, or --hall", OTHER)
+        _check_url(hall)
         terms: dict[str, Any] = {"losses_max": LOSSES_MAX}
         if retries:
             terms["retries"] = retries
@@ -180,6 +181,13 @@ def run(
         raise CommandError(refusal(error), OTHER) from error
     except HallError as error:
         raise CommandError(str(error), OTHER) from error
+
+
+def _check_url(hall: str | None) -> None:
+    try:
+        read_addresses(hall)
+    except ValueError as error:
+        raise CommandError(f"--hall: {error}", OTHER) from error
 
 
 def _print_commands(plan: Plan) -> int:

@@ -1,1 +1,1 @@
-"""Shell commands as jobs: their payload, and the worker that runs them."""
+"""Shell commands as jobs: their payload, the worker that runs them, and `hall run`."""

@@ -80,7 +80,7 @@ class Template:
     def __init__(self, text: bytes, lists: int) -> None:
         """`lists`: how many arguments each job has. Raises BadTemplate."""
         self._lists = lists
-        if lists and not any(found[0] not in {b"{#}", b"{%}"} for found in _REPLACEMENT.finditer(text)):
+        if _REPLACEMENT.search(text) is None:
             text += b" {}"
         self.text = text
         self._parts: list[bytes | _Hole] = []
