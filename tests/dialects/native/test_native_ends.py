@@ -67,3 +67,33 @@ def test_a_submit_that_the_store_fails_watches_none_of_its_jobs(hall: NativeHall
     assert [(kind, body[0]) for kind, _, body in guest.hears()] == [("error", "store_down")]
     hall.settle()
     assert guest.hears() == []
+
+
+def test_a_watch_that_is_refused_after_the_history_was_asked_is_told() -> None:
+    hall = NativeHall(limits=Limits(ended_max=10, watchers_max=1))
+    guest, bob = hall.guest(), hall.guest()
+    ((_, _, (job,)),) = guest.submits(b"a")
+    bob.says("fail", (assigned(bob.works()), 1, b"", False))
+    hall.settle()
+    bob.hears()
+    hall.held = True
+    assert guest.says("watch", (job, 1), 7) == []
+    bob.says("retry", (job,), 9)
+    bob.says("watch", (job, 1), 10)
+    hall.held = False
+    hall.settle()
+    assert [(kind, number, body[0]) for kind, number, body in guest.hears()] == [("error", 7, "hall_full")]
+
+
+def test_a_watch_of_a_job_that_is_withdrawn_is_refused(hall: NativeHall, guest: NativeGuest) -> None:
+    bob = hall.guest()
+    hall.held = True
+    assert guest.submits(b"new", watch=1) == []
+    (job,) = hall.scheduler.jobs
+    assert guest.says("watch", (job, 2), 7) == []
+    assert bob.says("watch", (job, 1), 8) == []
+    hall.turn_that_fails()
+    hall.recover()
+    assert [(kind, body[0]) for kind, _, body in guest.hears()] == [("error", "store_down")] * 2
+    assert [(kind, number, body[0]) for kind, number, body in bob.hears()] == [("error", 8, "store_down")]
+    assert not hall.scheduler.jobs

@@ -90,14 +90,17 @@ class Inquiries:
                 self._context.look_up(self._session, job_id)
                 break
             self._lookups -= 1
-            if trouble:
-                self._session.refuse(number, STORE_DOWN, trouble)
-            elif level == RETRY:
-                self._retry_looked_up(number, job_id, line)
-            elif line is not None:
-                self._send_end(number, job_id, describing.history_row(line), level)
-            else:
-                self._tell_unrecorded(number, job_id, level)
+            try:
+                if trouble:
+                    raise Refusal(STORE_DOWN, trouble)
+                if level == RETRY:
+                    self._retry_looked_up(number, job_id, line)
+                elif line is not None:
+                    self._send_end(number, job_id, describing.history_row(line), level)
+                else:
+                    self._tell_unrecorded(number, job_id, level)
+            except Refusal as refusal:
+                self._session.refuse(number, refusal.reason, refusal.text)
 
     def _look_up(self, number: int, job_id: int, level: int) -> None:
         """Ask the history; `looked_up` answers the request."""
@@ -122,16 +125,13 @@ class Inquiries:
     def _retry_looked_up(self, number: int, job_id: int, line: EndRow | None) -> None:
         """The history was asked for a dead letter. Somebody may have retried it meanwhile."""
         job = self._scheduler.find(job_id) or self._scheduler.unwritten(job_id)
-        try:
-            if job is not None:
-                self._retry(number, job)
-            elif line is not None:
-                self._scheduler.retry_recorded(line)
-                self._confirm(number, durable=True)
-            else:
-                raise Refusal(UNKNOWN_JOB, f"job {job_id} is not a dead letter that is kept")
-        except Refusal as refusal:
-            self._session.refuse(number, refusal.reason, refusal.text)
+        if job is not None:
+            self._retry(number, job)
+        elif line is not None:
+            self._scheduler.retry_recorded(line)
+            self._confirm(number, durable=True)
+        else:
+            raise Refusal(UNKNOWN_JOB, f"job {job_id} is not a dead letter that is kept")
 
     def _confirm(self, number: int, *, durable: bool) -> None:
         """Answer at once, or when the change of a durable job is on disk."""
@@ -152,10 +152,9 @@ class Inquiries:
         elif job is not None:
             self._session.answer(number, describing.live_job(self._scheduler, job))
         elif self._scheduler.issued(job_id):
-            self._session.refuse(number, wire.NOT_KEPT, f"job {job_id} has ended, and nothing of it is kept")
+            raise Refusal(wire.NOT_KEPT, f"job {job_id} has ended, and nothing of it is kept")
         else:
-            text = f"no job has the id {job_id}, or the history no longer has it"
-            self._session.refuse(number, UNKNOWN_JOB, text)
+            raise Refusal(UNKNOWN_JOB, f"no job has the id {job_id}, or the history no longer has it")
 
     def _send_end(self, number: int, job_id: int, described: describing.Described, level: int) -> None:
         told = self._told_end(number, job_id, described, level)

@@ -275,14 +275,19 @@ class NativeSession(Session):
             self.watch_live(number, job, level)
 
     def watch_live(self, number: int, job: Job, level: int) -> None:
-        """Watch a job that has not ended, and describe it."""
-        if job.id not in self.watching:
+        """Watch a job that has not ended, and describe it. The answer acknowledges the job: if it is withdrawn
+        before it is on disk, the watch is refused.
+        """
+        begins = job.id not in self.watching
+        if begins:
             self._scheduler.watch(job, self)
         if level > ENDS:
             self.streamed.add(job.id)
         else:
             self.streamed.discard(job.id)
-        self.answer(number, describing.live_job(self._scheduler, job))
+        if number:
+            described = describing.live_job(self._scheduler, job)
+            self.acknowledge(job, wire.encode(wire.OK, number, described), watching=begins)
 
     def _unwatch(self, number: int, body: Raw) -> None:
         job_id = wire.decode(wire.ID_BODY, body)[0]
