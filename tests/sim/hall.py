@@ -232,6 +232,8 @@ class Hall:
             return
         self.turn()
         self.world.note(f"store: {trouble or ('found' if line is not None else 'no')} {job_id}")
+        if not trouble:
+            self.laws.history_answered(job_id)
         self.engine.looked_up(session, job_id, line, trouble)
         for connection in self.connections.values():
             if connection.session is session:

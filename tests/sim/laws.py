@@ -368,6 +368,13 @@ class Laws:
         if sight.holding is not None:
             sight.holding.lost = False
 
+    def history_answered(self, job_id: int) -> None:
+        """A retry may have waited for this answer, and may have been asked for before the job had failed, even
+        before there was a job of that id.
+        """
+        if self.see(job_id).retried_alone:
+            self.retrying(job_id)
+
     def retried(self, job_id: int, dead_since_us: int = 0) -> None:
         """That is told. Of a dead letter, it is known when it had ended as the retry was asked for."""
         row = self.mirror.history.get(job_id)
