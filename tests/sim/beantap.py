@@ -14,7 +14,7 @@ from hiringhall.dialects.beanstalkd import wire
 from hiringhall.dialects.beanstalkd.context import DEFAULT_TUBE, level_of
 from hiringhall.dialects.beanstalkd.session import KICK_MAX
 
-from . import handlaws
+from . import handlaws, retrylaws
 from .sights import Holding, Submit
 from .taps import DeafTap, Tap
 from .world import SECOND, Violation
@@ -167,7 +167,7 @@ class BeanTap(Tap):
         for job in scheduler.archive.dead_letters(self._tube, KICK_MAX):
             if certain >= bound:
                 break
-            self.laws.retrying(job.id)
+            retrylaws.retrying(self.laws, job.id)
             certain += not job.key  # One whose key another job has by then is passed over.
         for job in scheduler.jobs.values():
             if job.queue.name == self._tube:
@@ -180,7 +180,7 @@ class BeanTap(Tap):
         if job is None:
             return
         if job.state == FAILED:
-            laws.retrying(job_id)
+            retrylaws.retrying(laws, job_id)
         handlaws.hastened(laws, job_id)
         if command == wire.RESERVE_JOB:
             self.able.setdefault(job.queue.name, 0)
@@ -212,7 +212,7 @@ class BeanTap(Tap):
             laws.finished(self, asked.job_id, b"")
         elif not asked.foreign:
             if job is not None and job.state == FAILED:
-                laws.retrying(asked.job_id)
+                retrylaws.retrying(laws, asked.job_id)
             laws.cancelling(asked.job_id)
 
     # --- what the hall says

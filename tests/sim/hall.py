@@ -21,6 +21,7 @@ from hiringhall.dialects.session import Caller
 from hiringhall.engine.recovery import open_scheduler
 from hiringhall.engine.turn import Engine
 
+from . import retrylaws
 from .beantap import BeanDeafTap, BeanTap
 from .drafttap import DraftTap, draft_options
 from .gearmantap import GearmanTap
@@ -233,7 +234,7 @@ class Hall:
         self.turn()
         self.world.note(f"store: {trouble or ('found' if line is not None else 'no')} {job_id}")
         if not trouble:
-            self.laws.history_answered(job_id)
+            retrylaws.history_answered(self.laws, job_id)
         self.engine.looked_up(session, job_id, line, trouble)
         for connection in self.connections.values():
             if connection.session is session:

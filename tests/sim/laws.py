@@ -353,41 +353,6 @@ class Laws:
             raise Violation("promise", f"the cancel of {job_id} was told before it was on disk")
         self._end(self.see(job_id))
 
-    def jobs_of_flow(self, name: bytes) -> list[int]:
-        """Those that live, and those that have failed or may have."""
-        flow = self.scheduler.flows.by_name.get(name)
-        live = list(flow.jobs) if flow is not None else []
-        return live + [row.id for row in self.mirror.history.values() if row.flow == name]
-
-    def retrying(self, job_id: int, *, with_flow: bool = False) -> None:
-        sight = self.see(job_id)
-        sight.retried = True
-        if not with_flow:
-            sight.retried_alone = True
-        sight.losses = sight.failures = sight.ended_order = sight.not_before_us = 0
-        if sight.holding is not None:
-            sight.holding.lost = False
-
-    def history_answered(self, job_id: int) -> None:
-        """A retry may have waited for this answer, and may have been asked for before the job had failed, even
-        before there was a job of that id.
-        """
-        if self.see(job_id).retried_alone:
-            self.retrying(job_id)
-
-    def retried(self, job_id: int, dead_since_us: int = 0) -> None:
-        """That is told. Of a dead letter, it is known when it had ended as the retry was asked for."""
-        row = self.mirror.history.get(job_id)
-        if job_id not in self.mirror.live and row is None:
-            raise Violation("promise", f"the retry of {job_id} was told before it was on disk")
-        if (
-            dead_since_us
-            and job_id not in self.mirror.live
-            and row is not None
-            and row.ended_us == dead_since_us
-        ):
-            raise Violation("retry", f"the retry of {job_id} was told, and it is the dead letter that it was")
-
     # --- working
 
     def assigned(self, tap: Holder, job_id: int, queue: bytes, payload: bytes, since_us: int = 0) -> None:

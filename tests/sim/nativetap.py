@@ -14,7 +14,7 @@ from hiringhall.core.states import CANCELLED, DONE, FAILED, STATE_NAMES
 from hiringhall.dialects.native import terms as native_terms
 from hiringhall.dialects.native import wire
 
-from . import handlaws
+from . import handlaws, retrylaws
 from .sights import Submit
 from .taps import Tap
 from .world import Violation
@@ -163,12 +163,12 @@ class NativeTap(Tap):
             laws.cancelling(job_id)
             return Asked(kind, job_id=job_id)
         if kind == wire.CANCEL_FLOW:
-            for job_id in laws.jobs_of_flow(wire.decode(wire.CANCEL_FLOW_BODY, body)[0]):
+            for job_id in retrylaws.jobs_of_flow(laws, wire.decode(wire.CANCEL_FLOW_BODY, body)[0]):
                 laws.cancelling(job_id)
             return Asked(kind)
         if kind == wire.RETRY_FLOW:
-            for job_id in laws.jobs_of_flow(wire.decode(wire.FLOW_BODY, body)[0]):
-                laws.retrying(job_id, with_flow=True)
+            for job_id in retrylaws.jobs_of_flow(laws, wire.decode(wire.FLOW_BODY, body)[0]):
+                retrylaws.retrying(laws, job_id, with_flow=True)
             return Asked(kind)
         if kind == wire.WATCH:
             job_id = wire.decode(wire.WATCH_BODY, body)[0]
@@ -177,7 +177,7 @@ class NativeTap(Tap):
         if kind in (wire.RETRY, wire.JOB, wire.UNWATCH):
             job_id = wire.decode(wire.ID_BODY, body)[0]
             if kind == wire.RETRY:
-                laws.retrying(job_id)
+                retrylaws.retrying(laws, job_id)
             elif kind == wire.UNWATCH and not number:
                 self.unwatched[job_id] = None  # It is not told when that is done.
             return self._question(kind, job_id)
@@ -330,7 +330,7 @@ class NativeTap(Tap):
         elif asked.kind == wire.RESUME:
             self.laws.may_be_paused.pop(asked.queue, None)
         elif asked.kind == wire.RETRY:
-            self.laws.retried(asked.job_id, asked.dead_since_us)
+            retrylaws.retried(self.laws, asked.job_id, asked.dead_since_us)
         elif asked.worker:
             self.laws.drains.answered(asked.worker, self.laws.now_us, drain=asked.kind == wire.DRAIN)
         elif asked.kind == wire.UNWATCH:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from . import retrylaws
 from .owndialect import TERMS, Lines
 from .sights import Submit
 from .taps import Tap
@@ -59,7 +60,7 @@ class OwnTap(Tap):
         elif verb == "cancel":
             laws.cancelling(request["id"])
         elif verb == "retry":
-            laws.retrying(request["id"])
+            retrylaws.retrying(laws, request["id"])
         elif verb == "pause":
             laws.may_be_paused[request["queue"].encode()] = None
         elif verb == "resume":
@@ -123,7 +124,7 @@ class OwnTap(Tap):
         elif "resumed" in told:
             self.laws.may_be_paused.pop(told["resumed"].encode(), None)
         elif "retried" in told:
-            self.laws.retried(told["retried"])
+            retrylaws.retried(self.laws, told["retried"])
 
     def _assigned(self, assigned: dict[str, Any]) -> None:
         self.laws.assigned(self, assigned["id"], assigned["queue"].encode(), assigned["payload"].encode())
