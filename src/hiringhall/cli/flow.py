@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from itertools import islice
 from pathlib import Path  # noqa: TC003 (Typer reads the annotations)
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -111,6 +112,8 @@ def show(
     flow, and then one for each job.
     """
     flow = name_of(name)
+    # A large flow is a million small objects that all stay until the end: looking for garbage finds none.
+    gc.disable()
     with connected(hall) as remote:
         described = remote.ask(wire.FLOW, (flow,))
         nodes = [] if no_graph and svg is None else read_nodes(remote, flow)

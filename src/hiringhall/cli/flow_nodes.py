@@ -33,13 +33,6 @@ class FlowNode(NamedTuple):
     """held, delayed, ready, running, done, failed or cancelled."""
     parents: list[Ref]
 
-    def label(self, flow: bytes) -> bytes:
-        """What people call it: the name of its task, or its function."""
-        key = self.key.removeprefix(flow + b"/")
-        if not key:
-            return b"%d" % self.id
-        return self.queue.rpartition(b".")[2] if _MADE_KEY.fullmatch(key) else key
-
 
 def read_nodes(remote: Remote, flow: bytes) -> list[FlowNode]:
     """All jobs of a flow, oldest first. Of several with the same key it is the latest."""
@@ -63,17 +56,21 @@ def _latest(remote: Remote, flow: bytes) -> Iterator[FlowNode]:
 
 def as_graph(nodes: list[FlowNode], flow: bytes) -> list[Node]:
     """The same jobs with printable names, and with the indexes of their parents, as far as these are there."""
-    places: dict[Ref, int] = {}
-    for place, node in enumerate(nodes):
-        places[node.id] = place
-        if node.key:
-            places[node.queue, node.key] = place
+    places: dict[Ref, int] = {node.id: place for place, node in enumerate(nodes)}
+    places.update({(node.queue, node.key): place for place, node in enumerate(nodes) if node.key})
+    find = places.get
+    prefix = flow + b"/"
     graph: list[Node] = []
-    for place, node in enumerate(nodes):
-        found: dict[int, None] = {}
-        for ref in node.parents:
-            parent = places.get(ref if isinstance(ref, int) else (ref[0], ref[1]))
-            if parent is not None and parent != place:
-                found[parent] = None
-        graph.append(Node(escaped(node.label(flow))[:NAME_SHOWN], node.state, list(found)))
+    for place, (number, queue, key, state, refs) in enumerate(nodes):
+        found = {find(ref if ref.__class__ is int else tuple(ref)) for ref in refs}  # type: ignore[arg-type]
+        parents = [parent for parent in found if parent is not None and parent != place]
+        name = escaped(_label(number, queue, key.removeprefix(prefix)))
+        graph.append(Node(name[:NAME_SHOWN], state, parents))
     return graph
+
+
+def _label(number: int, queue: bytes, key: bytes) -> bytes:
+    """What people call a job: the name of its task, or its function."""
+    if not key:
+        return b"%d" % number
+    return queue.rpartition(b".")[2] if _MADE_KEY.fullmatch(key) else key
