@@ -9,8 +9,10 @@ from hall_recorder import BACKGROUND, SECOND_US, Hall, Person, refused
 from hiring_stories import WINDOW_US, bids, crier
 
 from hiringhall.core.errors import WRONG_STATE, BrokenLaw
+from hiringhall.core.jobs import JobSpec
 from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED, MOVES, QUEUED, STATE_NAMES
 from hiringhall.core.terms import Terms
+from hiringhall.core.timers import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -163,6 +165,15 @@ def somebody_retries(hall: Hall, job: Job) -> None:
     hall.core.retry(job)
 
 
+def it_is_submitted_again(hall: Hall, job: Job) -> None:
+    hall.core.submissions.run_again(job, JobSpec(b"a", b"", job.key, BACKGROUND), None)
+
+
+def it_is_submitted_again_after_a_parent(hall: Hall, job: Job) -> None:
+    spec = JobSpec(b"a", b"", job.key, BACKGROUND, NEVER, ((b"q", b"unborn"),))
+    hall.core.submissions.run_again(job, spec, None)
+
+
 STORIES: dict[tuple[int, int], tuple[Callable[[Hall, Job], None], str]] = {
     (HELD, DELAYED): (parent_is_done_before_the_child_is_due, ""),
     (HELD, QUEUED): (parent_comes_and_is_done, ""),
@@ -182,6 +193,8 @@ STORIES: dict[tuple[int, int], tuple[Callable[[Hall, Job], None], str]] = {
     (LEASED, CANCELLED): (somebody_cancels, "cancelled a"),
     (FAILED, HELD): (its_flow_is_retried_after_a_parent, ""),
     (FAILED, QUEUED): (somebody_retries, ""),
+    (CANCELLED, HELD): (it_is_submitted_again_after_a_parent, ""),
+    (CANCELLED, QUEUED): (it_is_submitted_again, ""),
 }
 
 

@@ -1,7 +1,7 @@
 """The tasks of a flow file as jobs of a hall, submitted in frames.
 
 Invariant: a task has the same queue and key whenever its file is run under the same name. So what lives is
-joined, and what is done is not done again.
+joined, what is done is not done again, and what failed or was cancelled runs again as the file says now.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def submit_all(
     jobs = _Jobs(way, tasks)
     for start, frame in _frames(jobs):
         # Each frame waits for the one before: a parent that runs again must live before its children come.
-        ids = remote.ask(wire.SUBMIT, (0, frame, True))
+        ids = remote.ask(wire.SUBMIT, (0, frame, wire.UNLESS_DONE))
         found.update(zip(ids, tasks[start:], strict=False))
         told(len(found), len(tasks))
     return found

@@ -168,12 +168,12 @@ class Flows:
         job.flow.add(job)
 
     def reenter(self, job: Job, now_us: int) -> None:
-        """A dead letter is live again."""
+        """A job that has ended is live again."""
         assert job.flow is not None
         flow = self._open(job.flow.name, now_us)
         if flow is not job.flow:
-            # The flow was dropped meanwhile: the new one has not counted the failure, which `move` subtracts.
-            flow.counts[FAILED] += 1
+            # The flow was dropped meanwhile: the new one has not counted the end, which `move` subtracts.
+            flow.counts[job.state] += 1
             job.flow = flow
         flow.add(job)
         self._ledger.note_flow(flow)

@@ -31,7 +31,7 @@ MOVES: Final = (
     (LEASED, (QUEUED, DELAYED, DONE, FAILED, CANCELLED)),
     (DONE, ()),
     (FAILED, (HELD, QUEUED)),
-    (CANCELLED, ()),
+    (CANCELLED, (HELD, QUEUED)),
 )
 """Every legal move of a job."""
 FIRST_STATES: Final = (HELD, DELAYED, QUEUED, LEASED)

@@ -1,4 +1,4 @@
-"""Submitting: new jobs, joined jobs, and retried dead letters.
+"""Submitting: new jobs, joined jobs, retried dead letters, and jobs that run again because they are not done.
 
 Invariant: a verb checks everything that it may refuse before it changes anything.
 """
@@ -55,8 +55,7 @@ class Submissions:
         limits = table.limits
         if watcher is None and not spec.terms.detached:
             raise Refusal(BAD_REQUEST, "a job without a watcher must be detached")
-        if len(spec.payload) > limits.payload_bytes_max:
-            raise Refusal(TOO_LARGE, f"a payload may have {limits.payload_bytes_max} bytes (payload_bytes_max)")
+        self._check_payload(spec)
         if spec.terms.durable:
             table.check_store()
         elif table.closing:
@@ -105,6 +104,11 @@ class Submissions:
         if spec.terms.durable:
             table.ledger.note(job)
         return job
+
+    def _check_payload(self, spec: JobSpec) -> None:
+        most = self._table.limits.payload_bytes_max
+        if len(spec.payload) > most:
+            raise Refusal(TOO_LARGE, f"a payload may have {most} bytes (payload_bytes_max)")
 
     def _join(self, job: Job, spec: JobSpec, watcher: Peer | None) -> None:
         if watcher is not None:
@@ -182,6 +186,50 @@ class Submissions:
         self._table.graph.adopt(job)
         self._table.ledger.note(job)
 
+    # --- jobs that are submitted again because they are not done
+
+    def recorded(self, end: EndRow) -> Job:
+        """The job of a line of the history: as memory has it, if it does."""
+        table = self._table
+        job = table.jobs.get(end.id) or table.archive.find(end.id) or table.ledger.find(end.id)
+        return job or ended_job(end, table.queues.get(end.queue) or Queue(end.queue), table.flows)
+
+    def can_run_again(self, job: Job, spec: JobSpec) -> bool:
+        """Whether this job, which has ended, takes the place of a new one."""
+        flow = job.flow.name if job.flow is not None else b""
+        reported = job.extras is not None and REPORTED in job.extras
+        durable = job.terms.durable and spec.terms.durable
+        return job.state > DONE and durable and flow == spec.flow and not reported
+
+    def run_again(self, job: Job, spec: JobSpec, watcher: Peer | None) -> None:
+        """Run a job that failed or was cancelled once more: with another payload, other terms and parents."""
+        table = self._table
+        self._check_payload(spec)
+        self._check_free(job)
+        if spec.due_us > table.now_us:
+            raise Refusal(BAD_REQUEST, "a job that runs again cannot be delayed")
+        name = (job.queue.name, job.key)
+        parents = self._dependencies.resolve(spec.parents, name, spec.terms)
+        waiting: dict[int, Job] = {job.id: job}
+        waiting.update(table.graph.expected.get(job.id, {}))
+        waiting.update(table.graph.expected.get(name, {}))
+        table.graph.refuse_cycle(waiting, known_jobs(parents), table.limits.graph_walk_max)
+        terms = self._with_needs(spec.terms, job.queue.name) if self._needs.by_queue else spec.terms
+        if job.terms is not terms:
+            # It may have been cancelled while it was ready: its ghost is in the lane of its old terms.
+            job.queue.change_terms(job, terms)
+        self._revive(job)
+        job.payload = spec.payload
+        if job.flow is not None:
+            job.all_parents = spec.parents
+        self._dependencies.hold(job, parents)
+        job.ready_us = 0
+        table.move(job, HELD if job.parents is not None else QUEUED)
+        table.graph.adopt(job)
+        table.ledger.note(job)
+        if watcher is not None:
+            table.watch(job, watcher)
+
     def check_retry(self, job: Job) -> None:
         """Refuse to retry a job that is not a dead letter, or that cannot run again now."""
         table = self._table
@@ -194,6 +242,10 @@ class Submissions:
             raise Refusal(WRONG_STATE, f"job {job.id} is {STATE_NAMES[job.state]}, and not a dead letter")
         if job.extras is not None and REPORTED in job.extras:
             raise Refusal(WRONG_STATE, "the task ran outside the hall; run it again there")
+        self._check_free(job)
+
+    def _check_free(self, job: Job) -> None:
+        """Refuse to let an ended job live again while the hall has no room, or its key is taken."""
         self._table.check_store()
         self._table.check_room()
         queue = self._table.queue(job.queue.name)
@@ -201,7 +253,7 @@ class Submissions:
             raise Refusal(WRONG_STATE, "another job with the same key is live")
 
     def _revive(self, job: Job) -> None:
-        """A dead letter is live again, in no state yet."""
+        """An ended job is live again, in no state yet."""
         queue = self._table.queue(job.queue.name)
         self._table.archive.discard(job)
         if job.started_us and job.code != PARENT_FAILED:

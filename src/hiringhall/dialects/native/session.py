@@ -46,6 +46,7 @@ FEATURES: Final = (
     "list",
     "work",
     "again",
+    "unless_done",
     "output",
     "subscribe",
     "schedule",

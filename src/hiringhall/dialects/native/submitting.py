@@ -2,7 +2,8 @@
 
 A client that has lost its connection does not know whether its last submits arrived. It sends them again, with
 the keys that they had. A job of such a key that lives is joined. One that has ended, as memory or the history
-knows, is not submitted a second time: its id is the answer, and a watcher is told its end.
+knows, is not submitted a second time: its id is the answer, and a watcher is told its end. A client that wants
+jobs that failed or were cancelled to run again says so (`unless_done`).
 
 Invariant: only a request that is sent again waits for the history, and it changes nothing until the history has
 answered.
@@ -43,14 +44,18 @@ UNTOLD_MAX: Final = 100_000
 class Request:
     """A submit that waits for the history."""
 
-    __slots__ = ("asked", "came_us", "found", "number", "size", "specs", "watch")
+    __slots__ = ("asked", "came_us", "found", "number", "size", "specs", "unless_done", "watch")
 
-    def __init__(self, number: int, watch: int, specs: list[wire.JobSpecBody], size: int, came_us: int) -> None:
+    def __init__(
+        self, number: int, watch: int, specs: list[wire.JobSpecBody], unless_done: bool, size: int, came_us: int
+    ) -> None:
         self.number = number
         self.came_us = came_us
         """When it came: delays count from then."""
         self.watch = watch
         self.specs = specs
+        self.unless_done = unless_done
+        """Jobs that ended without success run again."""
         self.size = size
         self.asked: dict[ParentRef, None] = {}
         """The keys that the history was asked for."""
@@ -84,7 +89,9 @@ class Submits:
             raise Refusal(BAD_REQUEST, f"a submit must have 1 to {wire.JOBS_MAX} jobs")
         if again:
             now_us = self._context.scheduler.now_us
-            self._submit_again(session, Request(number, watch, specs, len(memoryview(body)), now_us))
+            size = len(memoryview(body))
+            request = Request(number, watch, specs, again == wire.UNLESS_DONE, size, now_us)
+            self._submit_again(session, request)
         else:
             self._enter(session, number, watch, specs, None, self._context.scheduler.now_us)
 
@@ -97,7 +104,7 @@ class Submits:
                 raise Refusal(BAD_REQUEST, "each job of a submit that is sent again must have a key")
         unknown = self._unknown(request)
         if not unknown or scheduler.archive.complete:
-            self._enter(session, request.number, request.watch, request.specs, {}, request.came_us)
+            self._enter_again(session, request)
             return
         if scheduler.store_trouble:
             raise Refusal(STORE_DOWN, scheduler.store_trouble)
@@ -143,9 +150,20 @@ class Submits:
             self._look_up(session, request, unknown)
             return
         try:
-            self._enter(session, request.number, request.watch, request.specs, request.found, request.came_us)
+            self._enter_again(session, request)
         except Refusal as refusal:
             session.refuse(request.number, refusal.reason, refusal.text)
+
+    def _enter_again(self, session: NativeSession, request: Request) -> None:
+        self._enter(
+            session,
+            request.number,
+            request.watch,
+            request.specs,
+            request.found,
+            request.came_us,
+            unless_done=request.unless_done,
+        )
 
     def _enter(
         self,
@@ -155,9 +173,11 @@ class Submits:
         specs: list[wire.JobSpecBody],
         known: dict[ParentRef, EndRow] | None,
         came_us: int,
+        *,
+        unless_done: bool = False,
     ) -> None:
-        """Submit all of them, or none. `known` is what the history has of a submit that is sent again; None: it
-        is sent for the first time.
+        """Submit all of them, or none, apart from those that run again. `known` is what the history has of a
+        submit that is sent again; None: it is sent for the first time.
         """
         scheduler = self._context.scheduler
         watcher = session if watch else None
@@ -167,6 +187,7 @@ class Submits:
         joined: list[tuple[Job, Terms]] = []
         ended: list[Job] = []
         rows: list[EndRow] = []
+        again = 0
         durable: bool | None = None
         try:
             for queue, payload, data, key, delay_us, parents in specs:
@@ -178,21 +199,28 @@ class Submits:
                     # If the commit fails, all of them must go.
                     raise Refusal(BAD_REQUEST, "the jobs of one submit must be all durable, or all not")
                 live = scheduler.find_key(queue, key) if key else None
+                due_us = came_us + delay_us if delay_us else NEVER
+                spec = JobSpec(queue, payload, key, terms, due_us, tuple(parents), None, stated.flow)
                 if live is not None:
                     joined.append((live, live.terms))
                 elif known is not None:
                     archived = scheduler.archive.find_key(queue, key)
                     row = known.get((queue, key)) if archived is None else None
-                    if archived is not None:
+                    if unless_done:
+                        failed = self._run_again(spec, archived, row, watcher)
+                        if failed is not None:
+                            jobs.append(failed)
+                            ids.append(failed.id)
+                            again += 1
+                            continue
+                    if archived is not None and (archived.state == DONE or not unless_done):
                         ended.append(archived)
                         ids.append(archived.id)
                         continue
-                    if row is not None:
+                    if row is not None and (row.state == DONE or not unless_done):
                         rows.append(row)
                         ids.append(row.id)
                         continue
-                due_us = came_us + delay_us if delay_us else NEVER
-                spec = JobSpec(queue, payload, key, terms, due_us, tuple(parents), None, stated.flow)
                 job = scheduler.submit(spec, watcher)
                 jobs.append(job)
                 ids.append(job.id)
@@ -205,7 +233,10 @@ class Submits:
             place = len(ids)
             queue, key = specs[place][0], specs[place][3]
             session.report(REFUSED_SUBMIT, text, queue, key)
-            rest = f" (job {place + 1} of {len(specs)}; none of them was submitted)" if len(specs) > 1 else ""
+            others = f"apart from {again} that run again, none" if again else "none"
+            rest = (
+                f" (job {place + 1} of {len(specs)}; {others} of them was submitted)" if len(specs) > 1 else ""
+            )
             raise Refusal(reason, text + rest) from error
         if watch > ENDS:
             session.streamed.update([job.id for job in jobs])
@@ -217,6 +248,17 @@ class Submits:
             session.acknowledge_all(pledged, wire.encode(wire.OK, number, ids), watching=watch > 0)
         if watch and known is not None:
             self._tell_ends(session, ended, rows)
+
+    def _run_again(
+        self, spec: JobSpec, archived: Job | None, row: EndRow | None, watcher: NativeSession | None
+    ) -> Job | None:
+        """Run the job of this key again, if it is known, is not done, and can be told to run; else None."""
+        submissions = self._context.scheduler.submissions
+        job = submissions.recorded(row) if row is not None and row.state != DONE else archived
+        if job is None or not submissions.can_run_again(job, spec):
+            return None
+        submissions.run_again(job, spec, watcher)
+        return job
 
     def _take_back(
         self,

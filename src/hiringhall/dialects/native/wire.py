@@ -12,7 +12,7 @@ decoded without a type.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from msgspec import Meta, MsgspecError, Raw
 from msgspec.msgpack import Decoder, Encoder
@@ -119,7 +119,9 @@ HELLO_BODY: Final = Decoder(dict[str, Raw])
 """{"version": 1, "name": "app 4711@host", "token": "hall_...", "person": "anna"}"""
 SUBMIT_BODY: Final = Decoder(tuple[_Level, list[JobSpecBody]])
 """[watch, [[queue, payload, terms, key, delay_us, parents], ...]]"""
-SUBMIT_AGAIN_BODY: Final = Decoder(tuple[_Level, list[JobSpecBody], bool])
+UNLESS_DONE: Final = "unless_done"
+"""In place of `again`: jobs that failed or were cancelled run again, with what the submit says."""
+SUBMIT_AGAIN_BODY: Final = Decoder(tuple[_Level, list[JobSpecBody], bool | Literal["unless_done"]])
 """[watch, [[queue, payload, terms, key, delay_us, parents], ...], again]"""
 WATCH_BODY: Final = Decoder(tuple[_Number, Annotated[int, Meta(ge=1, le=2)]])
 """[job, level]"""
@@ -269,8 +271,8 @@ def decode(decoder: Decoder[_Body], body: bytes | Raw) -> _Body:
         raise BadBody(str(error)) from error
 
 
-def decode_submit(body: Raw) -> tuple[int, list[JobSpecBody], bool]:
-    """The watch level, the jobs, and whether they are sent again. Raises BadBody."""
+def decode_submit(body: Raw) -> tuple[int, list[JobSpecBody], bool | str]:
+    """The watch level, the jobs, and whether they are sent again, or UNLESS_DONE. Raises BadBody."""
     if bytes(memoryview(body)[:5]).startswith(_ARRAYS_OF_THREE):
         return decode(SUBMIT_AGAIN_BODY, body)
     watch, jobs = decode(SUBMIT_BODY, body)
