@@ -68,6 +68,31 @@ def test_a_failure_is_told_and_what_needs_it_does_not_run(stage: FlowStage) -> N
     assert log(stage, "bad") == ["c"]
 
 
+def test_a_command_that_was_corrected_runs_and_what_was_done_does_not(stage: FlowStage) -> None:
+    text = "tasks:\n  a: echo a >> fixed\n  b: {{command: {}, needs: a}}\n"
+    text += "  c: {{command: echo c >> fixed, needs: b}}\n"
+    assert stage.flow("run", stage.file("fixed.yaml", text.format("exit 1"))).exit_code == 1
+    ended = stage.flow("run", stage.file("fixed.yaml", text.format("echo b >> fixed")))
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert log(stage, "fixed") == ["a", "b", "c"]
+    [flow, *nodes] = stage.json("flow", "show", "fixed")
+    assert (flow["state"], flow["jobs"], len(nodes)) == ("done", 3, 3)
+
+
+def test_a_flow_that_was_cancelled_goes_on_when_its_file_is_run_again(stage: FlowStage) -> None:
+    file = stage.file(
+        "stopped.yaml", "tasks:\n  a: {queue: nobody}\n  b: {command: echo b >> stopped, needs: a}\n"
+    )
+    assert stage.flow("run", file, "--no-wait").exit_code == 0
+    assert stage.flow("cancel", "stopped").exit_code == 0
+    stage.file("stopped.yaml", "tasks:\n  a: {queue: nobody}\n  b: echo b >> stopped\n")
+    assert stage.flow("run", file, "--wait-for", "50ms").exit_code == 3
+    assert stage.flow("cancel", "stopped").exit_code == 0
+    stage.file("stopped.yaml", "tasks:\n  b: echo b >> stopped\n")
+    assert stage.flow("run", file).exit_code == 1, "task a is not in the file, and stays cancelled"
+    assert log(stage, "stopped") == ["b"]
+
+
 def test_lines_run_a_command_with_the_name_of_the_task(stage: FlowStage) -> None:
     file = stage.file("lines.txt", "b c,a\na\n'd;,b c\n")
     ended = stage.flow("run", file, "--command", "echo {} | tr ' ' _ >> lines")
