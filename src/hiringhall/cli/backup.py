@@ -10,13 +10,11 @@ import hashlib
 import os
 import secrets
 import shutil
-import sqlite3
 import tarfile
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 (typer looks its types up)
 from typing import TYPE_CHECKING, Annotated, Any, Final
-from urllib.parse import quote
 
 import msgspec
 import typer
@@ -28,7 +26,8 @@ from hiringhall.cli.reporting import WRONG_USE, CommandError, print_result
 from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
 from hiringhall.schedules.book import FILE as SCHEDULES
 from hiringhall.schedules.pauses import FILE as PAUSES
-from hiringhall.storage.sqlite import DATABASE, find_holder, open_history
+from hiringhall.storage.contract import StoreError
+from hiringhall.storage.opening import DATABASE, check_copy, copy_data, find_folder, find_hall
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,7 +98,7 @@ def restore(
     Then start the hall with hall serve --data DIR.
     """
     folder = _folder(config, data)
-    holder = find_holder(folder / DATABASE)
+    holder = find_hall(folder)
     if holder is not None:
         raise CommandError(
             f"{holder.description} has {folder} open: stop it first, or choose another with --data"
@@ -124,7 +123,13 @@ def _folder(config: Path | None, data: str | None) -> Path:
     hall = load_settings(config, data).config.hall
     if hall.storage != "sqlite":
         raise CommandError("hall.storage is memory: there is no data folder to copy", WRONG_USE)
-    return Path(hall.data)
+    folder = find_folder(hall.data)
+    if folder is None:
+        raise CommandError(
+            "the data is in PostgreSQL, which has tools for this: pg_dump and pg_restore, or pg_basebackup",
+            WRONG_USE,
+        )
+    return folder
 
 
 def _refuse_existing(target: Path) -> None:
@@ -154,12 +159,8 @@ def _partial(target: Path) -> Iterator[Path]:
 def _copy(folder: Path, target: Path) -> Manifest:
     database = target / DATABASE
     os.close(os.open(database, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    reader = open_history(folder / DATABASE)
-    try:
-        with bar("copying") as copied:
-            reader.copy(database, copied)
-    finally:
-        reader.close()
+    with bar("copying") as copied:
+        copy_data(folder, database, copied)
     for name in SMALL_FILES:
         # They are replaced as a whole by their writers, so each of them is complete.
         if (folder / name).exists():
@@ -226,18 +227,10 @@ def _checked(folder: Path, source: Path) -> Manifest:
 
 def _check_database(path: Path) -> tuple[int, int]:
     """Unfinished and ended jobs of a sound database. Raises CommandError."""
-    # Immutable: the check leaves no log and no index beside the file.
-    address = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
     try:
-        with closing(sqlite3.connect(address, uri=True)) as connection:
-            found = connection.execute("PRAGMA integrity_check(1)").fetchone()
-            (jobs,) = connection.execute("SELECT COUNT(*) FROM jobs").fetchone()
-            (history,) = connection.execute("SELECT COUNT(*) FROM history").fetchone()
-    except sqlite3.DatabaseError as error:
-        raise CommandError(f"the copy of {DATABASE} is damaged: {error}") from error
-    if found != ("ok",):
-        raise CommandError(f"the copy of {DATABASE} is damaged: {found[0]}")
-    return jobs, history
+        return check_copy(path)
+    except StoreError as error:
+        raise CommandError(str(error)) from error
 
 
 def _digest(path: Path) -> str:

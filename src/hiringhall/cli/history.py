@@ -22,7 +22,7 @@ from hiringhall.core import ids
 from hiringhall.endpoints import HallError
 from hiringhall.records import FORMATS, STATES, History, MissingFormat, save_records, write_records
 from hiringhall.records.history import job_id_of
-from hiringhall.storage.sqlite import DATABASE
+from hiringhall.storage.opening import has_history, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -160,27 +160,26 @@ def history(
 
         return show_asked(wanted, hall_url, as_json=as_json, paged=not no_pager)
     hall = load_settings(config, data).config.hall
-    folder = Path(hall.data)
+    place = shown(hall.data)
     with open_folder(hall) as found:
         if output is not None:
             return _save(found, wanted, output, chosen)
         if as_json:
-            return _write_json(found, wanted, folder)
+            return _write_json(found, wanted, place)
         if wanted.id is not None:
-            return _show_one(found, wanted, folder, paged=not no_pager)
+            return _show_one(found, wanted, place, paged=not no_pager)
         return _show_table(found, wanted, paged=not no_pager)
 
 
 def open_folder(hall: HallSettings) -> History:
     """The history of the data folder. Raises HallError if there is none."""
-    folder = Path(hall.data)
     in_memory = hall.storage == "memory"
-    if not (folder / DATABASE).exists():
+    if not has_history(hall.data):
         why = "hall.storage is memory" if in_memory else "use --data to name the hall's data folder"
-        raise HallError(f"there is no history in {folder}; {why}")
+        raise HallError(f"there is no history in {shown(hall.data)}; {why}")
     if in_memory:
-        print_error(f"hall: hall.storage is memory: this history in {folder} is from an earlier hall")
-    return History(folder)
+        print_error(f"hall: hall.storage is memory: this history in {shown(hall.data)} is from an earlier hall")
+    return History(hall.data)
 
 
 def _save(history: History, wanted: Wanted, output: Path, form: str) -> int:
@@ -205,7 +204,7 @@ def _save_file(records: Iterator[Record], output: Path, form: str) -> int:
         raise HallError(f"{output} cannot be written: {error.strerror or error}") from error
 
 
-def _write_json(history: History, wanted: Wanted, folder: Path) -> int:
+def _write_json(history: History, wanted: Wanted, place: str) -> int:
     records = Limited(wanted.find(history), wanted.limit)
     write_records(records, sys.stdout.buffer, "jsonl")
     if wanted.id is not None and records.last is None:
@@ -220,7 +219,7 @@ def _miss(wanted: Wanted, folder: Path) -> int:
     return FAILURE
 
 
-def _show_one(history: History, wanted: Wanted, folder: Path, *, paged: bool) -> int:
+def _show_one(history: History, wanted: Wanted, place: str, *, paged: bool) -> int:
     record = next(wanted.find(history), None)
     if record is None:
         return _miss(wanted, folder)

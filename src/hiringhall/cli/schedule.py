@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar, cast, get_args
 
 import typer
@@ -31,7 +30,7 @@ from hiringhall.endpoints import HallError
 from hiringhall.schedules.describing import CATCH_UP_MAX, Known, describe, in_zone
 from hiringhall.schedules.keeper import machine_us
 from hiringhall.schedules.plan import LATE_US, RETRIES_MAX, Missed, Plan, Priority
-from hiringhall.storage.sqlite import DATABASE, open_history
+from hiringhall.storage.opening import files_folder, has_history, open_history
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Firing
@@ -171,7 +170,8 @@ def show(
     loaded = load_settings(config, data)
     known: dict[str, tuple[Plan, str]] = {}
     pauses: dict[str, Pause] = {}
-    folder = Path(loaded.config.hall.data)
+    hall = loaded.config.hall
+    folder = files_folder(hall.data, hall.folder)
     if loaded.config.hall.storage == "sqlite":
         if not folder.exists():
             if not loaded.config.schedule:
@@ -182,7 +182,7 @@ def show(
             pauses = book.pauses.read()
     for schedule in loaded.config.schedule:
         known[schedule.name] = (schedule.plan(), origin(loaded))
-    fired = _firings(folder / DATABASE)
+    fired = _firings(hall.data)
     holder = find_hall(folder)
     pid = None if holder is None else holder.pid
     now_us = machine_us()
@@ -227,11 +227,11 @@ def _one_of(flag: str, written: str, words: tuple[_Word, ...]) -> _Word:
     raise ConfigError([f'{flag}: "{written}" is not allowed; it takes one of {", ".join(words)}'])
 
 
-def _firings(database: Path) -> dict[str, Firing]:
+def _firings(place: str) -> dict[str, Firing]:
     """The last firing of each schedule, from the store."""
-    if not database.exists():
+    if not has_history(place):
         return {}
-    reader = open_history(database)
+    reader = open_history(place)
     try:
         return reader.firings()
     finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 (typer looks its types up)
 from typing import Annotated
 from urllib.parse import quote
 
@@ -17,6 +17,7 @@ from hiringhall.endpoints import HallError
 from hiringhall.schedules.keeper import machine_us
 from hiringhall.sdk import errors
 from hiringhall.sdk.hall import Hall
+from hiringhall.storage.opening import files_folder
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the schedule.")]
 
@@ -41,21 +42,22 @@ def run(name: Name, config: ConfigFlag = None, data: DataFlag = None) -> int:
 
     The hall must be running.
     """
-    folder = Path(load_settings(config, data).config.hall.data)
+    hall = load_settings(config, data).config.hall
+    folder = files_folder(hall.data, hall.folder)
     socket = (folder / SOCKET).absolute()
     if find_hall(folder) is None:
         raise HallError(f"no hall is running with the data folder {folder}; use --data to name another")
     if not socket.exists():
         raise HallError(f"the hall has no native door, which is needed for this: there is no {socket}")
-    hall = Hall(f"hall+unix://{quote(str(socket))}", name="hall schedule run")
+    client = Hall(f"hall+unix://{quote(str(socket))}", name="hall schedule run")
     try:
-        job = hall.run(_run(hall, name))
+        job = client.run(_run(client, name))
     except errors.HallRefused as refused:
         raise HallError(refused.text) from refused
     except errors.HallError as error:
         raise HallError(str(error)) from error
     finally:
-        hall.close()
+        client.close()
     print_result(f'schedule "{name}" was run: job {job}\n')
     return 0
 

@@ -6,20 +6,21 @@ import difflib
 import os
 import signal
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hiringhall.cli.reporting import print_error, print_result
 from hiringhall.endpoints import HallError
 from hiringhall.schedules.book import Book, BookError
 from hiringhall.schedules.pauses import PauseError
-from hiringhall.storage.sqlite import DATABASE, find_holder
+from hiringhall.storage import opening
+from hiringhall.storage.opening import files_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from hiringhall.config.loading import Loaded
-    from hiringhall.storage.sqlite import Holder
+    from hiringhall.storage.opening import Holder
 
 
 @contextmanager
@@ -30,7 +31,7 @@ def open_book(loaded: Loaded) -> Iterator[Book]:
             "hall.storage is memory, so no schedules are stored: define them as [[schedule]] in hall.toml"
         )
     try:
-        yield Book(Path(loaded.config.hall.data))
+        yield Book(files_folder(loaded.config.hall.data, loaded.config.hall.folder))
     except (BookError, PauseError) as error:
         raise HallError(str(error)) from error
 
@@ -53,7 +54,7 @@ def find_configured(loaded: Loaded, name: str) -> str:
 
 def find_hall(folder: Path) -> Holder | None:
     """The hall that has the folder open, if there is one."""
-    holder = find_holder(folder / DATABASE)
+    holder = opening.find_hall(folder)
     return None if holder is None or holder.kind == "import" else holder
 
 

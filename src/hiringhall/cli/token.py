@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 (typer looks its types up)
 from typing import TYPE_CHECKING, Annotated, Final, cast, get_args
 
 import typer
@@ -18,6 +18,7 @@ from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
 from hiringhall.cli.tables import as_table
 from hiringhall.config.sources import ConfigError
 from hiringhall.endpoints import HallError
+from hiringhall.storage.opening import files_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +99,7 @@ def _file(config: Path | None, data: str | None) -> Iterator[TokenFile]:
     if hall.storage != "sqlite":
         raise HallError("hall.storage is memory, so there are no tokens: set it to sqlite")
     try:
-        yield TokenFile(Path(hall.data))
+        yield TokenFile(files_folder(hall.data, hall.folder))
     except TokensError as error:
         raise HallError(str(error)) from error
 

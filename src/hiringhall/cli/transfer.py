@@ -13,7 +13,7 @@ import sys
 import time
 from contextlib import contextmanager
 from operator import itemgetter
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 (typer looks its types up)
 from typing import IO, TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -35,7 +35,7 @@ from hiringhall.peers.tls import client_tls
 from hiringhall.records.joblines import read_jobs, write_job
 from hiringhall.records.writing import atomic_file
 from hiringhall.storage.contract import StoreError
-from hiringhall.storage.sqlite import DATABASE, FileInUse, SqliteStore
+from hiringhall.storage.opening import FileInUse, open_store, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.records import History
     from hiringhall.records.joblines import WrittenJob
+    from hiringhall.storage.contract import Store
 
 PROBLEMS_MAX: Final = 100
 """Problems of one file that are printed; further ones are counted."""
@@ -68,7 +69,7 @@ def export_jobs(
     The hall can be running, stopped or killed. Its data is not changed.
     """
     hall = load_settings(config, data).config.hall
-    folder = Path(hall.data)
+    folder = shown(hall.data)
     with open_folder(hall) as history:
         if file == DASH:
             count = _write_jobs(history, sys.stdout.buffer)
@@ -169,10 +170,10 @@ def import_offline(file: Path, jobs: list[WrittenJob], settings: Config, tally: 
         raise HallError(
             "hall.storage is memory: there is no data folder to import into; use --door for a running hall"
         )
-    folder = Path(settings.hall.data)
+    folder = shown(settings.hall.data)
     now_us = time.time_ns() // 1000
     # Without a retention, no history is dropped: the hall that will run here may have other settings.
-    store = SqliteStore(folder.absolute() / DATABASE, None, lambda text: print_error(f"hall: {text}"), "import")
+    store = open_store(settings.hall.data, None, lambda text: print_error(f"hall: {text}"), "import")
     try:
         scheduler = open_scheduler(store, settings.limits.limits(), now_us)
     except FileInUse as error:
@@ -197,7 +198,7 @@ def import_offline(file: Path, jobs: list[WrittenJob], settings: Config, tally: 
         words += f", {joined} {'was' if joined == 1 else 'were'} already there"
     if failed:
         words += f"; {failed} failed at once because a parent had failed"
-    facts = {"imported": new, "already_there": joined, "failed": failed, "data": str(folder)}
+    facts = {"imported": new, "already_there": joined, "failed": failed, "data": folder}
     print_result(_report(facts, words, as_json))
     return 0
 
@@ -222,7 +223,7 @@ def _submit(jobs: list[WrittenJob], scheduler: Scheduler) -> list[tuple[int, str
     return problems
 
 
-def _commit(batch: Batch, store: SqliteStore, now_us: int, tally: Tally) -> None:
+def _commit(batch: Batch, store: Store, now_us: int, tally: Tally) -> None:
     tally.total = len(batch.inserts)
     try:
         for part in _parts(batch):

@@ -43,7 +43,19 @@ class HallSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ] = "hall"
     data: Annotated[
         str,
-        Meta(min_length=1, description="The folder for all durable data. It is created if it is missing."),
+        Meta(
+            min_length=1,
+            description="The folder for all durable data, which is created if it is missing; or the URL of a "
+            "PostgreSQL database, postgresql://USER:PASSWORD@HOST/DATABASE.",
+        ),
+    ] = "hall-data"
+    folder: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            description="If data is a URL, the folder for what belongs to this machine: the Unix socket, the "
+            "audit log, schedules that were added, and tokens.",
+        ),
     ] = "hall-data"
     storage: Annotated[
         Storage,

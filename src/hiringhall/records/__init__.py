@@ -17,7 +17,7 @@ one page of the history in memory, never all of it.
 from hiringhall.records.history import History
 from hiringhall.records.record import ENDED_STATES, LIVE_STATES, STATES, Attempt, OutputLine, Record
 from hiringhall.records.writing import FORMATS, MissingFormat, save_records, write_records
-from hiringhall.storage.sqlite.counting import EndCount
+from hiringhall.storage.history_contract import EndCount
 
 __all__ = [
     "ENDED_STATES",

@@ -10,7 +10,6 @@ import heapq
 import re
 from itertools import islice
 from operator import attrgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core import ids
@@ -26,17 +25,18 @@ from hiringhall.records.record import (
     live_record,
     output_lines,
 )
-from hiringhall.storage.contract import HistoryQuery, StoreError
-from hiringhall.storage.sqlite import DATABASE, open_history
+from hiringhall.storage.contract import HistoryQuery
+from hiringhall.storage.opening import open_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
+    from pathlib import Path
     from types import TracebackType
     from typing import Self
 
     from hiringhall.core.changes import OutputRow
-    from hiringhall.storage.sqlite.counting import EndCount
+    from hiringhall.storage.history_contract import EndCount
 
 PAGE_ROWS_FIRST: Final = 100
 PAGE_ROWS_MAX: Final = 2000
@@ -54,11 +54,10 @@ class History:
     """A hall's history and its unfinished jobs. Use it in `with`, or `close` it."""
 
     def __init__(self, data_folder: Path | str) -> None:
-        """Raises StoreError if the folder has no history, or none that this version can read."""
-        path = Path(data_folder) / DATABASE
-        if not path.exists():
-            raise StoreError(f"there is no history in {data_folder}; give the data folder of a hall")
-        self._reader = open_history(path)
+        """A data folder, or the URL of a database. Raises StoreError if it has no history, or none that this
+        version can read.
+        """
+        self._reader = open_history(data_folder)
 
     def __enter__(self) -> Self:
         return self

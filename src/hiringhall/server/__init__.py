@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hiringhall.config.schema import Config
-    from hiringhall.storage.sqlite.lock import Kind
+    from hiringhall.storage.opening import Kind
 
 __all__ = ["DEFAULT_DOORS", "DIALECTS", "DOOR_SETTINGS", "OpenDoor", "Opened", "run"]
 

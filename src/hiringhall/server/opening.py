@@ -6,7 +6,6 @@ Invariant: what was opened before a failure is in `OpenParts`, so that closing t
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hiringhall.config.quantities import Address  # noqa: TC001 (a NamedTuple looks its types up)
@@ -18,18 +17,19 @@ from hiringhall.engine.driver import Clock, Driver
 from hiringhall.engine.recovery import open_scheduler
 from hiringhall.storage.contract import StoreError
 from hiringhall.storage.memory import MemoryStore
-from hiringhall.storage.sqlite import DATABASE, SqliteStore
+from hiringhall.storage.opening import files_folder, find_folder, open_store
 from hiringhall.transports.budget import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from hiringhall.config.needs import WorkerSettings
     from hiringhall.config.schema import Config
     from hiringhall.doors.dialect import Dialect, DialectDoors, HallAccess, Service
     from hiringhall.logs.events import Events
     from hiringhall.storage.contract import Store
-    from hiringhall.storage.sqlite.lock import Kind
+    from hiringhall.storage.opening import Kind
     from hiringhall.transports.bus import BusDoor
     from hiringhall.transports.tcp import TcpDoor
     from hiringhall.transports.zmq import ZmqDoor
@@ -118,12 +118,22 @@ def _open_store(config: Config, kind: Kind, *, accept_loss: bool) -> Store:
     folder = data_folder(config)
     if folder is None:
         return MemoryStore(retention)
-    return SqliteStore(folder / DATABASE, retention, _log.warning, kind, accept_loss=accept_loss)
+    place, name = config.hall.data, config.hall.name
+    return open_store(place, retention, _log.warning, kind, name=name, files=folder, accept_loss=accept_loss)
 
 
 def data_folder(config: Config) -> Path | None:
-    """The data folder. None: all jobs are in memory only."""
-    return None if config.hall.storage == "memory" else Path(config.hall.data).absolute()
+    """The folder for the files of this hall. None: all jobs are in memory only."""
+    hall = config.hall
+    return None if hall.storage == "memory" else files_folder(hall.data, hall.folder).absolute()
+
+
+def data_place(config: Config) -> str:
+    """Where the jobs are: a folder, or the URL of a database. Empty: in memory only."""
+    folder = data_folder(config)
+    if folder is None:
+        return ""
+    return config.hall.data if find_folder(config.hall.data) is None else str(folder)
 
 
 def _rating(worker: WorkerSettings) -> tuple[bytes, Rating]:

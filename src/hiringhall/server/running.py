@@ -27,9 +27,10 @@ from hiringhall.schedules.book import Book, BookError
 from hiringhall.schedules.editor import Editor
 from hiringhall.schedules.keeper import Keeper
 from hiringhall.server.measuring import HallMeasures
-from hiringhall.server.opening import Opened, OpenParts, data_folder, open_doors
+from hiringhall.server.opening import Opened, OpenParts, data_folder, data_place, open_doors
 from hiringhall.server.web_process import open_web
 from hiringhall.storage.contract import StoreError
+from hiringhall.storage.opening import shown
 from hiringhall.transports.closing import answer_the_last
 
 if TYPE_CHECKING:
@@ -173,11 +174,12 @@ class Hall:
             audit,
         )
         doors = await open_doors(self._config, self._dialects, access, self._parts)
+        place = data_place(self._config)
         self._web = open_web(
-            self._config, [door for door, _ in self._parts.doors], self._data, has_tokens=gate.has_tokens
+            self._config, [door for door, _ in self._parts.doors], place, has_tokens=gate.has_tokens
         )
         url = self._web.url if self._web is not None else ""
-        return Opened(hall.name, pid, str(self._data or ""), doors, self._recovered, url)
+        return Opened(hall.name, pid, shown(place), doors, self._recovered, url)
 
     def _start_services(self, loop: asyncio.AbstractEventLoop, keeper: Keeper, editor: Editor) -> None:
         """Start the background tasks that belong to no door."""

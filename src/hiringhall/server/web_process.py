@@ -21,10 +21,10 @@ from urllib.parse import quote
 
 from hiringhall.config.quantities import Address
 from hiringhall.sdk.addresses import TOKEN_VARIABLE
+from hiringhall.storage.opening import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from hiringhall.config.schema import Config
     from hiringhall.server.opening import OpenDoor
@@ -44,7 +44,7 @@ _log = logging.getLogger("hiringhall")
 class WebProcess:
     """Starts the web process, and starts it again."""
 
-    def __init__(self, config: Config, hall_url: str, data: Path | None, listener: socket.socket) -> None:
+    def __init__(self, config: Config, hall_url: str, data: str, listener: socket.socket) -> None:
         settings = config.web
         host, port = listener.getsockname()[:2]
         self.address = Address(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
@@ -52,7 +52,7 @@ class WebProcess:
         self._listener = listener
         options = {
             "hall": hall_url,
-            "data": str(data or ""),
+            "data": data,
             "address": str(self.address),
             "hosts": list(settings.hosts),
             "queue_labels_max": settings.queue_labels_max,
@@ -135,9 +135,7 @@ class WebProcess:
         return code
 
 
-def open_web(
-    config: Config, doors: Iterable[OpenDoor], data: Path | None, *, has_tokens: bool
-) -> WebProcess | None:
+def open_web(config: Config, doors: Iterable[OpenDoor], data: str, *, has_tokens: bool) -> WebProcess | None:
     """The web process of a hall whose doors are open; None: there is none, and the log says why."""
     settings = config.web
     if not settings.enabled:
@@ -149,8 +147,8 @@ def open_web(
     if not settings.address.is_loopback and not has_tokens:
         # The hall does not fail for it: the last token may have been revoked or have expired.
         remedy = "a hall in memory has none"
-        if data is not None:
-            remedy = f"make one with `hall token add NAME --role admin --data {data}` and start the hall again"
+        if data:
+            remedy = f"make one with `hall token add NAME --role admin --data {shown(data)}` and start the hall again"
         _log.warning(
             "there is no web on %s: other machines reach it, so it needs tokens; %s, or listen on 127.0.0.1",
             settings.address,

@@ -69,12 +69,14 @@ class PostgresStore:
         member: Member,
         *,
         take_over: bool = False,
+        on_close: Callable[[], None] | None = None,
     ) -> None:
         self._database = Database(url, f"hiringhall {member.name}")
         self._retention = retention
         self._on_warning = on_warning
         self._member = member
         self._take_over = take_over
+        self._on_close = on_close
         self._incarnation = 0
         self._batch = 0
         """The last batch that is known to be kept."""
@@ -188,12 +190,16 @@ class PostgresStore:
         return self._shelves.jobs, self._shelves.sections.lines
 
     def close(self) -> None:
-        if self._open:
-            self._open = False
-            with suppress(StoreError):
-                if not self._fenced and self._unknown is None:
+        try:
+            if self._open and not self._fenced and self._unknown is None:
+                with suppress(StoreError):  # the next hall waits a little longer
                     self._run(self._release())
-        self._database.close()
+        finally:
+            self._open = False
+            self._database.close()
+            on_close, self._on_close = self._on_close, None
+            if on_close is not None:
+                on_close()
 
     def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
         return self._database.run(work)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.states import FAILED
+from hiringhall.storage.history_contract import EndCount
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,22 +24,6 @@ GROUP BY 1, 2, 3
 _COUNT: Final = "SELECT COUNT(*) FROM {source} WHERE {where}"
 _STEPS: Final = 20_000
 """Steps of SQLite between two looks at the clock."""
-
-
-class EndCount(NamedTuple):
-    """How many jobs of a queue ended in a state within a part of the time."""
-
-    bucket: int
-    """The time of their ends, divided by the length of a part."""
-    queue: bytes
-    state: int
-    ends: int
-    started: int
-    """How many of them a worker had begun with."""
-    wait_us: int
-    """How long those waited from when they were created, or their parents had ended, to their last start."""
-    run_us: int
-    """How long their last attempts took."""
 
 
 def count_ends(connection: sqlite3.Connection, from_us: int, to_us: int, bucket_us: int) -> list[EndCount]:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from hiringhall.storage.contract import StoreError
+from hiringhall.storage.history_contract import Quarantined
 from hiringhall.storage.rows import decode, end_row, job_rows
 from hiringhall.storage.sqlite.counting import count_ends, count_matching
 from hiringhall.storage.sqlite.faults import explained
@@ -35,23 +36,13 @@ if TYPE_CHECKING:
 
     from hiringhall.core.changes import EndRow, Firing, JobRow, OutputPage
     from hiringhall.storage.contract import HistoryQuery
+    from hiringhall.storage.history_contract import EndCount
     from hiringhall.storage.rows import RawRow
-    from hiringhall.storage.sqlite.counting import EndCount
 
 COPY_PAGES: Final = 1024
 """Pages that one step of a copy writes."""
 _BUSY_S: Final = 5.0
 """How long a reader waits for a file that a hall has locked briefly."""
-
-
-class Quarantined(NamedTuple):
-    """A row that could not be read and was set aside."""
-
-    source: str
-    """The table it was in."""
-    id: int
-    reason: str
-    set_aside_at: str
 
 
 def _connect(path: Path, how: str) -> sqlite3.Connection:

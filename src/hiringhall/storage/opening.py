@@ -1,0 +1,113 @@
+"""Opens what a place holds. A place is a data folder, or the URL of a database.
+
+Invariant: the rest of the package names no store. `sqlite:FOLDER` is the same as FOLDER.
+"""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.storage.contract import StoreError
+from hiringhall.storage.postgres.connecting import described, is_url
+from hiringhall.storage.sqlite.copying import check_copy, copy_data
+from hiringhall.storage.sqlite.history_reader import SqliteHistoryReader
+from hiringhall.storage.sqlite.lock import FileInUse, FileLock, Holder, Kind, find_holder, lock_path
+from hiringhall.storage.sqlite.names import DATABASE
+from hiringhall.storage.sqlite.store import SqliteStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hiringhall.storage.contract import Retention, Store
+    from hiringhall.storage.history_contract import HistoryReader
+
+__all__ = [
+    "DATABASE",
+    "FileInUse",
+    "Holder",
+    "Kind",
+    "check_copy",
+    "copy_data",
+    "files_folder",
+    "find_folder",
+    "find_hall",
+    "has_history",
+    "is_url",
+    "open_history",
+    "open_store",
+    "shown",
+]
+
+_PREFIX: Final = "sqlite:"
+
+
+def find_folder(place: str | Path) -> Path | None:
+    """The data folder; None: the place is a database."""
+    text = str(place)
+    return None if is_url(text) else Path(text.removeprefix(_PREFIX))
+
+
+def files_folder(place: str | Path, folder: str) -> Path:
+    """The folder for the files of a hall on this machine: the data folder, or the one beside a database."""
+    return find_folder(place) or Path(folder)
+
+
+def shown(place: str | Path) -> str:
+    """A place as it may be printed: a URL without its password."""
+    if not place:
+        return ""
+    folder = find_folder(place)
+    return described(str(place)) if folder is None else str(folder)
+
+
+def open_store(
+    place: str | Path,
+    retention: Retention | None,
+    on_warning: Callable[[str], None],
+    kind: Kind = "hall",
+    *,
+    name: str = "",
+    files: Path | None = None,
+    accept_loss: bool = False,
+) -> Store:
+    """The store of a place, to be loaded. `kind` is the kind of process that has it open, `name` that of the
+    hall. `files` is the folder beside a database, which no other hall may use. Raises StoreError.
+    """
+    folder = find_folder(place)
+    if folder is not None:
+        return SqliteStore(folder.absolute() / DATABASE, retention, on_warning, kind, accept_loss=accept_loss)
+    # Only where it is used: it needs an extra.
+    from hiringhall.storage.postgres import Member, PostgresStore  # noqa: PLC0415
+
+    member = Member(f"{name or kind}@{socket.gethostname()}")
+    on_close = None
+    if files is not None:
+        files.mkdir(mode=0o700, parents=True, exist_ok=True)
+        on_close = FileLock(lock_path(files / DATABASE), kind).release
+    return PostgresStore(str(place), retention, on_warning, member, on_close=on_close)
+
+
+def open_history(place: str | Path) -> HistoryReader:
+    """A reader of a place, whether or not a hall is running on it. Raises StoreError."""
+    folder = find_folder(place)
+    if folder is None:
+        from hiringhall.storage.postgres.history_reader import PostgresHistoryReader  # noqa: PLC0415
+
+        return PostgresHistoryReader(str(place))
+    if not (folder / DATABASE).exists():
+        raise StoreError(f"there is no history in {folder}; give the data folder of a hall")
+    return SqliteHistoryReader(folder / DATABASE)
+
+
+def has_history(place: str | Path) -> bool:
+    """Whether there is something to read. A database is known only after it was opened."""
+    folder = find_folder(place)
+    return folder is None or (folder / DATABASE).exists()
+
+
+def find_hall(place: str | Path) -> Holder | None:
+    """The process on this machine that has the data folder open, if there is one."""
+    folder = find_folder(place)
+    return None if folder is None else find_holder(folder / DATABASE)
