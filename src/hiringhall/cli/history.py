@@ -208,21 +208,21 @@ def _write_json(history: History, wanted: Wanted, place: str) -> int:
     records = Limited(wanted.find(history), wanted.limit)
     write_records(records, sys.stdout.buffer, "jsonl")
     if wanted.id is not None and records.last is None:
-        return _miss(wanted, folder)
+        return _miss(wanted, place)
     if records.more:
         print_error(f"hall: {_footer(records, wanted)}")
     return 0
 
 
-def _miss(wanted: Wanted, folder: Path) -> int:
-    print_error(f"hall: there is no job {wanted.id} in {folder}: it is neither unfinished nor in the history")
+def _miss(wanted: Wanted, place: str) -> int:
+    print_error(f"hall: there is no job {wanted.id} in {place}: it is neither unfinished nor in the history")
     return FAILURE
 
 
 def _show_one(history: History, wanted: Wanted, place: str, *, paged: bool) -> int:
     record = next(wanted.find(history), None)
     if record is None:
-        return _miss(wanted, folder)
+        return _miss(wanted, place)
     show(detail_lines(record, terminal_colours()), paged=paged)
     return 0
 

@@ -148,7 +148,8 @@ def open_web(config: Config, doors: Iterable[OpenDoor], data: str, *, has_tokens
         # The hall does not fail for it: the last token may have been revoked or have expired.
         remedy = "a hall in memory has none"
         if data:
-            remedy = f"make one with `hall token add NAME --role admin --data {shown(data)}` and start the hall again"
+            token = f"hall token add NAME --role admin --data {shown(data)}"
+            remedy = f"make one with `{token}` and start the hall again"
         _log.warning(
             "there is no web on %s: other machines reach it, so it needs tokens; %s, or listen on 127.0.0.1",
             settings.address,
