@@ -1,0 +1,328 @@
+"""What a store on PostgreSQL does when the server, the connection or another hall fails it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+from postgres_server import PostgresServer, free_port
+from postgres_stage import Blocker, Copy, Proxy, end_backends, name_of
+from store_house import ignore, postgres_server, postgres_url
+from store_rows import DAY_US, NOW_US, batch, end, job
+
+from hiringhall.storage.contract import OutcomeUnknown, QueueRetention, Retention, StoreError
+from hiringhall.storage.opening import open_history, open_store, shown
+from hiringhall.storage.postgres import Fenced, Member, PostgresStore, receipts, shelving
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+EAST, WEST = Member("east", "east:1"), Member("west", "west:1")
+
+
+def opened(url: str, member: Member = EAST, warn: Callable[[str], None] = ignore, **how: bool) -> PostgresStore:
+    store = PostgresStore(url, Retention(), warn, member, **how)
+    store.load(100)
+    return store
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return postgres_url(tmp_path)
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[PostgresStore]:
+    with closing(opened(url)) as made:
+        yield made
+
+
+@pytest.fixture
+def crashing(tmp_path: Path) -> Iterator[PostgresServer]:
+    """A server that may crash: it syncs."""
+    server = PostgresServer(tmp_path / "server", safe=True)
+    server.create()
+    server.start()
+    yield server
+    server.remove()
+
+
+def ids(store: PostgresStore) -> list[int]:
+    return [row.id for row in store.live()]
+
+
+def warm_up(store: PostgresStore) -> None:
+    """Commit jobs 1 and 2. The statement is then prepared on the connection: the next one is a single question."""
+    store.commit(batch(inserts=[job(1)]), NOW_US)
+    store.commit(batch(inserts=[job(2)]), NOW_US)
+
+
+class TestLostConnections:
+    def test_a_connection_that_was_ended_between_two_commits_is_not_noticed(
+        self, url: str, store: PostgresStore
+    ) -> None:
+        store.commit(batch(inserts=[job(1)]), NOW_US)
+        end_backends(url)
+        store.commit(batch(inserts=[job(2)]), NOW_US)
+        end_backends(url)
+        assert ids(store) == [1, 2]
+
+    def test_a_commit_whose_answer_is_lost_is_found_to_be_kept(self, url: str) -> None:
+        with closing(Proxy(postgres_server().port)) as proxy, closing(opened(proxy.url(url))) as store:
+            warm_up(store)
+            proxy.cut_answers()
+            with pytest.raises(OutcomeUnknown, match="it is not known whether the last commit is kept"):
+                store.commit(batch(inserts=[job(3)]), NOW_US)
+            proxy.heal()
+            assert store.settle() is True
+            assert ids(store) == [1, 2, 3]
+            assert store.count() == (3, 0)
+            store.commit(batch(ends=[end(1), end(2), end(3)], deletes=[1, 2, 3]), NOW_US)
+            assert store.count() == (0, 3)
+
+    def test_a_commit_that_did_not_arrive_is_found_not_to_be_kept(self, url: str) -> None:
+        with closing(Proxy(postgres_server().port)) as proxy, closing(opened(proxy.url(url))) as store:
+            store.commit(batch(inserts=[job(1)]), NOW_US)
+            proxy.cut_questions()
+            with pytest.raises(OutcomeUnknown):
+                store.commit(batch(inserts=[job(2)]), NOW_US)
+            with pytest.raises(StoreError):
+                store.commit(batch(inserts=[job(3)]), NOW_US)
+            proxy.heal()
+            assert store.settle() is False
+            store.commit(batch(inserts=[job(2)]), NOW_US)
+            assert ids(store) == [1, 2]
+
+    def test_settling_fails_while_the_server_cannot_be_reached(self, url: str) -> None:
+        with closing(Proxy(postgres_server().port)) as proxy, closing(opened(proxy.url(url))) as store:
+            warm_up(store)
+            proxy.cut_answers()
+            with pytest.raises(OutcomeUnknown):
+                store.commit(batch(inserts=[job(3)]), NOW_US)
+            proxy.close_listener()
+            with pytest.raises(StoreError, match="cannot be reached"):
+                store.settle()
+            proxy.heal()
+            assert store.settle() is True
+
+    def test_a_backend_that_still_works_on_a_commit_is_waited_for(self, url: str) -> None:
+        """Its answer is lost, and it is held up by a lock: the outcome is known when it is through."""
+        with closing(Proxy(postgres_server().port)) as proxy, closing(opened(proxy.url(url))) as store:
+            store.commit(batch(inserts=[job(1)]), NOW_US)
+            blocker = Blocker(url, "LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE")
+            proxy.cut_when_silent()
+            with pytest.raises(OutcomeUnknown):
+                store.commit(batch(inserts=[job(2)]), NOW_US)
+            proxy.heal()
+            blocker.release()
+            kept = store.settle()
+            assert ids(store) == ([1, 2] if kept else [1])
+            store.commit(batch(inserts=[job(3)]), NOW_US)
+            assert ids(store) == ([1, 2, 3] if kept else [1, 3])
+
+
+class TestTheServer:
+    def test_a_crash_loses_nothing_and_the_store_goes_on(self, crashing: PostgresServer) -> None:
+        with closing(opened(crashing.url())) as store:
+            store.commit(batch(inserts=[job(1)], ends=[end(5)]), NOW_US)
+            crashing.stop("immediate")
+            with pytest.raises(StoreError, match=r"cannot be reached|starting up"):
+                store.commit(batch(inserts=[job(2)]), NOW_US)
+            with pytest.raises(StoreError):
+                store.probe()
+            crashing.start()
+            store.probe()
+            store.commit(batch(inserts=[job(2)]), NOW_US)
+            assert ids(store) == [1, 2]
+            assert store.count() == (2, 1)
+
+    def test_a_database_that_went_back_is_brought_up_to_date(self, url: str) -> None:
+        """As after a fail-over to a replica that lagged behind."""
+        said: list[str] = []
+        with closing(opened(url, warn=said.append)) as store:
+            store.commit(batch(inserts=[job(1)]), NOW_US)
+            go_back = Copy(url)
+            store.commit(batch(inserts=[job(2)], ends=[end(1)], deletes=[1]), NOW_US)
+            store.commit(batch(ends=[end(3, ended_us=NOW_US + DAY_US)]), NOW_US)
+            go_back.restore()
+            store.commit(batch(inserts=[job(4)]), NOW_US)
+            assert ids(store) == [2, 4]
+            assert store.count() == (2, 2)
+        assert [line for line in said if "lost 2 commits" in line and "all of them were written again" in line]
+
+    def test_lost_commits_that_are_not_known_any_more_are_named(
+        self, url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(receipts, "KEPT_BYTES", 0)
+        said: list[str] = []
+        with closing(opened(url, warn=said.append)) as store:
+            store.commit(batch(inserts=[job(1)]), NOW_US)
+            go_back = Copy(url)
+            store.commit(batch(inserts=[job(77)]), NOW_US)
+            go_back.restore()
+            store.commit(batch(inserts=[job(4)]), NOW_US)
+            assert ids(store) == [1, 4]
+        assert [line for line in said if "lost 1 commits" in line and "as far as they are known: 77" in line]
+
+    def test_a_read_only_server_is_refused(self, url: str) -> None:
+        name = name_of(url)
+        postgres_server().sql(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        with pytest.raises(StoreError, match="is read-only, as a standby is: give the address of the primary"):
+            opened(url)
+
+    @pytest.mark.parametrize(
+        ("changed", "message"),
+        [
+            ({"password": "wrong"}, "refuses this user: check the user and the password"),
+            ({"user": "nobody"}, "refuses this user"),
+            ({"database": "nothing_here"}, "does not exist: create it with createdb"),
+        ],
+    )
+    def test_what_is_wrong_with_the_url_is_said(self, changed: dict[str, str], message: str) -> None:
+        with pytest.raises(StoreError, match=message) as raised:
+            opened(postgres_server().url(**changed))
+        assert "secret" not in str(raised.value)
+        assert "wrong@" not in str(raised.value)
+
+    def test_a_server_that_is_not_there(self) -> None:
+        with pytest.raises(StoreError, match="cannot be reached: is PostgreSQL running there"):
+            opened(f"postgresql://hall@127.0.0.1:{free_port()}/hall")
+
+    def test_a_database_of_a_newer_version_is_left_alone(self, url: str) -> None:
+        postgres_server().sql("UPDATE hiringhall.meta SET value = 99", name_of(url))
+        with pytest.raises(StoreError, match="was written by a newer hiringhall"):
+            opened(url)
+
+    def test_settings_that_lose_commits_are_warned_of(self, url: str) -> None:
+        said: list[str] = []
+        postgres_server().sql(f"ALTER DATABASE {name_of(url)} SET synchronous_commit = off")
+        opened(url, warn=said.append).close()
+        assert [line for line in said if "synchronous_commit is off" in line]
+
+
+class TestOtherHalls:
+    def test_a_database_that_a_hall_has_open_is_refused(
+        self, url: str, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("hiringhall.storage.postgres.membership.IN_USE_S", 0.2)
+        with pytest.raises(StoreError, match=r"hall east at east:1 has .* open: stop it first"):
+            opened(url, WEST)
+        store.commit(batch(inserts=[job(1)]), NOW_US)
+
+    def test_whoever_was_replaced_commits_nothing_more(self, url: str, store: PostgresStore) -> None:
+        store.commit(batch(inserts=[job(1)]), NOW_US)
+        with closing(opened(url, WEST, take_over=True)) as other:
+            assert ids(other) == [1]
+            with pytest.raises(Fenced, match="another hall has taken over"):
+                store.commit(batch(inserts=[job(2)]), NOW_US)
+            with pytest.raises(Fenced):
+                store.check()
+            other.commit(batch(inserts=[job(3)]), NOW_US)
+            assert ids(other) == [1, 3]
+
+    def test_whoever_was_replaced_drops_nothing_more(self, url: str, store: PostgresStore) -> None:
+        store.commit(batch(ends=[end(1)]), NOW_US)
+        with closing(opened(url, WEST, take_over=True)) as other:
+            with pytest.raises(StoreError):
+                store.commit(batch(), NOW_US + 30 * DAY_US)
+            assert other.count() == (0, 1)
+
+    @pytest.mark.parametrize("arrives", [True, False])
+    def test_a_hall_that_was_replaced_still_learns_what_became_of_its_last_commit(
+        self, url: str, *, arrives: bool
+    ) -> None:
+        with closing(Proxy(postgres_server().port)) as proxy, closing(opened(proxy.url(url))) as store:
+            warm_up(store)
+            if arrives:
+                proxy.cut_answers()
+            else:
+                proxy.cut_questions()
+            with pytest.raises(OutcomeUnknown):
+                store.commit(batch(inserts=[job(3)]), NOW_US)
+            with closing(opened(url, WEST, take_over=True)) as other:
+                assert ids(other) == ([1, 2, 3] if arrives else [1, 2])
+                proxy.heal()
+                assert store.settle() is arrives
+                with pytest.raises(Fenced):
+                    store.commit(batch(inserts=[job(4)]), NOW_US)
+
+    def test_each_opening_has_a_larger_incarnation(self, url: str) -> None:
+        found = []
+        for member in (EAST, WEST, EAST):
+            with closing(opened(url, member, take_over=True)) as made:
+                found.append(made.incarnation)
+        assert found == [1, 2, 3]
+
+
+class TestHistory:
+    def test_a_large_day_is_dropped_as_a_whole_when_all_of_it_is_too_old(
+        self, url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(shelving, "DAY_LINES_MIN", 10)
+        day_us = NOW_US - NOW_US % DAY_US
+        with closing(PostgresStore(url, Retention(age_us=DAY_US), ignore, EAST)) as store:
+            store.load(0)
+            store.commit(batch(ends=[end(i, ended_us=day_us + i) for i in range(1, 21)]), day_us + 100)
+            store.commit(batch(ends=[end(30, ended_us=day_us + DAY_US)]), day_us + DAY_US)
+            store.commit(batch(), day_us + DAY_US + DAY_US // 2)
+            assert store.count() == (0, 21)
+            store.commit(batch(), day_us + 2 * DAY_US)
+            assert store.count() == (0, 1)
+        tables = postgres_server().sql(
+            "SELECT count(*) FROM pg_inherits WHERE inhparent = 'hiringhall.history'::regclass", name_of(url)
+        )
+        assert tables == "1"
+
+    def test_a_row_that_cannot_be_read_is_moved_to_the_quarantine(self, url: str) -> None:
+        said: list[str] = []
+        with closing(opened(url, warn=said.append)) as store:
+            store.commit(batch(inserts=[job(1), job(2)], ends=[end(3), end(4)]), NOW_US)
+        postgres_server().sql(
+            "UPDATE hiringhall.jobs SET extras = '\\xff' WHERE id = 1;"
+            " UPDATE hiringhall.history SET state = 9 WHERE id = 3",
+            name_of(url),
+        )
+        store = PostgresStore(url, Retention(), said.append, EAST)
+        with closing(store):
+            loaded = store.load(100)
+            assert [row.id for row in loaded.jobs] == [2]
+            assert [row.id for row in loaded.ended] == [4]
+            assert store.count() == (1, 1)
+        with closing(open_history(url)) as reader:
+            found = reader.quarantined()
+        assert [(row.source, row.id) for row in found] == [("jobs", 1), ("history", 3)]
+        assert len([line for line in said if "was moved to the quarantine" in line]) == 2
+
+    def test_lines_follow_the_rules_of_their_queue_when_these_change(self, url: str) -> None:
+        with closing(opened(url)) as store:
+            store.commit(batch(ends=[end(1, queue=b"own"), end(2), end(3, queue=b"own", state=5)]), NOW_US)
+        ruled = Retention(queues={b"own": QueueRetention(rows_max=1)})
+        with closing(PostgresStore(url, ruled, ignore, EAST)) as store:
+            store.load(0)
+            assert store.count() == (0, 3)
+            store.commit(batch(ends=[end(4, queue=b"own", ended_us=NOW_US + 1)]), NOW_US)
+            assert store.count() == (0, 2)
+        with closing(opened(url)) as store:
+            assert store.count() == (0, 2)
+            assert [row.id for row in store.latest_ends([2, 3, 4])] == [2, 3]
+
+
+def test_a_place_is_shown_without_its_password(tmp_path: Path) -> None:
+    assert shown("postgresql://ann:secret@db.example:5432/hall?sslmode=require") == (
+        "postgresql://ann@db.example:5432/hall"
+    )
+    assert shown(f"sqlite:{tmp_path}") == str(tmp_path)
+
+
+def test_a_store_is_opened_inside_a_running_event_loop(url: str) -> None:
+    async def run() -> list[int]:
+        store = open_store(url, Retention(), ignore)
+        with closing(store):
+            list(store.load(0).jobs)
+            store.commit(batch(inserts=[job(1)]), NOW_US)
+            return [row.id for row in store.live()]
+
+    assert asyncio.run(run()) == [1]
