@@ -55,7 +55,7 @@ def ids(store: PostgresStore) -> list[int]:
 
 
 def warm_up(store: PostgresStore) -> None:
-    """Commit jobs 1 and 2. The statement is then prepared on the connection: the next one is a single question."""
+    """Commit jobs 1 and 2. The statement is prepared then: the next commit is a single question."""
     store.commit(batch(inserts=[job(1)]), NOW_US)
     store.commit(batch(inserts=[job(2)]), NOW_US)
 
