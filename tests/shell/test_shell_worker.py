@@ -281,6 +281,19 @@ def test_a_second_signal_ends_commands_and_gives_them_back(stage: ShellStage, tm
         assert stage.end(job).state == "done"
 
 
+def test_the_commands_of_a_killed_worker_end_and_run_again_elsewhere(stage: ShellStage, tmp_path: Path) -> None:
+    command = f"echo $$ > {tmp_path}/pid-$HALL_ATTEMPT; test -e {tmp_path}/go || (trap '' TERM; sleep 600)"
+    with stage.worker() as worker:
+        job = stage.submit(command)
+        pid = pid_in(tmp_path / "pid-1")
+        worker.signal(signal.SIGKILL)
+        assert worker.wait() == -signal.SIGKILL
+        wait_until(lambda: not is_alive(pid), "the command of the killed worker has ended")
+    (tmp_path / "go").touch()
+    with stage.worker():
+        assert stage.end(job).state == "done"
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -220,14 +220,16 @@ def _run(wanted: Wanted, hall: str | None, *, own: bool) -> int:
         )
         journal.write(file, entry)
     assert queue is not None
+    pids: list[int] = []
     with ExitStack() as stack:
         if not shared:
             slots = wanted.jobs or len(os.sched_getaffinity(0))
-            url = stack.enter_context(RunHall(wanted.folder, queue, slots, KILL_AFTER_S)).url
+            own_hall = stack.enter_context(RunHall(wanted.folder, queue, slots, KILL_AFTER_S))
+            url, pids = own_hall.url, own_hall.pids
         assert url is not None
         spool = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hall-run-")))
         window = WINDOW if not shared or wanted.jobs is None else wanted.jobs
-        return uvloop.run(_drive(wanted, entry, url, queue, window, spool))
+        return uvloop.run(_drive(wanted, entry, url, queue, window, spool, pids))
 
 
 def _find_hall(queue: str | None) -> str | None:
@@ -248,7 +250,10 @@ def _find_hall(queue: str | None) -> str | None:
     return read_addresses(None)[0].url if uvloop.run(ask()) else None
 
 
-async def _drive(wanted: Wanted, entry: journal.Entry, url: str, queue: str, window: int, spool: Path) -> int:
+async def _drive(
+    wanted: Wanted, entry: journal.Entry, url: str, queue: str, window: int, spool: Path, pids: list[int]
+) -> int:
+    """`pids`: processes that must not end before the run."""
     connection = Connection(url, name="hall run")
     counts = Counts()
     known = count_of(wanted.sources)
@@ -290,6 +295,7 @@ async def _drive(wanted: Wanted, entry: journal.Entry, url: str, queue: str, win
         driven = Run(connection, order, lambda wake: Feeder(plan, wake), tell, spool)
         going.append(driven)
         stopped = _listen_for_signals(driven, bar)
+        _watch(pids, driven)
         try:
             await driven.drive()
         except BrokenPipeError:
@@ -306,6 +312,19 @@ async def _drive(wanted: Wanted, entry: journal.Entry, url: str, queue: str, win
     if stopped:
         return INTERRUPTED
     return min(counts.failed, FAILED_MAX + 1)
+
+
+def _watch(pids: list[int], driven: Run) -> None:
+    """End the run if one of these processes ends."""
+    loop = asyncio.get_running_loop()
+
+    def ended(descriptor: int) -> None:
+        loop.remove_reader(descriptor)
+        driven.abort(CommandError("the hall or the worker of this run has ended: go on with --resume", OTHER))
+
+    for pid in pids:
+        descriptor = os.pidfd_open(pid)
+        loop.add_reader(descriptor, ended, descriptor)
 
 
 def _listen_for_signals(driven: Run, bar: Bar) -> list[int]:

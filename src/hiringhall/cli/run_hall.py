@@ -16,16 +16,22 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from hiringhall.cli.reporting import CommandError
+from hiringhall.cli.reporting import CommandError, print_error
+from hiringhall.storage.sqlite import DATABASE
+from hiringhall.storage.sqlite.lock import find_holder
 
 if TYPE_CHECKING:
     from types import TracebackType
 
 START_S: Final = 60.0
 STOP_S: Final = 20.0
+BUSY_S: Final = 45.0
+"""How long another run in the same folder is waited for."""
+STEP_S: Final = 0.1
 LOG_BYTES_MAX: Final = 500
 _PR_SET_PDEATHSIG: Final = 1
 _LIBC: Final = ctypes.CDLL(None)
@@ -56,6 +62,7 @@ class RunHall:
 
     def _start_both(self, socket: Path) -> None:
         data = self._folder / "data"
+        self._wait_for(data)
         hall = self._spawn(
             ("serve", "--json", "--no-web", "--data", str(data), "--door", f"native=unix:{socket}"),
             subprocess.PIPE,
@@ -92,9 +99,22 @@ class RunHall:
         self._processes.append(process)
         return process
 
-    def alive(self) -> bool:
-        """Both processes run."""
-        return all(process.poll() is None for process in self._processes)
+    def _wait_for(self, data: Path) -> None:
+        """The hall of a run that was killed may take some seconds to end."""
+        until_s = time.monotonic() + BUSY_S
+        told = False
+        while find_holder(data / DATABASE) is not None:
+            if time.monotonic() > until_s:
+                raise CommandError(f"another run uses {self._folder}: choose another folder with --data", OTHER)
+            if not told:
+                told = True
+                print_error(f"hall: waiting for another run in {self._folder} to end")
+            time.sleep(STEP_S)
+
+    @property
+    def pids(self) -> list[int]:
+        """The hall and the worker."""
+        return [process.pid for process in self._processes]
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

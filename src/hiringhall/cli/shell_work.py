@@ -12,6 +12,7 @@ import typer
 
 from hiringhall.config.sources import ConfigError
 from hiringhall.sdk.addresses import read_addresses
+from hiringhall.shell.guard import Guard
 from hiringhall.shell.worker import Settings, ShellWorker
 from hiringhall.worker.screen import JsonLines, Lines
 
@@ -110,10 +111,11 @@ def read_shell_settings(
 
 def run_shell_worker(settings: Settings, *, as_json: bool) -> int:
     """Run a shell worker in this process; its exit code."""
+    guard = Guard(settings.slots, settings.kill_s)
     show = JsonLines() if as_json else Lines()
 
     async def run() -> int:
-        worker = ShellWorker(settings, show)
+        worker = ShellWorker(settings, show, guard)
         showing = asyncio.get_running_loop().create_task(show.run(worker))
         try:
             return await worker.run()

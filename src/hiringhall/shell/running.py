@@ -340,6 +340,11 @@ class Run:
         self._feeder.stop()
         self._start(self._withdraw(waiting_only=True))
 
+    def abort(self, error: Exception) -> None:
+        """End the run with this error."""
+        self._failed = error
+        self._waiter.set()
+
     def cancel(self) -> None:
         """End what runs, too."""
         self.interrupted = True

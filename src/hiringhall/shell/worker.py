@@ -31,6 +31,7 @@ from hiringhall.worker.prefetch import TICK_US, Prefetch
 from hiringhall.worker.stating import Stated
 
 if TYPE_CHECKING:
+    from hiringhall.shell.guard import Guard
     from hiringhall.shell.processes import Process
     from hiringhall.worker.board import Told
     from hiringhall.worker.tasks import Counts
@@ -128,8 +129,9 @@ class Task:
 class ShellWorker:
     """Owner of the connection and of the processes."""
 
-    def __init__(self, settings: Settings, told: Told) -> None:
+    def __init__(self, settings: Settings, told: Told, guard: Guard) -> None:
         self.settings = settings
+        self._guard = guard
         self.board = Board(told, settings.grace_s)
         self.draining = False
         self._allowance = Allowance(settings.env, settings.cwd_below)
@@ -297,6 +299,7 @@ class ShellWorker:
             return
         task.slot = heappop(self._free)
         task.process = process
+        self._guard.begins(slot, process.pid)
         if task.attempt > 1:
             # Between the output of two attempts.
             self._link.tell(wire.LOG, (task.lease, b"attempt %d" % task.attempt))
@@ -313,6 +316,7 @@ class ShellWorker:
     def ended(self, process: Process) -> None:
         task = self._running.pop(process)
         heappush(self._free, task.slot)
+        self._guard.ends(task.slot)
         self._finished += 1
         if self._tasks.get(task.lease) is task:
             if process.code == 0:
