@@ -1,7 +1,7 @@
 """A worker of the flow soak: it does tasks at once, fails some, and writes down when each began and ended.
 
-Usage: soak_flow_worker.py FOLDER NUMBER SEED. A line of its log is `b` or `e`, the task, and a time in nanoseconds
-of the clock that all processes share. The end is written before the hall hears of it.
+Usage: soak_flow_worker.py FOLDER NUMBER SEED. A line of its log is `b` or `e`, the task, and a time, in
+nanoseconds of the clock that all processes share. The end is written before the hall hears of it.
 """
 
 from __future__ import annotations

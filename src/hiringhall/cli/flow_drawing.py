@@ -14,6 +14,7 @@ from hiringhall.cli.wording import style_of
 from hiringhall.flows.folding import fold
 from hiringhall.flows.graph import STATES
 from hiringhall.flows.ordering import in_good_order
+from hiringhall.flows.steps import in_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,12 +90,13 @@ class _Drawing:
         self._boxes = picture.boxes
         self._width = width
         self._colours = colours
-        self.omitted = False
-        self._passing: dict[tuple[int, int], int] = {}
-        """By parent and layer: the number of an edge that passes the layer."""
-        listed = [list(layer) for layer in picture.layers]
-        self._edges = self._in_steps(picture, listed)
-        self._layers = in_good_order(listed, self._edges)
+        room = [
+            (width + GAP - len(layer) * (LABEL_MIN + GAP)) // (len(PASSING) + GAP) for layer in picture.layers
+        ]
+        steps = in_steps(picture, room)
+        self.omitted = steps.omitted > 0
+        self._edges = steps.edges
+        self._layers = in_good_order(steps.layers, steps.edges)
         self._columns: dict[int, int] = {}
 
     def lines(self) -> Iterator[str]:
@@ -109,34 +111,6 @@ class _Drawing:
             if layer:
                 yield from self._between(by_layer[layer])
             yield self._line(places)
-
-    def _in_steps(self, picture: Picture, listed: list[list[int]]) -> list[tuple[int, int]]:
-        """Edges from one layer to the next. A longer one passes the layers between, where there is room."""
-        room = [
-            (self._width + GAP - len(layer) * (LABEL_MIN + GAP)) // (len(PASSING) + GAP) for layer in listed
-        ]
-        steps: list[tuple[int, int]] = []
-        number = len(picture.boxes)
-        boxes = picture.boxes
-        for parent, child in sorted(
-            picture.edges, key=lambda edge: boxes[edge[1]].layer - boxes[edge[0]].layer
-        ):
-            passed = range(boxes[parent].layer + 1, boxes[child].layer)
-            if any(room[layer] < 1 for layer in passed if (parent, layer) not in self._passing):
-                self.omitted = True
-                continue
-            before = parent
-            for layer in passed:
-                known = self._passing.get((parent, layer))
-                if known is None:
-                    known = self._passing[parent, layer] = number
-                    number += 1
-                    room[layer] -= 1
-                    listed[layer].append(known)
-                    steps.append((before, known))
-                before = known
-            steps.append((before, child))
-        return steps
 
     # --- one layer
 

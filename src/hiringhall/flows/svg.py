@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from hiringhall.flows.folding import fold
 from hiringhall.flows.graph import STATES
 from hiringhall.flows.ordering import in_good_order
+from hiringhall.flows.steps import Steps, in_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hiringhall.flows.folding import Box, Picture
+    from hiringhall.flows.folding import Box
     from hiringhall.flows.graph import Node
 
 NODES_MAX: Final = 5000
@@ -24,6 +25,8 @@ NODES_MAX: Final = 5000
 FOLDED_LAYER_MAX: Final = 40
 FOLDED_LAYERS_MAX: Final = 200
 EDGES_MAX: Final = 50_000
+STEPS_MAX: Final = 1000
+"""In a larger picture, a long edge may pass behind boxes."""
 NAME_MAX: Final = 22
 """Characters of a name in a box; the whole name is in its tooltip."""
 _BOX_WIDTH: Final = 190
@@ -64,7 +67,8 @@ def svg_lines(nodes: list[Node], title: str, words: str) -> Iterator[str]:
     fits = len(nodes) <= NODES_MAX
     largest = max(len(nodes), 1)
     picture = fold(nodes, largest, largest) if fits else fold(nodes, FOLDED_LAYER_MAX, FOLDED_LAYERS_MAX)
-    spots = _spots(picture)
+    steps = in_steps(picture) if len(picture.boxes) <= STEPS_MAX else Steps(picture.layers, picture.edges, 0)
+    spots = _spots(steps)
     width = max((spot.x for spot in spots), default=0.0) + _BOX_WIDTH + _MARGIN
     height = max((spot.y for spot in spots), default=float(_HEAD)) + _BOX_HEIGHT + _MARGIN
     width = max(width, _WIDTH_MIN)
@@ -78,20 +82,20 @@ def svg_lines(nodes: list[Node], title: str, words: str) -> Iterator[str]:
     yield f"<style>\n{_STYLE}</style>"
     yield f'<text class="title" x="{_MARGIN}" y="28">{escape(title)}</text>'
     yield f'<text class="faint" x="{_MARGIN}" y="48">{escape(words)}</text>'
-    yield from _edges(picture, spots)
-    for box, spot in zip(picture.boxes, spots, strict=True):
+    yield from _edges(steps.edges, spots, len(picture.boxes))
+    for box, spot in zip(picture.boxes, spots, strict=False):
         yield from _box(nodes, box, spot)
     yield "</svg>"
 
 
-def _spots(picture: Picture) -> list[_Spot]:
+def _spots(steps: Steps) -> list[_Spot]:
     """Each box beside the average of its parents, in the order of its layer."""
-    spots = [_Spot(0, 0)] * len(picture.boxes)
+    spots = [_Spot(0, 0)] * sum(map(len, steps.layers))
     above: dict[int, list[int]] = {}
-    for parent, child in picture.edges:
+    for parent, child in steps.edges:
         above.setdefault(child, []).append(parent)
     step = _BOX_HEIGHT + _BOX_GAP
-    layers = in_good_order(picture.layers, picture.edges)
+    layers = in_good_order(steps.layers, steps.edges)
     tallest = max(map(len, layers), default=1) * step
     for number, layer in enumerate(layers):
         x = _MARGIN + number * (_BOX_WIDTH + _LAYER_GAP)
@@ -116,19 +120,21 @@ def _wanted(spots: list[_Spot], parents: list[int]) -> float | None:
     return sum(spots[parent].y for parent in parents) / len(parents) if parents else None
 
 
-def _edges(picture: Picture, spots: list[_Spot]) -> Iterator[str]:
-    """Curves, the paths of one parent in one element."""
+def _edges(edges: list[tuple[int, int]], spots: list[_Spot], boxes: int) -> Iterator[str]:
+    """Curves, those that begin in one place in one element. An edge that passes a layer is straight in it."""
     paths: dict[int, list[str]] = {}
-    for parent, child in picture.edges[:EDGES_MAX]:
+    for parent, child in edges[:EDGES_MAX]:
         x, y = spots[parent].x + _BOX_WIDTH, spots[parent].y + _BOX_HEIGHT / 2
         end_x, end_y = spots[child].x, spots[child].y + _BOX_HEIGHT / 2
         bend = max(_LAYER_GAP / 2, (end_x - x) / 3)
         path = f"M{x:g} {y:g}C{x + bend:g} {y:g} {end_x - bend:g} {end_y:g} {end_x:g} {end_y:g}"
+        if child >= boxes:
+            path += f"h{_BOX_WIDTH}"
         paths.setdefault(parent, []).append(path)
     for drawn in paths.values():
         yield f'<path class="edge" d="{"".join(drawn)}"/>'
-    if len(picture.edges) > EDGES_MAX:
-        missing = len(picture.edges) - EDGES_MAX
+    if len(edges) > EDGES_MAX:
+        missing = len(edges) - EDGES_MAX
         yield f'<text class="faint" x="{_MARGIN}" y="62">{missing:,} more edges are not drawn</text>'
 
 
