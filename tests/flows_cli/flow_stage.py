@@ -40,6 +40,18 @@ class FlowStage(RemoteStage):
         self._worker.wait(STOP_S)
         super().__exit__(*error)
 
+    def popen(self, *words: str) -> subprocess.Popen[str]:
+        """A command in a process of its own, in the folder of the files."""
+        return subprocess.Popen(
+            [*HALL, "flow", *words],
+            cwd=self.work,
+            env={**ENVIRONMENT, "HALL_URL": self.url},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
     def file(self, name: str, text: str) -> str:
         path = self.work / name
         path.write_text(text, encoding="utf-8")

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
+from dwork_peer import Asker
 from flow_stage import FlowStage
+from hall_process import HallProcess, wait_until
 from remote_stage import HOSTILE
 from rich.cells import cell_len
+from typer.testing import CliRunner
+
+from hiringhall.cli.main import app
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,6 +115,44 @@ def test_lines_without_a_command_are_dwork_tasks(stage: FlowStage) -> None:
         ("second", "dwork", "held"),
     ]
     assert stage.peer.ask("job", [int(nodes[0]["id"])])["key"] == b"first"
+
+
+def test_a_dwork_worker_is_given_the_names_in_order(tmp_path: Path) -> None:
+    dwork = '[[door]]\ndialect = "dwork"\naddress = "127.0.0.1:0"\n'
+    with HallProcess(tmp_path, door={"dialect": "native"}, more=dwork) as hall:
+        file = tmp_path / "dinner.txt"
+        file.write_text("serve,cook\ncook,buy\nbuy\n")
+        environment = {"HALL_URL": f"hall://{hall.address}"}
+        ended = CliRunner().invoke(app, ["flow", "run", str(file), "--no-wait"], env=environment)
+        assert ended.exit_code == 0, ended.output
+        stolen = []
+        with Asker(f"127.0.0.1:{hall.ports[1]}") as worker:
+            for _ in range(3):
+                _, [name] = worker.steal(b"here")
+                stolen.append(name)
+                worker.complete(b"here", [name])
+        assert stolen == [b"buy", b"cook", b"serve"]
+        ended = CliRunner().invoke(app, ["flow", "run", str(file)], env=environment)
+        assert (ended.exit_code, ended.stdout.split(";")[1]) == (0, " 3 done\n")
+
+
+def test_tasks_come_from_stdin(stage: FlowStage) -> None:
+    process = stage.popen("run", "-", "--name", "piped", "--command", "echo {} >> piped")
+    out, errors = process.communicate("a\nb,a\n", timeout=60)
+    assert (process.returncode, errors) == (0, ""), errors
+    assert out.startswith("flow piped: done in ")
+    assert log(stage, "piped") == ["a", "b"]
+
+
+def test_ctrl_c_leaves_the_flow_running_and_says_so(stage: FlowStage) -> None:
+    process = stage.popen("run", stage.file("left.yaml", "tasks:\n  a: {queue: nobody}\n"))
+    wait_until(lambda: stage.flow("show", "left").exit_code == 0, "the flow is there", 60)
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=60)
+    told = "hall: what was submitted goes on; see hall flow show 'left', hall flow cancel 'left'\n"
+    assert (process.returncode, out, errors) == (130, "", told)
+    [flow, _] = stage.json("flow", "show", "left")
+    assert flow["state"] == "running"
 
 
 def test_a_flow_that_does_not_end_in_time_is_told_by_the_exit_code(stage: FlowStage) -> None:

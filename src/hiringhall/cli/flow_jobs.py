@@ -46,18 +46,15 @@ class Way(NamedTuple):
     timeout_us: int | None = None
 
 
-def submit_all(
-    remote: Remote, way: Way, tasks: Sequence[Task], told: Callable[[int, int], None]
-) -> dict[int, Task]:
-    """Submit the tasks in this order. The answer is which job each of them is."""
-    found: dict[int, Task] = {}
-    jobs = _Jobs(way, tasks)
-    for start, frame in _frames(jobs):
+def submit_all(remote: Remote, way: Way, tasks: Sequence[Task], told: Callable[[int, int], None]) -> int:
+    """Submit the tasks in this order; how many they are."""
+    count = 0
+    for frame in _frames(_Jobs(way, tasks)):
         # Each frame waits for the one before: a parent that runs again must live before its children come.
-        ids = remote.ask(wire.SUBMIT, (0, frame, wire.UNLESS_DONE))
-        found.update(zip(ids, tasks[start:], strict=False))
-        told(len(found), len(tasks))
-    return found
+        remote.ask(wire.SUBMIT, (0, frame, wire.UNLESS_DONE))
+        count += len(frame)
+        told(count, len(tasks))
+    return count
 
 
 def key_of(way: Way, task: Task) -> bytes:
@@ -134,18 +131,16 @@ class _Jobs:
         return terms
 
 
-def _frames(jobs: _Jobs) -> Iterator[tuple[int, list[Any]]]:
-    """The jobs in lists that each fit a frame, and the place of the first of each."""
-    start = 0
+def _frames(jobs: _Jobs) -> Iterator[list[Any]]:
+    """The jobs in lists that each fit a frame."""
     frame: list[Any] = []
     size = 0
     for job in jobs:
         added = len(job[1]) + sum(len(queue) + len(key) for queue, key in job[5])
         if frame and (len(frame) == FRAME_JOBS or size + added > FRAME_BYTES):
-            yield start, frame
-            start += len(frame)
+            yield frame
             frame, size = [], 0
         frame.append(job)
         size += added
     if frame:
-        yield start, frame
+        yield frame

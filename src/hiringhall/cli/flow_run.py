@@ -30,6 +30,7 @@ from hiringhall.dialects.native import wire
 from hiringhall.flows.checking import in_order
 from hiringhall.flows.reading import FORMS, STDIN, read_file
 from hiringhall.flows.tasks import FileError
+from hiringhall.sdk.errors import HallUnreachable
 from hiringhall.sdk.failures import decode_failure
 
 if TYPE_CHECKING:
@@ -109,17 +110,23 @@ def run(
     if not tasks:
         raise CommandError(f"{file} has no tasks", WRONG_USE)
     with connected(hall) as remote:
-        with _bar("submitted", len(tasks)) as told:
-            jobs = submit_all(remote, way, tasks, told)
-        if no_wait:
-            return _print_begun(remote, way, len(jobs), as_json=as_json)
+        remote.run(remote.connection.connect())
         try:
+            with _bar("submitted", len(tasks)) as told:
+                count = submit_all(remote, way, tasks, told)
+            if no_wait:
+                return _print_begun(remote, way, count, as_json=as_json)
             described = _until_ended(remote, way.flow, limit_us)
+            return _print_end(remote, way, described, as_json=as_json)
         except KeyboardInterrupt:
             shown = escaped(way.flow)
-            print_error(f"hall: the flow goes on; see hall flow show '{shown}', hall flow cancel '{shown}'")
+            print_error(
+                f"hall: what was submitted goes on; see hall flow show '{shown}', hall flow cancel '{shown}'"
+            )
             return INTERRUPTED
-        return _print_end(remote, way, described, as_json=as_json)
+        except HallUnreachable as error:
+            text = "the flow goes on with the hall; run the same command again to go on here"
+            raise CommandError(f"{error}; {text}", NOT_ENDED) from error
 
 
 def _read(file: str, form: str | None) -> tuple[str | None, list[Task]]:
