@@ -39,8 +39,8 @@ class Planning:
         # nil, or [1000, 1000]
         page = wire.decode(wire.SCHEDULES_BODY, body)
         position, count = page if page is not None else (0, wire.LIST_MAX)
-        schedules = self._begin()
-        schedules.describe(position, min(count, wire.LIST_MAX), PlanAnswer(self, number).listed)
+        self._schedules().describe(position, min(count, wire.LIST_MAX), PlanAnswer(self, number).listed)
+        self._under_way += 1
 
     def add(self, number: int, body: Raw) -> None:
         # {"name": "nightly", "queue": "report", "payload": "[]", "cron": "0 3 * * *", "terms": {"retries": 3}}
@@ -63,42 +63,23 @@ class Planning:
             if not stated[name]:
                 raise Refusal(BAD_REQUEST, f"{name}: is missing")
         given = {name: value for name, value in stated.items() if value is not None}
-        schedules = self._begin()
-        try:
-            schedules.add(given, terms, replace, PlanAnswer(self, number).done)
-        except Refusal:
-            self._under_way -= 1
-            raise
+        self._schedules().add(given, terms, replace, PlanAnswer(self, number).done)
+        self._under_way += 1
 
     def remove(self, number: int, body: Raw) -> None:
         # ["nightly"]
-        name = _name(body)
-        schedules = self._begin()
-        try:
-            schedules.remove(name, PlanAnswer(self, number).done)
-        except Refusal:
-            self._under_way -= 1
-            raise
+        self._schedules().remove(_name(body), PlanAnswer(self, number).done)
+        self._under_way += 1
 
     def pause(self, number: int, body: Raw) -> None:
         # ["nightly"]
-        name = _name(body)
-        schedules = self._begin()
-        try:
-            schedules.pause(name, PlanAnswer(self, number).done)
-        except Refusal:
-            self._under_way -= 1
-            raise
+        self._schedules().pause(_name(body), PlanAnswer(self, number).done)
+        self._under_way += 1
 
     def resume(self, number: int, body: Raw) -> None:
         # ["nightly"]
-        name = _name(body)
-        schedules = self._begin()
-        try:
-            schedules.resume(name, PlanAnswer(self, number).done)
-        except Refusal:
-            self._under_way -= 1
-            raise
+        self._schedules().resume(_name(body), PlanAnswer(self, number).done)
+        self._under_way += 1
 
     def run(self, number: int, body: Raw) -> None:
         # ["nightly"]
@@ -106,20 +87,15 @@ class Planning:
         if number:
             self._session.acknowledge(job, wire.encode(wire.OK, number, job.id))
 
-    def _begin(self) -> Schedules:
-        """One more request is under way."""
-        schedules = self._schedules()
+    def _schedules(self) -> Schedules:
+        """For one more request. What they accept is under way until its answer."""
+        schedules = self._services.schedules
+        if schedules is None:
+            raise Refusal(WRONG_STATE, "this hall keeps no schedules")
         if self._under_way >= UNDER_WAY_MAX:
             raise Refusal(
                 HALL_FULL, f"{UNDER_WAY_MAX} requests of this connection about schedules are under way"
             )
-        self._under_way += 1
-        return schedules
-
-    def _schedules(self) -> Schedules:
-        schedules = self._services.schedules
-        if schedules is None:
-            raise Refusal(WRONG_STATE, "this hall keeps no schedules")
         return schedules
 
     def answer(self, number: int, body: Any, refusal: Refusal | None) -> None:
