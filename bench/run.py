@@ -36,12 +36,22 @@ from servers import (
 from slap import Slap, SlapError
 
 from sdk import JOB_FUNCTIONS, versions_of_others
+from shell import SHELL_COMMANDS, versions_of_shells
 from web import WEB_ROUTES, WEB_WATCHED
 
 if TYPE_CHECKING:
     from figures import Row, Scenario, Section
 
-SECTIONS = (BESIDE_GEARMAND, BESIDE_ROUTERS, BIDDING, HISTORY, WEB_WATCHED, WEB_ROUTES, JOB_FUNCTIONS)
+SECTIONS = (
+    BESIDE_GEARMAND,
+    BESIDE_ROUTERS,
+    BIDDING,
+    HISTORY,
+    WEB_WATCHED,
+    WEB_ROUTES,
+    JOB_FUNCTIONS,
+    SHELL_COMMANDS,
+)
 BUILD = HERE.parent / "build" / "bench"
 ROUNDS = 5
 QUICK_ROUNDS = 2
@@ -109,6 +119,7 @@ def main() -> int:
         versions = versions_of_hall(options.python)
         versions |= {"gearmand": version_of_gearmand(), "system sqlite": version_of_system_sqlite()}
         versions["job systems"] = versions_of_others()
+        versions["shell commands"] = versions_of_shells()
         slap = Slap(options.folder)
         stage = Stage(slap, options.folder / "data", options.python, rounds, scale, console.print)
         measured: list[tuple[Section, list[Row]]] = []

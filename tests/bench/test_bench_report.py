@@ -15,7 +15,18 @@ from report import cells, circumstances
 OURS = Ratio("hall", "gearmand")
 SECTION = Section("Some", (), ("hall", "gearmand"), (OURS,))
 VERSIONS = dict.fromkeys(
-    ("hall", "build", "python", "uvloop", "sqlite", "system sqlite", "gearmand", "job systems"), "1"
+    (
+        "hall",
+        "build",
+        "python",
+        "uvloop",
+        "sqlite",
+        "system sqlite",
+        "gearmand",
+        "job systems",
+        "shell commands",
+    ),
+    "1",
 )
 
 
