@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from hiringhall.cli.reporting import CommandError, print_error
-from hiringhall.storage.sqlite import DATABASE
-from hiringhall.storage.sqlite.lock import find_holder
+from hiringhall.storage.opening import find_hall
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -103,7 +102,7 @@ class RunHall:
         """The hall of a run that was killed may take some seconds to end."""
         until_s = time.monotonic() + BUSY_S
         told = False
-        while find_holder(data / DATABASE) is not None:
+        while find_hall(data) is not None:
             if time.monotonic() > until_s:
                 raise CommandError(f"another run uses {self._folder}: choose another folder with --data", OTHER)
             if not told:
