@@ -22,7 +22,7 @@ import typer
 from hiringhall import __version__
 from hiringhall.access.tokens import FILE as TOKENS
 from hiringhall.cli.progress import bar
-from hiringhall.cli.reporting import WRONG_USE, CommandError, print_result
+from hiringhall.cli.reporting import WRONG_USE, CommandError, json_line, print_line, print_result
 from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
 from hiringhall.schedules.book import FILE as SCHEDULES
 from hiringhall.schedules.pauses import FILE as PAUSES
@@ -263,7 +263,7 @@ def _report(verb: str, place: Path, manifest: Manifest, *, as_json: bool) -> Non
         "files": sorted(manifest.files),
     }
     if as_json:
-        print_result(msgspec.json.encode(facts).decode() + "\n")
+        print_result(json_line(facts))
         return
     words = f"{manifest.jobs:,} unfinished and {manifest.history:,} ended jobs, {', '.join(facts['files'])}"
-    print_result(f"{place}: {words}; checked\n")
+    print_line(f"{place}: {words}; checked")

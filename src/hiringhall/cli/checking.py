@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Annotated
 
 import typer
 
-from hiringhall.cli.reporting import print_error, print_result
+from hiringhall.cli.reporting import json_line, print_error, print_line, print_result
 from hiringhall.cli.settings import ConfigFlag, DataFlag, DoorFlag, SetFlag, StorageFlag, load_settings
 from hiringhall.config import template
 from hiringhall.doors.keyfiles import expiry_warnings, find_certificates, secret_warnings
@@ -37,12 +36,10 @@ def check_config(
     if as_json:
         listed = [{"dialect": door.dialect, "address": door.address} for door in loaded.config.door]
         file = None if loaded.file is None else str(loaded.file)
-        print_result(
-            json.dumps({"file": file, "doors": listed, "storage": hall.storage, "data": hall.data}) + "\n"
-        )
+        print_result(json_line({"file": file, "doors": listed, "storage": hall.storage, "data": hall.data}))
         return 0
     doors = ", ".join(f"{door.dialect} on {door.address}" for door in loaded.config.door)
-    print_result(f"{loaded.file or 'no file, defaults'}: fine; {doors}; data in {hall.data}\n")
+    print_line(f"{loaded.file or 'no file, defaults'}: fine; {doors}; data in {hall.data}")
     return 0
 
 
@@ -56,7 +53,7 @@ def print_config(
     To start your own file: hall config > hall.toml
     """
     if as_json:
-        print_result("".join(json.dumps(fact) + "\n" for fact in template.facts(DOOR_SETTINGS)))
+        print_result("".join(json_line(fact) for fact in template.facts(DOOR_SETTINGS)))
         return 0
     opened = [door.partition("=")[0] for door in DEFAULT_DOORS]
     print_result(template.annotated(DOOR_SETTINGS, opened))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import signal
@@ -15,7 +14,7 @@ import typer
 import zmq.auth
 
 from hiringhall.cli.log_format import LogFormatOption, read_log_format
-from hiringhall.cli.reporting import FAILURE, print_error, print_result
+from hiringhall.cli.reporting import FAILURE, json_line, print_error, print_result
 from hiringhall.config.sources import ConfigError
 from hiringhall.logs.writing import DescriptorHandler, logging_to
 from hiringhall.peers.wmp import AddressError, Curve, Device, LinkTerms, WmpError
@@ -170,7 +169,7 @@ async def _serve(
     async with relay:
         pid = os.getpid()
         if as_json:
-            print_result(json.dumps({"device": relay.address, "pid": pid, "managers": managers}) + "\n")
+            print_result(json_line({"device": relay.address, "pid": pid, "managers": managers}))
         else:
             encryption = " with CURVE" if keys is not None else ""
             print_result(
@@ -179,7 +178,7 @@ async def _serve(
             )
         await relay.run()
     if as_json:
-        print_result(json.dumps({"forwarded": relay.forwarded, "dropped": relay.dropped}) + "\n")
+        print_result(json_line({"forwarded": relay.forwarded, "dropped": relay.dropped}))
     else:
         print_result(f"{relay.forwarded} messages forwarded, {relay.dropped} dropped\n")
     return 0

@@ -21,7 +21,7 @@ import typer
 
 from hiringhall.cli.progress import bar
 from hiringhall.cli.remote import HallFlag, JsonFlag, connected, print_json
-from hiringhall.cli.reporting import CommandError, print_result
+from hiringhall.cli.reporting import CommandError, print_line
 from hiringhall.cli.wording import counted
 from hiringhall.dialects.native import wire
 
@@ -113,7 +113,7 @@ def _rows(file: Path, table: str) -> Iterator[tuple[int, Iterator[tuple[Any, ...
     if not file.is_file():
         raise CommandError(f"there is no file {file}")
     name = '"' + table.replace('"', '""') + '"'
-    address = f"file:{quote(str(file.absolute()))}?mode=ro"
+    address = f"file:{quote(bytes(file.absolute()))}?mode=ro"
     try:
         with closing(sqlite3.connect(address, uri=True, timeout=BUSY_S)) as connection:
             connection.text_factory = bytes
@@ -163,4 +163,4 @@ def _report(facts: dict[str, int], words: str, *, as_json: bool) -> None:
     if as_json:
         print_json([facts])
     else:
-        print_result(f"{words}\n")
+        print_line(words)

@@ -14,7 +14,7 @@ from hiringhall.cli.layout import terminal_colours, terminal_width
 from hiringhall.cli.paging import show
 from hiringhall.cli.progress import with_progress
 from hiringhall.cli.rendering import detail_lines, table_lines
-from hiringhall.cli.reporting import FAILURE, print_error, print_result
+from hiringhall.cli.reporting import FAILURE, print_error, print_line
 from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
 from hiringhall.cli.times import TIMES, read_time
 from hiringhall.config.sources import ConfigError
@@ -191,7 +191,7 @@ def _save(history: History, wanted: Wanted, output: Path, form: str) -> int:
         if output == DASH:
             write_records(records, sys.stdout.buffer, form)
         else:
-            print_result(f"{_save_file(records, output, form)} records written to {output}\n")
+            print_line(f"{_save_file(records, output, form)} records written to {output}")
     except MissingFormat as error:
         raise HallError(str(error)) from error
     return 0

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import getpass
 import os
-import re
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
-from hiringhall.cli.reporting import UNREACHABLE, WRONG_USE, CommandError, print_result
+from hiringhall.cli.reporting import UNREACHABLE, WRONG_USE, CommandError, json_line, print_result
 from hiringhall.dialects.native import wire
 from hiringhall.sdk.addresses import read_addresses
 from hiringhall.sdk.connection import Connection
@@ -29,8 +28,6 @@ T = TypeVar("T")
 
 ID_MAX: Final = (1 << 63) - 1
 PERSON_BYTES_MAX: Final = 200
-_CONTROLS: Final = re.compile("[\x7f-\x9f]")
-"""Control characters that JSON allows in a text, and terminals obey."""
 
 HallFlag = Annotated[
     str | None,
@@ -132,11 +129,8 @@ def job_id(written: str) -> int:
 
 def print_json(documents: Iterable[Any]) -> None:
     """One line for each document."""
-    import msgspec  # noqa: PLC0415 (only with --json)
-
     for document in documents:
-        line = msgspec.json.encode(document).decode()
-        sys.stdout.write(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", line) + "\n")
+        sys.stdout.write(json_line(document))
     print_result("")
 
 

@@ -68,8 +68,8 @@ def table_lines(records: Iterable[Record], width: int | None, colours: ColorSyst
 
 def _stacked_lines(row: list[str], widths: list[int], width: int, colours: ColorSystem | None) -> Iterator[str]:
     first = row[:STACKED_COLUMNS]
-    if width_of(_line(first, widths)) > width:
-        first.pop()  # The queue's name is too long for this line.
+    while len(first) > 1 and width_of(_line(first, widths)) > width:
+        first.pop()  # Such as the queue's name: it follows on a line of its own.
     yield _line(first, widths, _STYLES.get(row[_STATE], PLAIN), colours)
     names = HEADINGS if row[_CODE] else (*HEADINGS[:-1], "pending")
     fields = zip(names[len(first) :], row[len(first) :], strict=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import io
+import json
 import os
+import re
 import sys
-from typing import TYPE_CHECKING, Final, ParamSpec
+from typing import TYPE_CHECKING, Any, Final, ParamSpec
 
 from hiringhall.cli.escaping import escaped
 from hiringhall.cli.paging import ENCODING_ERRORS
@@ -23,6 +25,8 @@ UNREACHABLE: Final = 2
 NOT_ENDED: Final = 3
 """The job that was waited for has not ended in the given time."""
 INTERRUPTED: Final = 130
+_CONTROLS: Final = re.compile("[\x7f-\x9f]")
+"""Control characters that JSON allows in a text, and terminals obey."""
 
 
 class CommandError(Exception):
@@ -47,6 +51,24 @@ def print_result(text: str) -> None:
         sys.stdout.reconfigure(errors=ENCODING_ERRORS)
     sys.stdout.write(text)
     sys.stdout.flush()
+
+
+def print_line(text: str) -> None:
+    """A result of one line, with control characters escaped: names of files and schedules are in it."""
+    print_result(f"{escaped(text)}\n")
+
+
+def json_line(document: Any) -> str:
+    """A document as one line of JSON. Control characters are escaped, and so are bytes of names that are not
+    UTF-8, as in the arguments of a program.
+    """
+    import msgspec  # noqa: PLC0415 (only with --json)
+
+    try:
+        line = msgspec.json.encode(document, enc_hook=str).decode()
+    except UnicodeEncodeError:
+        line = json.dumps(msgspec.to_builtins(document, enc_hook=str), separators=(",", ":"))
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", line) + "\n"
 
 
 def guarded(

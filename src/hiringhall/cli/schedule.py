@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Annotated, Final, TypeVar, cast, get_args
+from typing import Annotated, Final, TypeVar, cast, get_args
 
 import typer
 
 from hiringhall.cli.escaping import escaped
 from hiringhall.cli.help_texts import completing
 from hiringhall.cli.layout import terminal_width
-from hiringhall.cli.reporting import print_error, print_result
-from hiringhall.cli.schedule_files import (
-    find_configured,
-    find_hall,
-    missing,
-    open_book,
-    origin,
-    tell_hall,
-    unknown,
-)
+from hiringhall.cli.remote import JsonFlag, print_json
+from hiringhall.cli.reporting import print_error, print_line, print_result
+from hiringhall.cli.schedule_files import find_configured, find_hall, missing, open_book, tell_hall, unknown
+from hiringhall.cli.schedule_lines import schedule_line, schedule_lines
 from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
 from hiringhall.cli.tables import as_table
 from hiringhall.config.quantities import Interval
@@ -27,14 +20,10 @@ from hiringhall.config.schedules import LATE_S_MAX
 from hiringhall.config.sources import ConfigError
 from hiringhall.core.limits import SECOND_US
 from hiringhall.endpoints import HallError
-from hiringhall.schedules.describing import CATCH_UP_MAX, Known, describe, in_zone
+from hiringhall.schedules.describing import CATCH_UP_MAX, in_zone
 from hiringhall.schedules.keeper import machine_us
 from hiringhall.schedules.plan import LATE_US, RETRIES_MAX, Missed, Plan, Priority
-from hiringhall.storage.opening import files_folder, has_history, open_history
-
-if TYPE_CHECKING:
-    from hiringhall.core.changes import Firing
-    from hiringhall.schedules.pauses import Pause
+from hiringhall.storage.opening import files_folder
 
 HEADINGS: Final = ("name", "when", "zone", "queue", "key", "defined", "last", "behind", "next")
 
@@ -99,6 +88,7 @@ def add(
     ] = LATE_US / SECOND_US,
     config: ConfigFlag = None,
     data: DataFlag = None,
+    as_json: JsonFlag = False,
 ) -> int:
     """Add a schedule. A running hall reads it at once.
 
@@ -129,7 +119,11 @@ def add(
         book.add(plan)
     due = in_zone(plan, plan.next_due_us(machine_us()))
     where = f" in the new data folder {book.path.parent}" if is_new else ""
-    tell_hall(book.path.parent, f'schedule "{name}" was added{where}; it is due next at {due}')
+    notified = tell_hall(book.path.parent)
+    if as_json:
+        print_json(schedule_line(loaded, name))
+    else:
+        print_line(f'schedule "{name}" was added{where}; it is due next at {due}{notified}')
     return 0
 
 
@@ -137,6 +131,7 @@ def remove(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the schedule.")],
     config: ConfigFlag = None,
     data: DataFlag = None,
+    as_json: JsonFlag = False,
 ) -> int:
     """Remove a schedule that was added with hall schedule add. Its jobs stay."""
     loaded = load_settings(config, data)
@@ -146,7 +141,11 @@ def remove(
         is_there = book.path.parent.exists()
         if is_there:
             if book.remove(name):
-                tell_hall(book.path.parent, f'schedule "{name}" was removed')
+                notified = tell_hall(book.path.parent)
+                if as_json:
+                    print_json([{"removed": name, "defined": str(book.path)}])
+                else:
+                    print_line(f'schedule "{name}" was removed{notified}')
                 if where:
                     print_error(f"hall: {where} has the same name and stays active")
                 return 0
@@ -161,41 +160,24 @@ def remove(
 def show(
     config: ConfigFlag = None,
     data: DataFlag = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+    as_json: JsonFlag = False,
 ) -> int:
     """List all schedules, with their last and next due times.
 
     The hall can be running or stopped.
     """
     loaded = load_settings(config, data)
-    known: dict[str, tuple[Plan, str]] = {}
-    pauses: dict[str, Pause] = {}
+    lines = schedule_lines(loaded)
     hall = loaded.config.hall
-    folder = files_folder(hall.data, hall.folder)
-    if loaded.config.hall.storage == "sqlite":
-        if not folder.exists():
-            if not loaded.config.schedule:
-                raise missing(folder)
-            print_error(f"hall: {folder} does not exist: no hall has used it yet")
-        with open_book(loaded) as book:
-            known = {name: (plan, str(book.path)) for name, plan in book.read().items()}
-            pauses = book.pauses.read()
-    for schedule in loaded.config.schedule:
-        known[schedule.name] = (schedule.plan(), origin(loaded))
-    fired = _firings(hall.data)
-    holder = find_hall(folder)
-    pid = None if holder is None else holder.pid
-    now_us = machine_us()
-    lines = [
-        describe(Known(plan, defined, fired.get(name), pauses.get(name)), now_us, pid)
-        for name, (plan, defined) in sorted(known.items())
-    ]
+    holder = find_hall(files_folder(hall.data, hall.folder))
     if as_json:
-        print_result("".join(json.dumps(line) + "\n" for line in lines))
+        print_json(lines)
         return 0
     print_result(_as_text(lines, terminal_width()))
     print_error(
-        f"hall: a hall is running (process {pid})" if pid else "hall: no hall is running, so no schedule fires"
+        f"hall: a hall is running (process {holder.pid})"
+        if holder is not None
+        else "hall: no hall is running, so no schedule fires"
     )
     return 0
 
@@ -225,17 +207,6 @@ def _one_of(flag: str, written: str, words: tuple[_Word, ...]) -> _Word:
         if word == written:
             return word
     raise ConfigError([f'{flag}: "{written}" is not allowed; it takes one of {", ".join(words)}'])
-
-
-def _firings(place: str) -> dict[str, Firing]:
-    """The last firing of each schedule, from the store."""
-    if not has_history(place):
-        return {}
-    reader = open_history(place)
-    try:
-        return reader.firings()
-    finally:
-        reader.close()
 
 
 def _as_text(lines: list[dict[str, object]], width: int | None) -> str:

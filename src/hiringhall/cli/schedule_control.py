@@ -8,8 +8,10 @@ from urllib.parse import quote
 
 import typer
 
-from hiringhall.cli.reporting import print_result
+from hiringhall.cli.remote import JsonFlag, print_json
+from hiringhall.cli.reporting import print_line
 from hiringhall.cli.schedule_files import find_configured, find_hall, missing, open_book, tell_hall, unknown
+from hiringhall.cli.schedule_lines import schedule_line
 from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
 from hiringhall.dialects.native import wire
 from hiringhall.doors.native import SOCKET
@@ -22,22 +24,22 @@ from hiringhall.storage.opening import files_folder
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the schedule.")]
 
 
-def pause(name: Name, config: ConfigFlag = None, data: DataFlag = None) -> int:
+def pause(name: Name, config: ConfigFlag = None, data: DataFlag = None, as_json: JsonFlag = False) -> int:
     """Pause a schedule, also one of hall.toml. Due times that pass meanwhile do not fire, also not later.
 
     The hall can be running or stopped.
     """
-    _set_paused(name, config, data, paused=True)
+    _set_paused(name, config, data, paused=True, as_json=as_json)
     return 0
 
 
-def resume(name: Name, config: ConfigFlag = None, data: DataFlag = None) -> int:
+def resume(name: Name, config: ConfigFlag = None, data: DataFlag = None, as_json: JsonFlag = False) -> int:
     """Resume a paused schedule: it fires again, from its next due time on."""
-    _set_paused(name, config, data, paused=False)
+    _set_paused(name, config, data, paused=False, as_json=as_json)
     return 0
 
 
-def run(name: Name, config: ConfigFlag = None, data: DataFlag = None) -> int:
+def run(name: Name, config: ConfigFlag = None, data: DataFlag = None, as_json: JsonFlag = False) -> int:
     """Submit the job of a schedule once now. Its due times stay as they are, and it may be paused.
 
     The hall must be running.
@@ -49,7 +51,7 @@ def run(name: Name, config: ConfigFlag = None, data: DataFlag = None) -> int:
         raise HallError(f"no hall is running with the data folder {folder}; use --data to name another")
     if not socket.exists():
         raise HallError(f"the hall has no native door, which is needed for this: there is no {socket}")
-    client = Hall(f"hall+unix://{quote(str(socket))}", name="hall schedule run")
+    client = Hall(f"hall+unix://{quote(bytes(socket))}", name="hall schedule run")
     try:
         job = client.run(_run(client, name))
     except errors.HallRefused as refused:
@@ -58,7 +60,10 @@ def run(name: Name, config: ConfigFlag = None, data: DataFlag = None) -> int:
         raise HallError(str(error)) from error
     finally:
         client.close()
-    print_result(f'schedule "{name}" was run: job {job}\n')
+    if as_json:
+        print_json([{"schedule": name, "job": str(job)}])
+    else:
+        print_line(f'schedule "{name}" was run: job {job}')
     return 0
 
 
@@ -66,7 +71,7 @@ async def _run(hall: Hall, name: str) -> int:
     return int(await hall.connection().request(wire.RUN_SCHEDULE, (name.encode(),)))
 
 
-def _set_paused(name: str, config: Path | None, data: str | None, *, paused: bool) -> None:
+def _set_paused(name: str, config: Path | None, data: str | None, *, paused: bool, as_json: bool) -> None:
     loaded = load_settings(config, data)
     with open_book(loaded) as book:
         folder = book.path.parent
@@ -79,6 +84,10 @@ def _set_paused(name: str, config: Path | None, data: str | None, *, paused: boo
         before = book.pauses.read()
         after = book.pauses.change(name, paused=paused, at_us=machine_us())
     if after == before:
-        print_result(f'schedule "{name}" {"is paused already" if paused else "is not paused"}\n')
+        news = "is paused already" if paused else "is not paused"
     else:
-        tell_hall(folder, f'schedule "{name}" {"is paused" if paused else "fires again"}')
+        news = ("is paused" if paused else "fires again") + tell_hall(folder)
+    if as_json:
+        print_json(schedule_line(loaded, name))
+    else:
+        print_line(f'schedule "{name}" {news}')

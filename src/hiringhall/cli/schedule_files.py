@@ -8,7 +8,7 @@ import signal
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from hiringhall.cli.reporting import print_error, print_result
+from hiringhall.cli.reporting import print_error
 from hiringhall.endpoints import HallError
 from hiringhall.schedules.book import Book, BookError
 from hiringhall.schedules.pauses import PauseError
@@ -58,18 +58,16 @@ def find_hall(folder: Path) -> Holder | None:
     return None if holder is None or holder.kind == "import" else holder
 
 
-def tell_hall(folder: Path, news: str) -> None:
-    """Make a running hall read the book again, and print what was done."""
+def tell_hall(folder: Path) -> str:
+    """Make a running hall read the book again. Returns the end of a sentence that says so."""
     holder = find_hall(folder)
     if holder is None:
-        print_result(f"{news}; no hall is running, the next one to start reads it\n")
-        return
+        return "; no hall is running, the next one to start reads it"
     remedy = _signal_hall(holder)
     if remedy:
         print_error(f"hall: {remedy}")
-        print_result(f"{news}\n")
-    else:
-        print_result(f"{news}; the hall (process {holder.pid}) was notified\n")
+        return ""
+    return f"; the hall (process {holder.pid}) was notified"
 
 
 def _signal_hall(holder: Holder) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from typing import TYPE_CHECKING, Annotated, Final
@@ -13,7 +12,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from hiringhall import __version__
-from hiringhall.cli.reporting import print_error, print_result
+from hiringhall.cli.escaping import escaped
+from hiringhall.cli.layout import terminal_colours
+from hiringhall.cli.reporting import json_line, print_error, print_result
 from hiringhall.cli.settings import (
     ALL_DOORS,
     ConfigFlag,
@@ -108,14 +109,16 @@ def _announce_json(opened: Opened) -> None:
         "recovered": opened.recovered,
         "web": opened.web,
     }
-    print_result(json.dumps(line) + "\n")
+    print_result(json_line(line))
 
 
 def _announce(opened: Opened) -> None:
-    console = Console(highlight=False, soft_wrap=True)
+    # Without colours there is no bold either, as in the other commands.
+    styled = None if terminal_colours() is not None else False
+    console = Console(highlight=False, soft_wrap=True, force_terminal=styled)
     with console.capture() as captured:
         console.print(
-            f"[bold]{escape(opened.name)}[/bold] is open (hiringhall {__version__}, pid {opened.pid})"
+            f"[bold]{_plain(opened.name)}[/bold] is open (hiringhall {__version__}, pid {opened.pid})"
         )
         for door in opened.doors:
             name = f"{door.dialect} {door.role}".rstrip()
@@ -123,12 +126,17 @@ def _announce(opened: Opened) -> None:
             console.print(f"  door   [green]{name}[/green] on [bold]{door.address}[/bold]{encryption}")
         if opened.web:
             console.print(f"  web    [bold]{opened.web}[/bold]")
-        console.print(f"  data   {escape(opened.data) or 'in memory: jobs are lost when the hall stops'}")
+        console.print(f"  data   {_plain(opened.data) or 'in memory: jobs are lost when the hall stops'}")
         console.print(f"  jobs   {opened.recovered} recovered")
         first_job = next((door.first_job for door in opened.doors if door.first_job), "")
         if first_job:
             console.print(
-                f"\nSubmit a first job: paste this into another terminal.\n  [cyan]{escape(first_job)}[/cyan]"
+                f"\nSubmit a first job: paste this into another terminal.\n  [cyan]{_plain(first_job)}[/cyan]"
             )
         console.print("\nPress Ctrl-C to drain and stop. Press it twice to stop at once.")
     print_result(captured.get())
+
+
+def _plain(text: str) -> str:
+    """A text without control characters, in which nothing is taken for markup."""
+    return escape(escaped(text))

@@ -54,6 +54,7 @@ KillFlag = Annotated[
 
 SLOTS_MAX: Final = 10_000
 SECONDS_MAX: Final = 86_400
+STAYS_S_MAX: Final = 36_500 * 86_400
 NAME_BYTES_MAX: Final = 512
 _NUMBER: Final = re.compile("[0-9]{1,7}")
 
@@ -85,9 +86,13 @@ def read_shell_settings(
         problems.append(f"--queue: it takes a name of 1 to {NAME_BYTES_MAX} bytes")
     if not 1 <= settings.slots <= SLOTS_MAX:
         problems.append(f"--slots: {settings.slots} is not allowed; it takes 1 to {SLOTS_MAX}")
-    for option, seconds in (("--grace", grace), ("--kill-after", settings.kill_s), ("--stays", stays or 0.0)):
-        if not 0 <= seconds <= SECONDS_MAX:
-            problems.append(f"{option}: {seconds:g} is not allowed; it takes seconds from 0 to {SECONDS_MAX}")
+    for option, seconds, most in (
+        ("--grace", grace, SECONDS_MAX),
+        ("--kill-after", settings.kill_s, SECONDS_MAX),
+        ("--stays", stays or 0.0, STAYS_S_MAX),
+    ):
+        if not 0 <= seconds <= most:
+            problems.append(f"{option}: {seconds:g} is not allowed; it takes seconds from 0 to {most}")
     for word in skill or ():
         if _NUMBER.fullmatch(word) is None:
             problems.append(f'--skill: "{word}" is not allowed with --shell; it takes a whole number')

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hiringhall.cli.layout import stacked
+from hiringhall.cli.layout import stacked, terminal_colours
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,8 @@ def as_table(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int 
         table.add_row(Text(row[0], style="bold"), *map(Text, row[1:]))
     measured = Console(width=TABLE_WIDTH_MAX).measure(table).maximum
     if width is None or measured <= width:
-        console = Console(highlight=False, width=measured)
+        styled = None if terminal_colours() is not None else False
+        console = Console(highlight=False, width=measured, force_terminal=styled)
         with console.capture() as captured:
             console.print(table)
         return captured.get()

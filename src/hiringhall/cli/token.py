@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path  # noqa: TC003 (typer looks its types up)
@@ -13,6 +12,7 @@ import typer
 from hiringhall.access.tokens import Role, Token, TokenFile, TokensError
 from hiringhall.cli.help_texts import completing
 from hiringhall.cli.layout import terminal_width
+from hiringhall.cli.remote import JsonFlag, print_json
 from hiringhall.cli.reporting import print_error, print_result
 from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
 from hiringhall.cli.tables import as_table
@@ -45,6 +45,7 @@ def add(
     ] = None,
     config: ConfigFlag = None,
     data: DataFlag = None,
+    as_json: JsonFlag = False,
 ) -> int:
     """Make a token and print it. It is shown once; only a digest of it is kept.
 
@@ -60,21 +61,24 @@ def add(
     end = now + timedelta(days=expires) if expires is not None else None
     with _file(config, data) as file:
         token = file.add(name, cast("Role", role), now, end)
-        print_result(f"{token}\n")
-        print_error(f'hall: token "{name}" ({role}) is in {file.path}; it is not shown again')
+        if as_json:
+            print_json([{"token": token, "name": name, "role": role, "expires": _second(end)}])
+        else:
+            print_result(f"{token}\n")
+            print_error(f'hall: token "{name}" ({role}) is in {file.path}; it is not shown again')
     return 0
 
 
 def show(
     config: ConfigFlag = None,
     data: DataFlag = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+    as_json: JsonFlag = False,
 ) -> int:
     """List the tokens, with their last use. The tokens themselves are not kept."""
     with _file(config, data) as file:
         tokens = sorted((file.read() or {}).values(), key=lambda token: token.name)
     if as_json:
-        print_result("".join(json.dumps(_facts(token)) + "\n" for token in tokens))
+        print_json(_facts(token) for token in tokens)
     elif tokens:
         now = datetime.now(UTC)
         print_result(as_table(HEADINGS, [_cells(token, now) for token in tokens], terminal_width()))
@@ -83,12 +87,17 @@ def show(
     return 0
 
 
-def revoke(name: NameArgument, config: ConfigFlag = None, data: DataFlag = None) -> int:
+def revoke(
+    name: NameArgument, config: ConfigFlag = None, data: DataFlag = None, as_json: JsonFlag = False
+) -> int:
     """Revoke a token. A running hall closes its connections within two seconds."""
     with _file(config, data) as file:
         if not file.revoke(name):
             raise HallError(f'there is no token "{name}" in {file.path}')
-    print_error(f'hall: token "{name}" is revoked')
+    if as_json:
+        print_json([{"revoked": name}])
+    else:
+        print_error(f'hall: token "{name}" is revoked')
     return 0
 
 
@@ -108,9 +117,9 @@ def _facts(token: Token) -> dict[str, str | None]:
     return {
         "name": token.name,
         "role": token.role,
-        "made": token.made.isoformat(timespec="seconds"),
-        "expires": token.expires.isoformat(timespec="seconds") if token.expires else None,
-        "used": token.used.isoformat(timespec="seconds") if token.used else None,
+        "made": _second(token.made),
+        "expires": _second(token.expires),
+        "used": _second(token.used),
     }
 
 
@@ -121,6 +130,10 @@ def _cells(token: Token, now: datetime) -> list[str]:
         expires = f"expired {expires}"
     used = _minute(token.used) if token.used is not None else "never"
     return [token.name, token.role, _minute(token.made), expires, used]
+
+
+def _second(time: datetime | None) -> str | None:
+    return None if time is None else time.isoformat(timespec="seconds")
 
 
 def _minute(time: datetime) -> str:

@@ -7,7 +7,6 @@ stay; when the file is imported again, jobs with a key are not duplicated.
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 import sys
 import time
@@ -21,7 +20,7 @@ import typer
 from hiringhall.cli.gearman_import import Tally, carry_problems, counted_jobs, send_jobs
 from hiringhall.cli.history import DASH, open_folder
 from hiringhall.cli.progress import with_progress
-from hiringhall.cli.reporting import FAILURE, print_error, print_result
+from hiringhall.cli.reporting import FAILURE, json_line, print_error, print_line
 from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
 from hiringhall.config.quantities import Address
 from hiringhall.config.sources import ConfigError
@@ -76,11 +75,13 @@ def export_jobs(
         else:
             with _writing(file) as out:
                 count = _write_jobs(history, out)
-    report = json.dumps({"exported": count}) if as_json else f"{counted_jobs(count)} exported from {folder}"
+    report = (
+        json_line({"exported": count}).rstrip() if as_json else f"{counted_jobs(count)} exported from {folder}"
+    )
     if file == DASH:
         print_error(report)
     else:
-        print_result(f"{report}\n")
+        print_line(report)
     return 0
 
 
@@ -132,7 +133,7 @@ def import_jobs(
     except KeyboardInterrupt:
         print_error(f"hall: interrupted; {tally if tally.taken or tally.unsure else 'nothing was imported'}")
         raise
-    print_result(
+    print_line(
         _report({"sent": len(jobs), "door": address}, f"{counted_jobs(len(jobs))} sent to {address}", as_json)
     )
     return 0
@@ -199,7 +200,7 @@ def import_offline(file: Path, jobs: list[WrittenJob], settings: Config, tally: 
     if failed:
         words += f"; {failed} failed at once because a parent had failed"
     facts = {"imported": new, "already_there": joined, "failed": failed, "data": folder}
-    print_result(_report(facts, words, as_json))
+    print_line(_report(facts, words, as_json))
     return 0
 
 
@@ -282,7 +283,7 @@ def _tls(door: str | None, ca: Path | None, certificate: Path | None, key: Path 
 
 
 def _report(facts: dict[str, object], words: str, as_json: bool) -> str:
-    return (json.dumps(facts) if as_json else words) + "\n"
+    return json_line(facts).rstrip() if as_json else words
 
 
 def _address(written: str) -> Address:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
+import signal
 import sys
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from hiringhall.cli.log_format import LogFormatOption, read_log_format
-from hiringhall.cli.reporting import print_result
+from hiringhall.cli.reporting import json_line, print_line, print_result
 from hiringhall.config.quantities import Address, Words
 from hiringhall.config.sources import ConfigError
 from hiringhall.config.web import WebSettings, WebTlsSettings
@@ -19,6 +19,9 @@ from hiringhall.endpoints import HallError
 from hiringhall.logs.writing import DescriptorHandler, logging_to
 from hiringhall.sdk.addresses import DEFAULT_URL, VARIABLE, read_addresses
 from hiringhall.web.options import WebOptions
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 DEFAULT_LISTEN: Final = "127.0.0.1:4780"
 
@@ -97,13 +100,19 @@ def web(
         key=key or "",
         log_format=log_format,
     )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _leave)  # until the server handles them itself
     with logging_to(DescriptorHandler(sys.stderr.fileno()), logging.INFO, written):
         if as_json:
-            print_result(json.dumps({"web": options.url, "hall": url, "pid": os.getpid()}) + "\n")
+            print_result(json_line({"web": options.url, "hall": url, "pid": os.getpid()}))
         else:
-            print_result(f"web on {options.url}, for {url} (pid {os.getpid()}); Ctrl-C stops it\n")
+            print_line(f"web on {options.url}, for {url} (pid {os.getpid()}); Ctrl-C stops it")
         serve(options, listener)
     return 0
+
+
+def _leave(_number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(0)
 
 
 def _read(listen: str, hosts: list[str], certificate: str | None, key: str | None) -> WebSettings:

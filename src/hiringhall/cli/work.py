@@ -13,6 +13,7 @@ import typer
 import uvloop
 
 from hiringhall.cli.shell_work import (
+    STAYS_S_MAX,
     CwdFlag,
     EnvFlag,
     KillFlag,
@@ -21,6 +22,19 @@ from hiringhall.cli.shell_work import (
     SlotsFlag,
     read_shell_settings,
     run_shell_worker,
+)
+from hiringhall.cli.slurm.command import Asked, FleetOptions, find_queues, run_slurm
+from hiringhall.cli.slurm.options import (
+    DryRunFlag,
+    EndWorkersFlag,
+    IdleFlag,
+    JobsPerWorkerFlag,
+    MaxWorkersFlag,
+    PollFlag,
+    SbatchFlag,
+    SlurmFlag,
+    TimeoutFlag,
+    refuse_slurm_options,
 )
 from hiringhall.config.quantities import Size
 from hiringhall.config.sources import ConfigError
@@ -117,11 +131,11 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print a line of JSON for
 
 TOKEN_FILE_CHARACTERS_MAX: Final = 1000
 COUNT_MAX: Final = 1_000_000
-STAYS_S_MAX: Final = 36_500 * 86_400
 _SKILL: Final = re.compile(r"(?:(.+)=)?([0-9]{1,7})")
 
 
 def work(
+    context: typer.Context,
     module: WorkArgument = None,
     processes: ProcessesFlag = None,
     threads: ThreadsFlag = 1,
@@ -144,6 +158,15 @@ def work(
     cwd_below: CwdFlag = None,
     env: EnvFlag = None,
     kill_after: KillFlag = None,
+    slurm: SlurmFlag = False,
+    max_workers: MaxWorkersFlag = 10,
+    jobs_per_worker: JobsPerWorkerFlag = 1,
+    idle: IdleFlag = "5m",
+    poll: PollFlag = "30s",
+    slurm_timeout: TimeoutFlag = "60s",
+    sbatch: SbatchFlag = None,
+    end_workers: EndWorkersFlag = False,
+    dry_run: DryRunFlag = False,
     as_json: JsonFlag = False,
 ) -> int:
     """Run the job functions of a module, or with --shell commands, until it is stopped.
@@ -152,11 +175,18 @@ def work(
     that were not finished are given back to the hall.
     """
     token = None if token_file is None else read_token_file(token_file)
+    fleet = FleetOptions(
+        max_workers, jobs_per_worker, idle, poll, slurm_timeout, tuple(sbatch or ()), end_workers, dry_run
+    )
+    if not slurm:
+        refuse_slurm_options(context)
     if shell:
         if module is not None:
             raise ConfigError([f'--shell runs commands, and no module: leave out "{module}"'])
         chosen = read_shell_settings(queue, slots, cwd_below, env, kill_after, grace, skill, stays, hall, name)
         chosen.token = token
+        if slurm:
+            return run_slurm(Asked(context, [chosen.queue], hall, name, token, as_json), fleet)
         return run_shell_worker(chosen, as_json=as_json)
     if module is None:
         raise ConfigError(["name the MODULE with the functions, or use --shell to run commands"])
@@ -186,6 +216,9 @@ def work(
     )
     if token is not None:
         settings.token = token
+    if slurm:
+        queues = find_queues(module, settings.only)
+        return run_slurm(Asked(context, queues, hall, name, token, as_json), fleet)
     show = make_show(as_json=as_json)
     try:
         return run_worker(settings, show)

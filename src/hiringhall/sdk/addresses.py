@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from typing import Final, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 DEFAULT_URL: Final = "hall://127.0.0.1:4731"
 DEFAULT_PORT: Final = 4731
@@ -69,7 +69,7 @@ def _read(url: str, ca: str) -> Address:
     except ValueError as error:
         raise ValueError(f"{url!r} is not the URL of a hall ({error}): {_FORMS}") from error
     if parts.scheme == "hall+unix" and parts.path and not parts.netloc:
-        return Address(url, path=unquote(parts.path))
+        return Address(url, path=os.fsdecode(unquote_to_bytes(parts.path)))
     if parts.scheme not in {"hall", "halls"} or not host or parts.path not in {"", "/"} or parts.query:
         raise ValueError(f"{url!r} is not the URL of a hall: {_FORMS}")
     return Address(url, host, port, tls=parts.scheme == "halls", ca=ca)

@@ -177,7 +177,8 @@ def _find_door(doors: Iterable[OpenDoor]) -> str:
     native = [door for door in doors if door.dialect == "native" and not door.encryption]
     for door in native:
         if door.address.path:
-            return f"hall+unix://{quote(os.path.abspath(door.address.path))}"  # noqa: PTH100 (not resolved)
+            path = os.path.abspath(door.address.path)  # noqa: PTH100 (not resolved)
+            return f"hall+unix://{quote(os.fsencode(path))}"
     for door in native:
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(door.address.host, door.address.host)  # noqa: S104
         return f"hall://{f'[{host}]' if ':' in host else host}:{door.address.port}"

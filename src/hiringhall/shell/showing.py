@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import shutil
 import sys
 import time
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from hiringhall.shell.outputs import Stream
     from hiringhall.shell.running import Job
 
+_CONTROLS: Final = re.compile(b"\x7f|\xc2[\x80-\x9f]")
+"""Control characters, in UTF-8, that JSON allows in a text, and terminals obey."""
 JSON_BYTES_MAX: Final = 1 << 20
 """Of a stream, in a line of JSON."""
 REDRAW_S: Final = 0.2
@@ -200,7 +203,8 @@ def encode_line(job: Job) -> bytes:
         described |= _text(name, data[:JSON_BYTES_MAX])
         truncated = truncated or stream.size > JSON_BYTES_MAX
     described["truncated"] = truncated
-    return msgspec.json.encode(described) + b"\n"
+    line = msgspec.json.encode(described)
+    return _CONTROLS.sub(lambda found: b"\\u00%02x" % found[0][-1], line) + b"\n"
 
 
 def _text(name: str, data: bytes) -> dict[str, str]:

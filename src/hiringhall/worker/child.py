@@ -32,9 +32,11 @@ def main() -> int:
         try:
             loaded = load(target, os.getcwd())  # noqa: PTH109 (text)
         except CannotLoad as error:
-            channel.send(messages.message(messages.BROKEN, messages.Broken(str(error), _watched(error))))
+            text = str(error).encode(errors="backslashreplace").decode()
+            channel.send(messages.message(messages.BROKEN, messages.Broken(text, _watched(error))))
             return 1
-        channel.send(messages.message(messages.READY, messages.Ready(loaded.served, loaded.url, user_files())))
+        files = [os.fsencode(file) for file in user_files()]
+        channel.send(messages.message(messages.READY, messages.Ready(loaded.served, loaded.url, files)))
         control = channel.read_control()
         if control is not None:
             begin = messages.BEGIN_BODY.decode(control[2])
@@ -42,8 +44,8 @@ def main() -> int:
     return 0
 
 
-def _watched(error: BaseException) -> list[str]:
-    return list(dict.fromkeys([*user_files(), *files_of(error)]))
+def _watched(error: BaseException) -> list[bytes]:
+    return [os.fsencode(file) for file in dict.fromkeys([*user_files(), *files_of(error)])]
 
 
 def _die_with(parent: int) -> None:

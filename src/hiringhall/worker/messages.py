@@ -75,7 +75,7 @@ class Ready(Record, array_like=True):
     served: list[Served]
     url: str
     """The address in the module's hall object; empty: the default."""
-    files: list[str]
+    files: list[bytes]
     """The user's files that were imported."""
 
 
@@ -83,7 +83,7 @@ class Broken(Record, array_like=True):
     """Why a child cannot run anything."""
 
     text: str
-    files: list[str]
+    files: list[bytes]
 
 
 class Begin(Record, array_like=True):

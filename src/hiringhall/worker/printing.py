@@ -7,13 +7,21 @@ from __future__ import annotations
 
 import os
 import queue
+import re
 import sys
 import threading
 from typing import Final
 
 LINES_MAX: Final = 10_000
+_CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Characters that a terminal obeys, but line ends and tabs."""
 CLOSE_S: Final = 1.0
 """How long the reader may take for the last lines."""
+
+
+def harmless(text: str) -> str:
+    """The text with control characters escaped: what a job tells must not command the terminal."""
+    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 class Printer:

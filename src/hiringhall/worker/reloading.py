@@ -15,9 +15,9 @@ class Files:
     def __init__(self) -> None:
         self._stamps: dict[str, Stamp] = {}
 
-    def watch(self, files: list[str]) -> None:
+    def watch(self, files: list[bytes]) -> None:
         """Watch these from now on, beside the files that are watched already."""
-        for file in files:
+        for file in map(os.fsdecode, files):
             self._stamps.setdefault(file, _stamp(file))
 
     def changed(self) -> list[str]:

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hiringhall.worker.board import counted, stamp
-from hiringhall.worker.printing import Printer
+from hiringhall.worker.printing import Printer, harmless
 
 if TYPE_CHECKING:
     from hiringhall.worker.board import Board
@@ -77,7 +77,7 @@ class Lines:
         self._printer = Printer()
 
     def event(self, name: str, text: str, fields: dict[str, Any]) -> None:  # noqa: ARG002 (a Show)
-        self._printer.write(f"{stamp()} {text}\n")
+        self._printer.write(f"{stamp()} {harmless(text)}\n")
 
     async def run(self, supervisor: Counting) -> None:
         before, last = _totals(supervisor), time.monotonic()
@@ -112,7 +112,7 @@ class JsonLines(Lines):
         self._print({"event": "counts", "at": round(time.time(), 3), **totals, "rate": round(rate, 1)})
 
     def _print(self, told: dict[str, Any]) -> None:
-        self._printer.write(json.dumps(told) + "\n")
+        self._printer.write(json.dumps(told).replace("\x7f", "\\u007f") + "\n")
 
 
 class Screen:
@@ -130,7 +130,7 @@ class Screen:
         self.output: tuple[int, int] | None = (self._writing, self._writing)
 
     def event(self, name: str, text: str, fields: dict[str, Any]) -> None:  # noqa: ARG002 (a Show)
-        self._console.print(Text(f"{stamp()} {text}", _STYLES.get(name, "")), soft_wrap=True)
+        self._console.print(Text(f"{stamp()} {harmless(text)}", _STYLES.get(name, "")), soft_wrap=True)
 
     async def run(self, supervisor: Supervisor) -> None:
         loop = asyncio.get_running_loop()
@@ -170,7 +170,9 @@ class Screen:
 
     def _print(self, lines: list[bytes]) -> None:
         text = b"\n".join(lines).decode("utf-8", "backslashreplace")
-        self._console.print(Text.from_ansi(text), soft_wrap=True)
+        # Of what is left, `from_ansi` keeps colours and drops the rest.
+        shown = "\x1b[".join(map(harmless, text.split("\x1b[")))
+        self._console.print(Text.from_ansi(shown), soft_wrap=True)
 
     def _render(self, supervisor: Supervisor) -> Group:
         board = supervisor.board
@@ -203,7 +205,9 @@ class Screen:
         for counts in rows:
             numbers = (counts.running, counts.done, counts.failed, counts.lost, counts.stopped)
             rate = self._rates.get(counts.queue, 0.0)
-            table.add_row(counts.queue, *(f"{number:,}" for number in numbers), f"{rate:,.0f}/s")
+            table.add_row(
+                Text(harmless(counts.queue)), *(f"{number:,}" for number in numbers), f"{rate:,.0f}/s"
+            )
         return table
 
     def _measure(self, supervisor: Supervisor) -> None:
@@ -236,7 +240,7 @@ class Screen:
         running = min(len(child.tasks), child.capacity)
         more = f" and {running - 1} more" if running > 1 else ""
         since = f" for {now - task.started_at:,.0f} s" if task.started_at and now - task.started_at >= 1 else ""
-        line = Text(f"  {child.pid}  {task.counts.queue} {task.job}{since}{more}", "dim")
+        line = Text(f"  {child.pid}  {harmless(task.counts.queue)} {task.job}{since}{more}", "dim")
         line.truncate(self._console.width, overflow="ellipsis")
         return line
 

@@ -30,7 +30,7 @@ def copy_data(folder: Path, target: Path, copied: Callable[[int, int], None]) ->
 def check_copy(path: Path) -> tuple[int, int]:
     """Unfinished and ended jobs of a data file that is sound and not in use. Raises StoreError."""
     # Immutable: the check leaves no log and no index beside the file.
-    address = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
+    address = f"file:{quote(bytes(path.absolute()))}?mode=ro&immutable=1"
     try:
         with closing(sqlite3.connect(address, uri=True)) as connection:
             found = connection.execute("PRAGMA integrity_check(1)").fetchone()

@@ -48,7 +48,7 @@ _BUSY_S: Final = 5.0
 def _connect(path: Path, how: str) -> sqlite3.Connection:
     """Open a connection and read from the file once."""
     connection = sqlite3.connect(
-        f"file:{quote(str(path.absolute()))}?{how}", uri=True, isolation_level=None, timeout=_BUSY_S
+        f"file:{quote(bytes(path.absolute()))}?{how}", uri=True, isolation_level=None, timeout=_BUSY_S
     )
     try:
         connection.text_factory = bytearray

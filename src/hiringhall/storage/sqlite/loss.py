@@ -72,7 +72,7 @@ def _put_aside(data_file: Path, damage: Damage) -> Path | None:
 
 def _is_sound(data_file: Path) -> bool:
     """Check through a read-only connection: it does not copy the log into the file when it closes."""
-    address = f"file:{quote(str(data_file.absolute()))}?mode=ro"
+    address = f"file:{quote(bytes(data_file.absolute()))}?mode=ro"
     try:
         with closing(sqlite3.connect(address, uri=True)) as connection:
             found = connection.execute("PRAGMA integrity_check(1)").fetchone()

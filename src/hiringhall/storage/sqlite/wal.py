@@ -215,7 +215,7 @@ def _find_opened(data_file: Path) -> _Opened | None:
     """None: the file is closed. If its epoch is later than that of the `open` row, an older version of the
     hall, which does not write that row, has opened and closed it since.
     """
-    address = f"file:{quote(str(data_file.absolute()))}?immutable=1"  # without its log
+    address = f"file:{quote(bytes(data_file.absolute()))}?immutable=1"  # without its log
     try:
         with closing(sqlite3.connect(address, uri=True)) as connection:
             rows = dict(connection.execute("SELECT name, value FROM meta WHERE name <> 'probe'"))

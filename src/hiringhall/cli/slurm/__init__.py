@@ -1,0 +1,1 @@
+"""`hall work --slurm`: workers as Slurm jobs, as many as the queues need."""
