@@ -31,48 +31,27 @@ def nap(seconds: float) -> str:
 PATIENCE_S: Final = 60.0
 
 
-class SlurmStage:
-    """What a test has at hand."""
+class SlurmPrograms:
+    """sbatch, squeue and scancel in a folder, and the cluster behind them."""
 
     def __init__(self, folder: Path, nodes: int = slurm_stand_in.NODES) -> None:
-        self.folder = folder
         self.cluster = folder / "cluster"
-        self._bin = folder / "bin"
+        self.bin = folder / "bin"
         self._nodes = nodes
-        hall_folder = folder / "hall"
-        for each in (self.cluster, self._bin, hall_folder):
-            each.mkdir()
-        (folder / "app.py").write_text(APP, encoding="utf-8")
+        for each in (self.cluster, self.bin):
+            each.mkdir(parents=True)
         for program in ("sbatch", "squeue", "scancel"):
-            file = self._bin / program
+            file = self.bin / program
             file.write_text(f'#!/bin/sh\nexec {sys.executable} {slurm_stand_in.__file__} {program} "$@"\n')
             file.chmod(0o755)
-        self.hall = HallProcess(hall_folder, door={"dialect": "native"})
 
-    def __enter__(self) -> Self:
-        self.hall.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for job in self.jobs().values():
-            if job["pid"] and slurm_stand_in.is_alive(job["pid"]):
-                os.killpg(job["pid"], signal.SIGKILL)
-        self.hall.__exit__(kind, error, trace)
-
-    @property
-    def environment(self) -> dict[str, str]:
+    def environment(self, path: str) -> dict[str, str]:
+        """For programs that shall find them. `path` has the others."""
         return {
-            **ENVIRONMENT,
-            "HALL_URL": f"hall://{self.hall.address}",
-            "PATH": f"{self._bin}:{os.environ['PATH']}",
-            "PYTHONPATH": CODE,
+            "PATH": f"{self.bin}:{path}",
             slurm_stand_in.VARIABLE: str(self.cluster),
             "SLURM_STAND_IN_NODES": str(self._nodes),
         }
-
-    # --- the cluster
 
     def jobs(self) -> dict[str, dict[str, Any]]:
         """The jobs of the cluster, by id."""
@@ -83,19 +62,58 @@ class SlurmStage:
         finally:
             cluster.unlock()
 
+    def kill_all(self) -> None:
+        """End what runs, at once."""
+        for job in self.jobs().values():
+            if job["pid"] and slurm_stand_in.is_alive(job["pid"]):
+                os.killpg(job["pid"], signal.SIGKILL)
+
+
+class SlurmStage:
+    """What a test has at hand."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.slurm = SlurmPrograms(folder)
+        self.jobs = self.slurm.jobs
+        (folder / "app.py").write_text(APP, encoding="utf-8")
+        (folder / "hall").mkdir()
+        self.hall = HallProcess(folder / "hall", door={"dialect": "native"})
+
+    def __enter__(self) -> Self:
+        self.hall.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.slurm.kill_all()
+        self.hall.__exit__(kind, error, trace)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            **ENVIRONMENT,
+            **self.slurm.environment(os.environ["PATH"]),
+            "HALL_URL": f"hall://{self.hall.address}",
+            "PYTHONPATH": CODE,
+        }
+
+    # --- the cluster
+
     def alive(self) -> list[str]:
         """The jobs that wait or run."""
         states = {"PENDING", "RUNNING", "COMPLETING"}
         return [number for number, job in self.jobs().items() if job["state"] in states]
 
     def calls(self, program: str) -> list[list[str]]:
-        file = self.cluster / "calls"
+        file = self.slurm.cluster / "calls"
         lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
         return [words for words in map(json.loads, lines) if words[0] == program]
 
     def go_wrong(self, program: str, *faults: str) -> None:
         """How the next calls of a program go wrong."""
-        (self.cluster / f"{program}.fault").write_text(" ".join(faults), encoding="utf-8")
+        (self.slurm.cluster / f"{program}.fault").write_text(" ".join(faults), encoding="utf-8")
 
     # --- the hall
 

@@ -19,9 +19,11 @@ from running import ENVIRONMENT, HALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 TMUX: Final = shutil.which("tmux") or "tmux"
 ENDED: Final = "ended with"
+PROMPT: Final = "ready>"
 
 
 class Screen:
@@ -138,6 +140,63 @@ def test_a_signal_gives_the_terminal_back(stage: RemoteStage) -> None:
         screen.wait_for("q quit")
         screen.press("C-c")
         assert "q quit" not in screen.wait_for(f"{ENDED} 130")
+
+
+def in_a_shell(stage: RemoteStage) -> Screen:
+    """A shell with job control, with the variables of `top`."""
+    values = {"HALL_URL": stage.url, "PYTHONPATH": os.pathsep.join(sys.path), "PS1": PROMPT}
+    assignments = [f"{name}={shlex.quote(value)}" for name, value in values.items()]
+    return Screen(f"env {' '.join(assignments)} bash --norc --noprofile -i", 80, 24)
+
+
+def test_it_is_stopped_and_goes_on_in_a_shell(stage: RemoteStage) -> None:
+    with in_a_shell(stage) as screen:
+        screen.wait_for(PROMPT)
+        screen.press(shlex.join([*HALL, "top", "--interval", "0.25"]), "Enter")
+        screen.wait_for("q quit")
+        for width, height in ((100, 30), (60, 16)):
+            screen.press("C-z")
+            assert "q quit" not in screen.wait_for("Stopped")
+            screen.press("stty -a", "Enter")
+            assert re.search(r"(?<!-)icanon", screen.wait_for("icanon")), "the terminal is as it was before"
+            screen.press("clear", "Enter")
+            screen.resize(width, height)
+            screen.press("fg", "Enter")
+            shown = screen.wait_for("(?m)^q quit")
+            assert max(map(cell_len, shown.splitlines())) <= width
+            assert "Stopped" not in shown
+        screen.press("q")
+        screen.wait_for(PROMPT)
+        screen.press("echo code $?", "Enter")
+        screen.wait_for("(?m)^code 0")
+
+
+def test_a_hall_that_goes_away_and_comes_back_is_shown(tmp_path: Path) -> None:
+    with RemoteStage(tmp_path) as own, top(own) as screen:
+        own.submit(b"kept")
+        screen.wait_for("(?m)^> kept")
+        own.kill()
+        shown = screen.wait_for("The hall does not answer; trying again")
+        assert "kept" in shown, "what was seen last stays"
+        own.start()
+        wait_until(lambda: "does not answer" not in screen.text(), "the hall answers again", 30.0)
+        screen.wait_for("(?m)^> kept")
+        screen.press("q")
+        screen.wait_for(f"{ENDED} 0")
+
+
+def test_any_size_is_drawn_within_its_lines_and_columns(stage: RemoteStage) -> None:
+    with top(stage) as screen:
+        screen.wait_for("q quit")
+        for width, height in ((20, 5), (200, 50), (40, 3), (80, 24)):
+            screen.resize(width, height)
+            screen.wait_for("(?s)hall")
+            lines = screen.text().splitlines()
+            assert len(lines) <= height
+            assert max(map(cell_len, lines), default=0) <= width
+        screen.wait_for("q quit")
+        screen.press("q")
+        screen.wait_for(f"{ENDED} 0")
 
 
 def test_without_a_terminal_it_is_one_line_and_json_works(stage: RemoteStage) -> None:

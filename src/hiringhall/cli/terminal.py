@@ -14,6 +14,7 @@ import signal
 import sys
 import termios
 import tty
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
@@ -93,13 +94,11 @@ class Terminal:
 
     def _take(self) -> None:
         tty.setcbreak(self._input)
-        sys.stdout.write(ENTER)
-        sys.stdout.flush()
+        _command(ENTER)
 
     def _give_back(self) -> None:
         termios.tcsetattr(self._input, termios.TCSADRAIN, self._before)
-        sys.stdout.write(LEAVE)
-        sys.stdout.flush()
+        _command(LEAVE)
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
         """Ctrl-Z: give the terminal back, stop, and take it again when the program goes on."""
@@ -108,6 +107,12 @@ class Terminal:
         os.kill(os.getpid(), signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, self._stop)
         self._take()
+
+
+def _command(sequence: str) -> None:
+    """Write to the terminal without Python's buffer, which a signal may have interrupted in the middle."""
+    with suppress(OSError):  # The terminal is gone.
+        os.write(sys.stdout.fileno(), sequence.encode())
 
 
 def _split(typed: str) -> list[str]:
