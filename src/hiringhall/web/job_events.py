@@ -8,7 +8,12 @@
     data: {"lines": [...], "next": "17"}
 
 Invariant: the id of an event is the position in the job's output, so a browser that comes back goes on where it
-was. The job is asked for, not watched: looking at a job must not keep it alive.
+was.
+
+The job is asked for, not watched, for two reasons. A job that is not detached lives as long as it has a
+watcher, and looking at a job must not keep it alive. And a watcher hears of progress, data and the end, but not
+that a job starts, backs off, is lost or is paused, which the page shows too. Those who look at the same job
+share the answers: it costs the hall about two small requests a second, however many look.
 """
 
 from __future__ import annotations
