@@ -40,6 +40,8 @@ def pages(hall: WebHall) -> dict[str, str]:
     with hall.api() as api:
         running = api.get("/jobs", params={"queue": "photos.transcode"}).json()["items"][0]["id"]
         failed = api.get("/history", params={"state": "failed"}).json()["items"][0]["id"]
+        held = api.get("/jobs", params={"situation": "held"}).json()["items"][0]["id"]
+        worker = api.get("/workers", params={"dialect": "native"}).json()["items"][0]["number"]
     return {
         "overview": "/",
         "queues": "/queues",
@@ -49,11 +51,14 @@ def pages(hall: WebHall) -> dict[str, str]:
         "failed": f"/jobs/{failed}",
         "flows": "/flows",
         "flow": f"/flows/{FLOW}",
+        "graph": f"/graph?job={held}",
         "workers": "/workers",
+        "worker": f"/workers/{worker}",
         "auctions": "/auctions",
         "schedules": "/schedules",
         "history": "/history?state=failed",
         "settings": "/settings?part=audit",
+        "login": "/login",
     }
 
 
@@ -62,7 +67,8 @@ def take(screen: Screen, name: str, path: str, width: int, theme: str) -> None:
     screen.page.wait_for_timeout(WATCHED_MS if name == "overview" else SETTLED_MS)
     picture = Image.open(io.BytesIO(screen.page.screenshot())).convert("RGB")
     target = IMAGES / f"dashboard-{name}-{width}-{theme}.png"
-    picture.quantize(COLOURS, dither=Image.Dither.NONE).save(target, optimize=True)
+    # Of the ways to choose colours this one keeps the rare ones, such as the red of a dot.
+    picture.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(target, optimize=True)
     sys.stdout.write(f"{target.name}: {target.stat().st_size:,} bytes\n")
 
 

@@ -73,9 +73,9 @@ class SummaryHub:
         self._losses: deque[tuple[float, int]] = deque()
         """Attempts that were lost with their workers so far, at some times of the last minutes."""
         self._trouble = ""
+        """What is wrong with the store of the hall; empty: nothing."""
         self._refusal = ""
         """Why the hall does not let this process in."""
-        """What is wrong with the store of the hall; empty: nothing."""
         self._lookers = 0
         self._linger: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -183,8 +183,11 @@ class SummaryHub:
         while len(self._losses) > 2 and self._losses[1][0] < now_s - LOST_WINDOW_S:
             self._losses.popleft()
         summary, latest = self._said, self.latest
-        if summary is not None and latest is not None and self._attention(summary) != latest.attention:
-            self._publish(summary)
+        if summary is not None and latest is not None:
+            # The hall says nothing while nothing changes. The rates of a hall at rest fall all the same.
+            self._sample(summary)
+            if (self._attention(summary), self._rates()) != (latest.attention, latest.rates):
+                self._publish(summary)
 
     def _subscribe(self) -> None:
         if self._connection is not None:
@@ -217,7 +220,10 @@ class SummaryHub:
     def _sample(self, summary: said.Summary) -> None:
         now_s = asyncio.get_running_loop().time()
         samples = self._samples
-        if len(samples) > 1 and now_s - samples[-2].at_s < SAMPLE_S:
+        # Two samples may have the same time, that of one pass of the event loop: a rate is over some time.
+        if samples and (
+            samples[-1].at_s == now_s or (len(samples) > 1 and now_s - samples[-2].at_s < SAMPLE_S)
+        ):
             samples.pop()
         queues = {name: counts.done_total for name, counts in summary.queues.items()}
         failed = sum(counts.failed_total for counts in summary.queues.values())

@@ -73,7 +73,7 @@ function livePoints(...lines) {
 
 function drawLive(tiles, summary) {
   const { jobs, rates } = summary;
-  tiles.throughput.say(rate(rates.done_s), "jobs done");
+  tiles.throughput.say(rate(rates.done_s), "jobs done, over the last minute");
   tiles.throughput.chart.update(livePoints(["Done", "live", "done"]));
   const scope = summary.queues.length < SUMMARY_QUEUES ? "" : ` in the ${number(SUMMARY_QUEUES)} busiest queues`;
   tiles.depth.say(number(jobs.ready), `ready, ${number(jobs.running)} running, ${number(jobs.waiting)} waiting${scope}`);
@@ -81,7 +81,7 @@ function drawLive(tiles, summary) {
   const oldest = live.oldestNow();
   tiles.wait.say(oldest ? duration(oldest) : "0 s", "is how long the oldest ready job waits");
   tiles.wait.chart.update(livePoints(["Oldest ready job", "hold", "oldest"]));
-  tiles.failures.say(rate(rates.failed_s), `failing, ${plural(jobs.failed, "dead letter")}`);
+  tiles.failures.say(rate(rates.failed_s), `failing, over the last minute; ${plural(jobs.failed, "dead letter")}`);
   tiles.failures.chart.update(livePoints(["Failed", "bad", "failed"]));
 }
 

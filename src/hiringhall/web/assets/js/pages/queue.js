@@ -23,7 +23,7 @@ function figures(queue) {
     one("Running", number(queue.running), `${number(queue.workers)} ${queue.workers === 1 ? "worker" : "workers"} can do it`),
     one("Waiting", number(queue.held + queue.delayed), `${number(queue.held)} for parents, ${number(queue.delayed)} due later`),
     one("Dead letters", number(queue.failed), `${number(queue.failed_total)} failed since the hall opened`),
-    one("Rate", rate(queue.done_s), `${number(queue.done_total)} done since the hall opened`),
+    one("Rate", rate(queue.done_s), `over the last minute; ${number(queue.done_total)} done since the hall opened`),
     one("Typical run", queue.average_run_s ? duration(queue.average_run_s) : "–", "average of the last runs"),
   );
 }
