@@ -86,9 +86,7 @@ def fill(api: httpx.Client) -> None:
     submit(api, call("billing.invoice", 100, key="customer-100"))
     hook = "https://example.org/hook"
     submit(api, *(call("webhook.deliver", f"{hook}/{n}", retries=3, backoff_s=600) for n in range(7)))
-    photos = [f"photo-{number:06}" for number in range(400)]
-    submit(api, *(call("photos.resize", f"{photo}.jpg", [320, 640, 1280], key=photo) for photo in photos))
-    submit(api, *(call("mail.send", f"person-{n}@example.org", "Your photos") for n in range(600)))
+    keep_busy(api)
     submit(api, *(call("photos.transcode", f"holiday-{n}.mov", 240, key=f"holiday-{n}") for n in range(2)))
     later = {"delay_s": 3600.0}
     submit(api, *(call("mail.send", "anna@example.org", "Reminder", **later) for _ in range(3)))
@@ -97,6 +95,13 @@ def fill(api: httpx.Client) -> None:
     submit(api, {"queue": "village.bake", "key": "wedding cake", "skill": 95})
     make_flow(api)
     make_schedules(api)
+
+
+def keep_busy(api: httpx.Client) -> None:
+    """Work for half a minute."""
+    photos = [f"photo-{number:06}" for number in range(400)]
+    submit(api, *(call("photos.resize", f"{photo}.jpg", [320, 640, 1280], key=photo) for photo in photos))
+    submit(api, *(call("mail.send", f"person-{n}@example.org", "Your photos") for n in range(600)))
 
 
 def call(queue: str, *arguments: object, **terms: object) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from playwright.sync_api import sync_playwright
 HERE: Final = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent / "system"), str(HERE.parent / "web")]
 
-from busy_hall import FLOW, busy_hall  # noqa: E402 (after the paths)
+from busy_hall import FLOW, busy_hall, keep_busy  # noqa: E402 (after the paths)
 from screen import Screen  # noqa: E402
 
 if TYPE_CHECKING:
@@ -77,6 +77,8 @@ def take_all(browser: Browser, hall: WebHall) -> None:
     chosen = pages(hall)
     for width, height in SIZES:
         for theme in THEMES:
+            with hall.api() as api:
+                keep_busy(api)
             with Screen(browser, hall.web, width=width, height=height, theme=theme) as screen:
                 for name, path in chosen.items():
                     take(screen, name, path, width, theme)

@@ -57,7 +57,7 @@ CUT: Final = """() => {
   const wide = document.documentElement.scrollWidth > innerWidth + 1;
   const cut = [...document.querySelectorAll("main button, main h1, main .badge")].filter((one) => {
     const box = one.getBoundingClientRect();
-    return box.width && box.right > innerWidth + 1 && !one.closest(".table-scroll, .tabs");
+    return box.width && box.right > innerWidth + 1 && !one.closest(".table-scroll");
   });
   return [wide, cut.map((one) => one.textContent)];
 }"""

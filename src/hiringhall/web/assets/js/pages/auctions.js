@@ -23,7 +23,7 @@ function bids(auction) {
 const AUCTIONS = [
   { name: "job", label: "Job", first: true, cell: (auction) => h("span", { class: "mono" }, auction.job) },
   { name: "queue", label: "Queue", cell: (auction) => h("a", { class: "plain-link data clip", href: `/queues/${step(auction, "queue")}`, "data-key": "queue" }, auction.queue) },
-  { name: "key", label: "Key", cell: (auction) => h("span", { class: "data clip" }, auction.key) },
+  { name: "key", label: "Key", cell: (auction) => (auction.key ? h("span", { class: "data clip" }, auction.key) : null) },
   { name: "open", label: "State", cell: (auction) => h("span", { class: `badge tone-${auction.open ? "live" : "quiet"}` }, auction.open ? "Open for bids" : "Not hired yet") },
   { name: "closes", label: "Next step", cell: (auction) => (auction.closes ? h("span", null, auction.open ? "closes " : "announced again ", ago(auction.closes)) : h("span", { class: "none" }, "–")) },
   { name: "skill", label: "Skill asked", number: true, cell: (auction) => (auction.skill ? number(auction.skill) : h("span", { class: "none" }, "any")) },
