@@ -13,6 +13,7 @@ from .world import Violation
 if TYPE_CHECKING:
     from hiringhall.core.leases import Lease
 
+    from .laws import Laws
     from .taps import Tap
 
 
@@ -30,11 +31,15 @@ class Drains:
         self._since_us = {}
         self._perhaps = {}
 
-    def asked(self, number: int, *, drain: bool) -> None:
-        if drain:
-            self._perhaps[number] = None
-        else:
+    def asked(self, laws: Laws, number: int, *, drain: bool) -> None:
+        """Somebody asks that a worker drains, or gets jobs again. If it is hired, it may have to leave."""
+        if not drain:
             self._since_us.pop(number, None)
+            return
+        self._perhaps[number] = None
+        worker = laws.scheduler.find_worker(number)
+        if worker is not None and worker.promise is not None:
+            laws.in_doubt(worker.promise.job.id)
 
     def answered(self, number: int, now_us: int, *, drain: bool) -> None:
         if drain and number in self._perhaps:

@@ -422,13 +422,6 @@ class Laws:
         if sight is not None and sight.holding is not None:
             sight.holding.doubtful = True
 
-    def drain_asked(self, number: int, *, drain: bool) -> None:
-        """Somebody asks that a worker drains, or gets jobs again. It may be hired, and have to leave."""
-        self.drains.asked(number, drain=drain)
-        worker = self.scheduler.find_worker(number)
-        if drain and worker is not None and worker.promise is not None:
-            self.in_doubt(worker.promise.job.id)
-
     def failed(self, tap: Holder, job_id: int, *, retry: bool = True) -> None:
         """An attempt has failed. Without `retry` it was the last one."""
         sight = self._held_by(tap, job_id, None)

@@ -156,7 +156,7 @@ class NativeTap(Tap):
             return self._pause(kind, wire.decode(wire.QUEUE_BODY, body)[0])
         if kind in (wire.DRAIN, wire.UNDRAIN):
             worker = wire.decode(wire.ID_BODY, body)[0]
-            laws.drain_asked(worker, drain=kind == wire.DRAIN)
+            laws.drains.asked(laws, worker, drain=kind == wire.DRAIN)
             return Asked(kind, worker=worker)
         if kind == wire.CANCEL:
             job_id = wire.decode(wire.CANCEL_BODY, body)[0]

@@ -27,7 +27,7 @@ def test_the_rates_fall_when_the_hall_is_at_rest(api: httpx.Client, hall: WebHal
         highest = rates()
         # Nothing is reported from now on. Both rates are of the time since the first look, which grows.
         wait_until(
-            lambda: all(now < before / 2 for now, before in zip(rates(), highest, strict=True)),
+            lambda: all(rate < before / 2 for rate, before in zip(rates(), highest, strict=True)),
             "the rates fall",
             20.0,
         )
