@@ -201,7 +201,8 @@ def _print_commands(plan: Plan) -> int:
 
 def _run(wanted: Wanted, hall: str | None, *, own: bool) -> int:
     """Choose the hall, and run."""
-    wanted.folder.mkdir(parents=True, exist_ok=True)
+    # What commands write may be secret.
+    wanted.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = journal.file_of(wanted.folder, wanted.title)
     entry = journal.read(file) if wanted.resume else None
     if wanted.resume and entry is None:
@@ -258,6 +259,7 @@ async def _drive(
     counts = Counts()
     known = count_of(wanted.sources)
     going: list[Run] = []
+    closed: list[Job] = []
     bar = Bar(
         counts,
         lambda: known if known is not None else going[0].total,
@@ -273,7 +275,13 @@ async def _drive(
     )
 
     def tell(job: Job) -> None:
-        show.job(job)
+        try:
+            show.job(job)
+        except BrokenPipeError:
+            # Nobody reads any more. The jobs are ended before the command is.
+            if not going[0].interrupted:
+                closed.append(job)
+                going[0].cancel()
         if wanted.halt and counts.failed >= wanted.halt and not going[0].interrupted:
             print_error(f"hall: {counts.failed} jobs have failed (--halt): no more are started")
             going[0].stop()
@@ -296,14 +304,14 @@ async def _drive(
         going.append(driven)
         stopped = _listen_for_signals(driven, bar)
         _watch(pids, driven)
-        try:
-            await driven.drive()
-        except BrokenPipeError:
-            driven.cancel()
-            raise
+        if not pids:
+            await _warn_without_workers(connection, queue)
+        await driven.drive()
     finally:
         bar.clear()
         await connection.close()
+    if closed:
+        raise BrokenPipeError
     if driven.interrupted and counts.cancelled:
         print_error(
             f"hall: ended early: {counts.done} done, {counts.failed} failed, and the rest has not run; "
@@ -312,6 +320,17 @@ async def _drive(
     if stopped:
         return INTERRUPTED
     return min(counts.failed, FAILED_MAX + 1)
+
+
+async def _warn_without_workers(connection: Connection, queue: str) -> None:
+    """Say that nothing will run before a worker comes."""
+    try:
+        workers = int((await connection.request(wire.QUEUE, (os.fsencode(queue),)))["workers"])
+    except HallRefused:
+        workers = 0
+    if not workers:
+        name = escaped(queue)
+        print_error(f"hall: no worker for the queue {name} is connected: start one with hall work --shell")
 
 
 def _watch(pids: list[int], driven: Run) -> None:
