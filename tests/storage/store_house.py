@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from postgres_server import PostgresServer
 from store_rows import plain_end, plain_job
 
 from hiringhall.storage.contract import HistoryQuery, Retention
 from hiringhall.storage.memory import MemoryStore
 from hiringhall.storage.postgres import Member, PostgresStore
 from hiringhall.storage.sqlite import SqliteStore
+from stage.postgres_server import PostgresServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,6 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from postgres_server import PostgresServer, free_port
 from postgres_stage import Blocker, Copy, Proxy, end_backends, name_of
 from store_house import ignore, postgres_server, postgres_url
 from store_rows import DAY_US, NOW_US, batch, end, job
@@ -15,6 +14,7 @@ from store_rows import DAY_US, NOW_US, batch, end, job
 from hiringhall.storage.contract import OutcomeUnknown, QueueRetention, Retention, StoreError
 from hiringhall.storage.opening import open_history, open_store, shown
 from hiringhall.storage.postgres import Fenced, Member, PostgresStore, receipts, shelving
+from stage.postgres_server import PostgresServer, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -30,6 +30,7 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("peers.<name>", ("dialects.<name>.wire", *_SHARED_BY_PEERS, "peers.<name>")),
     ("engine", ("core", "engine", "dialects.session", "storage.contract")),
     ("storage", ("core.changes", "core.ids", "core.jobs", "core.states", "core.terms", "storage")),
+    ("cluster", ("cluster", "config.quantities", "engine.driver", "storage.contract", "storage.postgres")),
     ("transports", ("core.errors", "core.limits", "dialects.session", "engine.driver", "transports")),
     ("config", ("config", "core.limits", "schedules.plan", "storage.contract")),
     ("logs", ("core", "dialects.session", "logs")),
@@ -69,6 +70,7 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
         (
             "access",
             "cli",
+            "cluster",
             "config",
             "core",
             "dialects",

@@ -179,6 +179,12 @@ COMMANDS: Final[tuple[Entry | Group, ...]] = (
         LOOK,
     ),
     Entry(
+        "halls",
+        "halls:halls",
+        "List the halls on a database: which one is active, which stand by, and which are gone.",
+        LOOK,
+    ),
+    Entry(
         "history",
         "history:history",
         "Show ended jobs, newest first; with --state failed, the dead letters.",
@@ -209,6 +215,12 @@ COMMANDS: Final[tuple[Entry | Group, ...]] = (
         CHANGE,
     ),
     Entry("resume", "queues:resume", "Resume paused queues: their jobs start again.", CHANGE),
+    Entry(
+        "switch-over",
+        "halls:switch_over",
+        "Let a standby be active in place of the hall that is. Nothing is lost; clients connect again.",
+        CHANGE,
+    ),
     SCHEDULE,
     Entry(
         "backup",

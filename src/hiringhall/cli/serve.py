@@ -70,6 +70,14 @@ def serve(
             "The changes in it are lost.",
         ),
     ] = False,
+    standby: Annotated[
+        bool,
+        typer.Option(
+            "--standby",
+            help="Stand by while another hall on the same database is active, and take over when it is gone. "
+            "Needs --data postgresql://...",
+        ),
+    ] = False,
 ) -> int:
     """Start a hall and serve until it is stopped.
 
@@ -84,7 +92,7 @@ def serve(
     level = logging.getLevelNamesMapping()[settings.hall.log_level.upper()]
     with logging_to(DescriptorHandler(sys.stderr.fileno()), level, settings.hall.log_format) as log:
         announce = _announce_json if as_json else _announce
-        return run(settings, announce, repeats=log.repeats, accept_loss=accept_loss)
+        return run(settings, announce, repeats=log.repeats, accept_loss=accept_loss, standby=standby)
 
 
 def _without_taken(config: Config) -> Config:
@@ -108,6 +116,7 @@ def _announce_json(opened: Opened) -> None:
         "doors": doors,
         "recovered": opened.recovered,
         "web": opened.web,
+        "standby": opened.standby,
     }
     print_result(json_line(line))
 
@@ -118,7 +127,8 @@ def _announce(opened: Opened) -> None:
     console = Console(highlight=False, soft_wrap=True, force_terminal=styled)
     with console.capture() as captured:
         console.print(
-            f"[bold]{_plain(opened.name)}[/bold] is open (hiringhall {__version__}, pid {opened.pid})"
+            f"[bold]{_plain(opened.name)}[/bold] {'stands by' if opened.standby else 'is open'}"
+            f" (hiringhall {__version__}, pid {opened.pid})"
         )
         for door in opened.doors:
             name = f"{door.dialect} {door.role}".rstrip()
@@ -127,7 +137,8 @@ def _announce(opened: Opened) -> None:
         if opened.web:
             console.print(f"  web    [bold]{opened.web}[/bold]")
         console.print(f"  data   {_plain(opened.data) or 'in memory: jobs are lost when the hall stops'}")
-        console.print(f"  jobs   {opened.recovered} recovered")
+        if not opened.standby:
+            console.print(f"  jobs   {opened.recovered} recovered")
         first_job = next((door.first_job for door in opened.doors if door.first_job), "")
         if first_job:
             console.print(

@@ -207,7 +207,7 @@ class Auctions:
         scheduler = self._scheduler
         job = auction.job
         now_us = scheduler.now_us
-        if scheduler.closing:
+        if scheduler.withholding:
             scheduler.timers.arm(auction, now_us + auction.rules.pause_us)
             return
         if not auction.open and not auction.bids:

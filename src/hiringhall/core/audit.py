@@ -141,7 +141,7 @@ def _audit_waiting(scheduler: Scheduler, queue: Queue) -> None:
     _law(waking == queue.waking, queue, "it counts the workers that were woken for it")
     _law(woken == queue.woken, queue, "it counts the woken workers of each requirement")
     _law(overdue == queue.overdue, queue, "it counts the woken workers that have not answered in time")
-    if scheduler.closing or queue.unsettled or queue.paused_us or not queue.ready:
+    if scheduler.withholding or queue.unsettled or queue.paused_us or not queue.ready:
         return
     for worker in queue.takers:
         idle = not queue.has_work_for(worker, scheduler.now_us)

@@ -37,7 +37,7 @@ class Matching:
         elif worker.asleep:
             self._wakeups.stop_sleeping(worker)
         table = self._table
-        if table.closing:
+        if table.withholding:
             return None
         promise = worker.promise
         wanted = promise is not None and promise.booked and name in (None, promise.job.queue.name)
@@ -53,8 +53,8 @@ class Matching:
     def take_job(self, worker: Worker, job: Job) -> Lease:
         """Lease this job, which is ready or delayed. The worker need not be able to do its queue."""
         table = self._table
-        if table.closing:
-            raise Refusal(CLOSING, "the hall is closing; nothing is handed out any more")
+        if table.withholding:
+            raise Refusal(CLOSING, "the hall is closing or was cut off; it hands out nothing")
         if job.state not in (DELAYED, QUEUED):
             raise Refusal(WRONG_STATE, f"the job is {STATE_NAMES[job.state]}, and cannot be taken")
         if job.queue.paused_us:
@@ -68,7 +68,7 @@ class Matching:
     def settle(self) -> None:
         """At the end of a turn, match the ready jobs of each queue that has changed."""
         table = self._table
-        if table.closing:
+        if table.withholding:
             return
         if self._hiring.expectant:
             self.keep_promises()

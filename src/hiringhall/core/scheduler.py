@@ -107,7 +107,15 @@ class Scheduler:
 
     def close(self) -> None:
         """The hall is about to close: hand out no more jobs."""
-        self.table.closing = True
+        self.table.closing = self.table.withholding = True
+
+    @property
+    def withholding(self) -> bool:
+        return self.table.withholding
+
+    def withhold(self, withholding: bool) -> None:
+        """Stop handing out jobs, or hand them out again. What runs goes on. A closing hall stays as it is."""
+        self.table.withholding = withholding or self.table.closing
 
     # --- time and turns
 

@@ -75,7 +75,9 @@ class JobTable:
         self.awake_us = now_us
         """The date without the pauses. Silence and run times go by it."""
         self.closing = False
-        """The hall is about to close: no job is handed out."""
+        """The hall is about to close."""
+        self.withholding = False
+        """No job is handed out: the hall closes, or does not know whether another has taken its place."""
         self.store_trouble = ""
         """Why durable jobs are refused; empty while the store works."""
         self.jobs: dict[int, Job] = {}

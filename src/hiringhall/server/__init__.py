@@ -25,8 +25,10 @@ from hiringhall.endpoints import HallError
 from hiringhall.logs.events import Events
 from hiringhall.logs.repeats import Repeats
 from hiringhall.process import raise_descriptor_limit
+from hiringhall.server.members import MemberHall
 from hiringhall.server.opening import OpenDoor, Opened, open_driver
 from hiringhall.server.running import Hall
+from hiringhall.storage.opening import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,18 +68,23 @@ def run(
     repeats: Repeats | None = None,
     *,
     accept_loss: bool = False,
+    standby: bool = False,
 ) -> int:
     """Open a hall, serve until it is told to stop, and return the exit code. Raises HallError.
 
     `kind` is written to the lock file of the data folder and says which program has it open. `repeats` counts
     log events that repeat. With `accept_loss`, the hall opens even if the write-ahead log of the data file is
-    damaged.
+    damaged. With `standby`, which needs a database, the hall stands by while another is active.
     """
     raise_descriptor_limit()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # `hall schedule` may send it before the hall handles it
     gc.collect()  # now, while there are few objects: what is left later is frozen
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            if is_url(config.hall.data) and config.hall.storage != "memory":
+                return runner.run(_serve_member(config, announce, repeats, standby=standby))
+            if standby:
+                raise HallError("a standby needs a database: give --data postgresql://USER@HOST/DATABASE")
             return runner.run(_open_and_serve(config, announce, kind, repeats, accept_loss=accept_loss))
     except (HallError, OSError):
         raise
@@ -97,3 +104,11 @@ async def _open_and_serve(
     events = Events(repeats if repeats is not None else Repeats())
     driver = open_driver(config, events, kind, accept_loss=accept_loss)
     return await Hall(config, DIALECTS, driver, events).serve(announce)
+
+
+async def _serve_member(
+    config: Config, announce: Callable[[Opened], None], repeats: Repeats | None, *, standby: bool
+) -> int:
+    kept = repeats if repeats is not None else Repeats()
+    member = MemberHall(config, DIALECTS, lambda: Events(kept), announce)
+    return await (member.serve_or_stand_by() if standby else member.serve_alone())

@@ -62,6 +62,8 @@ class Opened(NamedTuple):
     """Live jobs found in the store."""
     web: str = ""
     """The URL of the dashboard. Empty: there is none."""
+    standby: bool = False
+    """It stands by: its doors lead to the active hall."""
 
 
 class OpenParts:
@@ -98,12 +100,15 @@ class OpenParts:
 
 def open_driver(config: Config, events: Events, kind: Kind = "hall", *, accept_loss: bool = False) -> Driver:
     """Open the store, recover its jobs, and make the driver of the hall. Raises HallError."""
-    clock = Clock()
     try:
-        store = _open_store(config, kind, accept_loss=accept_loss)
-        scheduler = open_scheduler(store, config.limits.limits(), clock.now_us())
+        return open_driver_on(_open_store(config, kind, accept_loss=accept_loss), config, events, Clock())
     except StoreError as error:
         raise HallError(str(error)) from error
+
+
+def open_driver_on(store: Store, config: Config, events: Events, clock: Clock) -> Driver:
+    """Recover the jobs of a store, and make the driver of the hall. Raises StoreError."""
+    scheduler = open_scheduler(store, config.limits.limits(), clock.now_us())
     scheduler.ledger.output.keep_up_to(int(config.history.output_bytes_max))
     for queue in config.queue:
         scheduler.needs.need(queue.name.encode(), *queue.needs)

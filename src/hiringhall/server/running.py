@@ -11,6 +11,7 @@ import encodings.idna  # noqa: F401 (uvloop looks it up late, when a change of u
 import logging
 import os
 import signal
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from hiringhall.access.audit_log import AuditLog
@@ -26,6 +27,7 @@ from hiringhall.process import tune_interpreter
 from hiringhall.schedules.book import Book, BookError
 from hiringhall.schedules.editor import Editor
 from hiringhall.schedules.keeper import Keeper
+from hiringhall.server.addresses import published
 from hiringhall.server.measuring import HallMeasures
 from hiringhall.server.opening import Opened, OpenParts, data_folder, data_place, open_doors
 from hiringhall.server.web_process import open_web
@@ -36,6 +38,7 @@ from hiringhall.transports.closing import answer_the_last
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from hiringhall.cluster.beating import Beats
     from hiringhall.config.schema import Config
     from hiringhall.doors.dialect import Dialect
     from hiringhall.engine.driver import Driver
@@ -57,11 +60,20 @@ _log = logging.getLogger("hiringhall")
 class Hall:
     """A hall whose store is open and whose jobs are recovered. `serve` opens the doors."""
 
-    def __init__(self, config: Config, dialects: Iterable[Dialect], driver: Driver, events: Events) -> None:
+    def __init__(
+        self,
+        config: Config,
+        dialects: Iterable[Dialect],
+        driver: Driver,
+        events: Events,
+        beats: Beats | None = None,
+    ) -> None:
         self._config = config
         self._dialects = dialects
         self._driver = driver
         self._events = events
+        self._beats = beats
+        """None: the hall is the only one on its store."""
         self._data = data_folder(config)
         self._recovered = len(driver.scheduler.jobs)
         self._parts = OpenParts()
@@ -116,10 +128,14 @@ class Hall:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._handle_exception)
         self._driver.start(loop)
+        if self._beats is not None:
+            self._beats.guard(self._driver, partial(self.drain, 0.0))
         try:
             keeper, editor = self._read_schedules(loop)
             gate, audit = self._read_tokens(loop)
             opened = await self._open(editor, gate, audit)
+            if self._beats is not None:
+                await self._beats.publish(published(self._config, opened.doors))
             self._start_services(loop, keeper, editor)
             self._parts.start(gate)
             self._parts.start(audit)

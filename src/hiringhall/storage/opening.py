@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from hiringhall.storage.contract import Retention, Store
     from hiringhall.storage.history_contract import HistoryReader
+    from hiringhall.storage.postgres import PostgresStore
 
 __all__ = [
     "DATABASE",
@@ -35,7 +36,9 @@ __all__ = [
     "find_hall",
     "has_history",
     "is_url",
+    "member_name",
     "open_history",
+    "open_member",
     "open_store",
     "shown",
 ]
@@ -78,15 +81,35 @@ def open_store(
     folder = find_folder(place)
     if folder is not None:
         return SqliteStore(folder.absolute() / DATABASE, retention, on_warning, kind, accept_loss=accept_loss)
+    return open_member(str(place), retention, on_warning, member_name(name or kind), kind, files=files)
+
+
+def member_name(name: str) -> str:
+    """How a hall with this name is called among the members of a database."""
+    return f"{name}@{socket.gethostname()}"
+
+
+def open_member(
+    url: str,
+    retention: Retention | None,
+    on_warning: Callable[[str], None],
+    name: str,
+    kind: Kind = "hall",
+    *,
+    version: str = "",
+    files: Path | None = None,
+    instead_of: int | None = None,
+) -> PostgresStore:
+    """The store of a database, to be loaded. With `instead_of`, it takes over from that incarnation."""
     # Only where it is used: it needs an extra.
     from hiringhall.storage.postgres import Member, PostgresStore  # noqa: PLC0415
 
-    member = Member(f"{name or kind}@{socket.gethostname()}")
+    member = Member(name, version=version)
     on_close = None
     if files is not None:
         files.mkdir(mode=0o700, parents=True, exist_ok=True)
         on_close = FileLock(lock_path(files / DATABASE), kind).release
-    return PostgresStore(str(place), retention, on_warning, member, on_close=on_close)
+    return PostgresStore(url, retention, on_warning, member, on_close=on_close, instead_of=instead_of)
 
 
 def open_history(place: str | Path) -> HistoryReader:

@@ -160,6 +160,16 @@ class Database:
             self._loop.close()
 
 
+async def open_connection(url: str, application: str, **settings: str) -> Connection:
+    """A connection on the event loop that runs, for a few statements or for a member's beats."""
+    try:
+        return await _connect(url, {**_SESSION, "application_name": application, **settings})
+    except StoreError:
+        raise
+    except Exception as error:
+        raise explain(error, described(url)) from error
+
+
 def _answered(error: Exception) -> bool:
     """Whether the server, or asyncpg before it sent anything, refused the statement: then nothing of it is kept
     and the connection can be used. After any other error neither is known.

@@ -99,12 +99,16 @@ async def open_active(connection: Connection, member: Member, place: str) -> Cla
                 f"hall {other[0]}{where} has {place} open: stop it first, or give another database"
             )
         await asyncio.sleep(_LOOK_S)
-    return await _replace(connection, member, end_backend=False)
+    return await _replace(connection, member)
 
 
-async def take_over(connection: Connection, member: Member) -> Claim:
-    """Become active in place of whoever is: end its backend, and fence its incarnation."""
-    return await _replace(connection, member, end_backend=True)
+async def take_over(connection: Connection, member: Member, instead_of: int | None = None) -> Claim:
+    """Become active in place of whoever is: end its backend, and fence its incarnation. Raises StoreError if
+    that is not `instead_of`: another member was faster.
+    """
+    if instead_of is not None:
+        await _check_active(connection, instead_of)
+    return await _replace(connection, member, instead_of, end_backend=True)
 
 
 async def reclaim(connection: Connection, incarnation: int) -> int | None:
@@ -121,11 +125,23 @@ async def beat(connection: Connection, hall: int, incarnation: int) -> int:
     return count
 
 
-async def _replace(connection: Connection, member: Member, *, end_backend: bool) -> Claim:
+async def _check_active(connection: Connection, incarnation: int) -> None:
+    active = await connection.fetchval("SELECT incarnation FROM writer")
+    if active != incarnation:
+        raise StoreError(
+            f"incarnation {incarnation} is not active any more, but {active}: nothing was taken over"
+        )
+
+
+async def _replace(
+    connection: Connection, member: Member, instead_of: int | None = None, *, end_backend: bool = False
+) -> Claim:
     async with connection.transaction():
         if end_backend:
             await connection.execute(_TERMINATE)
         await connection.execute("SELECT 1 FROM writer FOR UPDATE")
+        if instead_of is not None:
+            await _check_active(connection, instead_of)
         await connection.execute(_FENCE)
         hall, incarnation = await join(connection, member)
         batch, jobs, job_bytes = await connection.fetchrow(_CLAIM, hall, incarnation)

@@ -58,7 +58,8 @@ _SET_ASIDE: Final = "SELECT hall_set_aside($1, $2, $3, $4)"
 class PostgresStore:
     """A hall's database, open from `load` to `close`. Rows that cannot be read, and settings of the server that
     would lose commits, are reported to `on_warning`. Without a retention no history is dropped, and the shelves
-    stay as they are. With `take_over`, it replaces the hall that has the database open.
+    stay as they are. With `take_over`, it replaces the hall that has the database open; with
+    `instead_of`, only if that has this incarnation.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class PostgresStore:
         *,
         take_over: bool = False,
         on_close: Callable[[], None] | None = None,
+        instead_of: int | None = None,
     ) -> None:
         self._database = Database(url, f"hiringhall {member.name}")
         self._retention = retention
@@ -77,6 +79,7 @@ class PostgresStore:
         self._member = member
         self._take_over = take_over
         self._on_close = on_close
+        self._instead_of = instead_of
         self._incarnation = 0
         self._batch = 0
         """The last batch that is known to be kept."""
@@ -256,8 +259,8 @@ class PostgresStore:
         )
 
     async def _claim(self, connection: Connection) -> Claim:
-        if self._take_over:
-            return await membership.take_over(connection, self._member)
+        if self._take_over or self._instead_of is not None:
+            return await membership.take_over(connection, self._member, self._instead_of)
         return await membership.open_active(connection, self._member, self._database.place)
 
     async def _connect(self) -> None:

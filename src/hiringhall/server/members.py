@@ -1,0 +1,157 @@
+"""A hall on PostgreSQL as one of several members: it stands by, becomes active, and stands by again.
+
+Invariant: a process is active or stands by, never both. Its doors are open in both roles.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from typing import TYPE_CHECKING, Final
+
+from hiringhall import __version__
+from hiringhall.cluster.beating import Beats
+from hiringhall.cluster.standby import Standby
+from hiringhall.config.quantities import Address
+from hiringhall.endpoints import HallError
+from hiringhall.engine.driver import Clock
+from hiringhall.server.opening import OpenDoor, Opened, data_folder, open_driver_on
+from hiringhall.server.running import Hall
+from hiringhall.storage.contract import StoreError
+from hiringhall.storage.opening import member_name, open_member, shown
+from hiringhall.storage.postgres.members import MemberLink
+from hiringhall.storage.postgres.membership import Member
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from hiringhall.config.schema import Config
+    from hiringhall.doors.dialect import Dialect
+    from hiringhall.logs.events import Events
+    from hiringhall.storage.postgres import PostgresStore
+
+RETRY_S: Final = 1.0
+"""The pause after a take-over that failed."""
+
+_log = logging.getLogger("hiringhall")
+
+
+class MemberHall:
+    """One process of several on a database."""
+
+    def __init__(
+        self,
+        config: Config,
+        dialects: Iterable[Dialect],
+        make_events: Callable[[], Events],
+        announce: Callable[[Opened], None],
+    ) -> None:
+        self._config = config
+        self._dialects = dialects
+        self._make_events = make_events
+        self._announce = announce
+        self._url = config.hall.data
+        self._clock = Clock()
+        self._member = Member(member_name(config.hall.name), "", __version__)
+        self._stopping = asyncio.Event()
+
+    async def serve_alone(self) -> int:
+        """Be active from the start, or not at all. Raises HallError."""
+        try:
+            code, _ = await self._serve(None)
+        except StoreError as error:
+            raise HallError(str(error)) from error
+        return code
+
+    async def serve_or_stand_by(self) -> int:
+        """Be active whenever no other member is, and stand by otherwise, until the process is told to stop."""
+        try:
+            store = self._store(None, None)
+            await asyncio.get_running_loop().run_in_executor(None, store.migrate)
+        except StoreError as error:
+            raise HallError(str(error)) from error
+        while True:
+            replaced = await self._stand_by()
+            if replaced is None:
+                return 0
+            try:
+                code, deposed = await self._serve(replaced)
+            except StoreError as error:
+                _log.warning("this hall stays a standby: %s", error)
+                await asyncio.sleep(RETRY_S)
+                continue
+            if not deposed:
+                return code
+
+    async def _stand_by(self) -> int | None:
+        """Wait until this member is to take over: the incarnation it replaces. None: the process is to stop."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stopping.set)
+        link = MemberLink(self._url, self._member.name)
+        addresses = [door.addresses for door in self._config.door]
+        standby = Standby(link, self._member, addresses, self._clock.now_us)
+        try:
+            self._announce(self._opened(await _open(standby)))
+            waiting = asyncio.ensure_future(standby.wait())
+            stopping = asyncio.ensure_future(self._stopping.wait())
+            await asyncio.wait((waiting, stopping), return_when=asyncio.FIRST_COMPLETED)
+            stopping.cancel()
+            if not waiting.done():
+                waiting.cancel()
+                return None
+            return waiting.result()
+        finally:
+            await standby.close()
+            await link.close()
+
+    def _opened(self, bound: Sequence[Sequence[tuple[str, int]]]) -> Opened:
+        doors = [
+            OpenDoor(settings.dialect, "", Address.of(host, port), settings.encryption, "")
+            for settings, places in zip(self._config.door, bound, strict=True)
+            for host, port in places
+            if port
+        ]
+        return Opened(self._config.hall.name, os.getpid(), shown(self._url), doors, 0, standby=True)
+
+    async def _serve(self, instead_of: int | None) -> tuple[int, bool]:
+        """Open the database and serve: the exit code, and whether another member is to be active now."""
+        store = self._store(instead_of, data_folder(self._config))
+        events = self._make_events()
+        beats = Beats(MemberLink(self._url, self._member.name), lambda: store.incarnation, self._clock.now_us)
+        beats.start()
+        try:
+            try:
+                driver = await asyncio.get_running_loop().run_in_executor(
+                    None, open_driver_on, store, self._config, events, self._clock
+                )
+            except BaseException:
+                store.close()
+                raise
+            hall = Hall(self._config, self._dialects, driver, events, beats)
+            code = await hall.serve(self._announce)
+        finally:
+            await beats.end()
+        return code, bool(beats.deposed)
+
+    def _store(self, instead_of: int | None, files: Path | None) -> PostgresStore:
+        retention = self._config.history.retention()
+        return open_member(
+            self._url,
+            retention,
+            _log.warning,
+            self._member.name,
+            version=__version__,
+            files=files,
+            instead_of=instead_of,
+        )
+
+
+async def _open(standby: Standby) -> list[list[tuple[str, int]]]:
+    try:
+        return await standby.open()
+    except OSError as error:
+        raise HallError(f"a door of the standby cannot be opened: {error}") from error

@@ -1,0 +1,161 @@
+"""The members of a database as they see each other: beats, who is active, and the wish for a switch-over.
+
+Invariant: a member that beats also learns in the same statement who is active. Whoever was replaced hears of it
+with its next beat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from hiringhall.storage.contract import StoreError
+from hiringhall.storage.postgres.connecting import described, open_connection
+from hiringhall.storage.postgres.faults import explain
+from hiringhall.storage.postgres.membership import join
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hiringhall.storage.postgres.connecting import Connection, Record
+    from hiringhall.storage.postgres.membership import Member
+
+ANSWER_S: Final = 2.0
+"""A beat that takes longer has failed, and the connection is opened anew."""
+
+_WISH: Final = "switch-over"
+_STANDING: Final = """
+SELECT writer.incarnation, writer.backend <> 0, COALESCE(halls.name, ''), COALESCE(halls.address, ''),
+    COALESCE(beats.beat, 0),
+    COALESCE((SELECT convert_from(content, 'UTF8') FROM documents WHERE name = 'switch-over'), '')
+FROM writer LEFT JOIN halls ON halls.incarnation = writer.incarnation
+LEFT JOIN beats ON beats.incarnation = writer.incarnation
+"""
+_BEATEN: Final = """
+WITH beaten AS (
+    INSERT INTO beats (hall, incarnation, beat) SELECT hall, incarnation, 1 FROM halls WHERE incarnation = $1
+    ON CONFLICT (hall) DO UPDATE SET incarnation = excluded.incarnation, beat = beats.beat + 1
+)
+"""
+_BEAT: Final = f"{_BEATEN} {_STANDING}"
+_PUBLISH: Final = "UPDATE halls SET address = $2 WHERE incarnation = $1"
+_MEMBERS: Final = """
+SELECT halls.name, halls.incarnation, halls.address, halls.version, halls.fenced, COALESCE(beats.beat, 0),
+    writer.incarnation = halls.incarnation AND writer.backend <> 0
+FROM halls CROSS JOIN writer LEFT JOIN beats ON beats.incarnation = halls.incarnation ORDER BY halls.name
+"""
+_ASK: Final = """
+INSERT INTO documents (name, content) VALUES ($1, convert_to($2, 'UTF8'))
+ON CONFLICT (name) DO UPDATE SET content = excluded.content
+"""
+
+
+class Wish(NamedTuple):
+    """Somebody wants another member to be active in place of an incarnation."""
+
+    instead_of: int = 0
+    name: str = ""
+    """Which one; empty: any."""
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        incarnation, _, name = text.partition(" ")
+        return cls(int(incarnation), name) if incarnation.isdecimal() else cls()
+
+
+class Standing(NamedTuple):
+    """Who is active."""
+
+    incarnation: int
+    """Of the member that is active, or was the last one; 0: none ever was."""
+    open: bool
+    """It has not closed the database."""
+    name: str
+    address: str
+    beat: int
+    wish: Wish
+
+
+class MemberState(NamedTuple):
+    """One member."""
+
+    name: str
+    incarnation: int
+    address: str
+    version: str
+    fenced: bool
+    beat: int
+    active: bool
+
+
+class MemberLink:
+    """The connection of a member for its beats, on the event loop that runs. It connects again by itself."""
+
+    def __init__(self, url: str, name: str) -> None:
+        self._url = url
+        self._name = name
+        self._connection: Connection | None = None
+
+    async def join(self, member: Member) -> int:
+        """Become a member: the incarnation."""
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                connection = await self._connected()
+                return (await join(connection, member))[1]
+        except StoreError:
+            raise
+        except Exception as error:
+            await self.close()
+            raise explain(error, described(self._url)) from error
+
+    async def beat(self, incarnation: int) -> Standing:
+        """Show that this incarnation lives; who is active."""
+        (row,) = await self._fetch(_BEAT, incarnation)
+        return _standing(row)
+
+    async def look(self) -> Standing:
+        """Who is active."""
+        (row,) = await self._fetch(_STANDING)
+        return _standing(row)
+
+    async def publish(self, incarnation: int, address: str) -> None:
+        """Tell the others where this incarnation listens."""
+        await self._fetch(_PUBLISH, incarnation, address)
+
+    async def members(self) -> list[MemberState]:
+        """Every member that there is or was, by name."""
+        return [MemberState(*row) for row in await self._fetch(_MEMBERS)]
+
+    async def ask(self, wish: Wish) -> None:
+        """Ask for a switch-over."""
+        await self._fetch(_ASK, _WISH, f"{wish.instead_of} {wish.name}")
+
+    async def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()
+
+    async def _connected(self) -> Connection:
+        if self._connection is None or self._connection.is_closed():
+            # A beat need not survive a crash of the server, and must not wait for its replicas.
+            self._connection = await open_connection(
+                self._url, f"hiringhall {self._name} beats", synchronous_commit="off"
+            )
+        return self._connection
+
+    async def _fetch(self, sql: str, *values: object) -> Sequence[Record]:
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                connection = await self._connected()
+                rows: Sequence[Record] = await connection.fetch(sql, *values)
+        except StoreError:
+            raise
+        except Exception as error:
+            await self.close()
+            raise explain(error, described(self._url)) from error
+        return rows
+
+
+def _standing(row: Record) -> Standing:
+    incarnation, is_open, name, address, beat, wish = row
+    return Standing(incarnation, is_open, name, address, beat, Wish.read(wish))

@@ -1,0 +1,82 @@
+"""Several halls on one database, as processes: one is active, the others stand by."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from hall_process import CODE, START_S, Server, free_port
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class MemberProcess(Server):
+    """`hall serve --standby` with a Gearman door. It prints a line whenever its role changes."""
+
+    def __init__(self, folder: Path, name: str, url: str) -> None:
+        folder = folder / name
+        folder.mkdir()
+        super().__init__(folder)
+        self.name = name
+        self.port = free_port()
+        self._url = url
+
+    def start(self) -> None:
+        """Start it; returns when it stands by, or is active already."""
+        self.stop()
+        door = f"gearman={self.address}"
+        command = ["serve", "--json", "--standby", "--data", self._url, "--door", door]
+        with self._errors.open("ab") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "hiringhall", *command, "--set", f"hall.name={self.name}"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                cwd=self.folder,
+                env={**os.environ, "PYTHONPATH": CODE},
+            )
+        assert self.role() == "standby"
+
+    def role(self, timeout_s: float = START_S) -> str:
+        """Wait for its next role."""
+        assert await_any([self], timeout_s) is self
+        stdout = self.process.stdout
+        assert stdout is not None
+        line: dict[str, Any] = json.loads(stdout.readline())
+        return "standby" if line["standby"] else "active"
+
+
+def await_any(members: list[MemberProcess], timeout_s: float = START_S) -> MemberProcess:
+    """The first member that has a new role to tell."""
+    by_stream = {member.process.stdout: member for member in members}
+    ready, _, _ = select.select(list(by_stream), [], [], timeout_s)
+    assert ready, "\n".join(member.errors() for member in members)
+    return by_stream[ready[0]]
+
+
+def command(url: str, *words: str) -> list[dict[str, Any]]:
+    """What a command prints with --json."""
+    said = subprocess.run(
+        [sys.executable, "-m", "hiringhall", *words, "--data", url, "--json"],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": CODE},
+        timeout=60,
+    )
+    assert said.returncode == 0, said.stderr
+    return [json.loads(line) for line in said.stdout.splitlines()]
+
+
+def wait_for_role(member: MemberProcess, role: str, timeout_s: float = START_S) -> float:
+    """How many seconds passed until the member has this role."""
+    begun_s = time.monotonic()
+    while member.role(timeout_s) != role:
+        pass
+    return time.monotonic() - begun_s

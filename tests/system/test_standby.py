@@ -1,0 +1,150 @@
+"""Halls on one database: a standby passes connections on, and takes over when the active hall is gone."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import signal
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hall_members import MemberProcess, await_any, command, wait_for_role
+from hall_process import wait_until
+
+from hiringhall.peers.gearman.errors import ConnectionLost
+from stage.postgres_server import PostgresServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TAKEN_OVER_S_MAX = 15.0
+"""On a busy machine. Without load it is 4 to 5 seconds."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    folder = Path(tempfile.mkdtemp(prefix="hall-postgres-"))  # its user cannot enter the folders of pytest
+    made = PostgresServer(folder)
+    made.create()
+    made.start()
+    yield made
+    made.remove()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def url(server: PostgresServer, tmp_path: Path) -> str:
+    """An empty database of the test's own."""
+    name = "hall_" + hashlib.sha256(str(tmp_path).encode()).hexdigest()[:24]
+    server.sql(f"CREATE DATABASE {name}")
+    return server.url(name)
+
+
+@pytest.fixture
+def members(tmp_path: Path, url: str) -> Iterator[list[MemberProcess]]:
+    """Three halls; the first is active."""
+    made = [MemberProcess(tmp_path, name, url) for name in ("ann", "bob", "eve")]
+    try:
+        made[0].start()
+        wait_for_role(made[0], "active")
+        for member in made[1:]:
+            member.start()
+        yield made
+    finally:
+        for member in made:
+            member.stop()
+
+
+def submit(member: MemberProcess, count: int) -> list[bytes]:
+    """Durable jobs, submitted at this member's door; their handles."""
+    with member.client() as client:
+        return [client.submit_background("keep", b"%d" % number).handle for number in range(count)]
+
+
+def live(member: MemberProcess) -> int:
+    return member.counts("keep")[0]
+
+
+def reaches(member: MemberProcess, count: int) -> bool:
+    """Whether its door leads to a hall with so many live jobs."""
+    try:
+        return live(member) == count
+    except (OSError, ConnectionLost):
+        return False
+
+
+def successor(members: list[MemberProcess]) -> MemberProcess:
+    """Who became active."""
+    taken = await_any(members, TAKEN_OVER_S_MAX)
+    assert taken.role() == "active"
+    return taken
+
+
+def test_the_door_of_every_member_leads_to_the_active_hall(members: list[MemberProcess], url: str) -> None:
+    for member in members:
+        wait_until(lambda member=member: reaches(member, 0), f"{member.name} passes on")  # type: ignore[misc]
+    handles = [handle for member in members for handle in submit(member, 5)]
+    assert len(set(handles)) == 15
+    assert [live(member) for member in members] == [15, 15, 15]
+    roles = Counter(seen["role"] for seen in command(url, "halls"))
+    assert roles == {"active": 1, "standby": 2}
+
+
+def test_a_standby_takes_over_from_a_hall_that_was_killed_with_every_acknowledged_job(
+    members: list[MemberProcess],
+) -> None:
+    submit(members[0], 20)
+    members[0].kill()
+    taken = successor(members[1:])
+    wait_until(lambda: reaches(taken, 20), "all jobs are there")
+    (other,) = [member for member in members[1:] if member is not taken]
+    wait_until(lambda: reaches(other, 20), "the other standby leads to the new active hall")
+
+
+def test_a_hall_that_was_stopped_comes_back_as_a_standby_and_has_handed_out_nothing(
+    members: list[MemberProcess],
+) -> None:
+    stopped = members[0]
+    submit(stopped, 3)
+    stopped.signal(signal.SIGSTOP)
+    taken = successor(members[1:])
+    with taken.client() as client:
+        client.submit_background("keep", b"after")
+    stopped.signal(signal.SIGCONT)
+    assert stopped.role() == "standby"
+    assert "has taken over" in stopped.errors()
+    wait_until(lambda: reaches(stopped, 4), "its door leads to the hall that is active now")
+
+
+def test_a_switch_over_moves_the_role_to_the_hall_that_is_named(members: list[MemberProcess], url: str) -> None:
+    submit(members[0], 7)
+    (said,) = command(url, "switch-over", "--to", "eve")
+    assert said["active"].startswith("eve@")
+    assert said["seconds"] < 5, "without load it is less than two"
+    assert members[2].role() == "active"
+    assert members[0].role() == "standby"
+    wait_until(lambda: reaches(members[0], 7), "the former active hall leads to the new one")
+    assert reaches(members[2], 7)
+
+
+def test_nobody_takes_over_because_the_database_was_away(
+    members: list[MemberProcess], server: PostgresServer
+) -> None:
+    submit(members[0], 4)
+    server.stop("immediate")
+    for member in members:
+        told = "no beat" if member is members[0] else "nobody takes over"
+        wait_until(lambda member=member, told=told: told in member.errors(), f"{member.name} knows")  # type: ignore[misc]
+    server.start()
+    wait_until(lambda: "beats again" in members[0].errors(), "the active hall beats again", 30.0)
+    assert submit(members[0], 1)
+    assert live(members[0]) == 5
+    assert not any("silent" in member.errors() for member in members)
+
+
+def test_a_standby_that_is_told_to_stop_ends_at_once(members: list[MemberProcess]) -> None:
+    members[1].signal(signal.SIGTERM)
+    assert members[1].wait() == 0
