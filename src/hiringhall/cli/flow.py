@@ -206,7 +206,7 @@ def _lines(
             yield from labelled("blocking", text, width, colours)
     if nodes:
         yield ""
-        yield from draw(as_graph(nodes, name), width, colours)
+        yield from draw(as_graph(nodes), width, colours)
 
 
 def _counts(described: dict[str, Any]) -> str:
@@ -221,7 +221,7 @@ def _write_svg(file: Path, described: dict[str, Any], nodes: list[FlowNode]) -> 
 
     name: bytes = described["name"]
     words = f"{described['state']}: {_counts(described)}; {moment(now())}"
-    lines = svg_lines(as_graph(nodes, name), escaped(name), words)
+    lines = svg_lines(as_graph(nodes), escaped(name), words)
     try:
         file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     except OSError as error:
@@ -239,7 +239,7 @@ def _shape(described: dict[str, Any]) -> Any:
 
 def _documents(described: dict[str, Any], nodes: list[FlowNode]) -> Iterator[Any]:
     yield _shape(described)
-    graph = as_graph(nodes, described["name"])
+    graph = as_graph(nodes)
     for node, drawn in zip(nodes, graph, strict=True):
         yield {
             "id": str(node.id),

@@ -62,11 +62,6 @@ def key_of(way: Way, task: Task) -> bytes:
     return os.fsencode(task.name) if _is_bare(way, task) else way.flow + b"/" + os.fsencode(task.name)
 
 
-def name_of_task(flow: bytes, key: bytes) -> bytes:
-    """The name of a task, of the key of its job."""
-    return key.removeprefix(flow + b"/")
-
-
 def _is_bare(way: Way, task: Task) -> bool:
     """A dwork task: its name is all that its worker is given."""
     return task.command is None and way.command is None and _queue(way, task) == DWORK

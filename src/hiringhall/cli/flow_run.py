@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from hiringhall.cli.escaping import escaped
-from hiringhall.cli.flow_jobs import NAME_BYTES_MAX, Way, name_of_task, submit_all
+from hiringhall.cli.flow_jobs import NAME_BYTES_MAX, Way, submit_all
 from hiringhall.cli.flow_nodes import read_nodes
 from hiringhall.cli.help_texts import completing
 from hiringhall.cli.remote import HallFlag, JsonFlag, Remote, connected, name_of, print_json
@@ -265,7 +265,7 @@ def _failures(remote: Remote, name: bytes, most: int) -> list[dict[str, Any]]:
             continue
         queue = node.queue.decode(errors="replace")
         reason = str(decode_failure(node.id, queue, code, described.get("result", b"")))
-        task = escaped(name_of_task(name, node.key))
+        task = node.name
         found.append(
             {"task": task, "id": str(node.id), "state": node.state, "code": code, "detail": escaped(reason)}
         )

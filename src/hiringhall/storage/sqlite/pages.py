@@ -89,6 +89,8 @@ def _find(
     where, values = conditions(query._replace(limit=limit))
     if where == ["id < :before_id"] or query.id is not None:
         source, floor = "history NOT INDEXED", 0  # nothing to walk over
+    elif where == ["id < :before_id", "flow = :flow"]:
+        source, floor = BY_FLOW, 0  # each line of the flow is one
     elif query.flow is not None:
         floor = _walk(connection, _OF_FLOW, values)
         source, where = BY_FLOW, [*where, "id >= :floor"]
