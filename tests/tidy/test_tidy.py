@@ -27,7 +27,7 @@ PASSED_OVER = ("node_modules", "__pycache__", "build", ".clients", ".hypothesis"
 MAY_SLEEP = {
     "tests/browser/shop.py": "job functions for pictures: to sleep is their work",
     "tests/system/hall_process.py": "waits for another process, which gives no signal; every wait has a limit",
-    "tests/soak/flows.py": "the time between two kills is the load itself",
+    "tests/soak/flows.py": "lets the load run for a while between two kills, and waits for processes",
     "tests/soak/sdk.py": "lets the load run for a while between two kills, and waits for processes",
     "tests/soak/soak_flow_worker.py": "its hall was killed: it tries again after a moment",
     "tests/soak/soak_client.py": "waits for a hall that is being started",
