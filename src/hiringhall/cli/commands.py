@@ -235,6 +235,12 @@ COMMANDS: Final[tuple[Entry | Group, ...]] = (
         DATA,
     ),
     Entry(
+        "migrate",
+        "migrate:migrate",
+        "Move a stopped hall from a data folder to PostgreSQL, or back.",
+        DATA,
+    ),
+    Entry(
         "export",
         "transfer:export_jobs",
         "Write the unfinished durable jobs to a file, one JSON object per line.",

@@ -6,10 +6,12 @@ Invariant: the rest of the package names no store. `sqlite:FOLDER` is the same a
 from __future__ import annotations
 
 import socket
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.storage.contract import StoreError
+from hiringhall.storage.moving import EVERYTHING, move
 from hiringhall.storage.postgres.connecting import described, is_url
 from hiringhall.storage.sqlite.copying import check_copy, copy_data
 from hiringhall.storage.sqlite.history_reader import SqliteHistoryReader
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from hiringhall.storage.contract import Retention, Store
     from hiringhall.storage.history_contract import HistoryReader
+    from hiringhall.storage.moving import Moved, MovingStore
     from hiringhall.storage.postgres import PostgresStore
 
 __all__ = [
@@ -37,6 +40,7 @@ __all__ = [
     "has_history",
     "is_url",
     "member_name",
+    "move_all",
     "open_history",
     "open_member",
     "open_store",
@@ -78,6 +82,19 @@ def open_store(
     """The store of a place, to be loaded. `kind` is the kind of process that has it open, `name` that of the
     hall. `files` is the folder beside a database, which no other hall may use. Raises StoreError.
     """
+    return _open(place, retention, on_warning, kind, name, files, accept_loss=accept_loss)
+
+
+def _open(
+    place: str | Path,
+    retention: Retention | None,
+    on_warning: Callable[[str], None],
+    kind: Kind,
+    name: str = "",
+    files: Path | None = None,
+    *,
+    accept_loss: bool = False,
+) -> MovingStore:
     folder = find_folder(place)
     if folder is not None:
         return SqliteStore(folder.absolute() / DATABASE, retention, on_warning, kind, accept_loss=accept_loss)
@@ -110,6 +127,19 @@ def open_member(
         files.mkdir(mode=0o700, parents=True, exist_ok=True)
         on_close = FileLock(lock_path(files / DATABASE), kind).release
     return PostgresStore(url, retention, on_warning, member, on_close=on_close, instead_of=instead_of)
+
+
+def move_all(
+    source: str, target: str, on_warning: Callable[[str], None], moved: Callable[[int, int], None]
+) -> Moved:
+    """Copy everything of one place to another, which must be empty. No hall may run on either. `moved` is
+    called with how many rows are copied, and how many there are. Raises StoreError.
+    """
+    with (
+        closing(_open(source, EVERYTHING, on_warning, "import")) as old,
+        closing(_open(target, EVERYTHING, on_warning, "import")) as new,
+    ):
+        return move(old, new, shown(target), moved)
 
 
 def open_history(place: str | Path) -> HistoryReader:

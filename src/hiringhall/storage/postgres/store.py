@@ -51,6 +51,7 @@ _T = TypeVar("_T")
 _EMPTY: Final = Removed([], {})
 _TERMS: Final = f"SELECT {TERMS_COLUMNS} FROM terms"  # noqa: S608 (our own names)
 _LIVE: Final = "SELECT id FROM jobs WHERE id = ANY($1::bigint[])"
+_RAISE_EPOCH: Final = "SELECT setval('incarnations', GREATEST(last_value, $1)) FROM incarnations"
 _PROBE: Final = "SELECT hall_probe($1)"
 _SET_ASIDE: Final = "SELECT hall_set_aside($1, $2, $3, $4)"
 
@@ -127,6 +128,10 @@ class PostgresStore:
 
         self._run(migrated())
         self._database.close()
+
+    def raise_epoch(self, epoch: int) -> None:
+        """Later openings have larger epochs than this: jobs of another store were moved here."""
+        self._read(self._database.fetch(_RAISE_EPOCH, epoch))
 
     def check(self) -> None:
         """Raise StoreError once another hall has taken over."""

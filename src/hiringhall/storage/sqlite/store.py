@@ -160,6 +160,11 @@ class SqliteStore:
             raise
         return Loaded(epoch, self.live(), self._latest_ended(ended_max), fired, paused, flows)
 
+    def raise_epoch(self, epoch: int) -> None:
+        """Later openings have larger epochs than this: jobs of another store were moved here."""
+        with explained(self._path), self._transaction() as connection:
+            connection.execute("UPDATE meta SET value = max(value, ?) WHERE name = 'epoch'", (epoch,))
+
     def check(self) -> None:
         """Raise StoreError while a commit would go to a file that was removed or replaced."""
         if self._files is not None:

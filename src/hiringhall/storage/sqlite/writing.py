@@ -280,7 +280,7 @@ class BatchWriter:
         terms_id = keep_us = 0
         queue_value = worker_value = dialect_value = bytearray()
         for (job_id, queue, key, state, code, result, worker, created_us, started_us, ended_us, attempts,
-             losses, terms, payload, extras, ready_us, tries, _, flow, all_parents,
+             losses, terms, payload, extras, ready_us, tries, cut, flow, all_parents,
              dialect) in rows:  # fmt: skip
             if terms is not terms_before:
                 terms_before = terms
@@ -300,9 +300,8 @@ class BatchWriter:
             kept = bytearray(result[:result_bytes_max])
             if len(result) > result_bytes_max and state == DONE:
                 extras = {**(extras or {}), RESULT_CUT: b""}  # noqa: PLW2901 (the row is not used again)
-            cut = 0
             if len(payload) > payload_bytes_max and state != FAILED:
-                cut = len(payload) if payload_bytes_max else 0
+                cut = len(payload) if payload_bytes_max else 0  # noqa: PLW2901 (as above)
                 payload = payload[:payload_bytes_max]  # noqa: PLW2901 (the row is not used again)
             line = (job_id, queue_value, bytearray(key), state, kept, worker_value, created_us, ready_us,
                     started_us, ended_us, attempts, terms_id, bytearray(payload),
