@@ -42,3 +42,12 @@ def test_each_setting_has_its_value_its_source_and_its_meaning(tmp_path: Path) -
     assert found["limits.queues_max"][1] == "default"
     assert all(description for _, _, description in found.values())
     assert not [value for value, _, _ in found.values() if "secret" in value]
+
+
+def test_the_url_of_a_database_is_listed_without_its_password(tmp_path: Path) -> None:
+    shapes = {name: shape for dialect in DIALECTS for name, shape in dialect.settings.items()}
+    environment = {"HALL_DATA": "postgresql://ann:secret@db/hall?sslmode=require&password=secret"}
+    loaded = load(Flags(None), environment, shapes, [])
+    found = {name: value for name, value, _, _ in listed(loaded.config)}
+    assert found["hall.data"] == "postgresql://ann@db/hall"
+    assert not [value for value in found.values() if "secret" in value]

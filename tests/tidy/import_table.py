@@ -32,7 +32,7 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("storage", ("core.changes", "core.ids", "core.jobs", "core.states", "core.terms", "storage")),
     ("cluster", ("cluster", "config.quantities", "engine.driver", "storage.contract", "storage.postgres")),
     ("transports", ("core.errors", "core.limits", "dialects.session", "engine.driver", "transports")),
-    ("config", ("config", "core.limits", "schedules.plan", "storage.contract")),
+    ("config", ("config", "core.limits", "schedules.plan", "storage.contract", "storage.places")),
     ("logs", ("core", "dialects.session", "logs")),
     (
         "records",
@@ -86,6 +86,7 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
             "storage.contract",
             "storage.history_contract",
             "storage.opening",
+            "storage.places",
             "sdk",
             "shell",
             "version",

@@ -13,6 +13,7 @@ from hiringhall.config import template
 from hiringhall.doors.keyfiles import expiry_warnings, find_certificates, secret_warnings
 from hiringhall.endpoints import check_shield
 from hiringhall.server import DEFAULT_DOORS, DOOR_SETTINGS
+from hiringhall.storage.places import shown
 
 
 def check_config(
@@ -36,10 +37,10 @@ def check_config(
     if as_json:
         listed = [{"dialect": door.dialect, "address": door.address} for door in loaded.config.door]
         file = None if loaded.file is None else str(loaded.file)
-        print_result(json_line({"file": file, "doors": listed, "storage": hall.storage, "data": hall.data}))
+        print_result(json_line({"file": file, "doors": listed, "storage": hall.storage, "data": shown(hall.data)}))
         return 0
     doors = ", ".join(f"{door.dialect} on {door.address}" for door in loaded.config.door)
-    print_line(f"{loaded.file or 'no file, defaults'}: fine; {doors}; data in {hall.data}")
+    print_line(f"{loaded.file or 'no file, defaults'}: fine; {doors}; data in {shown(hall.data)}")
     return 0
 
 

@@ -25,7 +25,11 @@ ConfigFlag = Annotated[
 ]
 DataFlag = Annotated[
     str | None,
-    typer.Option("--data", metavar="DIR", help="The data folder. Default: hall-data."),
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="The data folder, or the URL of a PostgreSQL database. Default: hall-data.",
+    ),
 ]
 
 _STORAGE_HELP: Final = (

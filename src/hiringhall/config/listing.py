@@ -11,6 +11,7 @@ from hiringhall.config.describing import SECTIONS
 from hiringhall.config.quantities import QUANTITIES
 from hiringhall.config.section import Section
 from hiringhall.config.sources import show
+from hiringhall.storage.places import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,7 +30,9 @@ it, or `default`; and the description."""
 
 
 def listed(config: Config) -> list[ListedSetting]:
-    """Every setting of a hall. None of them is a secret: keys and certificates are names of files."""
+    """Every setting of a hall. None of them is a secret: keys and certificates are names of files, and the URL
+    of a database comes without its password.
+    """
     found: list[ListedSetting] = []
     for name in SECTIONS:
         found += _of_table(getattr(config, name), (name,), config.origins)
@@ -54,7 +57,12 @@ def _of_table(table: Section, key: Key, origins: Mapping[str, str]) -> Iterator[
         info = inspect.type_info(field.type)
         schema = info.extra_json_schema if isinstance(info, inspect.Metadata) else None
         description = str((schema or {}).get("description", ""))
-        yield name, _text(value), origins.get(name, DEFAULT), description
+        yield (
+            name,
+            shown(value) if name == "hall.data" else _text(value),
+            origins.get(name, DEFAULT),
+            description,
+        )
 
 
 def _text(value: object) -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import socket
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from hiringhall.storage.contract import StoreError
 from hiringhall.storage.moving import EVERYTHING, move
-from hiringhall.storage.postgres.connecting import described, is_url
+from hiringhall.storage.places import find_folder, is_url, shown
 from hiringhall.storage.sqlite.copying import check_copy, copy_data
 from hiringhall.storage.sqlite.history_reader import SqliteHistoryReader
 from hiringhall.storage.sqlite.lock import FileInUse, FileLock, Holder, Kind, find_holder, lock_path
@@ -47,26 +47,10 @@ __all__ = [
     "shown",
 ]
 
-_PREFIX: Final = "sqlite:"
-
-
-def find_folder(place: str | Path) -> Path | None:
-    """The data folder; None: the place is a database."""
-    text = str(place)
-    return None if is_url(text) else Path(text.removeprefix(_PREFIX))
-
 
 def files_folder(place: str | Path, folder: str) -> Path:
     """The folder for the files of a hall on this machine: the data folder, or the one beside a database."""
     return find_folder(place) or Path(folder)
-
-
-def shown(place: str | Path) -> str:
-    """A place as it may be printed: a URL without its password."""
-    if not place:
-        return ""
-    folder = find_folder(place)
-    return described(str(place)) if folder is None else str(folder)
 
 
 def open_store(

@@ -11,17 +11,16 @@ import select
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from urllib.parse import urlsplit
 
 import uvloop
 
 from hiringhall.storage.contract import StoreError
+from hiringhall.storage.places import shown
 from hiringhall.storage.postgres.faults import explain
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
 
-SCHEMES: Final = ("postgresql", "postgres")
 SCHEMA: Final = "hiringhall"
 """The schema of all tables, so that a database can serve other programs too."""
 VERSION_MIN: Final = 14
@@ -60,24 +59,11 @@ _EXTRA_MISSING: Final = (
 )
 
 
-def is_url(place: str) -> bool:
-    """Whether a place is a database of PostgreSQL, and not a folder."""
-    return place.partition("://")[0] in SCHEMES and "://" in place
-
-
-def described(url: str) -> str:
-    """The URL without its password and its parameters, for messages and logs."""
-    parts = urlsplit(url)
-    where = parts.netloc.rpartition("@")[2]
-    user = parts.netloc.rpartition("@")[0].partition(":")[0]
-    return f"{parts.scheme}://{user + '@' if user else ''}{where}{parts.path}"
-
-
 class Database:
     """One connection, with an event loop that turns only during a call."""
 
     def __init__(self, url: str, application: str, settings: Mapping[str, str] | None = None) -> None:
-        self.place = described(url)
+        self.place = shown(url)
         self._url = url
         self._application = application
         self._more = settings or {}
