@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import IO
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "tests" / "storage"))
+sys.path.insert(0, str(HERE.parent / "tests"))
 
-from postgres_server import PostgresServer  # noqa: E402 (found by the path above)
 from servers import Hall, announced_port  # noqa: E402 (the same)
 from slap import Load, Slap  # noqa: E402 (the same)
+from stage.postgres_server import PostgresServer  # noqa: E402 (found by the path above)
 
 SUBMIT_REQUIRED = 0.4
 DRAIN_REQUIRED = 0.7

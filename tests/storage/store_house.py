@@ -16,6 +16,8 @@ from store_rows import plain_end, plain_job
 from hiringhall.storage.contract import HistoryQuery, Retention
 from hiringhall.storage.memory import MemoryStore
 from hiringhall.storage.postgres import Member, PostgresStore
+from hiringhall.storage.postgres.connecting import Database
+from hiringhall.storage.postgres.schema import migrate
 from hiringhall.storage.sqlite import SqliteStore
 from stage.postgres_server import PostgresServer
 
@@ -38,8 +40,14 @@ def postgres_server() -> PostgresServer:
     server.start()
     atexit.register(lambda: (server.remove(), shutil.rmtree(folder, ignore_errors=True)))
     server.sql("CREATE DATABASE empty_hall")
-    PostgresStore(server.url("empty_hall"), None, ignore, Member("test")).migrate()
+    database = Database(server.url("empty_hall"), "test")
+    database.run(_make_tables(database))
+    database.close()
     return server
+
+
+async def _make_tables(database: Database) -> None:
+    await migrate(await database.connect(), database.place)
 
 
 def ignore(_warning: str) -> None:

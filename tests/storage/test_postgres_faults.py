@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 from postgres_stage import Blocker, Copy, Proxy, end_backends, name_of
 from store_house import ignore, postgres_server, postgres_url
-from store_rows import DAY_US, NOW_US, batch, end, job
+from store_rows import DAY_US, NOW_US, TERMS, batch, end, job
 
 from hiringhall.storage.contract import OutcomeUnknown, QueueRetention, Retention, StoreError
 from hiringhall.storage.opening import open_history, open_store, shown
-from hiringhall.storage.postgres import Fenced, Member, PostgresStore, receipts, shelving
+from hiringhall.storage.postgres import Fenced, Member, PostgresStore, receipts, schema, shelving
 from stage.postgres_server import PostgresServer, free_port
 
 if TYPE_CHECKING:
@@ -258,6 +258,19 @@ class TestOtherHalls:
 
 
 class TestHistory:
+    def test_unused_terms_are_swept_when_there_are_many(
+        self, url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(schema, "TERMS_MAX", 1)
+        terms = [TERMS.replace(lease_us=number) for number in range(1, 5)]
+        with closing(opened(url)) as store:
+            store.commit(batch(inserts=[job(n, terms=terms[n - 1]) for n in range(1, 5)]), NOW_US)
+            store.commit(batch(ends=[end(1, terms=terms[1])], deletes=[1]), NOW_US)
+        postgres_server().sql("DELETE FROM hiringhall.jobs WHERE id = 4", name_of(url))
+        with closing(opened(url)) as store:
+            assert [row.terms.lease_us for row in store.live()] == [2, 3]
+        assert postgres_server().sql("SELECT count(*) FROM hiringhall.terms", name_of(url)) == "2"
+
     def test_a_large_day_is_dropped_as_a_whole_when_all_of_it_is_too_old(
         self, url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:

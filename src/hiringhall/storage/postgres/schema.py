@@ -15,6 +15,11 @@ from hiringhall.storage.postgres.connecting import SCHEMA
 if TYPE_CHECKING:
     from hiringhall.storage.postgres.connecting import Connection
 
+TERMS_MAX: Final = 10_000
+"""If there are more terms than this, unused ones are deleted at the start."""
+_SWEEP_TERMS: Final = """
+DELETE FROM terms WHERE id NOT IN (SELECT DISTINCT terms FROM jobs UNION SELECT DISTINCT terms FROM lines)
+"""
 _LOCK: Final = 0x48414C4C
 """The advisory lock of migrations: the letters HALL. Two halls may start at the same time."""
 
@@ -40,6 +45,7 @@ async def migrate(connection: Connection, place: str) -> None:
     if await check_version(connection, place) == steps[-1][0]:
         return
     async with connection.transaction():
+        await connection.execute("SET LOCAL statement_timeout = 0")
         await connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
         await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
         version = await check_version(connection, place)
@@ -50,6 +56,15 @@ async def migrate(connection: Connection, place: str) -> None:
             if number > version:
                 await connection.execute(sql)
                 await connection.execute("UPDATE meta SET value = $1 WHERE name = 'schema_version'", number)
+
+
+async def sweep_terms(connection: Connection) -> None:
+    """If there are very many terms, delete those that no job and no line has."""
+    if await connection.fetchval("SELECT count(*) FROM terms") <= TERMS_MAX:
+        return
+    async with connection.transaction():
+        await connection.execute("SET LOCAL statement_timeout = 0")
+        await connection.execute(_SWEEP_TERMS)
 
 
 async def check_version(connection: Connection, place: str) -> int:

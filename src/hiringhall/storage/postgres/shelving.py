@@ -84,6 +84,7 @@ async def arrange(connection: Connection, queues: Collection[bytes]) -> dict[byt
     if not gone and not new:
         return numbers
     async with connection.transaction():
+        await connection.execute("SET LOCAL statement_timeout = 0")  # there may be many lines
         for (day,) in await connection.fetch(_NEEDED_DAYS, gone):
             await connection.execute("SELECT hall_add_day($1)", day)
         await connection.execute("DELETE FROM shelves WHERE id = ANY($1::integer[])", gone)

@@ -30,7 +30,7 @@ from hiringhall.storage.postgres.reading import (
 )
 from hiringhall.storage.postgres.receipts import Receipts
 from hiringhall.storage.postgres.safety import find_risks
-from hiringhall.storage.postgres.schema import migrate
+from hiringhall.storage.postgres.schema import migrate, sweep_terms
 from hiringhall.storage.postgres.shelving import PostgresShelves, arrange, ruled_queues
 from hiringhall.storage.postgres.writing import BatchWriter, Removed
 from hiringhall.storage.retention import CommitSize, Expiry, Sections, keep_all
@@ -113,21 +113,6 @@ class PostgresStore:
         self._expiry = Expiry(self._shelves.sections, self._rules, self._shelves.next_drop_us())
         self._open = True
         return loaded
-
-    def migrate(self) -> None:
-        """Only make the tables, or bring them to the newest version."""
-
-        async def migrated() -> None:
-            connection = await self._database.connect()
-            try:
-                await migrate(connection, self._database.place)
-            except StoreError:
-                raise
-            except Exception as error:
-                raise explain(error, self._database.place) from error
-
-        self._run(migrated())
-        self._database.close()
 
     def raise_epoch(self, epoch: int) -> None:
         """Later openings have larger epochs than this: jobs of another store were moved here."""
@@ -231,6 +216,7 @@ class PostgresStore:
         try:
             await migrate(connection, place)
             claim = await self._claim(connection)
+            await sweep_terms(connection)
             for risk in await find_risks(connection):
                 self._on_warning(f"{place}: {risk}")
             self._rules = self._retention or keep_all(await ruled_queues(connection))
@@ -274,8 +260,8 @@ class PostgresStore:
             return
         batch = await self._reclaim()
         if batch is None:
-            self._fence()
-        elif batch != self._batch and self._unknown is None:
+            raise self._fence()
+        if batch != self._batch and self._unknown is None:
             await self._restore(batch)
 
     async def _reclaim(self) -> int | None:
@@ -287,9 +273,9 @@ class PostgresStore:
             await self._database.disconnect()
             raise explain(error, self._database.place) from error
 
-    def _fence(self) -> None:
+    def _fence(self) -> Fenced:
         self._fenced = f"another hall has taken over {self._database.place}: this one writes no more, stop it"
-        raise Fenced(self._fenced)
+        return Fenced(self._fenced)
 
     async def _restore(self, batch: int) -> None:
         """The server went on from an older state, as after a fail-over to an asynchronous replica: commit again
@@ -385,10 +371,10 @@ class PostgresStore:
     async def _settle_fenced(self, statement: Statement) -> bool:
         """Another hall has taken over; it noted the last batch that was kept."""
         rows = await self._database.fetch(membership.LAST_BATCH, self._incarnation)
+        fenced = self._fence()
         if not rows:
-            self._fence()
+            raise fenced
         self._unknown = None
-        self._fenced = f"another hall has taken over {self._database.place}: this one writes no more, stop it"
         return bool(rows[0][0] >= statement.batch)
 
     async def _probe(self) -> None:
