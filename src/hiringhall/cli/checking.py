@@ -37,7 +37,9 @@ def check_config(
     if as_json:
         listed = [{"dialect": door.dialect, "address": door.address} for door in loaded.config.door]
         file = None if loaded.file is None else str(loaded.file)
-        print_result(json_line({"file": file, "doors": listed, "storage": hall.storage, "data": shown(hall.data)}))
+        print_result(
+            json_line({"file": file, "doors": listed, "storage": hall.storage, "data": shown(hall.data)})
+        )
         return 0
     doors = ", ".join(f"{door.dialect} on {door.address}" for door in loaded.config.door)
     print_line(f"{loaded.file or 'no file, defaults'}: fine; {doors}; data in {shown(hall.data)}")

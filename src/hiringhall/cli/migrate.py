@@ -5,7 +5,6 @@ Invariant: the source is not changed. A target that is not empty is refused, so 
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path  # noqa: TC003 (typer looks its types up)
 from typing import Annotated, Final
@@ -14,7 +13,7 @@ import typer
 
 from hiringhall.access.tokens import FILE as TOKENS
 from hiringhall.cli.progress import bar
-from hiringhall.cli.reporting import WRONG_USE, CommandError, print_error, print_result
+from hiringhall.cli.reporting import WRONG_USE, CommandError, json_line, print_error, print_line, print_result
 from hiringhall.cli.settings import ConfigFlag, load_settings
 from hiringhall.schedules.book import FILE as SCHEDULES
 from hiringhall.schedules.pauses import FILE as PAUSES
@@ -47,11 +46,11 @@ def migrate(
     files = _copy_files(files_folder(source, folder), files_folder(target, folder))
     if as_json:
         facts = {"jobs": moved.jobs, "history": moved.lines, "files": files, "to": shown(target)}
-        print_result(json.dumps(facts) + "\n")
+        print_result(json_line(facts))
         return 0
     also = f", {', '.join(files)}" if files else ""
     words = f"{moved.jobs:,} unfinished and {moved.lines:,} ended jobs{also}"
-    print_result(f"{words} moved from {shown(source)} to {shown(target)}\n")
+    print_line(f"{words} moved from {shown(source)} to {shown(target)}")
     return 0
 
 
