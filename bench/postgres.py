@@ -26,6 +26,7 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 
 from servers import Hall, announced_port  # noqa: E402 (the same)
 from slap import Load, Slap  # noqa: E402 (the same)
+
 from stage.postgres_server import PostgresServer  # noqa: E402 (found by the path above)
 
 SUBMIT_REQUIRED = 0.4

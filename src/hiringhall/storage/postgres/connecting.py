@@ -153,7 +153,7 @@ async def open_connection(url: str, application: str, **settings: str) -> Connec
     except StoreError:
         raise
     except Exception as error:
-        raise explain(error, described(url)) from error
+        raise explain(error, shown(url)) from error
 
 
 def _answered(error: Exception) -> bool:
