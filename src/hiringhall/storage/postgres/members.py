@@ -10,7 +10,8 @@ import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from hiringhall.storage.contract import StoreError
-from hiringhall.storage.postgres.connecting import described, open_connection
+from hiringhall.storage.places import shown
+from hiringhall.storage.postgres.connecting import open_connection
 from hiringhall.storage.postgres.faults import explain
 from hiringhall.storage.postgres.membership import join
 
@@ -106,7 +107,7 @@ class MemberLink:
             raise
         except Exception as error:
             await self.close()
-            raise explain(error, described(self._url)) from error
+            raise explain(error, shown(self._url)) from error
 
     async def beat(self, incarnation: int) -> Standing:
         """Show that this incarnation lives; who is active."""
@@ -152,7 +153,7 @@ class MemberLink:
             raise
         except Exception as error:
             await self.close()
-            raise explain(error, described(self._url)) from error
+            raise explain(error, shown(self._url)) from error
         return rows
 
 

@@ -114,6 +114,21 @@ class PostgresStore:
         self._open = True
         return loaded
 
+    def migrate(self) -> None:
+        """Only make the tables, or bring them to the newest version."""
+
+        async def migrated() -> None:
+            connection = await self._database.connect()
+            try:
+                await migrate(connection, self._database.place)
+            except StoreError:
+                raise
+            except Exception as error:
+                raise explain(error, self._database.place) from error
+
+        self._run(migrated())
+        self._database.close()
+
     def raise_epoch(self, epoch: int) -> None:
         """Later openings have larger epochs than this: jobs of another store were moved here."""
         self._read(self._database.fetch(_RAISE_EPOCH, epoch))
