@@ -335,15 +335,16 @@ def test_while_the_hall_closes_nothing_is_handed_out(hall: Hall) -> None:
     assert len(hall.commit().inserts) == 2
 
 
-def test_a_hall_that_stays_open_after_all_hands_out_again(hall: Hall) -> None:
+def test_a_hall_that_withheld_its_jobs_hands_them_out_again(hall: Hall) -> None:
     bob, carl = hall.worker("bob"), hall.worker("carl")
     hall.submit("a", terms=BACKGROUND)
     hall.submit("b", terms=BACKGROUND)
     bob.sleeps()
     carl.offers(1)
-    hall.core.close()
+    hall.core.withhold(True)
     hall.turn()
-    hall.core.table.closing = False
+    carl.hears()
+    hall.core.withhold(False)
     hall.turn()
     carl.hears("assigned a")
     bob.hears("woken")

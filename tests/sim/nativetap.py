@@ -438,9 +438,9 @@ class NativeTap(Tap):
         if state is None:
             if asked.ended and not sight.retried:
                 raise Violation("history", f"job {asked.job_id} has ended, and c{self.number} hears it has not")
-            watches = self.watches.get(asked.job_id) or self._again.get(asked.job_id)
-            # What it watched before its submit was refused ended with that, untold.
-            if asked.kind == wire.WATCH and not watches and asked.job_id not in self._refused_ids:
+            if asked.kind == wire.WATCH and not (
+                self.watches.get(asked.job_id) or self._again.get(asked.job_id)
+            ):
                 self.laws.watching(self, asked.job_id)
             return
         end = (state, job["code"], job["result"])

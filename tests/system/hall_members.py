@@ -19,19 +19,21 @@ if TYPE_CHECKING:
 class MemberProcess(Server):
     """`hall serve --standby` with a Gearman door. It prints a line whenever its role changes."""
 
-    def __init__(self, folder: Path, name: str, url: str) -> None:
+    def __init__(self, folder: Path, name: str, url: str, host: str = "127.0.0.1") -> None:
         folder = folder / name
         folder.mkdir()
         super().__init__(folder)
         self.name = name
         self.port = free_port()
         self._url = url
+        self._host = host
 
     def start(self) -> None:
         """Start it; returns when it stands by, or is active already."""
         self.stop()
-        door = f"gearman={self.address}"
+        door = f"gearman={self._host}:{self.port}"
         command = ["serve", "--json", "--standby", "--data", self._url, "--door", door]
+        command += ["--set", "door[0].insecure=true"] if self._host != "127.0.0.1" else []
         with self._errors.open("ab") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "hiringhall", *command, "--set", f"hall.name={self.name}"],

@@ -149,3 +149,21 @@ def test_nobody_takes_over_because_the_database_was_away(
 def test_a_standby_that_is_told_to_stop_ends_at_once(members: list[MemberProcess]) -> None:
     members[1].signal(signal.SIGTERM)
     assert members[1].wait() == 0
+
+
+def test_a_door_that_others_reach_passes_nothing_on_to_loopback(tmp_path: Path, url: str) -> None:
+    """The active hall would take clients from anywhere for local ones, who need no token."""
+    ann = MemberProcess(tmp_path, "ann", url)
+    bob = MemberProcess(tmp_path, "bob", url, host="0.0.0.0")
+    try:
+        ann.start()
+        wait_for_role(ann, "active")
+        bob.start()
+        wait_until(lambda: "standing by for hall ann" in bob.errors(), "bob follows ann")
+        with pytest.raises((OSError, ConnectionLost)):
+            submit(bob, 1)
+        assert "the active hall is at 127.0.0.1, on loopback" in bob.errors()
+        assert submit(ann, 1)
+    finally:
+        ann.stop()
+        bob.stop()

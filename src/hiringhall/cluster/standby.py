@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.cluster.passing import PassDoor
 from hiringhall.cluster.suspicion import Suspicion
+from hiringhall.config.quantities import Address
 from hiringhall.storage.contract import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hiringhall.config.quantities import Address
     from hiringhall.storage.postgres.members import MemberLink, Standing
     from hiringhall.storage.postgres.membership import Member
 
@@ -67,7 +67,7 @@ class Standby:
                 if address.path:
                     bound[-1].append(("", 0))  # a file of this machine, which only an active hall serves
                     continue
-                door = PassDoor(partial(self._target, index, place))
+                door = PassDoor(partial(self._target, index, place, exposed=not address.is_loopback))
                 self._doors.append(door)
                 bound[-1].append(await door.open(address.host, address.port))
         return bound
@@ -123,10 +123,15 @@ class Standby:
         if self._targets:
             _log.info("standing by for hall %s", standing.name)
 
-    def _target(self, index: int, place: int) -> tuple[str, int] | None:
+    def _target(self, index: int, place: int, *, exposed: bool) -> tuple[str, int] | None:
+        """Where the active hall has this door. `exposed`: other machines reach this one."""
         try:
             host, port = self._targets[index][place]
         except IndexError:
+            return None
+        if exposed and Address(f"{host}:{port}").is_loopback:
+            # There the active hall would take a client from anywhere for one on its own machine.
+            _log.warning("a connection is refused: the active hall is at %s, on loopback", host)
             return None
         return (host, port) if port else None
 
