@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import shutil
 import tempfile
@@ -31,6 +30,17 @@ if TYPE_CHECKING:
 EVERYTHING = HistoryQuery(limit=1_000_000)
 
 
+_STARTED: list[PostgresServer] = []
+
+
+def stop_postgres() -> None:
+    """End the server of this run, if there is one."""
+    while _STARTED:
+        server = _STARTED.pop()
+        server.remove()
+        shutil.rmtree(server.folder.parent, ignore_errors=True)
+
+
 @cache
 def postgres_server() -> PostgresServer:
     """One server for all tests of a run. It loses everything if it crashes, which no test here lets it do."""
@@ -38,7 +48,7 @@ def postgres_server() -> PostgresServer:
     server = PostgresServer(folder)
     server.create()
     server.start()
-    atexit.register(lambda: (server.remove(), shutil.rmtree(folder, ignore_errors=True)))
+    _STARTED.append(server)
     server.sql("CREATE DATABASE empty_hall")
     database = Database(server.url("empty_hall"), "test")
     database.run(_make_tables(database))
