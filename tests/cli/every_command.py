@@ -201,7 +201,7 @@ CASES: Final = (
             "--set",
             f"hall.name={TEXT[:60]}",
         ],
-        ("hall", "pid", "data", "doors", "recovered", "web"),
+        ("hall", "pid", "data", "doors", "recovered", "web", "standby"),
         until="Press it twice",
         until_json="recovered",
     ),

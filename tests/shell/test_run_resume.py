@@ -73,7 +73,7 @@ def test_the_rest_is_done_after_kills_at_random_moments(
 def test_a_finished_run_is_not_run_again_and_its_output_is_shown_once_more(
     stage: ShellStage, tmp_path: Path
 ) -> None:
-    words = ("--data", "own", "-k", "echo {} >> log; echo out {}; echo err {} >&2", ":::", "a", "b")
+    words = ("--data", "own", "-j", "1", "-k", "echo {} >> log; echo out {}; echo err {} >&2", ":::", "a", "b")
     first = stage.hall("run", *words)
     second = stage.hall("run", "--resume", *words)
     assert (second.returncode, second.stdout, second.stderr) == (0, first.stdout, first.stderr)
@@ -84,7 +84,17 @@ def test_a_finished_run_is_not_run_again_and_its_output_is_shown_once_more(
 
 
 def test_what_failed_is_tried_again_and_shows_its_new_output_only(stage: ShellStage, tmp_path: Path) -> None:
-    words = ("--data", "own", "-k", "echo {} >> log; echo $(wc -l < log); test -e {}", ":::", "good", "bad")
+    words = (
+        "--data",
+        "own",
+        "-j",
+        "1",
+        "-k",
+        "echo {} >> log; echo $(wc -l < log); test -e {}",
+        ":::",
+        "good",
+        "bad",
+    )
     (tmp_path / "good").touch()
     assert stage.hall("run", *words).returncode == 1
     (tmp_path / "bad").touch()

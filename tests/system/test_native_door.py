@@ -115,17 +115,19 @@ def test_a_submit_that_the_disk_does_not_keep_is_refused_by_its_number(tmp_path:
     ):
         ann.submit(b"q", b"kept")
         disk.fail()
-        # Two submits of one job, in one turn: each has its own answer.
+        # Two submits of one job, in one turn: each has its own answer, when it is known what the disk has.
         for number in (101, 102):
             ann.send("submit", (1, [(b"q", b"", {}, b"k", 0, [])]), number)
+        wait_until(lambda: "unknown commit" in hall.errors(), "the disk fails")
+        with NativePeer(hall.port) as bob:
+            for watch in (0, 1):
+                with pytest.raises(NativeError, match="store_down"):
+                    bob.ask("submit", (watch, [(b"q", b"%d" % number, {}, b"", 0, []) for number in range(3)]))
+        disk.heal()
         for number in (101, 102):
             with pytest.raises(NativeError, match="store_down"):
                 ann.answer(number)
-        for watch in (0, 1):
-            with pytest.raises(NativeError, match="store_down"):
-                ann.ask("submit", (watch, [(b"q", b"%d" % number, {}, b"", 0, []) for number in range(3)]))
         assert ann.ask("queues", (0, 1))[0]["ready"] == 1
-        disk.heal()
         wait_until(lambda: _takes_jobs(ann), "the store works again")
 
 

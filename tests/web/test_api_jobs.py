@@ -89,7 +89,7 @@ def test_many_jobs_are_submitted_at_once_with_their_terms(api: httpx.Client) -> 
         ({"payload": "x"}, "queue is missing"),
         ({"queue": "q", "payload": "x", "json": 1}, "json: give one of"),
         ({"queue": "q", "payload": "x", "payload_base64": "eA=="}, "payload and payload_base64"),
-        ({"queue": "q", "payload_base64": "!"}, "payload_base64 is not valid base64"),
+        ({"queue": "q", "payload_base64": "!"}, "Expected base64 - at `$.payload_base64`"),
         ({"queue": "q", "at": "2040-01-01T00:00:00Z", "delay_s": 1}, "at: give one of"),
         ({"queue": "q", "colour": "red"}, "colour"),
         ({"queue": "q", "retries": -1}, "$.retries"),

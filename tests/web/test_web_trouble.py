@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import httpx
 from broken_disk import FaintDisk
 from hall_process import wait_until
+from native_peer import NativePeer
 from web_process import REQUESTED, TIMEOUT_S, LoneWeb, WebHall
 
 from hiringhall.access.tokens import TokenFile
@@ -121,9 +122,12 @@ def test_a_request_that_a_killed_hall_does_not_answer_is_no_error_of_the_web(tmp
 def test_a_store_in_trouble_is_not_ready_and_says_why(tmp_path: Path) -> None:
     disk = FaintDisk(tmp_path)
     trouble = WebHall(tmp_path, environment=disk.environment())
-    with trouble as hall, hall.api() as api, hall.browser() as browser:
+    with trouble as hall, hall.api() as api, hall.browser() as browser, NativePeer(hall.port) as peer:
         assert browser.get("/readyz").status_code == 200
         disk.fail()
+        # The first one waits until it is known what the disk has of it.
+        peer.send("submit", (0, [(b"q", b"", {}, b"", 0, [])]), 7)
+        wait_until(lambda: "unknown commit" in hall.errors(), "the disk fails")
         refused = api.post("/jobs", json={"queue": "q"})
         assert (refused.status_code, refused.json()["code"]) == (503, "store_down")
         assert refused.headers["retry-after"]

@@ -15,6 +15,7 @@ import msgspec
 
 from hiringhall.web.problems import Problem
 from hiringhall.web.steps import read_name
+from hiringhall.web.values import BASE64_PATTERN
 
 if TYPE_CHECKING:
     from msgspec.structs import FieldInfo
@@ -117,4 +118,5 @@ async def read_body(request: Request, shape: Any) -> Any:
     try:
         return msgspec.json.decode(data or b"{}", type=shape)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise Problem("bad_request", f"the body is not as required: {error}") from None
+        text = str(error).replace(f"`str` matching regex {BASE64_PATTERN!r}", "base64")
+        raise Problem("bad_request", f"the body is not as required: {text}") from None

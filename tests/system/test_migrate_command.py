@@ -1,0 +1,63 @@
+"""`hall migrate` moves a stopped hall from its data folder to PostgreSQL, and back."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hall_process import CODE, HallProcess
+
+from stage.postgres_server import PostgresServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    folder = Path(tempfile.mkdtemp(prefix="hall-postgres-"))  # its user cannot enter the folders of pytest
+    server = PostgresServer(folder)
+    server.create()
+    server.start()
+    server.sql("CREATE DATABASE moved")
+    yield server.url("moved")
+    server.remove()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def migrate(folder: Path, source: str, target: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "hiringhall", "migrate", "--from", source, "--to", target, "--json"],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": CODE},
+        timeout=120,
+    )
+
+
+def test_jobs_move_to_postgresql_and_back(tmp_path: Path, url: str) -> None:
+    with HallProcess(tmp_path) as hall:
+        with hall.client() as client:
+            handles = {client.submit_background("keep", b"%d" % number).handle for number in range(5)}
+        data = hall.data
+    there = migrate(tmp_path, str(data), url)
+    assert there.returncode == 0, there.stderr
+    told = json.loads(there.stdout)
+    assert set(told) == {"jobs", "history", "files", "to"}
+    assert told["jobs"] == len(handles) == 5
+    assert "secret" not in there.stdout + there.stderr
+    again = migrate(tmp_path, str(data), url)
+    assert again.returncode != 0
+    assert "not empty" in again.stderr
+    back = migrate(tmp_path, url, str(tmp_path / "back"))
+    assert back.returncode == 0, back.stderr
+    assert json.loads(back.stdout)["jobs"] == 5
