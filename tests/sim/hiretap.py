@@ -132,6 +132,8 @@ class Notary:
             self._ends_after(promise, sight, laws.now_us, self._rules.answer_us)
         elif line.verb == wire.PERFORMING and not promise.begun and promise.perform_us >= 0:
             promise.begun = True
+            # A pause of the same turn came first: then it is dismissed.
+            promise.doubtful |= laws.may_be_paused.get(sight.queue) == laws.now_us
             promise.since_us = laws.now_us
             promise.ends(laws.now_us + promise.perform_us, laws.now_us + promise.perform_us)
             sight.assignments += 1

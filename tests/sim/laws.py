@@ -61,8 +61,10 @@ class Laws:
         """By queue and name."""
         self.paused_us: dict[bytes, int] = {}
         """Paused queues, with the time of the answer that told so."""
-        self.may_be_paused: dict[bytes, None] = {}
-        """Queues that somebody asked to pause, and that were not told to be resumed."""
+        self.may_be_paused: dict[bytes, int] = {}
+        """Queues that somebody asked to pause, and that were not told to be resumed: when that was last asked."""
+        self.resumes_us: dict[bytes, int] = {}
+        """When somebody last asked to resume a queue."""
         self.drains = Drains()
         self.now_us = world.now_us
         """The stamp of the turn."""
@@ -342,6 +344,16 @@ class Laws:
         named = submit is not None and sight.id in self.origins and is_made_for(result, submit.key)
         if submit is not None and not named and not is_made_for(result, submit.payload):
             raise Violation("mixed up", f"job {sight.id} has a result that was made for {tag!r}")
+
+    def resuming(self, queue: bytes) -> None:
+        """Somebody asks to resume a queue."""
+        self.paused_us.pop(queue, None)
+        self.resumes_us[queue] = self.now_us
+
+    def resumed(self, queue: bytes) -> None:
+        """That is told. A pause that was asked for in the same turn may have come after it."""
+        if self.may_be_paused.get(queue, 0) < self.resumes_us[queue]:
+            self.may_be_paused.pop(queue, None)
 
     def cancelling(self, job_id: int) -> None:
         """Somebody asks to end a job: from now on its worker may have lost it."""

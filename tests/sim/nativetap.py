@@ -216,9 +216,9 @@ class NativeTap(Tap):
 
     def _pause(self, kind: str, queue: bytes) -> Asked:
         if kind == wire.PAUSE:
-            self.laws.may_be_paused[queue] = None
+            self.laws.may_be_paused[queue] = self.laws.now_us
         else:
-            self.laws.paused_us.pop(queue, None)
+            self.laws.resuming(queue)
         return Asked(kind, queue=queue)
 
     def _offer(self, kind: str, number: int, body: Raw) -> Asked:
@@ -328,7 +328,7 @@ class NativeTap(Tap):
         elif asked.kind == wire.PAUSE:
             self.laws.paused_us.setdefault(asked.queue, self.laws.now_us)
         elif asked.kind == wire.RESUME:
-            self.laws.may_be_paused.pop(asked.queue, None)
+            self.laws.resumed(asked.queue)
         elif asked.kind == wire.RETRY:
             retrylaws.retried(self.laws, asked.job_id, asked.dead_since_us)
         elif asked.worker:

@@ -62,9 +62,9 @@ class OwnTap(Tap):
         elif verb == "retry":
             retrylaws.retrying(laws, request["id"])
         elif verb == "pause":
-            laws.may_be_paused[request["queue"].encode()] = None
+            laws.may_be_paused[request["queue"].encode()] = laws.now_us
         elif verb == "resume":
-            laws.paused_us.pop(request["queue"].encode(), None)
+            laws.resuming(request["queue"].encode())
         elif verb == "watch":
             laws.see(request["id"]).watchers.append(self)
         elif verb == "unwatch":
@@ -122,7 +122,7 @@ class OwnTap(Tap):
         elif "paused" in told:
             self.laws.paused_us.setdefault(told["paused"].encode(), self.laws.now_us)
         elif "resumed" in told:
-            self.laws.may_be_paused.pop(told["resumed"].encode(), None)
+            self.laws.resumed(told["resumed"].encode())
         elif "retried" in told:
             retrylaws.retried(self.laws, told["retried"])
 

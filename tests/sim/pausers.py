@@ -16,7 +16,9 @@ PAUSING_SEEDS_FROM: Final = 10_000_000
 
 
 class Pauser(Actor):
-    """Asks for one thing at a time. When the faults stop it resumes every queue."""
+    """Asks for one thing at a time. When the faults stop it resumes every queue, also one that is paused late: a
+    request may be under way on a connection that it has given up.
+    """
 
     dialect = "own"
     tap = "own"
@@ -33,7 +35,11 @@ class Pauser(Actor):
     @property
     def done(self) -> bool:
         """Nothing is paused."""
-        return not self._paused
+        return not self._paused and not self._paused_now()
+
+    def _paused_now(self) -> list[bytes]:
+        hall = self.town.hall
+        return list(hall.scheduler.paused_queues.queues) if hall.up else []
 
     def arrived(self) -> None:
         self._lines = Lines()
@@ -41,10 +47,10 @@ class Pauser(Actor):
 
     def _act(self) -> None:
         random = self.world.random
-        if self.town.calm and self.done:
-            return
+        if self.town.calm:
+            self._paused.update(self._paused_now())
         self.world.after(random.randrange(1, self.pause_us), self._act)
-        if self.connection is None or self._waiting:
+        if self.connection is None or self._waiting or (self.town.calm and self.done):
             return
         self._waiting = True
         if self.town.calm or (self._paused and self.world.chance(0.5)):

@@ -89,3 +89,21 @@ def test_an_unreadable_history_is_said_to_be_so(guest: NativeGuest, hall: Native
     assert guest.asks(wire.RETRY, (old,)) == "store_down"
     hall.trouble = ""
     assert guest.asks(wire.RETRY, (old,)) is None
+
+
+def test_the_retry_of_a_job_that_never_reached_the_disk_is_refused_with_it(
+    guest: NativeGuest, hall: NativeHall
+) -> None:
+    bob = hall.guest()
+    hall.held = True
+    assert guest.submits(b"a") == []
+    ((_, _, (lease, job, *_)),) = bob.works()
+    bob.says(wire.FAIL, (lease, 7, b"no", False))
+    bob.says(wire.SLOTS, (0,))
+    assert bob.says(wire.RETRY, (job,), 9) == []
+    hall.turn_that_fails()
+    hall.recover()
+    hall.settle()
+    answers = {number: kind for kind, number, _ in bob.hears()}
+    assert answers[9] == wire.ERROR
+    assert [(kind, body[0]) for kind, _, body in guest.hears()] == [("error", "store_down")]

@@ -120,7 +120,7 @@ class Inquiries:
         if job.state != FAILED:
             raise Refusal(WRONG_STATE, f"job {job.id} is {STATE_NAMES[job.state]}, not failed")
         self._scheduler.retry(job)
-        self._confirm(number, durable=True)
+        self._confirm_retry(number, job)
 
     def _retry_looked_up(self, number: int, job_id: int, line: EndRow | None) -> None:
         """The history was asked for a dead letter. Somebody may have retried it meanwhile."""
@@ -128,10 +128,14 @@ class Inquiries:
         if job is not None:
             self._retry(number, job)
         elif line is not None:
-            self._scheduler.retry_recorded(line)
-            self._confirm(number, durable=True)
+            self._confirm_retry(number, self._scheduler.retry_recorded(line))
         else:
             raise Refusal(UNKNOWN_JOB, f"job {job_id} is not a dead letter that is kept")
+
+    def _confirm_retry(self, number: int, job: Job) -> None:
+        """Answer when the retry is on disk. If the job itself never was, and the store fails, it is refused."""
+        if number:
+            self._session.acknowledge_all([job], wire.encode(wire.OK, number, None))
 
     def _confirm(self, number: int, *, durable: bool) -> None:
         """Answer at once, or when the change of a durable job is on disk."""
