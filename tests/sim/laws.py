@@ -62,7 +62,7 @@ class Laws:
         self.paused_us: dict[bytes, int] = {}
         """Paused queues, with the time of the answer that told so."""
         self.may_be_paused: dict[bytes, int] = {}
-        """Queues that somebody asked to pause, and that were not told to be resumed: when that was last asked."""
+        """Queues that somebody asked to pause, and not told to be resumed: when that was last asked for."""
         self.resumes_us: dict[bytes, int] = {}
         """When somebody last asked to resume a queue."""
         self.drains = Drains()

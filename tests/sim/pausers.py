@@ -16,8 +16,8 @@ PAUSING_SEEDS_FROM: Final = 10_000_000
 
 
 class Pauser(Actor):
-    """Asks for one thing at a time. When the faults stop it resumes every queue, also one that is paused late: a
-    request may be under way on a connection that it has given up.
+    """Asks for one thing at a time. When the faults stop it resumes every queue, also one that is paused late:
+    a request may be under way on a connection that it has given up.
     """
 
     dialect = "own"
