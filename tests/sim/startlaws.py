@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hiringhall.core.reports import REPORTED
 from hiringhall.core.states import DONE
 from hiringhall.core.terms import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY
 
@@ -67,6 +68,10 @@ def _parent_met(laws: Laws, sight: Sight, submit: Submit, ref: ParentRef) -> Non
         if submit.order <= order:
             parents = [parents[0], *_parents(laws, name)]
     names: list[ParentRef] = [(parent.queue, parent.key) for parent in parents]
+    parent = laws.scheduler.find(ref) if isinstance(ref, int) else None
+    if parent is not None and parent.extras is not None and REPORTED in parent.extras:
+        # Nobody is told the id of a task that was done outside; the child has guessed it.
+        names.append((parent.queue.name, parent.key))
     met = any(parent.succeeded or parent.id in laws.foreign for parent in parents)
     if met or _told_done(laws, ref, *names):
         return
