@@ -241,7 +241,6 @@ def test_who_never_reads_is_dropped(tmp_path: Path) -> None:
     echo = wire.encode(wire.COMPLETE, [wire.encode_task(b"nobody", bytes(100_000))], location=b"w")
     door = {
         "dialect": "dwork",
-        "send_messages_max": 50,
         "receive_messages_max": 50,
         "unsent_bytes_max": 8 * MIB,
     }

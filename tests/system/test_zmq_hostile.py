@@ -335,7 +335,7 @@ def test_a_peer_that_never_reads_costs_the_hall_little(tmp_path: Path, door: str
         "wmp": b"".join(frame(part, MORE) for part in (b"", b"h" * 255, b"k" * 255, b""))
         + frame(wmp.encode_body(wmp.GIVE, [(b"role", b"r" * 500)])),
     }[door]
-    bounds = {"send_messages_max": 50, "receive_messages_max": 50, "unsent_bytes_max": 4 * MIB, "stall_s": 2.0}
+    bounds = {"receive_messages_max": 50, "unsent_bytes_max": 4 * MIB, "stall_s": 2.0}
     with ManyDoors(tmp_path, pingpong={**HASTY, **bounds}, wmp=bounds) as hall, Neighbours(hall) as neighbours:
         neighbours.expect_service()
         before_bytes = hall.rss_bytes()
