@@ -351,7 +351,7 @@ class ZmqDoorSettings(DoorSettings, frozen=True, kw_only=True, forbid_unknown_fi
     ] = Size(65 << 20)
     receive_messages_max: Annotated[
         int,
-        Meta(ge=1, le=1_000_000, description="Messages taken from one connection before others have their turn."),
+        Meta(ge=1, le=1_000_000, description="Messages of one connection that are taken in one turn."),
     ] = 200
     unsent_bytes_max: Annotated[
         Size, Meta(description="Unsent messages to one connection. Above this size it is closed.")

@@ -161,7 +161,7 @@ class HireBusDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unk
     ] = Size(64 << 10)
     receive_messages_max: Annotated[
         int,
-        Meta(ge=1, le=1_000_000, description="Messages taken from one connection before others have their turn."),
+        Meta(ge=1, le=1_000_000, description="Messages of one connection that are taken in one turn."),
     ] = 10_000
     send_messages_max: Annotated[
         int,

@@ -128,8 +128,8 @@ class BusDoor:
             self.driver.receive(session, body)
 
     def count_listeners(self, change: int) -> None:
-        """A subscription begins or ends. The session is told of each one and not of their sum: if one peer leaves
-        and another comes, there is a new listener.
+        """A subscription begins or ends. The session is told of each one and not of their sum: if one peer
+        leaves and another comes, there is a new listener.
         """
         self.listeners += change
         if change > 0:

@@ -8,10 +8,7 @@ peer is affected.
 
 from __future__ import annotations
 
-import socket
 from typing import TYPE_CHECKING, Final, cast
-
-from mypy_extensions import mypyc_attr
 
 from hiringhall.core.errors import BrokenLaw
 from hiringhall.dialects.session import BAD_INPUT, OVER_BUDGET, SLOW_PEER, UNAUTHORIZED, Caller
@@ -23,6 +20,7 @@ from hiringhall.transports.zmtp.handshake import OPENING, Handshake, Introductio
 
 if TYPE_CHECKING:
     import asyncio
+    import socket
 
     from hiringhall.transports.zmtp.curve import CurveSealer
     from hiringhall.transports.zmtp.frames import Command, Event
@@ -40,7 +38,6 @@ GRACE_S: Final = 0.25
 """When the time that a peer gave in its PING is over, what has come meanwhile is read first."""
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Side:
     """What a socket of the hall does with one of its connections."""
 

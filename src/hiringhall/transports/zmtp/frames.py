@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from mypy_extensions import mypyc_attr
-
 from hiringhall.core.errors import BrokenLaw
 
 MORE: Final = 1
@@ -104,7 +102,6 @@ class Oversized(Event):
         """How many it had."""
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Opener:
     """Decrypts the frames of one peer."""
 
@@ -139,7 +136,9 @@ class FrameReader:
         "trouble",
     )
 
-    def __init__(self, frame_bytes_max: int, frames_max: int = FRAMES_MAX, opener: Opener | None = None) -> None:
+    def __init__(
+        self, frame_bytes_max: int, frames_max: int = FRAMES_MAX, opener: Opener | None = None
+    ) -> None:
         self.trouble = ""
         """What the peer did wrong; nothing is read after that."""
         self.kept_bytes = 0

@@ -1,8 +1,6 @@
 """Keys for CURVE: their form in text, and the files that pyzmq makes.
 
-    curve
-        public-key = "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID"
-        secret-key = "D:)Q[IlAW!ahhC2ac:9*A}h:p?([4%wOTJ%JR%cs"
+Such a file has a line `curve`, and below it, indented, `public-key = "..."` and perhaps `secret-key = "..."`.
 """
 
 from __future__ import annotations
