@@ -129,6 +129,13 @@ def test_a_message_that_never_ends_is_cut_off(piece: bytes) -> None:
     assert reader.trouble.startswith("a message of more than")
 
 
+def test_a_message_of_endless_empty_frames_is_cut_off_even_where_messages_may_be_long() -> None:
+    reader = FrameReader(1 << 30)
+    for _ in range(11):
+        reader.feed(b"\x01\x00" * 10_000)
+    assert reader.trouble == "a message of more than 100000 frames"
+
+
 def test_what_is_kept_of_a_long_frame_is_counted_as_it_comes() -> None:
     reader = FrameReader(LIMIT)
     body = bytes(range(256)) * 200

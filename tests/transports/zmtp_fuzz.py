@@ -86,7 +86,9 @@ def main() -> None:
     for seed in range(first, first + count):
         inside += play(seed)
     took_s = time.monotonic() - started_s
-    sys.stdout.write(f"{count} streams, {inside} let in, {took_s:.0f} s: all read the same, none broke a limit\n")
+    sys.stdout.write(
+        f"{count} streams, {inside} let in, {took_s:.0f} s: all read the same, none broke a limit\n"
+    )
 
 
 if __name__ == "__main__":

@@ -27,6 +27,8 @@ FRAMES_MAX: Final = 63
 """Frames of one message; no dialect has messages with more."""
 ENVELOPE_BYTES_MAX: Final = 65_536
 """Bytes of the frames before the body. A message with more of either is dropped; nothing is kept of it."""
+FRAMES_CUT: Final = 100_000
+"""A peer that sends a message of more frames than this is disconnected."""
 _PIECE_BYTES: Final = 4096
 """Smaller pieces of an incomplete frame are joined as they come: kept one by one, they would take more memory
 than they have bytes."""
@@ -236,6 +238,8 @@ class FrameReader:
     def _count_frame(self, flags: int, length: int) -> None:
         """Count a frame of a message; with encryption, after it was decrypted."""
         self._message_frames += 1
+        if self._message_frames > FRAMES_CUT:
+            self.trouble = f"a message of more than {FRAMES_CUT} frames"
         if self._message_frames > self._frames_max:
             self._oversized = True
         elif flags & MORE:
