@@ -1,4 +1,4 @@
-"""Peers of ZeroMQ doors that are killed, and what libzmq's sockets say to the doors: real processes, written in C.
+"""Peers of ZeroMQ doors that are killed, and sockets of every kind: real processes, written in C.
 
 What a killed peer had is free within a second, if its protocol lets jobs belong to connections.
 """
@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from hall_process import wait_until
 from many_doors import ManyDoors, complete, create, steal
-from stage.needs import skip_without
 from zmq_puppet import Puppet
 
 from hiringhall.dialects.dwork import wire as dwork
 from hiringhall.dialects.wmp import wire as wmp
+from stage.needs import skip_without
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 LONG: Final = {"job_timeout_s": 600.0, "worker_expire_s": 600.0}
 """So that nothing but the end of a connection can be the reason."""

@@ -1,4 +1,4 @@
-"""ZeroMQ peers that want the hall's memory, its descriptors or its time: it gives none that it needs for others."""
+"""ZeroMQ peers that want the hall's memory, its descriptors or its time: others are served as before."""
 
 from __future__ import annotations
 

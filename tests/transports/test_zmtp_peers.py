@@ -1,4 +1,4 @@
-"""Peers of all kinds at a real door: libzmq's sockets, and connections whose every byte is chosen by the test."""
+"""Peers of all kinds at a real door: libzmq's sockets, and connections whose bytes are chosen by the test."""
 
 from __future__ import annotations
 
