@@ -13,17 +13,16 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-import zmq
-import zmq.auth
-
 from hiringhall.config.quantities import Address, StreamAddress
 from hiringhall.config.schema import TcpDoorSettings, ZmqDoorSettings
 from hiringhall.dialects.session import Caller, Session
 from hiringhall.process import connections_possible
-from hiringhall.transports.bus import BusDoor
 from hiringhall.transports.tcp import HANDSHAKE_S, TcpDoor, TcpOptions
 from hiringhall.transports.unix import PATH_BYTES_MAX
-from hiringhall.transports.zmq import Curve, ZmqDoor, ZmqOptions
+from hiringhall.transports.zmtp.bus import BusDoor
+from hiringhall.transports.zmtp.keys import decode_key, read_secret_key
+from hiringhall.transports.zmtp.options import Curve, ZmqOptions
+from hiringhall.transports.zmtp.router import RouterDoor
 
 if TYPE_CHECKING:
     from hiringhall.config.schema import CurveSettings, DoorSettings, TlsSettings
@@ -43,7 +42,7 @@ class HallError(Exception):
 class Listening(NamedTuple):
     """An endpoint that is open."""
 
-    transport: TcpDoor | ZmqDoor | BusDoor
+    transport: TcpDoor | RouterDoor | BusDoor
     bound: list[tuple[str, Address]]
     """Each address that it listens on, with its role. The role is empty if the door has only one address."""
     beside: Address | None = None
@@ -67,10 +66,8 @@ class TcpEndpoint(NamedTuple):
 
     async def open(self, driver: Driver, budget: Budget, index: int) -> Listening:
         options = tcp_options(self.settings, index)
-        possible = connections_possible()
-        if options.connections_max > possible:
-            options = dataclasses.replace(options, connections_max=possible)
-            _log.debug("door[%d]: the system allows %d connections", index, possible)
+        possible = _connections_possible(options.connections_max, index)
+        options = dataclasses.replace(options, connections_max=possible)
         door = TcpDoor(driver, self.make_session, options, self.guests, budget)
         bound = await _bind(door, self.settings, "", self.settings.address, index)
         return Listening(door, [("", bound)])
@@ -108,8 +105,8 @@ class ZmqEndpoint(NamedTuple):
     """Which of several addresses of the door it is."""
 
     async def open(self, driver: Driver, budget: Budget, index: int) -> Listening:
-        options = zmq_options(self.settings, index)
-        door = ZmqDoor(driver, self.make_session, self.answer_route, options, budget)
+        options = _with_connections(zmq_options(self.settings, index), index)
+        door = RouterDoor(driver, self.make_session, self.answer_route, options, budget)
         bound = await _bind(door, self.settings, self.role, self.address, index)
         return Listening(door, [(self.role, bound)])
 
@@ -121,10 +118,13 @@ class BusEndpoint(NamedTuple):
     publish: Address
     subscribe: Address
     make_session: MakeSession
+    send_messages_max: int
+    """Messages that wait for one subscriber."""
 
     async def open(self, driver: Driver, budget: Budget, index: int) -> Listening:
-        del budget  # ZeroMQ drops what a slow subscriber does not take; nothing is kept for it here.
-        bus = BusDoor(driver, self.make_session, zmq_options(self.settings, index))
+        options = _with_connections(zmq_options(self.settings, index), index)
+        options = dataclasses.replace(options, send_messages_max=self.send_messages_max)
+        bus = BusDoor(driver, self.make_session, options, budget)
         address = self.publish
         try:
             publish = Address.of(*await bus.open_inward(address.host, address.port))
@@ -137,8 +137,21 @@ class BusEndpoint(NamedTuple):
         return Listening(bus, [("publish", publish), ("subscribe", subscribe)])
 
 
+def _connections_possible(wanted: int, index: int) -> int:
+    """How many connections a door may have: as many as it wants, if the system allows them."""
+    possible = connections_possible()
+    if wanted > possible:
+        _log.debug("door[%d]: the system allows %d connections", index, possible)
+    return min(wanted, possible)
+
+
+def _with_connections(options: ZmqOptions, index: int) -> ZmqOptions:
+    possible = _connections_possible(options.connections_max, index)
+    return dataclasses.replace(options, connections_max=possible)
+
+
 async def _bind(
-    door: TcpDoor | ZmqDoor, settings: DoorSettings, role: str, address: Address, index: int
+    door: TcpDoor | RouterDoor, settings: DoorSettings, role: str, address: Address, index: int
 ) -> Address:
     """Open a door; the address that was bound."""
     door.name = door_name(settings, role, address)
@@ -199,7 +212,6 @@ def zmq_options(settings: ZmqDoorSettings, index: int) -> ZmqOptions:
         idle_s=settings.idle_s,
         message_bytes_max=int(settings.message_bytes_max),
         receive_messages_max=settings.receive_messages_max,
-        send_messages_max=settings.send_messages_max,
         unsent_bytes_max=int(settings.unsent_bytes_max),
         stall_s=settings.stall_s,
         backlog=settings.backlog,
@@ -232,15 +244,20 @@ def tls_context(tls: TlsSettings, where: str) -> ssl.SSLContext:
 def curve_keys(curve: CurveSettings, where: str) -> Curve:
     """The secret key of the hall from its file, and the public keys of the clients that may connect."""
     try:
-        _, secret_key = zmq.auth.load_certificate(curve.certificate)
+        secret_key = read_secret_key(curve.certificate)
     except (OSError, ValueError) as error:
         raise HallError(f"{where}: {curve.certificate} cannot be used: {error}") from error
     if not secret_key:
         raise HallError(f"{where}: {curve.certificate} has no secret key; name the .key_secret file")
     try:
-        zmq.curve_public(secret_key)
-    except (zmq.ZMQError, ValueError) as error:
+        decode_key(secret_key)
+    except ValueError as error:
         raise HallError(f"{where}: {curve.certificate} has no secret key of 40 characters in Z85") from error
+    for key in curve.clients:
+        try:
+            decode_key(key.encode())
+        except ValueError as error:
+            raise HallError(f"{where}.clients: {key} is not a public key: {error}") from error
     return Curve(secret_key, frozenset(key.encode() for key in curve.clients))
 
 

@@ -13,7 +13,7 @@ from zmq_settings import KEY, OTHER_KEY, ZMQ_DIALECTS, door, problems, zmq_door
 
 from hiringhall.config.schema import ZmqDoorSettings
 from hiringhall.endpoints import HallError, curve_keys
-from hiringhall.transports.zmq import Curve
+from hiringhall.transports.zmtp.options import Curve
 
 if TYPE_CHECKING:
     from pathlib import Path

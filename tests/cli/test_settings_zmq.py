@@ -21,7 +21,7 @@ from hiringhall.doors.dwork import DworkDoorSettings
 from hiringhall.doors.pingpong import PingPongDoorSettings
 from hiringhall.doors.wmp import WmpDoorSettings
 from hiringhall.endpoints import zmq_options
-from hiringhall.transports.zmq import ZmqOptions
+from hiringhall.transports.zmtp.options import ZmqOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +66,6 @@ def test_every_option_of_the_transport_follows_its_setting() -> None:
         idle_s="2.5",
         message_bytes_max="1 MiB",
         receive_messages_max="7",
-        send_messages_max="8",
         unsent_bytes_max="2 MiB",
         stall_s="3.5",
         backlog="9",
@@ -79,7 +78,6 @@ def test_every_option_of_the_transport_follows_its_setting() -> None:
         idle_s=2.5,
         message_bytes_max=1 << 20,
         receive_messages_max=7,
-        send_messages_max=8,
         unsent_bytes_max=2 << 20,
         stall_s=3.5,
         backlog=9,

@@ -1,8 +1,9 @@
 """A network of messages, with the faults of ZeroMQ's.
 
-The law: a message arrives whole or not at all, and those between two ends arrive in order. Nobody is told when
-the other end goes: a message to somebody who is gone is lost, until the hall's side has noticed; from then on
-sending to it fails. A line connects again by itself, and keeps what it is given while the hall is away.
+The law: a message arrives whole or not at all, and those between two ends arrive in order. A peer is not told
+when the hall goes. A message to a peer that is gone is lost until the hall's side has noticed; from then on
+sending to it fails, and its door is told. A line connects again by itself, and keeps what it is given while the
+hall is away.
 """
 
 from __future__ import annotations
@@ -58,6 +59,17 @@ class Post:
     def disconnected(self, line: Line, identity: bytes, connection: int) -> None:
         if self._routes.get((line.door, identity)) == (line, connection):
             del self._routes[line.door, identity]
+            hall = self.hall
+            if hall is not None and hall.up:
+                boot = hall.boot
+                # What happens in between meets a connection that is closing.
+                self.world.after(0, lambda: self._report(line.door, identity, boot))
+
+    def _report(self, door: str, identity: bytes, boot: int) -> None:
+        """Tell the door that a connection is closed, unless another has its identity by now."""
+        hall = self.hall
+        if hall is not None and hall.up and hall.boot == boot and (door, identity) not in self._routes:
+            hall.routers[door].lost(identity)
 
     def new_identity(self) -> bytes:
         self._last_identity += 1

@@ -1,8 +1,7 @@
 """A ZeroMQ door in memory, by the rules of the transport: a session for each way back to a peer.
 
 A message that comes by a new way makes a session; one that does no work and waits for nothing may be
-forgotten; a peer that cannot be sent to is disconnected after the turn, and what it was given in that
-turn is next.
+forgotten. When a connection is lost, all its sessions end, and what was not sent to them is next.
 """
 
 from __future__ import annotations
@@ -94,28 +93,33 @@ class Router:
             if link.heard_us < silent_us and link.session.idle:
                 self._part(link)
 
-    def unreachable(self, link: RouterLink) -> None:
-        """The peer is gone: what it was given just now it has never seen."""
-        hall = self.hall
-        hall.laws.undelivered = True
-        if self.links.pop(link.key, None) is not None:
-            boot, given_us = hall.boot, hall.laws.now_us
-            hall.world.after(0, lambda: self._drop_unreachable(link, boot, given_us))
+    def lost(self, identity: bytes) -> None:
+        """A connection is closed: what was not sent by it was never seen."""
+        for link in [link for key, link in self.links.items() if key[0] == identity]:
+            self._drop(link)
 
-    def _drop_unreachable(self, link: RouterLink, boot: int, given_us: int) -> None:
+    def _drop(self, link: RouterLink) -> None:
         hall = self.hall
-        if boot != hall.boot:
-            return
         hall.turn()
         hall.laws.disturbed = True
         worker = link.session.worker
-        if worker is not None:
+        if worker is not None and link.failed_us:
             for lease in reversed(list(worker.leases.values())):
-                if lease.started_us >= given_us:
+                if lease.started_us >= link.failed_us:
                     hall.scheduler.release(lease)
         link.session.undelivered()
         link.tap.undelivered()
         self._part(link)
+
+    def end_later(self, link: RouterLink) -> None:
+        """A session ends after this turn; its connection stays."""
+        boot = self.hall.boot
+
+        def end() -> None:
+            if boot == self.hall.boot and self.links.get(link.key) is link:
+                self._drop(link)
+
+        self.hall.world.after(0, end)
 
     def _part(self, link: RouterLink) -> None:
         self.links.pop(link.key, None)
@@ -135,6 +139,8 @@ class RouterLink(Link):
         self.session = session
         self.tap = tap
         self.heard_us = 0
+        self.failed_us = 0
+        """The time of the turn in which something could not be sent; 0: all could."""
         self.line: Line | None = None
         """The peer's socket that spoke last: several may have one identity."""
         self._router = router
@@ -144,7 +150,9 @@ class RouterLink(Link):
         router = self._router
         identity, *frames = self._route
         if not router.post.reaches(router.name, identity):
-            router.unreachable(self)
+            # The connection is closing: its end is reported after this turn.
+            router.hall.laws.undelivered = True
+            self.failed_us = self.failed_us or router.hall.laws.now_us
             return
         self.session.delivered += len(messages)
         for message in messages:
@@ -152,4 +160,4 @@ class RouterLink(Link):
             router.post.deliver(router.name, identity, [*frames, message])
 
     def close(self) -> None:
-        self._router.unreachable(self)
+        self._router.end_later(self)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import socket
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -335,13 +335,15 @@ def test_a_peer_that_never_reads_costs_the_hall_little(tmp_path: Path, door: str
         "wmp": b"".join(frame(part, MORE) for part in (b"", b"h" * 255, b"k" * 255, b""))
         + frame(wmp.encode_body(wmp.GIVE, [(b"role", b"r" * 500)])),
     }[door]
-    bounds = {"send_messages_max": 50, "receive_messages_max": 50, "unsent_bytes_max": 4 * MIB, "stall_s": 2.0}
+    bounds = {"receive_messages_max": 50, "unsent_bytes_max": 4 * MIB, "stall_s": 2.0}
     with ManyDoors(tmp_path, pingpong={**HASTY, **bounds}, wmp=bounds) as hall, Neighbours(hall) as neighbours:
         neighbours.expect_service()
         before_bytes = hall.rss_bytes()
         with RawDealer(port(hall, door), b"deaf") as deaf:
-            for _ in range(200):
-                deaf.send(saying * 1000)
+            # It may be disconnected before it has said all.
+            with suppress(ConnectionError):
+                for _ in range(200):
+                    deaf.send(saying * 1000)
             neighbours.expect_service()
             assert hall.rss_bytes() - before_bytes < 96 * MIB
         hall.check()

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-_SHARED_BY_PEERS: Final = ("peers.failures", "peers.results", "peers.stream", "peers.threads", "peers.updates")
+_SHARED_BY_PEERS: Final = (
+    "peers.endpoints",
+    "peers.failures",
+    "peers.results",
+    "peers.stream",
+    "peers.threads",
+    "peers.updates",
+)
 
 MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     # Of ours, what each part may import; the first line that fits counts. `<name>` is the same on both sides.

@@ -16,8 +16,8 @@ from hiringhall.dialects.session import Caller, Session
 from hiringhall.engine.driver import Driver
 from hiringhall.engine.recovery import open_scheduler
 from hiringhall.storage.memory import MemoryStore
-from hiringhall.transports.bus import BusDoor
-from hiringhall.transports.sockets import Curve, ZmqOptions
+from hiringhall.transports.zmtp.bus import BusDoor
+from hiringhall.transports.zmtp.options import Curve, ZmqOptions
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -205,12 +205,7 @@ def test_one_who_comes_while_another_goes_is_somebody_who_comes() -> None:
         await until(lambda: heard == [1])
         # Nothing is awaited here, so that both stand at the door when it looks.
         one.close(0)
-        two = aviary.listener()
-        until_s = time.monotonic() + PATIENCE_S
-        while not two.poll(10):
-            assert time.monotonic() < until_s
-            aviary.door.publish([b"anybody?"])
-        assert heard == [1]
+        aviary.listener()
         await until(lambda: len(heard) == 3)
         assert heard in ([1, 0, 1], [1, 2, 1])
 

@@ -9,7 +9,7 @@ from zmq_house import House, run, until
 from hiringhall.dialects.dwork import wire
 from hiringhall.dialects.dwork.context import DworkContext, DworkOptions
 from hiringhall.dialects.dwork.session import DworkSession
-from hiringhall.transports.zmq import ZmqOptions
+from hiringhall.transports.zmtp.options import ZmqOptions
 
 if TYPE_CHECKING:
     from hiringhall.dialects.session import Caller

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from typing import TYPE_CHECKING, Any, cast
 
 import uvloop
@@ -22,7 +21,8 @@ from hiringhall.dialects.session import Caller, Session
 from hiringhall.engine.driver import Clock, Driver
 from hiringhall.engine.recovery import open_scheduler
 from hiringhall.storage.memory import MemoryStore
-from hiringhall.transports.zmq import ZmqDoor, ZmqOptions
+from hiringhall.transports.zmtp.options import ZmqOptions
+from hiringhall.transports.zmtp.router import RouterDoor
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -31,10 +31,9 @@ if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
     from hiringhall.core.leases import Lease
     from hiringhall.core.scheduler import Scheduler
-    from hiringhall.transports.zmq import ZmqLink
+    from hiringhall.transports.zmtp.router import RouterLink
 
 PATIENCE_S = 20.0
-PROBE_PAUSE_S = 0.02
 """A story that waits for longer has failed; none comes near it."""
 QUEUE = b"toys"
 KIB = 1 << 10
@@ -110,11 +109,10 @@ class House:
     ) -> None:
         self.sessions: list[Toy] = []
         self.clock = Clock()
-        self._next_probe_s = 0.0
         self.store = SlowStore()
         self.scheduler = open_scheduler(self.store, Limits(), self.clock.now_us())
         self.driver = Driver(self.scheduler, self.store, self._trouble, self.clock)
-        self.door = ZmqDoor(self.driver, self._make, route, options)
+        self.door = RouterDoor(self.driver, self._make, route, options)
         self.address = ""
         self._guests: list[Guest] = []
         self._outside: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -160,25 +158,14 @@ class House:
         socket.connect(f"tcp://{self.address}")
         return guest
 
-    def link(self, session: Toy) -> ZmqLink:
+    def link(self, session: Toy) -> RouterLink:
         link = self.door.links[session.caller.route]
         assert link.session is session
         return link
 
     def is_gone(self, session: Toy) -> bool:
-        """Whether ZeroMQ knows of no connection with this identity; asked behind the door's back."""
-        socket = self.door._socket
-        assert socket is not None
-        now_s = time.monotonic()
-        if now_s < self._next_probe_s:
-            return False
-        # Not too often: a pipe full of questions would answer "later" and not "nobody".
-        self._next_probe_s = now_s + PROBE_PAUSE_S
-        try:
-            socket.send_multipart([session.caller.route[0], b"anybody there?"], zmq.NOBLOCK)
-        except zmq.ZMQError as error:
-            return error.errno == zmq.EHOSTUNREACH
-        return False
+        """Whether the door knows of no connection with this identity."""
+        return session.caller.route[0] not in self.door.sides
 
     def submit(self, payload: bytes) -> Job:
         """A job from nobody at this door."""

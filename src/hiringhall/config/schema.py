@@ -350,16 +350,15 @@ class ZmqDoorSettings(DoorSettings, frozen=True, kw_only=True, forbid_unknown_fi
         Size, Meta(description="Size of one frame. A peer that sends a longer one is disconnected.")
     ] = Size(65 << 20)
     receive_messages_max: Annotated[
-        int, Meta(ge=1, le=1_000_000, description="Messages from one peer, held until they are read.")
-    ] = 200
-    send_messages_max: Annotated[
-        int, Meta(ge=1, le=1_000_000, description="Messages to one peer that ZeroMQ holds until they are sent.")
+        int,
+        Meta(ge=1, le=1_000_000, description="Messages of one connection that are taken in one turn."),
     ] = 200
     unsent_bytes_max: Annotated[
-        Size, Meta(description="Further unsent messages to one peer. Above this size the peer is dropped.")
+        Size, Meta(description="Unsent messages to one connection. Above this size it is closed.")
     ] = Size(64 << 20)
     stall_s: Annotated[
-        float, Meta(ge=0.1, le=3600, description="A peer that reads nothing for this long is dropped.")
+        float,
+        Meta(ge=0.1, le=3600, description="A connection whose peer reads nothing for this long is closed."),
     ] = 10.0
     backlog: Annotated[
         int, Meta(ge=1, le=65_535, description="Connections that the system holds until they are accepted.")

@@ -245,8 +245,8 @@ class Session(Peer):
         return self.worker is None and not self.watching and not self.out and self.sealed is None
 
     def undelivered(self) -> None:
-        """The peer is about to be disconnected, because a message to it cannot be delivered. It has not
-        received the messages that are not counted in `delivered`.
+        """A transport that sends message by message has lost the peer, and is about to disconnect it. The peer
+        has not received the messages that are not counted in `delivered`.
         """
 
     def disconnected(self) -> None:

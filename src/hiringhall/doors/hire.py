@@ -160,14 +160,15 @@ class HireBusDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unk
         Size, Meta(description="The longest frame; a peer that sends a longer one is disconnected.")
     ] = Size(64 << 10)
     receive_messages_max: Annotated[
-        int, Meta(ge=1, le=1_000_000, description="Messages of one peer that ZeroMQ keeps until they are read.")
+        int,
+        Meta(ge=1, le=1_000_000, description="Messages of one connection that are taken in one turn."),
     ] = 10_000
     send_messages_max: Annotated[
         int,
         Meta(
             ge=1,
             le=1_000_000,
-            description="Messages that ZeroMQ keeps for one subscriber; it misses further ones.",
+            description="Messages that wait for one subscriber; it misses further ones.",
         ),
     ] = 10_000
 
@@ -192,7 +193,13 @@ class HireBusDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unk
         )
 
     def endpoint(self, context: HireContext) -> Endpoint:
-        return BusEndpoint(self, self.address, self.subscribe, lambda caller: BusSession(caller, context))
+        return BusEndpoint(
+            self,
+            self.address,
+            self.subscribe,
+            lambda caller: BusSession(caller, context),
+            self.send_messages_max,
+        )
 
 
 HireSettings = HireDoorSettings | HireBusDoorSettings

@@ -14,11 +14,9 @@ from hiringhall.core.terms import Terms
 from hiringhall.dialects.wmp import wire
 from hiringhall.dialects.wmp.context import SECRET_BYTES, WmpContext, WmpOptions
 from hiringhall.dialects.wmp.session import WmpSession
-from hiringhall.doors.agency import Agency
 from hiringhall.doors.dialect import Dialect, DialectDoors, Service
 from hiringhall.endpoints import Endpoint, ZmqEndpoint
-from hiringhall.peers.wmp import AddressError
-from hiringhall.peers.wmp.links import endpoint
+from hiringhall.peers.endpoints import zmq_endpoint
 
 
 class WmpDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,9 +61,9 @@ class WmpDoorSettings(ZmqDoorSettings, frozen=True, kw_only=True, forbid_unknown
             yield "roles", "is needed with managers: name the queues for which the hall takes their jobs"
         for manager in self.managers:
             try:
-                if endpoint(manager).endswith(":0"):
+                if zmq_endpoint(manager).endswith(":0"):
                     yield "managers", f"{manager} has no port to connect to"
-            except AddressError as error:
+            except ValueError as error:
                 yield "managers", str(error)
 
     @property
@@ -95,6 +93,9 @@ class WmpDoors(DialectDoors[WmpDoorSettings]):
     def services(self, settings: WmpDoorSettings) -> list[Service]:
         if not settings.managers:
             return []
+        # A hall that works for no other manager does not need pyzmq.
+        from hiringhall.doors.agency import Agency  # noqa: PLC0415
+
         terms = Terms(logged=settings.log == "all")
         driver = self.hall.driver
         return [Agency(driver, settings.managers, settings.roles, settings.slots, settings.manager, terms)]

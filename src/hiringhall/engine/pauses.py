@@ -16,7 +16,7 @@ TICK_US: Final = 500_000
 PAUSE_US: Final = 250_000
 """A wake-up that is late by more than this ends a pause. One pass of a busy loop takes much less."""
 READING_US: Final = 250_000
-"""Added to each pause: time for the ZeroMQ thread and the loop to read what was sent meanwhile."""
+"""Added to each pause: time for the loop to read what was sent meanwhile."""
 
 _NOT_PLANNED: Final = 1 << 61
 

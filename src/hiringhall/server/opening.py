@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from hiringhall.logs.events import Events
     from hiringhall.storage.contract import Store
     from hiringhall.storage.opening import Kind
-    from hiringhall.transports.bus import BusDoor
     from hiringhall.transports.tcp import TcpDoor
-    from hiringhall.transports.zmq import ZmqDoor
+    from hiringhall.transports.zmtp.bus import BusDoor
+    from hiringhall.transports.zmtp.router import RouterDoor
 
 _log = logging.getLogger("hiringhall")
 
@@ -70,8 +70,8 @@ class OpenParts:
     """The doors and background tasks that are open."""
 
     def __init__(self) -> None:
-        self.transports: list[TcpDoor | ZmqDoor | BusDoor] = []
-        self.doors: list[tuple[OpenDoor, TcpDoor | ZmqDoor | BusDoor]] = []
+        self.transports: list[TcpDoor | RouterDoor | BusDoor] = []
+        self.doors: list[tuple[OpenDoor, TcpDoor | RouterDoor | BusDoor]] = []
         """Each address that is open, and its transport."""
         self.services: list[Service] = []
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.transports.zmq import ZmqDoor
+from hiringhall.transports.zmtp.router import RouterDoor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ async def answer_the_last(driver: Driver, doors: Sequence[object], *, patient: b
     """Answer the last requests at ZeroMQ doors, then close their sockets. No session ends by this. If not
     `patient`, only requests that have already come are answered.
     """
-    routers = [door for door in doors if isinstance(door, ZmqDoor) and door.links]
+    routers = [door for door in doors if isinstance(door, RouterDoor) and door.links]
     if not routers:
         return
     driver.stop_handing_out()

@@ -10,16 +10,17 @@ import asyncio
 import contextlib
 import socket
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from hiringhall.dialects.session import DOOR_FULL, OVER_BUDGET, SLOW_PEER, TLS_FAILURE, UNIX, Caller
 from hiringhall.transports.budget import NOTED_BYTES_MIN, Budget, BufferedLink, output_bytes
+from hiringhall.transports.streams import keep_alive, listen, peer_address, send_at_once
 from hiringhall.transports.tls import TlsListener
 from hiringhall.transports.unix import UnixListener
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from hiringhall.dialects.session import Session
     from hiringhall.engine.driver import Driver
@@ -94,15 +95,8 @@ class TcpDoor:
             )
             self._server = listener
             return await listener.open(host, port, options.backlog)
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(
-            self._make_connection, host, port, backlog=options.backlog, reuse_address=True
-        )
-        self._server = server
-        # A list with uvloop, a tuple with asyncio; compiled code must accept both.
-        sockets: Sequence[socket.socket] = cast("Any", server).sockets
-        bound = sockets[0].getsockname()
-        return str(bound[0]), int(bound[1])
+        self._server, address, bound_port = await listen(self._make_connection, host, port, options.backlog)
+        return address, bound_port
 
     async def open_unix(self, path: str) -> None:
         """Listen on a Unix socket, without TLS. Raises OSError."""
@@ -159,8 +153,7 @@ class TcpDoor:
 
     def caller(self, transport: asyncio.BaseTransport) -> Caller:
         """The peer of a connection."""
-        peer = transport.get_extra_info("peername")
-        address, port = (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) and peer else ("", 0)
+        address, port = peer_address(transport)
         sock = transport.get_extra_info("socket")
         if self._socket_file is not None:
             address = UNIX
@@ -220,12 +213,11 @@ class Connection(BufferedLink):
         transport.set_write_buffer_limits(high=min(BACKLOG_BYTES, options.output_soft_bytes))
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            send_at_once(sock)
             if options.keepalive:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, options.keepalive_idle_s)
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, options.keepalive_interval_s)
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, options.keepalive_count)
+                keep_alive(
+                    sock, options.keepalive_idle_s, options.keepalive_interval_s, options.keepalive_count
+                )
         self._driver.turn()  # others may be waiting for this connection
         self._join(door.make_session(door.caller(transport)))
 

@@ -134,7 +134,7 @@ class WorkerSession(Session):
     def assigned(self, lease: Lease) -> None:
         options = self._context.options
         if not lease.job.terms.lease_us:
-            # The job's own door sets no lease: use ours, since ZeroMQ does not report that a worker is gone.
+            # The job's own door sets no lease: use ours, for a worker that hangs.
             lease.worker.bound_work(options.job_timeout_us + options.expire_us)
         # A notice must not call a verb: a job that cannot be sent fails with the worker's next message.
         self._unsent = lease.job.work == wire.PONG

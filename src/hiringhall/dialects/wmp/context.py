@@ -82,7 +82,7 @@ class WmpContext:
         if not 0 < len(manager) <= wire.HOP_BYTES_MAX or b"\n" in manager:
             raise ValueError(f"the name of a manager must have 1 to {wire.HOP_BYTES_MAX} bytes and no newline")
         if options.lease_us <= 0 or options.expire_us <= 0:
-            # ZeroMQ does not report a disconnect: without these a job or a path could stay for ever.
+            # A worker behind a device may go without a word: without these a job or a path could stay for ever.
             raise ValueError("lease_us and expire_us must be above 0")
         if len(secret) != SECRET_BYTES:
             raise ValueError(f"the secret must have {SECRET_BYTES} bytes")

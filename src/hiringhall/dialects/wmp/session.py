@@ -8,6 +8,7 @@ The protocol has no error message: a bad message, or one that only a manager may
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import Refusal
@@ -35,11 +36,10 @@ class WmpSession(Session):
         super().__init__(caller)
         self._context = context
         self._scheduler = context.scheduler
-        self._unconfirmed: list[Lease] = []
-        """Jobs handed out in the latest turn that sent something by this path. If it cannot be delivered, the
-        worker has not received them."""
-        self._sent_us = 0
-        """The time of that turn."""
+        self._said = 0
+        """Messages sent so far."""
+        self._unconfirmed: deque[tuple[int, Lease]] = deque()
+        """Jobs in messages that may not have been delivered, with the number of the message."""
         self._skills: dict[bytes, int] = {}
         """The skills in the latest READY, by role."""
         self._leaves = False
@@ -167,7 +167,7 @@ class WmpSession(Session):
             self._scheduler.sleep(worker)
         else:
             self.send(self._context.take(lease))
-            self._unconfirmed.append(lease)
+            self._unconfirmed.append((self._said, lease))
 
     def _on_done(self, message: wire.Message) -> None:
         # WMP1 DONE / manager: hall / job: 68719476737-5eb6...3c / status: failed / code: 3
@@ -236,11 +236,12 @@ class WmpSession(Session):
         return name
 
     def send(self, data: bytes) -> bool:
-        now_us = self._scheduler.now_us
-        if self._sent_us != now_us:
-            self._sent_us = now_us
-            self._unconfirmed.clear()
-        return super().send(data)
+        while self._unconfirmed and self._unconfirmed[0][0] <= self.delivered:
+            self._unconfirmed.popleft()
+        sent = super().send(data)
+        if sent:
+            self._said += 1
+        return sent
 
     # --- notices
 
@@ -253,15 +254,15 @@ class WmpSession(Session):
         self.send(self._context.wake(queue.name))
 
     def lost(self) -> None:
-        self._unconfirmed.clear()
         self._declines.clear()
 
-    def disconnected(self) -> None:
-        """The path is dead. Its worker may be alive behind another one; jobs that it cannot have received are
-        given back.
+    def undelivered(self) -> None:
+        """Give back the jobs that the worker has not received. It keeps the others for their lease: it may be
+        alive behind another path.
         """
-        for lease in reversed(self._unconfirmed):
-            if lease.job.lease is lease and lease.worker.heard_us == lease.started_us:
+        while self._unconfirmed:
+            number, lease = self._unconfirmed.pop()
+            unheard = lease.job.lease is lease and lease.worker.heard_us == lease.started_us
+            if number > self.delivered and unheard:
                 self._scheduler.release(lease)
                 self._scheduler.leave(lease.worker.peer)
-        self._unconfirmed.clear()

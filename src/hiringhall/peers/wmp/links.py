@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import re
 from abc import ABC, abstractmethod
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import zmq
 
+from hiringhall.peers.endpoints import zmq_endpoint
 from hiringhall.peers.wmp.errors import AddressError
 from hiringhall.peers.wmp.security import ZapHandler
 
@@ -34,7 +34,6 @@ _HEARTBEAT_MS: Final = 5_000
 """A connection that is silent for three heartbeats is closed, to free the place of a lost peer."""
 _RECONNECT_FIRST_MS: Final = 50
 _RECONNECT_MAX_MS: Final = 2_000
-_HOST_PORT: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[\w.-]+|\*):([0-9]{1,5}|\*)")
 
 
 @dataclass(frozen=True)
@@ -49,15 +48,11 @@ class LinkTerms:
 
 
 def endpoint(address: str) -> str:
-    """An address in ZeroMQ's form: `HOST:PORT` means TCP."""
-    scheme, separator, rest = address.strip().rpartition("://")
-    if separator and scheme in ("ipc", "inproc") and rest:
-        return f"{scheme}://{rest}"
-    match = _HOST_PORT.fullmatch(rest)
-    if scheme not in ("", "tcp") or match is None or (match[2] != "*" and int(match[2]) > 65535):
-        text = f"{address!r} is not an address: write HOST:PORT, such as 127.0.0.1:5555, or ipc://PATH"
-        raise AddressError(text)
-    return f"tcp://{rest}"
+    """An address in ZeroMQ's form: `HOST:PORT` means TCP. Raises AddressError."""
+    try:
+        return zmq_endpoint(address)
+    except ValueError as error:
+        raise AddressError(str(error)) from error
 
 
 def is_private(address: str) -> bool:
