@@ -1,5 +1,5 @@
-"""The rules of a queue against a model that looks at everything: whoever asks is given the job that goes first of
-those that may start, and nothing only if none may; at every moment, and after a restart.
+"""The rules of a queue against a model that looks at everything: whoever asks is given the job that goes first
+of those that may start, and nothing only if none may; at every moment, and after a restart.
 """
 
 from __future__ import annotations

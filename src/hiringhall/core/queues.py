@@ -296,6 +296,10 @@ class Queue:
         """Ready jobs that are in no lane, because their key has as many running as it may."""
         return sum(self.limiter.parked) if self.limiter is not None else 0
 
+    def parked_of(self, priority: int) -> int:
+        """Parked jobs of a priority."""
+        return self.limiter.parked[priority] if self.limiter is not None else 0
+
     def parked_jobs(self) -> list[Job]:
         """The parked jobs, the oldest first."""
         if self.limiter is None or not self.parked:

@@ -231,6 +231,8 @@ class Submissions:
             job.queue.change_terms(job, terms)
         self._revive(job)
         job.payload = spec.payload
+        if spec.extras is not None:
+            job.extras = {**(job.extras or {}), **spec.extras}
         if job.flow is not None:
             job.all_parents = spec.parents
         self._dependencies.hold(job, parents)
