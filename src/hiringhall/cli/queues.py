@@ -42,7 +42,8 @@ def queues(
     """List the queues: how many jobs are ready, running, waiting and failed, and who can do them.
 
     waiting: for parents, until later, or parked by a limit. oldest: how long the oldest ready job has
-    waited. takes: the average time of a job. failed: dead letters in the memory of the hall. done: since the hall started.
+    waited. takes: the average time of a job. failed: dead letters in the memory of the hall. done: since
+    the hall started.
     """
     with connected(hall) as remote:
         found = list(remote.positions(wire.QUEUES, *([name_of(text)] if text else [])))

@@ -14,6 +14,8 @@ _SKILL_MAX: Final = 1_000_000
 _NAME_LENGTH_MAX: Final = 512
 _SKILL: Final = re.compile(r"[0-9]{1,7}")
 _WEIGHT: Final = re.compile(r"[0-9]{1,4}")
+_Count = Annotated[int, Meta(ge=1, le=RUNNING_MAX)]
+_Rate = Annotated[float, Meta(ge=0.001, le=RATE_MAX / 1000)]
 
 
 class QueueSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -32,29 +34,22 @@ class QueueSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = None
 
     running_max: Annotated[
-        int | None,
-        Meta(ge=1, le=RUNNING_MAX, description="Its jobs that may run at the same time. Default: no limit."),
+        _Count | None, Meta(description="Its jobs that may run at the same time. Default: no limit.")
     ] = None
     key_running_max: Annotated[
-        int | None,
-        Meta(
-            ge=1,
-            le=RUNNING_MAX,
-            description="Its jobs with the same limit_key that may run at the same time. Default: no limit.",
-        ),
+        _Count | None,
+        Meta(description="Its jobs with the same limit_key that may run at the same time. Default: no limit."),
     ] = None
-    starts_per_s: Annotated[
-        float | None,
-        Meta(
-            ge=0.001,
-            le=RATE_MAX / 1000,
-            description="Its jobs that may start in a second, in thousandths. Default: no limit.",
-        ),
+    starts_per_second: Annotated[
+        _Rate | None,
+        Meta(description="Its jobs that may start in a second, in steps of 0.001. Default: no limit."),
     ] = None
     burst: Annotated[
         int,
         Meta(
-            ge=1, le=RUNNING_MAX, description="With starts_per_s: starts that are saved up while none is used."
+            ge=1,
+            le=RUNNING_MAX,
+            description="With starts_per_second: starts that are saved up while none is used.",
         ),
     ] = 1
     fair: Annotated[
@@ -72,8 +67,8 @@ class QueueSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def faults(self) -> Iterator[tuple[str, str]]:
         if not self.skill and self.time is None and self.rules.empty:
             yield "name", f'"{self.name}" has no other setting; set its skill, its time or a limit'
-        if self.burst > 1 and self.starts_per_s is None:
-            yield "burst", "is used only with starts_per_s"
+        if self.burst > 1 and self.starts_per_second is None:
+            yield "burst", "is used only with starts_per_second"
         if self.tenant_weights and not self.fair:
             yield "tenant_weights", "are used only with fair = true"
         for word in self.tenant_weights:
@@ -89,7 +84,7 @@ class QueueSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return QueueRules(
             self.running_max or 0,
             self.key_running_max or 0,
-            round((self.starts_per_s or 0) * 1000),
+            round((self.starts_per_second or 0) * 1000),
             self.burst,
             self.fair,
             {tenant.encode(): int(weight) for tenant, _, weight in parts if weight.isdigit()},

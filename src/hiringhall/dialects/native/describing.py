@@ -166,7 +166,7 @@ def _rules(queue: Queue) -> Described:
     stated: Described = {
         "running_max": rules.running_max,
         "key_running_max": rules.key_running_max,
-        "starts_per_s": rate,
+        "starts_per_second": rate,
         "burst": rules.burst if rate else 0,
         "fair": rules.fair,
         "tenant_weights": rules.weights,
