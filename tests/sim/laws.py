@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hiringhall.dialects.gearman.session import GearmanOptions
 
     from .hall import Hall
+    from .limitlaws import LimitLaws
     from .sights import Submit
     from .taps import Holder, Tap
     from .wmptap import HandHolder
@@ -64,6 +65,8 @@ class Laws:
         self.may_be_paused: dict[bytes, None] = {}
         """Queues that somebody asked to pause, and that were not told to be resumed."""
         self.drains = Drains()
+        self.limits: LimitLaws | None = None
+        """What must hold for the queue with limits; None: there is none."""
         self.now_us = world.now_us
         """The stamp of the turn."""
         self.order = 0

@@ -40,7 +40,7 @@ class RuledQueues:
             raise Refusal(HALL_FULL, f"{most} queues have rules, as many as the hall allows (queues_max)")
         if rules.empty and name not in self.queues:
             return
-        self._set(table.queues.get(name) or table.queue(name), rules)
+        self._set(table.queues.get(name) or table.add_queue(name), rules)
 
     def _set(self, queue: Queue, rules: QueueRules) -> None:
         table = self._table

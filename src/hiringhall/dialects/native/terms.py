@@ -89,7 +89,7 @@ class TermsCache:
 
     def _read(self, data: bytes) -> Stated:
         values = wire.decode(wire.STATED_BODY, data)
-        names = {name: _name(name, values.pop(name)) for name in _NAMES if name in values}
+        names: dict[str, bytes] = {name: _name(name, values.pop(name)) for name in _NAMES if name in values}
         if names:
             # Jobs of many flows, keys and tenants share their terms too.
             flow = names.pop("flow", b"")
