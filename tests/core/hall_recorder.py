@@ -177,11 +177,12 @@ class Hall:
         due_us: int = 0,
         parents: tuple[ParentRef, ...] = (),
         flow: bytes = b"",
+        extras: dict[str, bytes] | None = None,
     ) -> Job:
         """A job called `name`; without a watcher it is detached, unless the terms say otherwise."""
         if terms is None:
             terms = FOREGROUND if by is not None else DETACHED
-        spec = JobSpec(queue.encode(), name.encode(), key.encode(), terms, due_us, parents, None, flow)
+        spec = JobSpec(queue.encode(), name.encode(), key.encode(), terms, due_us, parents, extras, flow)
         return self.core.submit(spec, by)
 
     def turn(self) -> None:
@@ -232,7 +233,7 @@ def check_lanes(core: Scheduler) -> None:
     standing: dict[int, Job] = {}
     for queue in core.queues.values():
         for lane in [lane for lanes in queue.all_lanes().values() for lane in lanes]:
-            for job in lane._jobs:
+            for job in lane._jobs or lane.waiting():
                 assert job.id not in standing, f"{name_of(job)} stands in a lane twice"
                 assert job.in_lane, f"{name_of(job)} stands in a lane and does not know"
                 standing[job.id] = job

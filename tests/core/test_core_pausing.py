@@ -327,10 +327,12 @@ def test_the_audit_finds_a_job_that_began_in_a_paused_queue(hall: Hall) -> None:
     hall.core.advance(hall.core.now_us + 1)
     queue = hall.core.queues[b"q"]
     queue.paused_us, paused_us = 0, queue.paused_us
+    queue.closed = False
     with pytest.raises(BrokenLaw, match="listed while it is paused"):
         hall.core.audit()
     bob.takes("a")
     queue.paused_us = paused_us
+    queue.closed = True
     with pytest.raises(BrokenLaw, match="begun before the pause"):
         hall.core.audit()
     hall.people.clear()

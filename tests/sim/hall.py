@@ -97,6 +97,8 @@ class Hall:
         self.boot += 1
         self.opened_us = self.world.now_us
         self.scheduler = open_scheduler(self.disk.store, self.limits, self.world.now_us)
+        if self.laws.limits is not None:
+            self.laws.limits.opened(self)
         self.engine = Engine(self.scheduler, self.disk.writer(self))
         house = ProcessInfo("1.0", 1, "ERROR", self._stopped)
         self.door = GearmanContext(self.scheduler, self.options, house)

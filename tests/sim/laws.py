@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hiringhall.dialects.gearman.session import GearmanOptions
 
     from .hall import Hall
+    from .limitlaws import LimitLaws
     from .sights import Submit
     from .taps import Holder, Tap
     from .wmptap import HandHolder
@@ -66,6 +67,8 @@ class Laws:
         self.resumes_us: dict[bytes, int] = {}
         """When somebody last asked to resume a queue."""
         self.drains = Drains()
+        self.limits: LimitLaws | None = None
+        """What must hold for the queue with limits; None: there is none."""
         self.now_us = world.now_us
         """The stamp of the turn."""
         self.order = 0

@@ -108,6 +108,7 @@ class OwnSession(Session):
             terms,
             request.get("due_us", 0),
             parents,
+            {name: value.encode() for name, value in request.get("extras", {}).items()} or None,
         )
         job = self._hall.submit(spec, self if request.get("watched") else None)
         self.acknowledge(job, line(created=job.id), watching=bool(request.get("watched")))

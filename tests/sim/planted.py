@@ -33,9 +33,10 @@ from hiringhall.engine.grouping import GroupCommit
 from hiringhall.engine.turn import Engine
 from hiringhall.storage.memory import MemoryStore
 
-from . import plantedbean, planteddraft, plantedhire, plantednative, plantedoverseen, plantedzmq
+from . import plantedbean, planteddraft, plantedhire, plantedlimits, plantednative, plantedoverseen, plantedzmq
 from .disk import OUTCOME_SEEDS_FROM
 from .flowplayers import FLOW_SEEDS_FROM
+from .limitlaws import LIMITS_SEEDS_FROM
 from .overseers import OVERSEEN_SEEDS_FROM
 from .pausers import PAUSING_SEEDS_FROM
 from .scenario import Run, speaks_natively, speaks_of_beans
@@ -59,6 +60,7 @@ FIRST_SEEDS: Final = {
     "renewed lease ends too soon": 130,
     **dict.fromkeys(plantednative.FLOW_BUGS, FLOW_SEEDS_FROM),
     **dict.fromkeys(plantedoverseen.BUGS, OVERSEEN_SEEDS_FROM),
+    **dict.fromkeys(plantedlimits.BUGS, LIMITS_SEEDS_FROM),
     "drained worker keeps its wake-up": OVERSEEN_SEEDS_FROM + 390,
     "touch does not renew": 225,
 }
@@ -278,9 +280,9 @@ _RESTORE = restoring.restore
 
 
 def _match_though_paused(self: Matching, queue: Queue) -> None:
-    queue.paused_us, paused_us = 0, queue.paused_us
+    queue.closed, closed = False, queue.closed
     _MATCH(self, queue)
-    queue.paused_us = paused_us
+    queue.closed = closed
 
 
 BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
@@ -327,6 +329,7 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     **plantednative.BUGS,
     **plantedbean.BUGS,
     **plantedoverseen.BUGS,
+    **plantedlimits.BUGS,
 }
 """What is planted: where, in which method, and what stands there instead."""
 

@@ -25,6 +25,7 @@ from .hall import Hall
 from .hiredoors import Participants
 from .hostile import DraftVandal, Vandal
 from .laws import Laws
+from .limitlaws import LIMITS_SEEDS_FROM, LimitedClient, LimitLaws, some_rules
 from .nativeactors import NativeClient, NativePauser, NativeVandal, NativeWorker
 from .network import Weather
 from .overseers import OVERSEEN_SEEDS_FROM, Drainer, Overseer, Retrier
@@ -92,6 +93,10 @@ class Run:
         self.town.queues = [b"q%d" % number for number in range(random.choice((1, 1, 2, 3)))]
         self.town.strays = [b"s%d" % number for number in range(random.choice((0, 0, 4)))]
         self.town.keys = [b"k%d" % number for number in range(random.choice((1, 2, 4)))]
+        if seed >= LIMITS_SEEDS_FROM:
+            self.laws.limits = LimitLaws(self.town.queues[0], some_rules(world.stream("limits")))
+            # Whether a worker of it must be woken depends on the limits, which have laws of their own.
+            self.laws.may_be_paused[self.town.queues[0]] = None
         self.passing: list[Actor] = []
         """Who leaves when the faults stop."""
         self.clerks: list[DraftClerk] = []
@@ -134,7 +139,10 @@ class Run:
             self._native_people()
         if self.beans:
             self._bean_people()
-        if self.world.seed >= OVERSEEN_SEEDS_FROM:
+        if self.world.seed >= LIMITS_SEEDS_FROM:
+            LimitedClient(town, "limited client 0")
+            LimitedClient(town, "limited client 1")
+        elif self.world.seed >= OVERSEEN_SEEDS_FROM:
             if self.natives:
                 self.overseers = [Drainer(town, "drainer"), Retrier(town, "retrier")]
         elif self.world.seed >= FLOW_SEEDS_FROM:

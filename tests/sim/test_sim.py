@@ -6,6 +6,7 @@ import pytest
 
 from .disk import OUTCOME_SEEDS_FROM
 from .flowplayers import FLOW_SEEDS_FROM
+from .limitlaws import LIMITS_SEEDS_FROM
 from .overseers import OVERSEEN_SEEDS_FROM
 from .pausers import PAUSING_SEEDS_FROM
 from .scenario import play
@@ -44,6 +45,11 @@ def test_no_law_is_broken_where_the_outcome_of_commits_is_unknown(first: int) ->
 
 def test_no_law_is_broken_where_workers_drain_and_dead_letters_are_retried() -> None:
     for seed in range(OVERSEEN_SEEDS_FROM, OVERSEEN_SEEDS_FROM + 4 * CHUNK):
+        play(seed)
+
+
+def test_no_law_is_broken_where_a_queue_has_limits() -> None:
+    for seed in range(LIMITS_SEEDS_FROM, LIMITS_SEEDS_FROM + 4 * CHUNK):
         play(seed)
 
 

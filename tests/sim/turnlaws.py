@@ -27,6 +27,8 @@ def check(laws: Laws, hall: Hall) -> None:
     scheduler = hall.scheduler
     _one_place(scheduler)
     _bounds(hall)
+    if laws.limits is not None:
+        laws.limits.check(hall)
     _commit_in_time(hall)
     _holders(laws, scheduler)
     _sleepers(laws, hall)
@@ -47,6 +49,7 @@ def _one_place(scheduler: Scheduler) -> None:
     for queue in scheduler.queues.values():
         for lane in queue.lanes:
             places += len(lane.waiting())
+        places += len(queue.parked_jobs())
     for worker in scheduler.workers:
         places += len(worker.leases) + (worker.promise is not None)
     for job in scheduler.jobs.values():
@@ -136,7 +139,8 @@ def _in_order(laws: Laws, sight: Sight, scheduler: Scheduler) -> None:
     assert submit is not None
     taken = scheduler.jobs.get(sight.id)
     again = taken is None or taken.attempts > 1 or sight.assignments > 1 or sight.retried or sight.hired
-    if again or not submit.plain:
+    limited = laws.limits is not None and laws.limits.queue == submit.queue
+    if again or limited or not submit.plain:
         return
     for job in scheduler.jobs.values():
         if job.state != QUEUED or job.queue.name != submit.queue:

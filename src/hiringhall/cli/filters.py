@@ -18,6 +18,8 @@ SITUATIONS: Final = (
     "delayed",
     "backoff",
     "paused",
+    "parked",
+    "limited",
     "promised",
     "announced",
     "no_workers",

@@ -35,6 +35,8 @@ _WORDS: Final = {
     "delayed": "it is due later, as was asked",
     "backoff": "its latest attempt failed, and it is tried again",
     "paused": "it is ready, and its queue is paused",
+    "parked": "it is ready, and as many jobs of its limit key run as may",
+    "limited": "it is ready, and its queue has reached a limit",
     "announced": "it is ready, and announced to workers that bid",
     "no_workers": "it is ready, and no worker that is connected can do its queue",
     "promised": "a worker was hired for it and has not begun",
@@ -54,8 +56,9 @@ def job(
     """Show everything about a job: why it is not running, its attempts, its output and its result.
 
     It works for live jobs, and for ended ones that the history has. The situations of a live job: held (it
-    waits for parents), delayed, backoff (it is tried again later), paused, announced (to workers that bid),
-    no_workers, promised (to a worker that has not begun), ready and running.
+    waits for parents), delayed, backoff (it is tried again later), paused, parked (by the limit of its key),
+    limited (by its queue), announced (to workers that bid), no_workers, promised (to a worker that has not
+    begun), ready and running.
     """
     wanted = job_id(number)
     with connected(hall) as remote:

@@ -41,8 +41,9 @@ def queues(
 ) -> int:
     """List the queues: how many jobs are ready, running, waiting and failed, and who can do them.
 
-    waiting: for parents, or until later. oldest: how long the oldest ready job has waited. takes: the
-    average time of a job. failed: dead letters in the memory of the hall. done: since the hall started.
+    waiting: for parents, until later, or parked by a limit. oldest: how long the oldest ready job has
+    waited. takes: the average time of a job. failed: dead letters in the memory of the hall. done: since
+    the hall started.
     """
     with connected(hall) as remote:
         found = list(remote.positions(wire.QUEUES, *([name_of(text)] if text else [])))
@@ -118,7 +119,8 @@ def _shape(described: dict[str, Any]) -> dict[str, Any]:
 def _row(described: dict[str, Any], now_us: int) -> Row:
     paused = "paused" if described["paused"] else ""
     nobody = "no_workers" if described["ready"] and not described["workers"] else ""
-    state = paused or nobody
+    parked = f"{described['parked']} parked" if described.get("parked") else ""
+    state = paused or nobody or parked
     average_us = described.get("average_run_us", 0)
     cells = plain(
         short(described["name"]),
@@ -133,4 +135,4 @@ def _row(described: dict[str, Any], now_us: int) -> Row:
     )
     if described["failed"]:
         cells[_FAILED] = Cell(cells[_FAILED].text, style_of("failed"))
-    return [*cells, Cell(state.replace("_", " "), style_of(state))]
+    return [*cells, Cell(state.replace("_", " "), style_of("parked" if state == parked else state))]

@@ -76,6 +76,13 @@ def submit(
         typer.Option("--parent", metavar="ID", help="It waits for this job. Can be given several times."),
     ] = None,
     flow: Annotated[str, typer.Option("--flow", metavar="NAME", help="The flow that it belongs to.")] = "",
+    limit_key: Annotated[
+        str,
+        typer.Option("--limit-key", metavar="KEY", help="The key that the queue's key_running_max counts by."),
+    ] = "",
+    tenant: Annotated[
+        str, typer.Option("--tenant", metavar="NAME", help="For whom it is, in a queue that is shared fairly.")
+    ] = "",
     memory: Annotated[
         bool, typer.Option("--memory", help="Keep it in memory only: it is lost if the hall stops.")
     ] = False,
@@ -100,6 +107,7 @@ def submit(
         if written is not None
     }
     stated = {"retries": retries, "skill": skill, "flow": name_of(flow)}
+    stated |= {"limit_key": name_of(limit_key), "tenant": name_of(tenant)}
     terms |= {name: value for name, value in stated.items() if value}
     if priority != "normal":
         terms["priority"] = priority

@@ -26,6 +26,8 @@ STYLES: Final = {
     "backoff": Style.parse("red"),
     "no_workers": Style.parse("yellow"),
     "paused": Style.parse("yellow"),
+    "parked": Style.parse("yellow"),
+    "limited": Style.parse("yellow"),
     "draining": Style.parse("yellow"),
     "cancelled": Style.parse("yellow"),
 }

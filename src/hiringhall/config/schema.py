@@ -16,6 +16,7 @@ from hiringhall.config.quantities import Address, Age, Size, SizeOrZero, Words
 from hiringhall.config.schedules import ScheduleSettings
 from hiringhall.config.section import Section
 from hiringhall.config.web import WebSettings
+from hiringhall.core.limiting import LIMITED_SHARE
 from hiringhall.core.limits import Limits
 from hiringhall.storage.contract import RULED_QUEUES_MAX, QueueRetention, Retention
 
@@ -418,6 +419,9 @@ class Config(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
         longest = int(self.limits.queue_name_bytes_max)
         if len(self.queue) > self.limits.queues_max:
             yield "queue", f"at most {self.limits.queues_max} queues are allowed (limits.queues_max)"
+        ruled_max = max(self.limits.queues_max // LIMITED_SHARE, 1)
+        if sum(not queue.rules.empty for queue in self.queue) > ruled_max:
+            yield "queue", f"at most {ruled_max} queues can have limits, a tenth of limits.queues_max"
         for index, queue in enumerate(self.queue):
             if queue.name in seen:
                 yield f"queue[{index}].name", f'"{queue.name}" is used by queue[{seen[queue.name]}]'

@@ -177,12 +177,19 @@ class Auctions:
         auction = self.by_job.get(job.id)
         if auction is None:
             return
-        if job.state == QUEUED and auction.group is not None and (auction.open or auction.bids):
+        ready = job.state == QUEUED and job.in_lane
+        if ready and auction.group is not None and (auction.open or auction.bids):
             # It was announced ahead and is due now: count it with the ready jobs.
             listing = _listing(auction)
             listing.uncount(auction)
             listing.count(auction, (job.terms.priority, job.terms.requirement or NO_REQUIREMENT))
         else:
+            self._close(auction)
+
+    def job_parked(self, job: Job) -> None:
+        """A ready job may not start now: it is announced again when it may."""
+        auction = self.by_job.get(job.id)
+        if auction is not None:
             self._close(auction)
 
     def worker_free(self, worker: Worker) -> None:
@@ -213,6 +220,10 @@ class Auctions:
         if not auction.open and not auction.bids:
             self._announce_again(auction)
             return
+        limiter = job.queue.limiter
+        if limiter is not None and not limiter.may_start(job):
+            self._close(auction)  # it is announced when it may start, or is due
+            return
         due_us = job.due_us if job.state == DELAYED else now_us
         offers = [offer for offer in auction.bids.values() if self._is_valid(offer, job, auction.rules)]
         chosen = auction.rules.policy(offers, Ask(job.terms.skill, due_us, now_us)) if offers else None
@@ -229,6 +240,8 @@ class Auctions:
             return
         if job.state == QUEUED:
             listing.rest(auction)
+            if job.queue.limiter is not None:
+                scheduler.table.unsettle(job.queue)  # another job may be announced in its stead
         self._pause(auction)
 
     # --- within
@@ -256,14 +269,18 @@ class Auctions:
         if not heard:
             return
         rules = heard[0].rules
+        left = queue.ready
+        if queue.limiter is not None:
+            left = queue.limiter.room() - listing.asking()  # no more than may start
         for requirement, lanes in queue.all_lanes().items():
             for priority, lane in enumerate(lanes):
-                room = rules.auctions_max - listing.counts.get((priority, requirement), 0)
+                room = min(rules.auctions_max - listing.counts.get((priority, requirement), 0), left)
                 if lane.ready and room > 0:
                     for job in lane.first(room, self.by_job):
                         auction = self.by_job[job.id] = Auction(job, rules)
                         listing.count(auction, (priority, requirement))
                         self._announce(auction)
+                        left -= 1
 
     def _plan(self, job: Job) -> None:
         """Announce a delayed job before it is due, if the market does so."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hiringhall.core.audit_rules import audit_rules
 from hiringhall.core.blocks import BLOCK_BITS
 from hiringhall.core.errors import BrokenLaw
 from hiringhall.core.jobs import TRIES_KEPT, Job
@@ -47,7 +48,7 @@ def audit(scheduler: Scheduler) -> None:
     if blocks != scheduler.table.blocks.counts():
         raise BrokenLaw("the blocks of ids count all live jobs")
     for name, queue in scheduler.queues.items():
-        right = counts[name] == [queue.live, queue.ready, queue.leased, queue.held]
+        right = counts[name] == [queue.live, queue.ready + queue.parked, queue.leased, queue.held]
         _law(right, queue, "it counts its live, ready, leased and held jobs")
         _audit_lanes(scheduler, queue)
         _audit_waiting(scheduler, queue)
@@ -62,6 +63,7 @@ def audit(scheduler: Scheduler) -> None:
     _audit_expected(scheduler)
     _audit_paused(scheduler)
     _audit_flows(scheduler)
+    audit_rules(scheduler)
 
 
 def _audit_job(scheduler: Scheduler, job: Job) -> None:
@@ -141,7 +143,7 @@ def _audit_waiting(scheduler: Scheduler, queue: Queue) -> None:
     _law(waking == queue.waking, queue, "it counts the workers that were woken for it")
     _law(woken == queue.woken, queue, "it counts the woken workers of each requirement")
     _law(overdue == queue.overdue, queue, "it counts the woken workers that have not answered in time")
-    if scheduler.withholding or queue.unsettled or queue.paused_us or not queue.ready:
+    if scheduler.withholding or queue.unsettled or queue.closed or not queue.ready:
         return
     for worker in queue.takers:
         idle = not queue.has_work_for(worker, scheduler.now_us)

@@ -175,6 +175,8 @@ class Hiring:
         queue = self._table.queue(spec.queue)
         if queue.paused_us:
             raise Refusal(WRONG_STATE, "the queue is paused")
+        if queue.closed:
+            raise Refusal(WRONG_STATE, "a limit of the queue is reached; hire again later")
         if not self._is_good(worker, queue):
             raise Refusal(WRONG_STATE, "the worker lacks the queue, the skill or the time for this job")
         # `jobs_max` does not count here: a worker has one promise at most, and a provider that is refused while
@@ -250,6 +252,8 @@ class Hiring:
     def promise(self, job: Job, worker: Worker, promised_us: int, begin_us: int, rules: Rules) -> Engagement:
         """Reserve the worker: it arrives when it promised to, or when the job is due."""
         job.queue.leased += 1
+        if job.queue.limiter is not None:
+            job.queue.limiter.spend(job)
         self._leases.last_number += 1
         engagement = Engagement(self._leases.last_number, job, worker, self._table.now_us, promised_us, rules)
         engagement.begin_us = begin_us

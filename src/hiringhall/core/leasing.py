@@ -202,6 +202,8 @@ class Leases:
         job.worker_name = worker.name
         job.dialect = worker.dialect
         table.counters.taken += 1
+        if job.queue.limiter is not None:
+            job.queue.limiter.spend(job)
         run_us = worker.abilities.get(job.queue, 0) or job.terms.run_us
         if job.terms.run_us and job.terms.run_us < run_us:
             run_us = job.terms.run_us

@@ -45,11 +45,17 @@ class QueueLimits:
             raise Refusal(WRONG_STATE, "the queue still has jobs or workers")
         if queue.paused_us:
             raise Refusal(WRONG_STATE, "the queue is paused; resume it first")
+        if queue.limiter is not None:
+            raise Refusal(WRONG_STATE, "the queue has rules; remove them first")
         self._table.remove_queue(queue)
         self._limited.pop(queue, None)
 
     def _forget(self, count: int) -> None:
         """Drop the oldest queues that have a limit but neither jobs nor workers."""
-        unused = [queue for queue in self._limited if not (queue.live or queue.workers or queue.paused_us)]
+        unused = [
+            queue
+            for queue in self._limited
+            if not (queue.live or queue.workers or queue.paused_us) and queue.limiter is None
+        ]
         for queue in unused[:count]:
             self.drop(queue)

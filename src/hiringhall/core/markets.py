@@ -170,6 +170,14 @@ class Listing:
         """Groups of which a worker has become free while all their jobs were being announced: the first of them
         that ends without a bid is announced again at once."""
 
+    def asking(self) -> int:
+        """Ready jobs that are announced, and have not ended without a bid."""
+        asking = 0
+        for group, count in self.counts.items():
+            if group[0] != AHEAD:
+                asking += count - len(self.resting.get(group, ()))
+        return asking
+
     def count(self, auction: Auction, group: Group) -> None:
         """Add an auction to a group."""
         auction.group = group

@@ -59,6 +59,11 @@ class Matching:
             raise Refusal(WRONG_STATE, f"the job is {STATE_NAMES[job.state]}, and cannot be taken")
         if job.queue.paused_us:
             raise Refusal(WRONG_STATE, "the queue of the job is paused")
+        limiter = job.queue.limiter
+        if limiter is not None and not limiter.may_start(job):
+            raise Refusal(
+                WRONG_STATE, "a limit of the queue or of its key is reached: the job may not start now"
+            )
         if worker.draining:
             raise Refusal(WRONG_STATE, "the worker drains: it gets no more jobs")
         if not worker.fits(job.queue.name, job.terms.requirement or NO_REQUIREMENT, table.now_us):
@@ -80,15 +85,17 @@ class Matching:
 
     def match(self, queue: Queue) -> None:
         """Match ready jobs to waiting workers; the rest is announced to workers that bid."""
-        if queue.paused_us:
+        if queue.closed:
             return
         self._match_waiting(queue)
+        if queue.limiter is not None:
+            queue.limiter.await_token()
         if queue.listing is not None:
             assert self._table.announcer is not None
             self._table.announcer.match(queue, queue.listing)
 
     def _match_waiting(self, queue: Queue) -> None:
-        while queue.ready and queue.takers:
+        while queue.ready and queue.takers and not queue.closed:
             worker = next(iter(queue.takers))
             job = worker.pick(self._table.now_us)
             if job is None:
@@ -98,7 +105,7 @@ class Matching:
         if queue.by_requirement is not None:
             self._wakeups.wake_choosily(queue)
             return
-        wanted = queue.wanted() if queue.overdue else queue.ready
+        wanted = queue.wanted() if queue.overdue or queue.limiter is not None else queue.ready
         while wanted > queue.waking and queue.sleepers:
             worker, _ = queue.sleepers.popitem()
             if worker.until_us and worker.until_us <= self._table.now_us:

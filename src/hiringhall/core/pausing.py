@@ -53,9 +53,12 @@ class PausedQueues:
         if queue is None:
             return
         queue.paused_us = 0
+        queue.closed = False
         table.ledger.note_paused(name, False)
         if queue.ready:
             table.unsettle(queue)
+        if queue.limiter is not None:
+            queue.limiter.refresh()
         if table.announcer is not None:
             table.announcer.queue_resumed(queue)
 
@@ -69,3 +72,4 @@ class PausedQueues:
     def _set(self, queue: Queue) -> None:
         self.queues[queue.name] = queue
         queue.paused_us = self._table.now_us
+        queue.closed = True

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from hiringhall.core.fair_lanes import FairLane
 from hiringhall.core.histograms import Histogram
 from hiringhall.core.lanes import Lane, first_of, head_of, ready_in
 from hiringhall.core.terms import NO_REQUIREMENT, PRIORITIES
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
+    from hiringhall.core.limiter import Limiter
     from hiringhall.core.markets import Listing
     from hiringhall.core.terms import Requirement, Terms
     from hiringhall.core.workers import Worker
@@ -27,11 +30,13 @@ class Queue:
         "average_run_us",
         "by_requirement",
         "cancelled",
+        "closed",
         "done",
         "failed",
         "held",
         "lanes",
         "leased",
+        "limiter",
         "listing",
         "live",
         "lost",
@@ -110,12 +115,16 @@ class Queue:
         """How long its jobs take: a moving average of those that succeeded; 0: none has yet."""
         self.paused_us = 0
         """When it was paused: no job of it starts; 0: it is not paused."""
+        self.limiter: Limiter | None = None
+        """Keeps its rules; None: it has none."""
+        self.closed = False
+        """No job of it starts: it is paused, or a limit for the whole queue is reached."""
         self.listing: Listing | None = None
         """Its announcements to workers that bid; None: its jobs are not announced."""
 
     def best(self, worker: Worker, now_us: int) -> Job | None:
         """The ready job that goes first for this worker: priority, then age."""
-        if not self.ready or self.paused_us or (worker.until_us and worker.until_us <= now_us):
+        if not self.ready or self.closed or (worker.until_us and worker.until_us <= now_us):
             return None
         best: Job | None = None
         for lane in self.lanes:
@@ -125,7 +134,7 @@ class Queue:
         if self.by_requirement is not None:
             for requirement, lanes in self.by_requirement.items():
                 if worker.fits(self.name, requirement, now_us):
-                    best = first_of(best, head_of(lanes))
+                    best = self._first_of(best, head_of(lanes))
         return best
 
     def measure(self, wait_us: int, run_us: int) -> None:
@@ -142,6 +151,8 @@ class Queue:
 
     def unclaimed(self) -> list[Requirement]:
         """The requirements of ready jobs for which too few workers are about to answer a wake-up."""
+        if self.limiter is not None and self.wanted() <= self.waking:
+            return []
         woken = self.woken
         overdue = self.overdue
         found: list[Requirement] = []
@@ -157,7 +168,8 @@ class Queue:
 
     def wanted(self) -> int:
         """How many workers should be about to answer a wake-up, if no job has a requirement."""
-        return self.ready + sum(self.overdue.values()) if self.ready else 0
+        ready = self.ready if self.limiter is None else self.limiter.room()
+        return ready + sum(self.overdue.values()) if ready else 0
 
     def may_fit_takers(self) -> bool:
         """Whether a ready job may fit a worker with an empty slot. It does not matter here who was woken: an
@@ -189,7 +201,7 @@ class Queue:
         best: Job | None = None
         for requirement in unclaimed:
             if requirement == NO_REQUIREMENT or worker.fits(self.name, requirement, now_us):
-                best = first_of(best, head_of(self._lanes(requirement)))
+                best = self._first_of(best, head_of(self._lanes(requirement)))
         return (best.terms.requirement or NO_REQUIREMENT) if best is not None else None
 
     def _lanes(self, requirement: Requirement) -> list[Lane]:
@@ -204,7 +216,7 @@ class Queue:
         if lanes is None:
             if len(self.by_requirement) >= self.requirements_max:
                 self._sweep_requirements()
-            lanes = self.by_requirement[requirement] = [Lane() for _ in range(PRIORITIES)]
+            lanes = self.by_requirement[requirement] = self._new_lanes()
         return lanes[priority]
 
     def _sweep_requirements(self) -> None:
@@ -218,7 +230,24 @@ class Queue:
                 self.unmatched.pop(requirement, None)
         self.requirements_max = max(REQUIREMENTS_SWEEP_MIN, 2 * len(self.by_requirement))
 
+    def _new_lanes(self) -> list[Lane]:
+        if self.limiter is not None and self.limiter.orders:
+            return [FairLane() for _ in range(PRIORITIES)]
+        return [Lane() for _ in range(PRIORITIES)]
+
+    def _first_of(self, one: Job | None, other: Job | None) -> Job | None:
+        return first_of(one, other) if self.limiter is None else self.limiter.first_of(one, other)
+
+    def lane_of(self, job: Job) -> Lane:
+        """The lane where it is, or would be, while it is ready."""
+        terms = job.terms
+        requirement = terms.requirement
+        return self.lanes[terms.priority] if requirement is None else self._lane_of(requirement, terms.priority)
+
     def put(self, job: Job, front: bool) -> None:
+        if self.limiter is not None and self.limiter.orders:
+            self.limiter.put(job, front)
+            return
         terms = job.terms
         requirement = terms.requirement
         lane = self.lanes[terms.priority] if requirement is None else self._lane_of(requirement, terms.priority)
@@ -230,6 +259,9 @@ class Queue:
 
     def remove(self, job: Job) -> None:
         """Remove a job that is no longer ready."""
+        if self.limiter is not None and self.limiter.orders:
+            self.limiter.remove(job)
+            return
         terms = job.terms
         requirement = terms.requirement
         lane = self.lanes[terms.priority] if requirement is None else self._lane_of(requirement, terms.priority)
@@ -246,7 +278,8 @@ class Queue:
     @property
     def idle(self) -> bool:
         """Nothing refers to it: it can be dropped."""
-        return not self.live and not self.workers and not self.limited and not self.paused_us
+        used = self.live or self.workers or self.limited or self.paused_us
+        return not used and self.limiter is None
 
     @property
     def limited(self) -> bool:
@@ -256,7 +289,46 @@ class Queue:
     @property
     def delayed(self) -> int:
         """Jobs that are due later."""
-        return self.live - self.ready - self.leased - self.held
+        return self.live - self.ready - self.parked - self.leased - self.held
+
+    @property
+    def parked(self) -> int:
+        """Ready jobs that are in no lane, because their key has as many running as it may."""
+        return sum(self.limiter.parked) if self.limiter is not None else 0
+
+    def parked_of(self, priority: int) -> int:
+        """Parked jobs of a priority."""
+        return self.limiter.parked[priority] if self.limiter is not None else 0
+
+    def parked_jobs(self) -> list[Job]:
+        """The parked jobs, the oldest first."""
+        if self.limiter is None or not self.parked:
+            return []
+        return [entry.job for entry in self.limiter.waiting() if entry.parked]
+
+    def take_out_all(self) -> list[Job]:
+        """Remove all ready jobs from the lanes, in the order of their age, and drop the lanes: the rules of the
+        queue are about to change.
+        """
+        if self.limiter is not None and self.limiter.orders:
+            jobs = [entry.job for entry in self.limiter.waiting()]
+        else:
+            waiting = [lane.waiting() for lanes in self.all_lanes().values() for lane in lanes]
+            jobs = list(merge(*waiting, key=_id))
+        for lanes in self.all_lanes().values():
+            for lane in lanes:
+                lane.clear()
+        for job in jobs:
+            job.in_lane = False
+        self.by_requirement = None
+        self.ready = 0
+        return jobs
+
+    def set_limiter(self, limiter: Limiter | None) -> None:
+        """Use other rules, while the lanes are empty."""
+        self.limiter = limiter
+        self.lanes = self._new_lanes()
+        self.closed = self.paused_us > 0
 
     def oldest_us(self) -> int:
         """When the job became ready that has been ready for longest; 0: none is ready. Of very many
@@ -277,3 +349,7 @@ class Queue:
     def all_lanes(self) -> dict[Requirement, list[Lane]]:
         """The lanes of each requirement, by priority."""
         return {NO_REQUIREMENT: self.lanes, **(self.by_requirement or {})}
+
+
+def _id(job: Job) -> int:
+    return job.id

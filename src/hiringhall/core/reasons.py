@@ -21,6 +21,8 @@ SITUATIONS: Final = (
     "delayed",  # due later, as was asked
     "backoff",  # failed, and is tried again later
     "paused",  # ready, in a paused queue
+    "parked",  # ready, and its key has as many running as it may
+    "limited",  # ready, and its queue has reached a limit
     "announced",  # ready, and workers may bid for it
     "no_workers",  # ready, and no worker can do its queue
     "ready",
@@ -45,6 +47,8 @@ def situation(scheduler: Scheduler, job: Job) -> str:
     queue = job.queue
     if queue.paused_us:
         return "paused"
+    if queue.limiter is not None and (held := queue.limiter.holds(job)):
+        return held
     auction = scheduler.auctions.by_job.get(job.id)
     if auction is not None and (auction.open or auction.bids or not queue.workers):
         return "announced"
@@ -73,6 +77,8 @@ def why(scheduler: Scheduler, job: Job) -> str:
     queue = job.queue
     if queue.paused_us:
         return "its queue is paused"
+    if queue.limiter is not None and (limit := queue.limiter.why(job)):
+        return limit
     auction = scheduler.auctions.by_job.get(job.id)
     if not queue.workers:
         return _announced(auction) if auction is not None else "its queue has no workers"

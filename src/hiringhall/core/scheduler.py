@@ -3,9 +3,7 @@
 Verbs return at once or raise a `Refusal`; what happens later reaches a peer as a notice. A verb only notes that
 a queue has to be matched; `settle`, at the end of the turn, matches ready jobs to workers. Verbs that only some
 dialects need are called on the part: `auctions`, `hiring`, `residents`, `reports`, `firings`, `flow_verbs`,
-`needs` and `dependencies`.
-dialects need are called on the part: `auctions`, `hiring`, `residents`, `reports`, `firings`, `needs`,
-`draining` and `dependencies`.
+`needs`, `draining`, `ruled_queues` and `dependencies`.
 """
 
 from __future__ import annotations
@@ -28,6 +26,7 @@ from hiringhall.core.needs import Needs
 from hiringhall.core.pausing import PausedQueues
 from hiringhall.core.reports import Reports
 from hiringhall.core.residents import Residents
+from hiringhall.core.ruled_queues import RuledQueues
 from hiringhall.core.states import CALLED_OFF, CANCELLED, DELAYED, FAILURE, QUEUED
 from hiringhall.core.submitting import Submissions
 from hiringhall.core.table import JobTable
@@ -66,6 +65,7 @@ class Scheduler:
         self.firings = Firings(table, self.submissions)
         self.queue_limits = QueueLimits(table)
         self.paused_queues = PausedQueues(table, self.leases)
+        self.ruled_queues = RuledQueues(table)
         self.flow_verbs = FlowVerbs(table, self.dependencies, self.submissions)
         self.draining = Draining(table, self.wakeups, self.leases, self.needs)
         self.auctions = Auctions(self)

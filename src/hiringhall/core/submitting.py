@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from hiringhall.core.errors import BAD_REQUEST, CLOSING, QUEUE_FULL, TOO_LARGE, WRONG_STATE, Refusal
 from hiringhall.core.graph import known_jobs, name_of
 from hiringhall.core.jobs import QUITS, Job
+from hiringhall.core.queue_rules import LIMIT_KEY, TENANT
 from hiringhall.core.queues import Queue
 from hiringhall.core.reports import REPORTED
 from hiringhall.core.restoring import ended_job
@@ -24,6 +25,7 @@ from hiringhall.core.states import (
     SUCCESS,
     WITHDRAWN,
 )
+from hiringhall.core.terms import NO_REQUIREMENT
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import EndRow
@@ -36,8 +38,8 @@ if TYPE_CHECKING:
 
 DUE_US_MAX: Final = 1 << 62
 """The latest due time: what is added to it still fits into the 63 bits that stores keep."""
-NEEDY_MAX: Final = 1000
-"""Cached terms with a queue's default requirement."""
+FILLED_MAX: Final = 1000
+"""Cached terms with what a queue's settings add to them."""
 
 
 class Submissions:
@@ -47,7 +49,7 @@ class Submissions:
         self._table = table
         self._dependencies = dependencies
         self._needs = needs
-        self._needy: dict[tuple[Requirement, Terms], Terms] = {}
+        self._filled: dict[tuple[Requirement, int, Terms], Terms] = {}
 
     def submit(self, spec: JobSpec, watcher: Peer | None) -> Job:
         """Take a job in, or join a live one with the same queue and key."""
@@ -73,6 +75,9 @@ class Submissions:
                 self._join(job, spec, watcher)
                 return job
         table.check_room()
+        if spec.extras is not None:
+            table.check_key(spec.extras.get(LIMIT_KEY, b""))
+            table.check_key(spec.extras.get(TENANT, b""))
         if spec.due_us > DUE_US_MAX:
             raise Refusal(BAD_REQUEST, "the due time is too far in the future")
         maximum = queue.maxima[spec.terms.priority]
@@ -87,8 +92,8 @@ class Submissions:
                 table.graph.refuse_cycle(waiting, known_jobs(parents), limits.graph_walk_max)
 
         job = table.admit(spec, queue, table.now_us)
-        if self._needs.by_queue and job.terms.requirement is None:
-            job.terms = self._with_needs(job.terms, queue.name)
+        if queue.limiter is not None or (self._needs.by_queue and job.terms.requirement is None):
+            job.terms = self._with_defaults(job.terms, queue)
         if watcher is not None:
             table.watch(job, watcher)
         table.graph.adopt(job)
@@ -130,19 +135,25 @@ class Submissions:
                 self._table.ledger.note(job)
         self._table.counters.joined += 1
 
-    def _with_needs(self, terms: Terms, name: bytes) -> Terms:
-        """The same terms with the queue's default requirement; jobs with the same terms share them."""
-        requirement = self._needs.by_queue.get(name)
-        if requirement is None:
+    def _with_defaults(self, terms: Terms, queue: Queue) -> Terms:
+        """The same terms with the queue's default requirement and maximum age, if they state none; jobs with
+        the same terms share them.
+        """
+        requirement = self._needs.by_queue.get(queue.name) if terms.requirement is None else None
+        limiter = queue.limiter
+        age_max_us = limiter.rules.age_max_us if limiter is not None and not terms.expire_us else 0
+        if requirement is None and not age_max_us:
             return terms
-        key = (requirement, terms)
-        needy = self._needy.get(key)
-        if needy is None:
-            if len(self._needy) >= NEEDY_MAX:
-                self._needy.clear()
-            skill, takes_us = requirement
-            needy = self._needy[key] = terms.replace(skill=skill, takes_us=takes_us)
-        return needy
+        key = (requirement or NO_REQUIREMENT, age_max_us, terms)
+        filled = self._filled.get(key)
+        if filled is None:
+            if len(self._filled) >= FILLED_MAX:
+                self._filled.clear()
+            changes = {"expire_us": age_max_us} if age_max_us else {}
+            if requirement is not None:
+                changes["skill"], changes["takes_us"] = requirement
+            filled = self._filled[key] = terms.replace(**changes)
+        return filled
 
     def retry(self, job: Job) -> None:
         """Queue a dead letter again, with its counts reset."""
@@ -214,12 +225,14 @@ class Submissions:
         waiting.update(table.graph.expected.get(job.id, {}))
         waiting.update(table.graph.expected.get(name, {}))
         table.graph.refuse_cycle(waiting, known_jobs(parents), table.limits.graph_walk_max)
-        terms = self._with_needs(spec.terms, job.queue.name) if self._needs.by_queue else spec.terms
+        terms = self._with_defaults(spec.terms, job.queue)
         if job.terms is not terms:
             # It may have been cancelled while it was ready: its ghost is in the lane of its old terms.
             job.queue.change_terms(job, terms)
         self._revive(job)
         job.payload = spec.payload
+        if spec.extras is not None:
+            job.extras = {**(job.extras or {}), **spec.extras}
         if job.flow is not None:
             job.all_parents = spec.parents
         self._dependencies.hold(job, parents)

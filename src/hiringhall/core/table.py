@@ -284,6 +284,8 @@ class JobTable:
             self.timers.arm(job, due_us)
         elif state == HELD:
             queue.held += 1
+        if queue.limiter is not None:
+            queue.limiter.moved(job, before)
         if self.announcer is not None:
             self.announcer.moved(job)
 

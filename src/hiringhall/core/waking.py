@@ -45,7 +45,7 @@ class Wakeups:
         pass a job on, do not count.
         """
         queue = self._table.queues.get(name)
-        if queue is None or queue.paused_us:
+        if queue is None or queue.closed:
             return 0
         spare = queue.waking - queue.ready
         now_us = self._table.now_us
@@ -60,6 +60,8 @@ class Wakeups:
                 )
                 free = not worker.leases and worker.promise is None
                 spare += at_hand and free and worker.has_time(now_us)
+        if queue.limiter is not None:
+            spare = min(spare, queue.limiter.room_beyond_ready())
         return max(spare, 0)
 
     def wake_choosily(self, queue: Queue) -> None:

@@ -49,6 +49,8 @@ class CallOptions(TypedDict, total=False):
     on_parent_failure: OnParentFailure
     after: Iterable[Handle | int]
     flow: str
+    limit_key: str
+    tenant: str
 
 
 class JobOptions(CallOptions, total=False):
@@ -98,6 +100,10 @@ class Options:
     """Ids of the jobs that must end first."""
     flow: str | None = None
     """The flow that the job belongs to; None: that of `with hall.flow(name):`, or none."""
+    limit_key: str | None = None
+    """Jobs of the queue with the same one count together where the hall limits how many run at a time."""
+    tenant: str | None = None
+    """For whom the job is: in a queue that the hall shares fairly, tenants take turns."""
 
     def __post_init__(self) -> None:
         for name in ("retries", "skill", "losses_max"):
@@ -114,9 +120,10 @@ class Options:
             raise ValueError("give delay or at, not both")
         if self.at is not None and not isinstance(self.at, dt.datetime):
             raise ValueError(f"at must be a datetime, not {self.at!r}")
-        key: object = self.key
-        if key is not None and not (isinstance(key, str) and key):
-            raise ValueError(f"key must be a text that is not empty, not {self.key!r}")
+        for name in ("key", "limit_key", "tenant"):
+            key: object = getattr(self, name)
+            if key is not None and not (isinstance(key, str) and key):
+                raise ValueError(f"{name} must be a text that is not empty, not {key!r}")
         flow: object = self.flow
         if flow is not None and not (isinstance(flow, str) and 0 < len(flow.encode()) <= FLOW_BYTES_MAX):
             raise ValueError(f"flow must be a text of 1 to {FLOW_BYTES_MAX} bytes in UTF-8, not {flow!r}")
@@ -173,6 +180,8 @@ class Options:
             "silence_us": _us("silence", self.silence),
             "losses_max": self.losses_max,
             "on_parent_failure": self.on_parent_failure,
+            "limit_key": self.limit_key,
+            "tenant": self.tenant,
         }
         terms = {name: value for name, value in stated.items() if value is not None}
         return msgspec.Raw(msgspec.msgpack.encode(terms))

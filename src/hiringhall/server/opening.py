@@ -112,6 +112,7 @@ def open_driver_on(store: Store, config: Config, events: Events, clock: Clock) -
     scheduler.ledger.output.keep_up_to(int(config.history.output_bytes_max))
     for queue in config.queue:
         scheduler.needs.need(queue.name.encode(), *queue.needs)
+        scheduler.ruled_queues.rule(queue.name.encode(), queue.rules)
     if config.worker:
         scheduler.needs.know(Ratings([_rating(worker) for worker in config.worker]))
     slow_commit_us = round(config.hall.slow_commit_s * SECOND_US)

@@ -48,6 +48,10 @@ class NewJob(Body, frozen=True, kw_only=True):
     durable: bool | UnsetType = UNSET
     flow: Name | UnsetType = UNSET
     flow_base64: Base64 | UnsetType = UNSET
+    limit_key: Name | UnsetType = UNSET
+    limit_key_base64: Base64 | UnsetType = UNSET
+    tenant: Name | UnsetType = UNSET
+    tenant_base64: Base64 | UnsetType = UNSET
 
 
 class Submission(NewJob, frozen=True, kw_only=True):

@@ -103,6 +103,7 @@ def queue(described: dict[str, Any], done_s: float) -> shapes.Queue:
         name=name,
         name_base64=encoded,
         ready=described["ready"],
+        parked=described.get("parked", 0),
         running=described["running"],
         held=described.get("held", 0),
         delayed=described.get("delayed", 0),
@@ -116,14 +117,24 @@ def queue(described: dict[str, Any], done_s: float) -> shapes.Queue:
         failed_total=described.get("failed_total", 0),
         cancelled_total=described.get("cancelled_total", 0),
         done_s=done_s,
+        rules=_rules(described.get("rules", {})),
     )
 
 
+def _rules(stated: dict[str, Any]) -> dict[str, Any]:
+    rules = terms(stated)
+    if "tenant_weights" in rules:
+        rules["tenant_weights"] = {
+            text(tenant)[0]: weight for tenant, weight in rules["tenant_weights"].items()
+        }
+    return rules
+
+
 def terms(stated: dict[str, Any]) -> dict[str, Any]:
-    """Terms with times in seconds: `timeout_us` is `timeout_s`."""
+    """Terms with times in seconds: `timeout_us` is `timeout_s`; names are texts."""
     return {
         f"{name.removesuffix(_UNITS)}_s" if name.endswith(_UNITS) else name: (
-            seconds(value) if name.endswith(_UNITS) else value
+            seconds(value) if name.endswith(_UNITS) else text(value)[0] if isinstance(value, bytes) else value
         )
         for name, value in stated.items()
     }

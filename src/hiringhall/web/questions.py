@@ -19,7 +19,17 @@ JobNumber = Annotated[str, Meta(pattern=ID_PATTERN, description="The id of a job
 LiveState = Literal["held", "delayed", "queued", "running"]
 EndedState = Literal["done", "failed", "cancelled"]
 LiveSituation = Literal[
-    "held", "delayed", "backoff", "paused", "promised", "announced", "no_workers", "ready", "running"
+    "held",
+    "delayed",
+    "backoff",
+    "paused",
+    "parked",
+    "limited",
+    "promised",
+    "announced",
+    "no_workers",
+    "ready",
+    "running",
 ]
 FlowState = Literal["running", "done", "failed", "cancelled", "stuck"]
 Span = Literal["1h", "6h", "1d", "7d", "30d"]

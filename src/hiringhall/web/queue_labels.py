@@ -18,7 +18,7 @@ OTHER: Final = "_other"
 """The label of all queues that have none of their own."""
 LABELS_MAX: Final = 200
 LABEL_CHARACTERS_MAX: Final = 120
-STATES: Final = ("ready", "running", "held", "delayed")
+STATES: Final = ("ready", "parked", "running", "held", "delayed")
 """Of unfinished jobs."""
 DEPTHS: Final = (*STATES, "failed")
 TOTALS: Final = (

@@ -5,7 +5,7 @@ UTF-8, and then `NAME` has replacement characters.
 """
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct
 
@@ -105,6 +105,8 @@ class Queue(Answer, frozen=True, kw_only=True):
     name: str
     name_base64: Encoded = UNSET
     ready: int
+    parked: int
+    """Ready jobs whose limit_key has as many running as it may."""
     running: int
     held: int
     delayed: int
@@ -121,6 +123,8 @@ class Queue(Answer, frozen=True, kw_only=True):
     cancelled_total: int
     done_s: float
     """Jobs done a second, over the last minute in which somebody looked."""
+    rules: dict[str, Any]
+    """Its limits, by the names of the settings; times in seconds."""
 
 
 class QueueList(Answer, frozen=True, kw_only=True):

@@ -54,6 +54,10 @@ def _spec(job: NewJob, place: str) -> tuple[Any, ...]:
     terms = terms_of(job)
     if flow := data_of(f"{at}flow", job.flow, job.flow_base64):
         terms["flow"] = flow
+    if limit_key := data_of(f"{at}limit_key", job.limit_key, job.limit_key_base64):
+        terms["limit_key"] = limit_key
+    if tenant := data_of(f"{at}tenant", job.tenant, job.tenant_base64):
+        terms["tenant"] = tenant
     return queue, _payload(job, at), terms, key, _delay_us(job, at), parents
 
 

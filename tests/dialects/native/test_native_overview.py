@@ -44,6 +44,8 @@ def test_a_queue_tells_what_its_jobs_wait_for(guest: NativeGuest, hall: NativeHa
     assert told == {
         "name": b"q",
         "ready": 2,
+        "parked": 0,
+        "rules": {},
         "running": 0,
         "waiting": 2,
         "held": 1,

@@ -150,8 +150,8 @@ def of_hall(context: BeanstalkdContext) -> bytes:
 def _jobs(scheduler: Scheduler, queues: list[Queue]) -> dict[str, bytes | int]:
     urgent = ready = reserved = delayed = buried = 0
     for queue in queues:
-        urgent += queue.lanes[HIGH].ready
-        ready += queue.ready
+        urgent += queue.lanes[HIGH].ready + queue.parked_of(HIGH)
+        ready += queue.ready + queue.parked
         reserved += queue.leased
         delayed += _delayed(queue)
         buried += scheduler.archive.failed(queue.name)
@@ -166,7 +166,7 @@ def _jobs(scheduler: Scheduler, queues: list[Queue]) -> dict[str, bytes | int]:
 
 def _delayed(queue: Queue) -> int:
     """Jobs that are due later. Those that wait for other jobs count among them."""
-    return queue.live - queue.ready - queue.leased
+    return queue.live - queue.ready - queue.parked - queue.leased
 
 
 def _state(job: Job) -> bytes:

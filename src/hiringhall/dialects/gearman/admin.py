@@ -162,7 +162,7 @@ def _priority_status(context: GearmanContext) -> bytes:
     """function, waiting jobs of high, normal and low priority, workers."""
     rows: list[bytes] = []
     for name, queue in context.scheduler.queues.items():
-        ready = [0] * PRIORITIES
+        ready = [queue.parked_of(priority) for priority in range(PRIORITIES)]
         for lanes in queue.all_lanes().values():
             for priority, lane in enumerate(lanes):
                 ready[priority] += lane.ready

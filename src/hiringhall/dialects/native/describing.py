@@ -6,6 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from hiringhall.core.jobs import RESULT_CUT
+from hiringhall.core.queue_rules import LIMIT_KEY, TENANT
 from hiringhall.core.reasons import situation, why
 from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED, QUEUED, STATE_NAMES
 from hiringhall.dialects.native import terms as native_terms
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
     from hiringhall.core.queues import Queue
     from hiringhall.core.scheduler import Scheduler
+    from hiringhall.core.terms import Terms
     from hiringhall.core.workers import Worker
 
 Described = dict[str, Any]
@@ -82,7 +84,7 @@ def history_row(row: EndRow) -> Described:
     described["priority"] = native_terms.priority_name(row.terms)
     described["durable"] = row.terms.durable
     described["attempts_max"] = row.terms.failures_max + 1
-    described["terms"] = native_terms.describe(row.terms)
+    described["terms"] = _terms(row.terms, row.extras)
     described["tries"] = row.tries
     described["payload"] = row.payload[:PAYLOAD_SHOWN_MAX]
     described["payload_bytes"] = row.payload_cut or len(row.payload)
@@ -137,20 +139,40 @@ def queue(scheduler: Scheduler, queue: Queue) -> Described:
     return {
         "name": queue.name,
         "ready": queue.ready,
+        "parked": queue.parked,
         "running": queue.leased,
-        "waiting": queue.held + queue.delayed,
+        "waiting": queue.held + queue.delayed + queue.parked,
         "held": queue.held,
         "delayed": queue.delayed,
         "failed": scheduler.archive.failed(queue.name),
         "workers": len(queue.workers),
         "paused": queue.paused_us > 0,
         "paused_us": queue.paused_us,
+        "rules": _rules(queue),
         "oldest_us": queue.oldest_us(),
         "average_run_us": queue.average_run_us,
         "done_total": queue.done,
         "failed_total": queue.failed,
         "cancelled_total": queue.cancelled,
     }
+
+
+def _rules(queue: Queue) -> Described:
+    """The rules that a queue has, by the names of the settings; what it does not limit is left out."""
+    if queue.limiter is None:
+        return {}
+    rules = queue.limiter.rules
+    rate = rules.starts_per_1000s / 1000
+    stated: Described = {
+        "running_max": rules.running_max,
+        "key_running_max": rules.key_running_max,
+        "starts_per_second": rate,
+        "burst": rules.burst if rate else 0,
+        "fair": rules.fair,
+        "tenant_weights": rules.weights,
+        "age_max_us": rules.age_max_us,
+    }
+    return {name: value for name, value in stated.items() if value}
 
 
 def worker(worker: Worker, held: list[int]) -> Described:
@@ -211,10 +233,19 @@ def shown(name: bytes) -> str:
 
 def _job(scheduler: Scheduler, job: Job) -> Described:
     described = listed_job(scheduler, job)
-    described["terms"] = native_terms.describe(job.terms)
+    described["terms"] = _terms(job.terms, job.extras)
     described["tries"] = job.tries or ()
     described["payload"] = job.payload[:PAYLOAD_SHOWN_MAX]
     described["payload_bytes"] = len(job.payload)
+    return described
+
+
+def _terms(terms: Terms, extras: dict[str, bytes] | None) -> Described:
+    """The terms, and the names that limits go by."""
+    described: Described = dict(native_terms.describe(terms))
+    for name in (LIMIT_KEY, TENANT):
+        if extras is not None and extras.get(name):
+            described[name] = extras[name]
     return described
 
 

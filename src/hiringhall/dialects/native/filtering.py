@@ -27,6 +27,8 @@ _STATES: Final = {
     "delayed": DELAYED,
     "backoff": DELAYED,
     "paused": QUEUED,
+    "parked": QUEUED,
+    "limited": QUEUED,
     "announced": QUEUED,
     "no_workers": QUEUED,
     "ready": QUEUED,
@@ -86,6 +88,8 @@ class JobFilter:
             return True
         if queue.paused_us or situation == "paused":
             return bool(queue.paused_us) == (situation == "paused")
+        if queue.limiter is not None or situation in ("parked", "limited"):
+            return queue.limiter is not None
         return bool(queue.workers) == (situation == "ready")
 
     def known_count(self, scheduler: Scheduler) -> int | None:
@@ -108,5 +112,5 @@ def _counted(queue: Queue, state: int) -> int:
     if state == DELAYED:
         return queue.delayed
     if state == QUEUED:
-        return queue.ready
+        return queue.ready + queue.parked
     return queue.leased if state == LEASED else queue.live

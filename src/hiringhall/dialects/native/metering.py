@@ -91,10 +91,11 @@ class Metrics:
             queues = listed
         sums = Tally()
         sums.include(scheduler.table.dropped)
-        ready = running = held = delayed = failed = 0
+        ready = parked = running = held = delayed = failed = 0
         for queue in rest:
             sums.include(queue)
             ready += queue.ready
+            parked += queue.parked
             running += queue.leased
             held += queue.held
             delayed += queue.delayed
@@ -102,6 +103,7 @@ class Metrics:
         other: dict[str, Any] = {
             "queues": len(rest),
             "ready": ready,
+            "parked": parked,
             "running": running,
             "held": held,
             "delayed": delayed,
@@ -118,6 +120,7 @@ def _jobs_so_far(queue: Queue) -> int:
 def _queue(scheduler: Scheduler, queue: Queue) -> dict[str, Any]:
     described: dict[str, Any] = {
         "ready": queue.ready,
+        "parked": queue.parked,
         "running": queue.leased,
         "held": queue.held,
         "delayed": queue.delayed,

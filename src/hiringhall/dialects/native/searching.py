@@ -156,7 +156,7 @@ def _jobs_of(queues: list[Queue], state: int, most: int) -> list[Job] | None:
     """The jobs of some queues in a state, if their lanes have all of them; None: look at all jobs."""
     if not queues:
         return []
-    if state != QUEUED or sum([queue.ready for queue in queues]) > most:
+    if state != QUEUED or sum([queue.ready + queue.parked for queue in queues]) > most:
         return None
     jobs: list[Job] = []
     for queue in queues:
@@ -170,7 +170,7 @@ def _indexed_jobs(scheduler: Scheduler, queue: Queue, state: int, most: int) -> 
         return _ready_jobs(queue, most)
     if state == LEASED:
         return _leased_jobs(scheduler, queue, most)
-    if state >= 0 or queue.ready + queue.leased < queue.live:
+    if state >= 0 or queue.ready + queue.parked + queue.leased < queue.live:
         return None  # others wait for a time or for parents: no index has those of one queue
     ready = _ready_jobs(queue, most)
     leased = _leased_jobs(scheduler, queue, most)
@@ -178,9 +178,9 @@ def _indexed_jobs(scheduler: Scheduler, queue: Queue, state: int, most: int) -> 
 
 
 def _ready_jobs(queue: Queue, most: int) -> list[Job] | None:
-    if queue.ready > most:
+    if queue.ready + queue.parked > most:
         return None
-    jobs: list[Job] = []
+    jobs = queue.parked_jobs()
     if queue.ready:
         for lanes in queue.all_lanes().values():
             for lane in lanes:

@@ -200,7 +200,7 @@ class Submits:
                     raise Refusal(BAD_REQUEST, "the jobs of one submit must be all durable, or all not")
                 live = scheduler.find_key(queue, key) if key else None
                 due_us = came_us + delay_us if delay_us else NEVER
-                spec = JobSpec(queue, payload, key, terms, due_us, tuple(parents), None, stated.flow)
+                spec = JobSpec(queue, payload, key, terms, due_us, tuple(parents), stated.extras, stated.flow)
                 if live is not None:
                     joined.append((live, live.terms))
                 elif known is not None:

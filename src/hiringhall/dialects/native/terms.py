@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import BAD_REQUEST, Refusal
 from hiringhall.core.needs import SKILL_MAX, TIME_US_MAX
+from hiringhall.core.queue_rules import LIMIT_KEY, TENANT
 from hiringhall.core.terms import FAIL_WITH_PARENT, HIGH, HOLD, LOW, NORMAL, RUN_ANYWAY, Terms
 from hiringhall.dialects.native import wire
 
@@ -49,15 +50,21 @@ DEFAULTS: Final = Terms(durable=True, detached=True)
 _PRIORITY_NAMES: Final = {value: name for name, value in _PRIORITIES.items()}
 
 
+_NAMES: Final = ("flow", LIMIT_KEY, TENANT)
+"""What a map states that is not among the terms: names, given as `bin` or as `str`."""
+
+
 class Stated:
-    """What a map states: the terms, and the flow that the job belongs to."""
+    """What a map states: the terms, the flow that the job belongs to, and the names that limits go by."""
 
-    __slots__ = ("flow", "terms")
+    __slots__ = ("extras", "flow", "terms")
 
-    def __init__(self, terms: Terms, flow: bytes) -> None:
+    def __init__(self, terms: Terms, flow: bytes, extras: dict[str, bytes] | None) -> None:
         self.terms = terms
         self.flow = flow
         """Empty: none."""
+        self.extras = extras
+        """Its limit_key and its tenant; None: neither. Shared by jobs that are submitted alike."""
 
 
 class TermsCache:
@@ -82,21 +89,23 @@ class TermsCache:
 
     def _read(self, data: bytes) -> Stated:
         values = wire.decode(wire.STATED_BODY, data)
-        flow = values.pop("flow", None)
-        if flow is not None:
-            # Jobs of many flows share their terms too.
-            return Stated(self.get(bytes(wire.encode_body(values))).terms, _name(flow))
-        return Stated(parse(wire.decode(wire.TERMS_BODY, data), self._defaults), b"")
+        names: dict[str, bytes] = {name: _name(name, values.pop(name)) for name in _NAMES if name in values}
+        if names:
+            # Jobs of many flows, keys and tenants share their terms too.
+            flow = names.pop("flow", b"")
+            extras = {name: data for name, data in names.items() if data} or None
+            return Stated(self.get(bytes(wire.encode_body(values))).terms, flow, extras)
+        return Stated(parse(wire.decode(wire.TERMS_BODY, data), self._defaults), b"", None)
 
 
-def _name(value: Raw) -> bytes:
-    """The name of a flow, given as `bin` or as `str`."""
+def _name(name: str, value: Raw) -> bytes:
+    """A name, given as `bin` or as `str`."""
     try:
         return wire.decode(wire.BYTES_BODY, value)
     except wire.BadBody:
         text = wire.decode(wire.TERM_BODY, value)
     if not isinstance(text, str):
-        raise Refusal(BAD_REQUEST, "terms: flow must be bytes (bin) or a text (str)")
+        raise Refusal(BAD_REQUEST, f"terms: {name} must be bytes (bin) or a text (str)")
     return text.encode()
 
 

@@ -13,7 +13,8 @@ const JOBS = {
   promised: ["Promised", "live", "ring", "A worker was hired and has not begun"],
   announced: ["Announced", "live", "ring", "Workers are bidding for it"],
   no_workers: ["No worker", "warn", "alert", "No connected worker can do its queue"],
-  parked: ["Parked by a limit", "warn", "pause", "A limit does not let it start now"],
+  parked: ["Parked by its key", "hold", "pause", "As many jobs of its limit key run as may; it goes on when one of them ends"],
+  limited: ["Queue at its limit", "hold", "pause", "Its queue has as many jobs running, or starts as many a second, as it may"],
   done: ["Done", "good", "check", "It succeeded"],
   failed: ["Failed", "bad", "cross", "A dead letter: it can be retried"],
   cancelled: ["Cancelled", "quiet", "slash", "Somebody cancelled it"],
@@ -93,5 +94,5 @@ export function jobTone(word) {
 }
 
 /** The situations that a filter offers, of jobs that have not ended. */
-export const LIVE = ["ready", "running", "held", "delayed", "backoff", "no_workers", "promised", "announced", "paused"];
+export const LIVE = ["ready", "running", "held", "delayed", "backoff", "no_workers", "promised", "announced", "paused", "parked", "limited"];
 export const ENDED = ["done", "failed", "cancelled"];

@@ -1,0 +1,287 @@
+"""The limiter of a queue: keeps its rules, whatever dialect a job or its worker speaks.
+
+A queue that has as many jobs running as it may, or no token left to start one, is closed: its jobs stay in
+their lanes, and none starts. If only a key has as many running as it may, its jobs are parked outside lanes.
+
+Invariant: a job that a worker gets by asking, by an offered slot, by a bid or by its id starts only while its
+queue is open and its key has room. What the hall cannot refuse, because it runs already, is counted all the
+same: tasks that run outside, leases that outlive a restart, and jobs that a silent worker still had.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiringhall.core.fair_lanes import Entry, FairLane
+from hiringhall.core.lanes import first_of
+from hiringhall.core.limits import SECOND_US
+from hiringhall.core.parking import Parking
+from hiringhall.core.queue_rules import LIMIT_KEY, RUNNING_MAX, TENANT
+from hiringhall.core.rates import TokenBucket
+from hiringhall.core.states import LEASED
+from hiringhall.core.tenants import Tenants
+from hiringhall.core.terms import PRIORITIES
+from hiringhall.core.timers import NEVER, Timed
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job
+    from hiringhall.core.queue_rules import QueueRules
+    from hiringhall.core.queues import Queue
+    from hiringhall.core.scheduler import Scheduler
+    from hiringhall.core.table import JobTable
+
+_KEY_SHOWN_BYTES = 80
+
+
+def limit_key_of(job: Job) -> bytes:
+    """The key by which its running is limited; empty: none."""
+    return job.extras.get(LIMIT_KEY, b"") if job.extras is not None else b""
+
+
+def tenant_of(job: Job) -> bytes:
+    """Its tenant. Jobs without one are one tenant."""
+    return job.extras.get(TENANT, b"") if job.extras is not None else b""
+
+
+def _place(entry: Entry) -> int:
+    return entry.place
+
+
+class Limiter(Timed):
+    """The state of one queue's rules. Its timer is set for the next token."""
+
+    __slots__ = (
+        "_bucket",
+        "_first_place",
+        "_last_number",
+        "_last_place",
+        "_queue",
+        "_table",
+        "_tenants",
+        "entries",
+        "orders",
+        "parked",
+        "parking",
+        "rules",
+        "running",
+    )
+
+    def __init__(self, table: JobTable, queue: Queue, rules: QueueRules) -> None:
+        super().__init__()
+        self._table = table
+        self._queue = queue
+        self.rules = rules
+        self.orders = rules.orders
+        """Its jobs are in fair lanes, or parked; otherwise in lanes as of any queue."""
+        self.running = 0
+        """Jobs with a lease, including those that were promised to a hired worker."""
+        self.entries: dict[int, Entry] = {}
+        """If it orders: the ready jobs of the queue, in lanes or parked, by id."""
+        self.parked = [0] * PRIORITIES
+        """Ready jobs that are in no lane, by priority."""
+        self.parking = Parking(self, rules.key_running_max) if rules.key_running_max else None
+        self._tenants = [Tenants(rules.weights) for _ in range(PRIORITIES)]
+        rate = rules.starts_per_1000s
+        self._bucket = TokenBucket(rate, rules.burst, table.now_us) if rate else None
+        self._first_place = 0
+        self._last_place = 0
+        self._last_number = 0
+
+    # --- what a queue asks
+
+    def room(self) -> int:
+        """How many jobs of the queue may start now, as far as the whole queue is limited."""
+        room = self._queue.ready
+        if self.rules.running_max:
+            room = min(room, self.rules.running_max - self.running)
+        if self._bucket is not None:
+            room = min(room, self._bucket.tokens(self._table.now_us))
+        return max(room, 0)
+
+    def room_beyond_ready(self) -> int:
+        """How many jobs may start beyond those that are ready."""
+        most = [RUNNING_MAX]
+        if self.rules.running_max:
+            most.append(self.rules.running_max - self.running)
+        if self._bucket is not None:
+            most.append(self._bucket.tokens(self._table.now_us))
+        return min(most) - self._queue.ready
+
+    @property
+    def full(self) -> bool:
+        """No job of the queue may start."""
+        most = self.rules.running_max
+        if most and self.running >= most:
+            return True
+        return self._bucket is not None and not self._bucket.tokens(self._table.now_us)
+
+    def may_start(self, job: Job) -> bool:
+        """Whether this job, ready or delayed, may start now."""
+        if self._queue.closed:
+            return False
+        return self.parking is None or not (name := limit_key_of(job)) or self.parking.has_room(name)
+
+    def first_of(self, one: Job | None, other: Job | None) -> Job | None:
+        """Which of two ready jobs goes first."""
+        if one is None or other is None or not self.orders or one.terms.priority != other.terms.priority:
+            return first_of(one, other)
+        mine, yours = self.entries[one.id], self.entries[other.id]
+        mine_first = (mine.tenant.tag, mine.tenant.number, mine.place)
+        return one if mine_first < (yours.tenant.tag, yours.tenant.number, yours.place) else other
+
+    # --- ready jobs, if it orders them
+
+    def waiting(self) -> list[Entry]:
+        """All ready jobs by age, in lanes or parked."""
+        return sorted(self.entries.values(), key=_place)
+
+    def put(self, job: Job, front: bool) -> None:
+        """A job is ready: it goes to a lane, or is parked."""
+        if front:
+            self._first_place -= 1
+            place = self._first_place
+        else:
+            self._last_place += 1
+            place = self._last_place
+        tenants = self._tenants[job.terms.priority]
+        tenant = tenants.enter(tenant_of(job) if self.rules.fair else b"")
+        entry = Entry(job, place, tenant)
+        name = limit_key_of(job) if self.parking is not None else b""
+        if name and self.parking is not None:
+            self.parking.put(name, entry)
+        else:
+            self.admit(entry)
+
+    def remove(self, job: Job) -> None:
+        """A job is no longer ready; `moved` follows."""
+        entry = self.entries.pop(job.id)
+        self._tenants[job.terms.priority].leave(entry.tenant)
+        name = limit_key_of(job) if self.parking is not None else b""
+        if name and self.parking is not None:
+            self.parking.remove(name, entry)
+        else:
+            self.take_out(entry)
+
+    def admit(self, entry: Entry) -> Entry:
+        """A job goes to its lane. The entry that it has there."""
+        entry = self.enter_as(entry, parked=False)
+        lane = self._queue.lane_of(entry.job)
+        assert isinstance(lane, FairLane)
+        lane.enter(entry)
+        self._queue.ready += 1
+        return entry
+
+    def take_out(self, entry: Entry) -> None:
+        """A job leaves its lane."""
+        lane = self._queue.lane_of(entry.job)
+        assert isinstance(lane, FairLane)
+        lane.leave(entry)
+        self._queue.ready -= 1
+
+    def enter_as(self, entry: Entry, *, parked: bool) -> Entry:
+        """The entry of a job that goes to a lane or is parked: another one if it was somewhere else before."""
+        if entry.gone:
+            entry = Entry(entry.job, entry.place, entry.tenant)
+        self._last_number += 1
+        entry.number = self._last_number
+        entry.parked = parked
+        job = entry.job
+        self.entries[job.id] = entry
+        if parked:
+            self.parked[job.terms.priority] += 1
+            if self._table.announcer is not None:
+                self._table.announcer.job_parked(job)
+        return entry
+
+    def unparked(self, entry: Entry) -> None:
+        """A job is no longer parked."""
+        self.parked[entry.job.terms.priority] -= 1
+
+    # --- what the table tells
+
+    def moved(self, job: Job, before: int) -> None:
+        """A job of the queue has changed its state, and is in the lanes or parked if it is ready."""
+        change = (job.state == LEASED) - (before == LEASED)
+        self.running += change
+        if self.parking is not None:
+            name = limit_key_of(job)
+            if name:
+                if change > 0:
+                    self.parking.started(name)
+                elif change < 0:
+                    self.parking.ended(name)
+                self.parking.balance(name)
+        if change:
+            self.refresh()
+
+    def spend(self, job: Job) -> None:
+        """A job was given to a worker, or a worker was hired for it: one start."""
+        if self.rules.fair:
+            self._tenants[job.terms.priority].charge(tenant_of(job))
+        if self._bucket is not None:
+            self._bucket.spend(self._table.now_us)
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Open or close the queue; if it is open, match its jobs again."""
+        queue = self._queue
+        queue.closed = queue.paused_us > 0 or self.full
+        if queue.ready and not queue.closed:
+            self._table.unsettle(queue)
+        self.await_token()
+
+    def await_token(self) -> None:
+        """Set the timer for the next token, if a job waits for one."""
+        bucket = self._bucket
+        if bucket is None or self.due_us != NEVER:
+            return
+        now_us = self._table.now_us
+        if not bucket.tokens(now_us) or (self._queue.ready > self.room() and not bucket.is_full(now_us)):
+            self._table.timers.arm(self, bucket.next_us(now_us))
+
+    def ring(self, scheduler: Scheduler) -> None:
+        del scheduler
+        self.refresh()
+
+    @property
+    def counts_down(self) -> bool:
+        """Tokens come by the date: also while the hall is paused."""
+        return False
+
+    # --- for people, and for the audit
+
+    @property
+    def is_awaited(self) -> bool:
+        """A job runs whose end may open the queue, or the timer is set that will."""
+        return self.due_us != NEVER or self.running > 0
+
+    def waiting_by_tenant(self) -> list[dict[bytes, int]]:
+        """How many ready jobs each tenant has, by priority."""
+        return [tenants.waiting() for tenants in self._tenants]
+
+    def holds(self, job: Job) -> str:
+        """How a ready job stands that may not start: "parked" or "limited"; empty: it may."""
+        entry = self.entries.get(job.id)
+        if entry is not None and entry.parked:
+            return "parked"
+        return "limited" if self.full else ""
+
+    def why(self, job: Job) -> str:
+        """Which limit keeps a ready job from starting, and until when; empty: none does."""
+        entry = self.entries.get(job.id)
+        if entry is not None and entry.parked:
+            name = limit_key_of(job)[:_KEY_SHOWN_BYTES].decode("utf-8", "backslashreplace")
+            most = self.rules.key_running_max
+            return (
+                f"it is parked by the limit of {most} running for key {name}; it goes on when one of them ends"
+            )
+        most = self.rules.running_max
+        if most and self.running >= most:
+            return f"its queue has {self.running} jobs running and may have {most}; it goes on when one ends"
+        bucket = self._bucket
+        now_us = self._table.now_us
+        if bucket is not None and not bucket.tokens(now_us):
+            wait_s = (bucket.next_us(now_us) - now_us) / SECOND_US
+            rate = self.rules.starts_per_1000s / 1000
+            return f"its queue starts again in {wait_s:.3g} s: it may start {rate:g} a second"
+        return ""

@@ -1,0 +1,156 @@
+"""A queue with limits, in some of the worlds: who submits to it, and what must hold for it.
+
+What runs, waits and starts is counted here from the jobs themselves, not from what the limiter counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.core.queue_rules import LIMIT_KEY, TENANT, QueueRules
+from hiringhall.core.residents import OUTSIDE
+from hiringhall.core.states import LEASED, QUEUED
+
+from .clients import OwnClient
+from .owndialect import line
+from .world import MS, Violation
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from hiringhall.core.jobs import Job
+
+    from .actors import Town
+    from .hall import Hall
+
+LIMITS_SEEDS_FROM: Final = 50_000_000
+"""Worlds of these seeds have a queue with limits. Others are as they were before there was one."""
+WEIGHTS: Final = {b"large": 4, b"small": 1}
+KEYS: Final = ("a", "b")
+
+
+def some_rules(random: Random) -> QueueRules:
+    return random.choice(
+        (
+            QueueRules(running_max=random.choice((1, 2))),
+            QueueRules(starts_per_1000s=random.choice((4_000, 20_000)), burst=random.choice((1, 3))),
+            QueueRules(key_running_max=1),
+            QueueRules(fair=True, weights=WEIGHTS),
+            QueueRules(2, 1, 20_000, 2, fair=True, weights=WEIGHTS),
+        )
+    )
+
+
+class LimitedClient(OwnClient):
+    """Submits many jobs of few keys and two tenants to the queue with limits."""
+
+    def __init__(self, town: Town, name: str) -> None:
+        super().__init__(town, name)
+        self._random = self.world.stream(f"limits of {name}")
+        self.pause_us = 20 * MS
+
+    def act(self) -> None:
+        random = self._random
+        for _ in range(random.randrange(1, 6)):
+            extras = {LIMIT_KEY: random.choice(KEYS), TENANT: random.choice(("large", "small"))}
+            durable = random.random() < 0.7
+            said = {
+                "queue": self.town.queues[0].decode(),
+                "payload": self.town.payload().decode(),
+                "durable": durable,
+                "detached": True,
+                "losses_max": 0,
+                "failures_max": 2,
+                "backoff_us": 20 * MS,
+                "extras": extras,
+            }
+            self.send(line(do="submit", **said))
+
+
+class LimitLaws:
+    """What is known of the queue with limits since the hall opened."""
+
+    def __init__(self, queue: bytes, rules: QueueRules) -> None:
+        self.queue = queue
+        self.rules = rules
+        self._opened_us = 0
+        self._starts: list[int] = []
+        """When jobs were given to workers."""
+        self._leases: dict[int, None] = {}
+        self._turns: dict[int, Counter[bytes]] = {}
+        """By priority: starts of each tenant while both had jobs waiting."""
+
+    def opened(self, hall: Hall) -> None:
+        """The rules are read at each start of the hall."""
+        hall.scheduler.ruled_queues.rule(self.queue, self.rules)
+        self._opened_us = hall.world.now_us
+        self._starts = []
+        self._leases = {}
+        self._turns = {}
+
+    def started(self, job: Job, now_us: int) -> None:
+        """A worker was given a job, or hired for it."""
+        lease = job.lease
+        if job.queue.name != self.queue or lease is None or lease.number in self._leases:
+            return
+        if lease.worker.name == OUTSIDE or lease.started_us != now_us:
+            return
+        self._leases[lease.number] = None
+        self._starts.append(now_us)
+        tenant = (job.extras or {}).get(TENANT, b"")
+        self._turns.setdefault(job.terms.priority, Counter())[tenant] += 1
+        self._check_rate(now_us)
+
+    def _check_rate(self, now_us: int) -> None:
+        rate = self.rules.starts_per_1000s
+        if not rate:
+            return
+        for place, since_us in enumerate([self._opened_us, *self._starts]):
+            burst = self.rules.burst if place else 0
+            count = len(self._starts) - max(place - 1, 0)
+            if count > burst + Fraction((now_us - since_us) * rate, 10**9):
+                text = f"{count} jobs of {self.queue!r} started in {now_us - since_us} us"
+                raise Violation("rate", text)
+
+    def check(self, hall: Hall) -> None:
+        """At the end of a turn."""
+        running: Counter[bytes] = Counter()
+        lanes: Counter[tuple[bytes, int, int]] = Counter()
+        parked: Counter[tuple[bytes, int, int]] = Counter()
+        waiting: dict[int, set[bytes]] = {}
+        total = 0
+        for job in hall.scheduler.jobs.values():
+            if job.queue.name != self.queue:
+                continue
+            extras = job.extras or {}
+            key = extras.get(LIMIT_KEY, b"")
+            if job.state == LEASED and job.lease is not None and job.lease.worker.name != OUTSIDE:
+                running[key] += 1
+                total += 1
+            elif job.state == QUEUED:
+                (lanes if job.in_lane else parked)[key, job.terms.skill, job.terms.takes_us] += 1
+                waiting.setdefault(job.terms.priority, set()).add(extras.get(TENANT, b""))
+        if self.rules.running_max and total > self.rules.running_max:
+            raise Violation("running", f"{total} jobs of {self.queue!r} run")
+        most = self.rules.key_running_max
+        for key, count in running.items():
+            if key and most and count > most:
+                raise Violation("running", f"{count} jobs of key {key!r} run")
+        for group in parked:
+            if lanes[group] < most - running[group[0]]:
+                raise Violation("parked", f"a job of key {group[0]!r} is parked, and may start")
+        if self.rules.fair and not most:
+            self._check_turns(waiting)
+
+    def _check_turns(self, waiting: dict[int, set[bytes]]) -> None:
+        """While both have jobs that wait, the starts of the tenants go by their weights."""
+        for priority in list(self._turns):
+            if not waiting.get(priority, set()) >= WEIGHTS.keys():
+                del self._turns[priority]
+                continue
+            starts = self._turns[priority]
+            shares = [Fraction(starts[tenant], weight) for tenant, weight in WEIGHTS.items()]
+            if max(shares) - min(shares) > 3:
+                raise Violation("turns", f"the tenants of {self.queue!r} had {dict(starts)} starts")

@@ -1,0 +1,55 @@
+"""Bugs for the laws to find where a queue has limits."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from hiringhall.core.limiter import Limiter
+from hiringhall.core.parking import Parking
+from hiringhall.core.rates import TokenBucket
+from hiringhall.core.tenants import Tenants
+
+_FILL = TokenBucket.__init__
+_TOKENS = TokenBucket.tokens
+_GET = Tenants._get
+_BALANCE = Parking.balance
+
+
+def _begin_full(self: TokenBucket, starts_per_1000s: int, burst: int, now_us: int) -> None:
+    """What was spent before the restart is forgotten."""
+    _FILL(self, starts_per_1000s, burst, now_us)
+    self._level = self._full
+
+
+def _count_twice(self: TokenBucket, now_us: int) -> int:
+    """The time that has passed gives its tokens twice."""
+    filled_us = self._filled_us
+    _TOKENS(self, now_us)
+    self._filled_us = filled_us
+    return _TOKENS(self, now_us)
+
+
+def _admit_nobody(self: Parking, name: bytes) -> None:
+    """The next of a key stays parked when one of them ends."""
+    key = self.keys.get(name)
+    if key is not None and key.running:
+        _BALANCE(self, name)
+
+
+def _weigh_nothing(self: Tenants, name: bytes) -> Any:
+    tenant = _GET(self, name)
+    tenant.step = 720_720
+    return tenant
+
+
+def _never_full(self: Limiter) -> bool:
+    return False
+
+
+BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
+    "limit lost at restart": (TokenBucket, "__init__", _begin_full),
+    "token counted twice": (TokenBucket, "tokens", _count_twice),
+    "parked job forgotten": (Parking, "balance", _admit_nobody),
+    "weight ignored": (Tenants, "_get", _weigh_nothing),
+    "full queue starts jobs": (Limiter, "full", property(_never_full)),
+}
