@@ -1,3 +1,6 @@
+-- The functions of the newest version. They are made anew when a database is brought to it, so a change here needs a new version,
+-- if only by a migration that changes nothing else.
+--
 -- One commit is one statement: `SELECT hall_commit(incarnation, batch, ..., ARRAY[part, ...])`. Each part is one of the functions
 -- hall_take, hall_output, hall_end, hall_insert, hall_update and hall_note, and only those that a batch needs are there.
 -- PostgreSQL evaluates them from left to right, and hall_commit, whose argument they are, last. A part returns how many bytes
@@ -366,5 +369,34 @@ BEGIN
         PERFORM hall_remove(ARRAY[p_id], -9223372036854775807, 9223372036854775807);
     END IF;
     DELETE FROM output WHERE job = p_id;
+END
+$$;
+
+CREATE FUNCTION hall_write_document(p_incarnation integer, p_name text, p_version bigint, p_content bytea)
+RETURNS boolean LANGUAGE plpgsql AS $$
+-- Replaces a document, if nobody else has done so since `p_version` was read; 0: there was none. A command has no incarnation.
+BEGIN
+    IF p_incarnation IS NOT NULL THEN
+        -- Nobody takes over before the end of this statement.
+        PERFORM 1 FROM writer WHERE incarnation = p_incarnation FOR SHARE;
+        IF NOT FOUND THEN
+            PERFORM hall_refuse(p_incarnation);
+        END IF;
+    END IF;
+    IF p_version = 0 THEN
+        INSERT INTO documents (name, content) VALUES (p_name, p_content) ON CONFLICT DO NOTHING;
+    ELSE
+        UPDATE documents SET content = p_content, version = version + 1 WHERE name = p_name AND version = p_version;
+    END IF;
+    RETURN FOUND;
+END
+$$;
+
+CREATE FUNCTION hall_append(p_log text, p_lines bytea[], p_lines_max bigint) RETURNS void LANGUAGE plpgsql AS $$
+-- Adds lines to a log, and drops the oldest.
+BEGIN
+    INSERT INTO log_lines (log, line) SELECT p_log, line FROM unnest(p_lines) WITH ORDINALITY AS new (line, place) ORDER BY place;
+    DELETE FROM log_lines
+    WHERE log = p_log AND number <= (SELECT max(number) FROM log_lines WHERE log = p_log) - p_lines_max;
 END
 $$;
