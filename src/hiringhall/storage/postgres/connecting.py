@@ -19,7 +19,7 @@ from hiringhall.storage.places import shown
 from hiringhall.storage.postgres.faults import explain
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 
 SCHEMA: Final = "hiringhall"
 """The schema of all tables, so that a database can serve other programs too."""
@@ -125,18 +125,29 @@ class Database:
 
     async def fetch(self, sql: str, *values: object) -> Sequence[Record]:
         """The rows of a statement. Raises StoreError; the connection is closed if its state is unknown."""
+        connection = await self._usable()
+        rows: Sequence[Record] = await self._answer(connection, connection.fetch(sql, *values))
+        return rows
+
+    async def execute(self, sql: str) -> None:
+        """Run a statement that has no values and no rows, as BEGIN and COMMIT. Raises StoreError as `fetch`."""
+        connection = await self._usable()
+        await self._answer(connection, connection.execute(sql))
+
+    async def _usable(self) -> Connection:
         connection = await self.current()
         if connection is None:
             raise StoreError(f"there is no connection to {self.place}: the hall connects again by itself")
+        return connection
+
+    async def _answer(self, connection: Connection, question: Awaitable[_T]) -> _T:
         watchdog = self._loop.call_later(ANSWER_S, connection.terminate)
         try:
-            rows: Sequence[Record] = await connection.fetch(sql, *values)
+            return await question
         except Exception as error:
             if not _answered(error):
                 await self.disconnect()
             raise explain(error, self.place) from error
-        else:
-            return rows
         finally:
             watchdog.cancel()
 

@@ -2,15 +2,24 @@
 -- if only by a migration that changes nothing else.
 --
 -- One commit is one statement: `SELECT hall_commit(incarnation, batch, ..., ARRAY[part, ...])`. Each part is one of the functions
--- hall_take, hall_output, hall_end, hall_insert, hall_update and hall_note, and only those that a batch needs are there.
+-- hall_take_lines, hall_take, hall_output, hall_end, hall_insert, hall_update and hall_note, and only those that a batch needs are there.
 -- PostgreSQL evaluates them from left to right, and hall_commit, whose argument they are, last. A part returns how many bytes
--- fewer the live jobs have.
+-- fewer the live jobs have. The parts of a large commit are statements of their own in one transaction, with hall_commit as the last.
 --
 -- Columns come as arrays. `unnest` fills up the shorter ones with NULL, so a column in which every row has the default is an
 -- empty array.
 
-CREATE FUNCTION hall_take(p_jobs bigint[], p_lines bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
--- Removes jobs that have ended, and lines of jobs that run again or have ended again.
+CREATE FUNCTION hall_take_lines(p_lines bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
+-- Removes lines of jobs that run again or have ended again.
+BEGIN
+    DELETE FROM history WHERE id = ANY(p_lines);
+    DELETE FROM history_apart WHERE id = ANY(p_lines);
+    RETURN 0;
+END
+$$;
+
+CREATE FUNCTION hall_take(p_jobs bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
+-- Removes jobs that have ended.
 DECLARE
     freed bigint;
 BEGIN
@@ -18,10 +27,6 @@ BEGIN
         DELETE FROM jobs WHERE id = ANY(p_jobs) RETURNING octet_length(key) + octet_length(payload) AS size
     )
     SELECT COALESCE(sum(size), 0) INTO freed FROM gone;
-    IF cardinality(p_lines) > 0 THEN
-        DELETE FROM history WHERE id = ANY(p_lines);
-        DELETE FROM history_apart WHERE id = ANY(p_lines);
-    END IF;
     RETURN freed;
 END
 $$;
