@@ -1,8 +1,8 @@
 """The durable store on PostgreSQL.
 
-Invariant: a commit is one statement, or one transaction if it is large, and its last act is the receipt: the row `writer` counts the batch, if
-this incarnation and this connection are the ones that may write. So after a lost connection that row tells
-whether the commit is kept, and a hall that was replaced changes nothing.
+Invariant: a commit is one statement, or one transaction if it is large, and its last act is the receipt: the
+row `writer` counts the batch, if this incarnation and this connection are the ones that may write. So after a
+lost connection that row tells whether the commit is kept, and a hall that was replaced changes nothing.
 """
 
 from __future__ import annotations
@@ -230,6 +230,7 @@ class PostgresStore:
         place = self._database.place
         connection = await self._database.connect()
         try:
+            await self._database.refuse_poolers()
             await migrate(connection, place)
             claim = await self._claim(connection)
             await sweep_terms(connection)

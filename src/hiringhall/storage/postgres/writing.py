@@ -28,8 +28,12 @@ if TYPE_CHECKING:
 
 DAY_US: Final = 86_400_000_000
 _PACK: Final = msgspec.msgpack.Encoder().encode
-PART_ROWS: Final = 50_000
+PART_ROWS: Final = 20_000
 PART_BYTES: Final = 16 << 20
+_JOB_VALUES: Final = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 14, 15, 16, 20)
+"""The columns of jobs that cannot be NULL, except the id."""
+_END_VALUES: Final = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 17, 20)
+"""The same of lines."""
 _HEAD: Final = 8
 """Arguments of `hall_commit` before the parts."""
 
@@ -200,22 +204,13 @@ class BatchWriter:
         made.job_bytes += content_bytes
         made.content_bytes += content_bytes
         columns[4] = self.terms.ids(columns[4])
-        for place in (7, 9, 10, 13, 15, 16):
-            columns[place] = _or_empty(columns[place])
-        for place in (11, 12, 17, 19):
-            columns[place] = _packed(columns[place])
         columns[18] = _or_nulls(columns[18])
-        columns[20] = _dialects(columns[20])
-        made.add("hall_insert", *columns)
+        made.add("hall_insert", *_job_columns(columns))
 
     def _add_updates(self, made: Commit, rows: list[JobRow]) -> None:
         columns: list[Column] = list(zip(*rows, strict=True))
         columns[4] = self.terms.ids(columns[4])
-        for place in (7, 9, 10, 13, 15, 16):
-            columns[place] = _or_empty(columns[place])
-        for place in (11, 12, 17, 19):
-            columns[place] = _packed(columns[place])
-        columns[20] = _dialects(columns[20])
+        columns = _job_columns(columns)
         made.add("hall_update", columns[0], columns[4], columns[5], *columns[7:18], columns[19], columns[20])
 
     def _add_ends(self, made: Commit, rows: list[EndRow]) -> None:
@@ -242,12 +237,13 @@ class BatchWriter:
         shelves: Column = [self._shelf_of(made, row) for row in rows] if apart else []
         self._count(made, columns, said, shelves)
         columns[12] = self.terms.ids(columns[12])
-        for place in (4, 11, 13, 15, 17):
-            columns[place] = _or_empty(columns[place])
         columns[16], columns[19] = _packed(columns[16]), _packed(columns[19])
         columns[18] = _or_nulls(columns[18])
         columns[20] = _dialects(columns[20])
-        made.add("hall_end", apart, *columns, shelves, _or_empty(said), drops)
+        for place in _END_VALUES:
+            columns[place] = _short(columns[place])
+        more = [_short(column or (0,)) for column in (shelves, said, drops)]
+        made.add("hall_end_history_apart" if apart else "hall_end_history", *columns, *more)
 
     def _shelf_of(self, made: Commit, row: EndRow) -> int:
         section = self._sections.ruled.get(row.queue, self._sections.common)
@@ -305,9 +301,19 @@ class BatchWriter:
         return row
 
 
-def _or_empty(column: Column) -> Column:
-    """A column in which every row has the default is left out."""
-    return column if any(column) else ()
+def _job_columns(columns: list[Column]) -> list[Column]:
+    """The columns of jobs as they are sent, except flows."""
+    for place in (11, 12, 17, 19):
+        columns[place] = _packed(columns[place])
+    columns[20] = _dialects(columns[20])
+    for place in _JOB_VALUES:
+        columns[place] = _short(columns[place])
+    return columns
+
+
+def _short(column: Column) -> Column:
+    """Of a column in which every row has the same value, that value is enough."""
+    return column[:1] if column.count(column[0]) == len(column) else column
 
 
 def _or_nulls(column: Column) -> Column:
@@ -319,7 +325,5 @@ def _packed(column: Column) -> Column:
 
 
 def _dialects(column: Column) -> Column:
-    if not any(column):
-        return ()
     encoded = {name: name.encode("ascii", "replace") for name in set(column)}
     return [encoded[name] for name in column]
