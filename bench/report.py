@@ -88,6 +88,7 @@ def circumstances(versions: dict[str, str], folder: Path, rounds: int, scale: fl
         "hall": hall,
         "SQLite": f"{versions['sqlite']} in the hall, {versions['system sqlite']} in gearmand",
         "gearmand": versions["gearmand"],
+        "PostgreSQL": versions["PostgreSQL"],
         "job systems": versions["job systems"],
         "shell commands": versions["shell commands"],
         "run": f"{rounds} rounds, servers in turn" + ("" if scale == 1 else f", jobs x {scale:g}"),

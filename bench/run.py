@@ -21,6 +21,7 @@ from chart import CHART, RESULTS, draw
 from dwork import BESIDE_ROUTERS
 from hire import BIDDING
 from history import HISTORY
+from postgres import ON_POSTGRESQL, version_of_postgres
 from report import as_json, circumstances, filesystem, markdown, table
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
@@ -47,6 +48,7 @@ SECTIONS = (
     BESIDE_ROUTERS,
     BIDDING,
     HISTORY,
+    ON_POSTGRESQL,
     WEB_WATCHED,
     WEB_ROUTES,
     JOB_FUNCTIONS,
@@ -118,6 +120,7 @@ def main() -> int:
     try:
         versions = versions_of_hall(options.python)
         versions |= {"gearmand": version_of_gearmand(), "system sqlite": version_of_system_sqlite()}
+        versions["PostgreSQL"] = version_of_postgres()
         versions["job systems"] = versions_of_others()
         versions["shell commands"] = versions_of_shells()
         slap = Slap(options.folder)

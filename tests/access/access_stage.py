@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from hiringhall.access import gate as gate_module
 from hiringhall.access.gate import Gate
-from hiringhall.access.tokens import TokenFile
+from hiringhall.access.tokens import TokenList
+from hiringhall.storage.data_folder import DataFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +27,7 @@ class GateStage:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.loop = asyncio.new_event_loop()
-        self.file = TokenFile(folder)
+        self.file = TokenList(DataFolder(folder))
         self.now = MADE
         self.delayed: list[tuple[float, Callable[[], None]]] = []
         stage = self

@@ -13,6 +13,8 @@ import msgspec
 
 from hiringhall.access import audit_log as audit_module
 from hiringhall.access.audit_log import FILE, AuditLog
+from hiringhall.storage import data_folder
+from hiringhall.storage.data_folder import DataFolder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +28,7 @@ def lines(path: Path) -> list[dict[str, object]]:
 
 def noted(folder: Path | None, *entries: dict[str, object], bytes_max: int = 1 << 20) -> AuditLog:
     """A log that was closed after these entries."""
-    log = AuditLog(folder, bytes_max)
+    log = AuditLog(None if folder is None else DataFolder(folder, bytes_max))
     log.load()
     for entry in entries:
         log.note(entry)
@@ -75,7 +77,7 @@ def test_four_files_are_kept(tmp_path: Path) -> None:
     assert names == [FILE, f"{FILE}.1", f"{FILE}.2", f"{FILE}.3"]
     assert [lines(tmp_path / name)[0]["n"] for name in names] == [7, 6, 5, 4]
     log = noted(tmp_path)
-    assert [entry["n"] for entry in log.latest(10)] == [7, 6]
+    assert [entry["n"] for entry in log.latest(10)] == [7, 6, 5, 4]
 
 
 def test_a_link_in_its_place_is_not_followed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -107,9 +109,9 @@ def test_lines_that_could_not_be_written_come_later_and_once(
             raise OSError(28, "No space left on device")
         sync(descriptor)
 
-    monkeypatch.setattr(audit_module.os, "fsync", full)
+    monkeypatch.setattr(data_folder.os, "fsync", full)
     monkeypatch.setattr(audit_module, "RETRY_S", 0.01)
-    log = AuditLog(tmp_path)
+    log = AuditLog(DataFolder(tmp_path))
     with caplog.at_level(logging.ERROR):
         log.note({"n": 1})
         assert failed.wait(10)
@@ -124,16 +126,16 @@ def test_what_comes_too_fast_is_dropped_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     writing, go_on = threading.Event(), threading.Event()
-    append = audit_module._append
+    append = data_folder._append
 
     def slow(path: Path, data: bytes, bytes_max: int) -> None:
         writing.set()
         assert go_on.wait(10)
         append(path, data, bytes_max)
 
-    monkeypatch.setattr(audit_module, "_append", slow)
+    monkeypatch.setattr(data_folder, "_append", slow)
     monkeypatch.setattr(audit_module, "UNWRITTEN_MAX", 2)
-    log = AuditLog(tmp_path)
+    log = AuditLog(DataFolder(tmp_path))
     with caplog.at_level(logging.ERROR):
         log.note({"n": 1})
         assert writing.wait(10)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -111,12 +112,12 @@ def test_open_connections_end_with_their_token(stage: GateStage, how: str) -> No
     if how == "revoked":
         stage.file.revoke("anna")
     elif how == "file removed":
-        stage.file.path.unlink()
+        Path(stage.file.where).unlink()
     elif how == "expired":
         stage.now = MADE + timedelta(days=2)
     else:
-        changed = stage.file.path.read_text().replace('"role": "operator"', '"role": "viewer"', 1)
-        stage.file.path.write_text(changed)
+        changed = Path(stage.file.where).read_text().replace('"role": "operator"', '"role": "viewer"', 1)
+        Path(stage.file.where).write_text(changed)
     stage.check()
     ((code, text),) = visitor.told
     assert code == "unauthorized"
@@ -133,7 +134,7 @@ def test_a_file_that_is_damaged_later_changes_nothing(
     stage.gate.load()
     visitor = Visitor()
     visitor.actor = stage.gate.admit(visitor, Caller(ELSEWHERE, -1), token, "auto")
-    stage.file.path.write_text("{")
+    Path(stage.file.where).write_text("{")
     with caplog.at_level(logging.ERROR):
         stage.check()
         stage.check()
@@ -144,7 +145,7 @@ def test_a_file_that_is_damaged_later_changes_nothing(
 
 
 def test_a_file_that_is_damaged_at_the_start_is_an_error(stage: GateStage) -> None:
-    stage.file.path.write_text("{")
+    Path(stage.file.where).write_text("{")
     with pytest.raises(TokensError, match=r"tokens\.json"):
         stage.gate.load()
 

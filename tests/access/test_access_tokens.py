@@ -7,24 +7,22 @@ import multiprocessing
 import re
 import stat
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from hiringhall.access import tokens as tokens_module
-from hiringhall.access.tokens import FILE, TokenFile, TokensError
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from hiringhall.access.tokens import FILE, TokenList, TokensError
+from hiringhall.storage.data_folder import DataFolder
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def test_a_token_is_kept_as_a_digest(tmp_path: Path) -> None:
-    file = TokenFile(tmp_path / "data")
+    file = TokenList(DataFolder(tmp_path / "data"))
     token = file.add("anna", "operator", NOW, NOW + timedelta(days=7))
     assert re.fullmatch(r"hall_[A-Za-z0-9_-]{43}", token)
-    assert token not in file.path.read_text()
+    assert token not in Path(file.where).read_text()
     (kept,) = (file.read() or {}).values()
     assert kept.digest == hashlib.sha256(token.encode()).hexdigest()
     assert (kept.name, kept.role, kept.made, kept.used) == ("anna", "operator", NOW, None)
@@ -33,16 +31,16 @@ def test_a_token_is_kept_as_a_digest(tmp_path: Path) -> None:
 
 
 def test_only_the_owner_can_read_the_file(tmp_path: Path) -> None:
-    file = TokenFile(tmp_path / "data")
+    file = TokenList(DataFolder(tmp_path / "data"))
     file.add("anna", "viewer", NOW, None)
     file.add("bob", "viewer", NOW, None)
-    assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(file.path.parent.stat().st_mode) == 0o700
-    assert [path.name for path in file.path.parent.iterdir()] == [FILE]
+    assert stat.S_IMODE(Path(file.where).stat().st_mode) == 0o600
+    assert stat.S_IMODE(Path(file.where).parent.stat().st_mode) == 0o700
+    assert [path.name for path in Path(file.where).parent.iterdir()] == [FILE]
 
 
 def test_a_revoked_token_is_gone_and_its_name_is_free(tmp_path: Path) -> None:
-    file = TokenFile(tmp_path)
+    file = TokenList(DataFolder(tmp_path))
     assert not file.revoke("anna")
     file.add("anna", "viewer", NOW, None)
     with pytest.raises(TokensError, match='already a token "anna"'):
@@ -56,12 +54,12 @@ def test_a_revoked_token_is_gone_and_its_name_is_free(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", " ", "a b", "-a", "local", "anonymous", "a" * 65, "a\n", "ä", "../x"])
 def test_a_name_that_would_mislead_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(TokensError, match="cannot be the name"):
-        TokenFile(tmp_path).add(name, "viewer", NOW, None)
+        TokenList(DataFolder(tmp_path)).add(name, "viewer", NOW, None)
 
 
 def test_there_is_a_limit_of_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens_module, "TOKENS_MAX", 1)
-    file = TokenFile(tmp_path)
+    file = TokenList(DataFolder(tmp_path))
     file.add("anna", "viewer", NOW, None)
     with pytest.raises(TokensError, match="revoke some first"):
         file.add("bob", "viewer", NOW, None)
@@ -83,8 +81,8 @@ def test_there_is_a_limit_of_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_a_damaged_file_is_an_error_that_names_it_and_is_left_alone(content: bytes, tmp_path: Path) -> None:
-    file = TokenFile(tmp_path)
-    file.path.write_bytes(content)
+    file = TokenList(DataFolder(tmp_path))
+    Path(file.where).write_bytes(content)
     for change in (
         file.read,
         lambda: file.add("anna", "viewer", NOW, None),
@@ -93,19 +91,19 @@ def test_a_damaged_file_is_an_error_that_names_it_and_is_left_alone(content: byt
     ):
         with pytest.raises(TokensError, match=r"tokens\.json"):
             change()
-    assert file.path.read_bytes() == content
+    assert Path(file.where).read_bytes() == content
 
 
 def test_a_file_that_is_too_long_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens_module, "BYTES_MAX", 10)
-    file = TokenFile(tmp_path)
-    file.path.write_bytes(b" " * 11)
+    file = TokenList(DataFolder(tmp_path))
+    Path(file.where).write_bytes(b" " * 11)
     with pytest.raises(TokensError, match="longer than 10 bytes"):
         file.read()
 
 
 def test_the_last_use_is_noted_for_tokens_that_are_still_there(tmp_path: Path) -> None:
-    file = TokenFile(tmp_path)
+    file = TokenList(DataFolder(tmp_path))
     file.note_uses({"gone": NOW})
     assert file.read() is None
     file.add("anna", "viewer", NOW, None)
@@ -116,7 +114,7 @@ def test_the_last_use_is_noted_for_tokens_that_are_still_there(tmp_path: Path) -
 
 def _add_many(folder: Path, first: int) -> None:
     for number in range(first, first + 10):
-        TokenFile(folder).add(f"t{number}", "viewer", NOW, None)
+        TokenList(DataFolder(folder)).add(f"t{number}", "viewer", NOW, None)
 
 
 def test_tokens_that_are_added_at_the_same_time_are_all_there(tmp_path: Path) -> None:
@@ -126,4 +124,4 @@ def test_tokens_that_are_added_at_the_same_time_are_all_there(tmp_path: Path) ->
         process.start()
     for process in adding:
         process.join()
-    assert sorted(TokenFile(tmp_path).read() or {}) == sorted(f"t{number}" for number in range(30))
+    assert sorted(TokenList(DataFolder(tmp_path)).read() or {}) == sorted(f"t{number}" for number in range(30))

@@ -11,7 +11,8 @@ from playwright.sync_api import expect
 from screen import Screen
 from web_process import WebHall
 
-from hiringhall.access.tokens import TokenFile
+from hiringhall.access.tokens import TokenList
+from hiringhall.storage.data_folder import DataFolder
 from stage.authority import make_authority
 
 if TYPE_CHECKING:
@@ -46,7 +47,9 @@ def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHall]:
     hall = WebHall(folder, web="0.0.0.0:0", more=f'hosts = ["localhost"]\n{tls}')
     hall.data.mkdir(mode=0o700)
     for role in ("viewer", "operator", "admin"):
-        (folder / role).write_text(TokenFile(hall.data).add(f"some-{role}", role, datetime.now(UTC), None))
+        (folder / role).write_text(
+            TokenList(DataFolder(hall.data)).add(f"some-{role}", role, datetime.now(UTC), None)
+        )
     with hall, hall.native() as worker:
         worker.work(b"shop", name=b"ada")
         worker.submit(b"shop", b"", durable=True)
@@ -148,12 +151,12 @@ def test_after_the_logout_every_page_asks_for_a_token(screen: Screen, hall: WebH
 
 def test_a_page_whose_token_is_revoked_asks_for_another(screen: Screen, hall: WebHall) -> None:
     (hall.folder / "brief").write_text(
-        TokenFile(hall.data).add("some-brief", "viewer", datetime.now(UTC), None)
+        TokenList(DataFolder(hall.data)).add("some-brief", "viewer", datetime.now(UTC), None)
     )
     screen.open("/queues")
     field = screen.page.get_by_label("Token")
     field.fill((hall.folder / "brief").read_text())
     screen.button("Log in").click()
     expect(screen.page.get_by_text("some-brief, viewer")).to_be_visible()
-    TokenFile(hall.data).revoke("some-brief")
+    TokenList(DataFolder(hall.data)).revoke("some-brief")
     expect(screen.page.get_by_role("heading", level=1)).to_have_text("Log in")

@@ -17,10 +17,11 @@ from native_peer import NativePeer
 from remote_stage import HOSTILE, RemoteStage
 from running import HALL, run
 
-from hiringhall.access.tokens import TokenFile
+from hiringhall.access.tokens import TokenList
 from hiringhall.core.limits import SECOND_US
 from hiringhall.schedules.book import Book
 from hiringhall.schedules.plan import Plan
+from hiringhall.storage.data_folder import DataFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,7 +122,7 @@ class Setting:
     def schedule(self) -> str:
         """The name of a new schedule."""
         name = self.plain()
-        Book(self.stage.data).add(
+        Book(DataFolder(self.stage.data)).add(
             Plan(name=name, queue=TEXT, key=TEXT, payload=TEXT, every_us=3600 * SECOND_US)
         )
         return name
@@ -129,7 +130,7 @@ class Setting:
     def token(self) -> str:
         """The name of a new token."""
         name = self.plain()
-        TokenFile(self.stage.data).add(name, "viewer", datetime.now(UTC), None)
+        TokenList(DataFolder(self.stage.data)).add(name, "viewer", datetime.now(UTC), None)
         return name
 
     def jobs_file(self) -> str:

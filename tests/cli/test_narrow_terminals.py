@@ -18,6 +18,7 @@ from hiringhall.core.states import DONE, HELD
 from hiringhall.schedules.book import Book
 from hiringhall.schedules.plan import Plan
 from hiringhall.storage.contract import Retention
+from hiringhall.storage.data_folder import DataFolder
 from hiringhall.storage.sqlite import DATABASE, SqliteStore
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     batch.inserts.append(held)
     store.commit(batch, now_us)
     store.close()
-    book = Book(folder)
+    book = Book(DataFolder(folder))
     book.add(PLAN)
     book.add(Plan(name="short", queue="q", every_us=3600 * SECOND_US))
     return folder

@@ -21,6 +21,7 @@ from hiringhall.schedules.book import Book
 from hiringhall.schedules.keeper import machine_us
 from hiringhall.schedules.plan import Plan
 from hiringhall.storage.contract import Retention
+from hiringhall.storage.data_folder import DataFolder
 from hiringhall.storage.sqlite import DATABASE, SqliteStore, find_holder
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def test_all_that_is_said_of_a_schedule_is_written_down(tmp_path: Path) -> None:
         'schedule "birthdays" was added in the new data folder data; it is due next at 20'
     )
     assert ended.stdout.endswith("; no hall is running, the next one to start reads it\n")
-    assert Book(tmp_path / "data").read() == {
+    assert Book(DataFolder(tmp_path / "data")).read() == {
         "birthdays": Plan(
             name="birthdays",
             queue="mail",
@@ -230,7 +231,7 @@ def test_names_that_are_taken_and_names_that_are_not_there(tmp_path: Path) -> No
     ended = schedule(tmp_path, "remove", "booked")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert [line["name"] for line in listed(tmp_path)] == ["filed"]
-    Book(tmp_path / "hall-data").add(Plan(name="filed", queue="q", every_us=SECOND_US))
+    Book(DataFolder(tmp_path / "hall-data")).add(Plan(name="filed", queue="q", every_us=SECOND_US))
     ended = schedule(tmp_path, "remove", "filed")
     assert (ended.returncode, ended.stderr) == (
         0,
@@ -286,7 +287,7 @@ HERE = "pid:[1]" if not Path("/proc/self/ns/pid").exists() else str(Path("/proc/
     ids=["a hall", "a hall of an earlier version", "an import", "a gearmand", "a hall in a container"],
 )
 def test_only_a_hall_that_is_near_is_signalled(tmp_path: Path, content: str, told: str, complaint: str) -> None:
-    Book(tmp_path).add(Plan(name="x", queue="q", every_us=SECOND_US))
+    Book(DataFolder(tmp_path)).add(Plan(name="x", queue="q", every_us=SECOND_US))
     with held(tmp_path, content) as heard:
         ended = schedule(tmp_path, "remove", "x", "--data", ".")
         assert heard == ([signal.SIGHUP] if "was notified" in told else [])
@@ -295,7 +296,7 @@ def test_only_a_hall_that_is_near_is_signalled(tmp_path: Path, content: str, tol
 
 
 def test_an_import_is_no_hall_that_runs(tmp_path: Path) -> None:
-    Book(tmp_path).add(Plan(name="x", queue="q", every_us=SECOND_US))
+    Book(DataFolder(tmp_path)).add(Plan(name="x", queue="q", every_us=SECOND_US))
     with held(tmp_path, f"{PID}\nimport\n{HERE}\n"):
         (line,) = listed(tmp_path, "--data", ".")
         assert line["hall"] is None

@@ -95,6 +95,13 @@ class KeeperHall(Hall):
         self.keeper.start()
         self.end()
 
+    def reread(self) -> None:
+        """The hall is told that the book has changed."""
+        assert self.book is not None
+        read = self.book.read_all()
+        self.loop.run_soon(lambda: self.keeper.reload(*read))
+        self.end()
+
     def reopen_after(self, away_us: int) -> None:
         """Killed, and opened again later, with time for its first commit."""
         self.now_us += away_us

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hiringhall import datafiles
 from hiringhall.core.limits import SECOND_US
 from hiringhall.schedules import book as book_module
 from hiringhall.schedules.book import Book, BookError, BookFull, put
 from hiringhall.schedules.plan import Plan
+from hiringhall.storage import data_folder
+from hiringhall.storage.data_folder import DataFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,41 +24,41 @@ OFTEN = Plan(name="often", queue="q", every_us=90 * SECOND_US, priority="low", r
 
 
 def test_what_was_added_is_read_again_and_what_was_removed_is_not(tmp_path: Path) -> None:
-    book = Book(tmp_path / "data")
+    book = Book(DataFolder(tmp_path / "data"))
     assert book.read() == {}
     book.add(DAILY)
     book.add(OFTEN)
-    assert Book(tmp_path / "data").read() == {"daily": DAILY, "often": OFTEN}
+    assert Book(DataFolder(tmp_path / "data")).read() == {"daily": DAILY, "often": OFTEN}
     assert book.remove("daily")
     assert not book.remove("daily")
     assert book.read() == {"often": OFTEN}
-    assert list((tmp_path / "data").iterdir()) == [book.path]
-    assert book.path.stat().st_mode & 0o777 == 0o600
+    assert list((tmp_path / "data").iterdir()) == [Path(book.where)]
+    assert Path(book.where).stat().st_mode & 0o777 == 0o600
 
 
 def test_to_remove_from_a_folder_that_is_not_there_makes_none(tmp_path: Path) -> None:
-    assert not Book(tmp_path / "data").remove("daily")
+    assert not Book(DataFolder(tmp_path / "data")).remove("daily")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_stands_where_it_is_written_is_neither_followed_nor_in_the_way(tmp_path: Path) -> None:
-    book = Book(tmp_path / "data")
+    book = Book(DataFolder(tmp_path / "data"))
     book.add(DAILY)
     victim = tmp_path / "victim"
     victim.write_text("precious")
     victim.chmod(0o644)
-    beside = book.path.with_name("schedules.json.new")
+    beside = Path(book.where).with_name("schedules.json.new")
     beside.symlink_to(victim)
     book.add(OFTEN)
     assert (victim.read_text(), victim.stat().st_mode & 0o777) == ("precious", 0o644)
     beside.write_text("left by one that died")
     book.remove("daily")
-    assert Book(tmp_path / "data").read() == {"often": OFTEN}
-    assert list((tmp_path / "data").iterdir()) == [book.path]
+    assert Book(DataFolder(tmp_path / "data")).read() == {"often": OFTEN}
+    assert list((tmp_path / "data").iterdir()) == [Path(book.where)]
 
 
 def test_a_schedule_is_replaced_if_that_is_wanted(tmp_path: Path) -> None:
-    book = Book(tmp_path)
+    book = Book(DataFolder(tmp_path))
     book.add(DAILY)
     later = Plan(name="daily", queue="q", cron="0 7 * * *")
     assert book.add(later, replace=True) == book.read() == {"daily": later}
@@ -66,12 +67,12 @@ def test_a_schedule_is_replaced_if_that_is_wanted(tmp_path: Path) -> None:
 
 
 def test_a_name_is_taken_once(tmp_path: Path) -> None:
-    book = Book(tmp_path)
+    book = Book(DataFolder(tmp_path))
     book.add(DAILY)
-    before = book.path.read_bytes()
+    before = Path(book.where).read_bytes()
     with pytest.raises(BookError, match='there is already a schedule "daily"'):
         book.add(Plan(name="daily", queue="r", every_us=SECOND_US))
-    assert book.path.read_bytes() == before
+    assert Path(book.where).read_bytes() == before
 
 
 BROKEN = [
@@ -99,46 +100,46 @@ BROKEN = [
 def test_a_book_that_is_not_understood_is_named_and_never_written_over(
     tmp_path: Path, content: bytes, words: str
 ) -> None:
-    book = Book(tmp_path)
-    book.path.write_bytes(content)
+    book = Book(DataFolder(tmp_path))
+    Path(book.where).write_bytes(content)
     actions: tuple[Callable[[], object], ...] = (book.read, lambda: book.add(DAILY), lambda: book.remove("x"))
     for action in actions:
         with pytest.raises(BookError) as caught:
             action()
-        assert str(book.path) in str(caught.value)
+        assert book.where in str(caught.value)
         assert words in str(caught.value)
-    assert book.path.read_bytes() == content
+    assert Path(book.where).read_bytes() == content
 
 
 def test_a_book_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
-    book = Book(tmp_path)
-    book.path.mkdir()
+    book = Book(DataFolder(tmp_path))
+    Path(book.where).mkdir()
     with pytest.raises(BookError, match="cannot be read: Is a directory"):
         book.read()
     with pytest.raises(BookError, match=r"data folder .* cannot be used"):
-        Book(Path("/dev/null/nowhere")).add(DAILY)
+        Book(DataFolder(Path("/dev/null/nowhere"))).add(DAILY)
 
 
 def test_a_write_that_fails_leaves_the_book_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    book = Book(tmp_path)
+    book = Book(DataFolder(tmp_path))
     book.add(DAILY)
-    before = book.path.read_bytes()
+    before = Path(book.where).read_bytes()
 
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(datafiles.os, "fsync", full)
+        patched.setattr(data_folder.os, "fsync", full)
         with pytest.raises(BookError, match="cannot be written: No space left on device"):
             book.add(OFTEN)
-    assert book.path.read_bytes() == before
+    assert Path(book.where).read_bytes() == before
     book.add(OFTEN)
     assert sorted(book.read()) == ["daily", "often"]
 
 
 def test_the_book_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(book_module, "PLANS_MAX", 1)
-    book = Book(tmp_path)
+    book = Book(DataFolder(tmp_path))
     book.add(DAILY)
     with pytest.raises(BookError, match="is full: it has 1 schedules"):
         book.add(OFTEN)
@@ -151,7 +152,7 @@ def test_a_book_that_could_not_be_read_again_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(book_module, "BYTES_MAX", 1000)
-    book = Book(tmp_path)
+    book = Book(DataFolder(tmp_path))
     book.add(DAILY)
     for payload in ("x" * 1000, "\0" * 300):  # The second is longer in the file than in memory.
         with pytest.raises(BookFull, match="is full: all schedules together may have 1000 bytes"):
@@ -169,13 +170,13 @@ def test_many_who_add_at_once_lose_nothing_and_readers_never_see_half_a_book(tmp
 
     def write(mine: list[str]) -> None:
         for name in mine:
-            Book(tmp_path).add(Plan(name=name, queue="q", every_us=SECOND_US))
+            Book(DataFolder(tmp_path)).add(Plan(name=name, queue="q", every_us=SECOND_US))
 
     def read() -> None:
         seen = 0
         while not done.is_set():
             try:
-                now = len(Book(tmp_path).read())
+                now = len(Book(DataFolder(tmp_path)).read())
                 assert now >= seen
                 seen = now
             except Exception as error:  # noqa: BLE001 (whatever it is, the test tells it)
@@ -192,13 +193,13 @@ def test_many_who_add_at_once_lose_nothing_and_readers_never_see_half_a_book(tmp
     done.set()
     reader.join()
     assert wrong == []
-    assert sorted(Book(tmp_path).read()) == sorted(name for mine in names for name in mine)
+    assert sorted(Book(DataFolder(tmp_path)).read()) == sorted(name for mine in names for name in mine)
 
 
 def test_people_can_read_it(tmp_path: Path) -> None:
-    book = Book(tmp_path)
+    book = Book(DataFolder(tmp_path))
     book.add(DAILY)
-    assert json.loads(book.path.read_text()) == {
+    assert json.loads(Path(book.where).read_text()) == {
         "version": 1,
         "schedules": [
             {

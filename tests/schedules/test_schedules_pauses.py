@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from keeper_stage import MOMENT_US, KeeperHall
 
 from hiringhall.core.limits import SECOND_US
 from hiringhall.schedules.book import Book, BookError
-from hiringhall.schedules.pauses import PAUSES_MAX, Pause, PauseError, PauseFile, changed
+from hiringhall.schedules.pauses import PAUSES_MAX, Pause, PauseError, PauseList, changed
 from hiringhall.schedules.plan import Missed, Plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from hiringhall.storage.data_folder import DataFolder
 
 
 def every(interval_us: int, missed: Missed = "latest") -> Plan:
@@ -44,7 +42,7 @@ def test_due_times_within_a_pause_do_not_fire_also_not_later(missed: Missed) -> 
 
 
 def test_a_pause_survives_the_hall_and_so_does_its_end(tmp_path: Path) -> None:
-    hall = KeeperHall([every(10 * SECOND_US, "all")], Book(tmp_path))
+    hall = KeeperHall([every(10 * SECOND_US, "all")], Book(DataFolder(tmp_path)))
     hall.pass_time(12 * SECOND_US)
     set_paused(hall, True)
     hall.pass_time(MOMENT_US)
@@ -52,7 +50,7 @@ def test_a_pause_survives_the_hall_and_so_does_its_end(tmp_path: Path) -> None:
     hall.pass_time(60 * SECOND_US)
     assert hall.fired() == ["00:10"]
     # Resumed by command while no hall is running.
-    Book(tmp_path).pauses.change("x", paused=False, at_us=hall.now_us)
+    Book(DataFolder(tmp_path)).pauses.change("x", paused=False, at_us=hall.now_us)
     hall.reopen_after(15 * SECOND_US)
     hall.pass_time(10 * SECOND_US)
     assert hall.fired() == ["00:10", "02:20", "02:30"], "what was due after the pause was missed, and fires"
@@ -97,17 +95,17 @@ def test_a_schedule_is_paused_or_resumed_once() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"[]", b'{"pauses": {"x": 1}}', b"\xff", b'{"version": 2}'])
 def test_a_file_that_was_not_written_by_us_is_refused_and_kept(tmp_path: Path, data: bytes) -> None:
-    file = PauseFile(tmp_path)
-    file.path.write_bytes(data)
+    file = PauseList(DataFolder(tmp_path))
+    Path(file.where).write_bytes(data)
     with pytest.raises(PauseError, match="was not written by"):
         file.change("x", paused=True, at_us=1)
-    assert file.path.read_bytes() == data
+    assert Path(file.where).read_bytes() == data
     with pytest.raises(BookError, match="was not written by"):
-        KeeperHall([every(SECOND_US)], Book(tmp_path))
+        KeeperHall([every(SECOND_US)], Book(DataFolder(tmp_path)))
 
 
 def test_a_new_pause_file_belongs_to_its_owner_only(tmp_path: Path) -> None:
-    file = PauseFile(tmp_path / "new")
+    file = PauseList(DataFolder(tmp_path / "new"))
     file.change("x", paused=True, at_us=7)
-    assert file.path.stat().st_mode & 0o777 == 0o600
+    assert Path(file.where).stat().st_mode & 0o777 == 0o600
     assert file.read() == {"x": Pause(7)}

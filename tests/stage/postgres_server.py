@@ -12,7 +12,7 @@ import socket
 import subprocess
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 BINARIES: Final = Path("/usr/lib/postgresql")
 USER: Final = "postgres"
@@ -62,6 +62,18 @@ class PostgresServer:
         options = ["--username=hall", f"--pwfile={password}", "--auth=scram-sha-256", "--no-sync"]
         self._run([binary("initdb"), "--pgdata", str(self.folder), *options, "--encoding=UTF8", "--locale=C"])
 
+    def add_certificate(self, certificate: Path, key: Path) -> None:
+        """For a server with `ssl`, before it is started."""
+        for source, name in ((certificate, "server.crt"), (key, "server.key")):
+            target = self.folder / name
+            target.write_bytes(source.read_bytes())
+            os.chown(target, self._user.pw_uid, self._user.pw_gid)
+            target.chmod(0o600)
+
+    def allow(self, *rules: str) -> None:
+        """Take connections by these rules of pg_hba.conf, and by no others, before it is started."""
+        (self.folder / "pg_hba.conf").write_text("".join([f"{rule}\n" for rule in rules]))
+
     def start(self) -> None:
         """Start it, and wait until it answers."""
         options = [f"-c {name}='{value}'" for name, value in self._settings.items()]
@@ -85,7 +97,7 @@ class PostgresServer:
         return f"postgresql://{user}:{password}@127.0.0.1:{self.port}/{database}"
 
     def sql(self, statement: str, database: str = "postgres") -> str:
-        """Run a statement with psql, and return what it prints."""
+        """Run a statement with psql, and return what it prints. With TLS, if the server has it."""
         command = ["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-c", statement, self.url(database)]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
@@ -95,10 +107,11 @@ class PostgresServer:
     def _run(self, command: list[str]) -> None:
         said = self.folder.parent / "said"
         with said.open("wb") as output:  # not a pipe: a server that was started would hold it open
-            done = subprocess.run(command, check=False, stdout=output, stderr=output, **self._as_user())
+            done = subprocess.run(command, check=False, stdout=output, stderr=output, **self.as_owner())
         assert not done.returncode, said.read_text()
 
-    def _as_user(self) -> dict[str, object]:
+    def as_owner(self) -> dict[str, Any]:
+        """How `subprocess` runs a program as the user of the server."""
         environment = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
         if os.geteuid() != 0:
             return {"env": environment}

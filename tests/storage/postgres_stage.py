@@ -30,6 +30,9 @@ class Proxy:
         self.port: int = self._listener.getsockname()[1]
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._mode = ""
+        self._passed = 0
+        """Bytes of questions that may still pass."""
+        self._words = b""
         self._threads: list[threading.Thread] = []
         self._start()
 
@@ -38,11 +41,17 @@ class Proxy:
 
     def cut_answers(self) -> None:
         """The next question arrives; its answer is lost, with the connection."""
+        self._passed = 0
         self._mode = "answers"
 
-    def cut_questions(self) -> None:
-        """The next question is lost, with the connection."""
+    def cut_questions(self, after: int = 0) -> None:
+        """The next question is lost, with the connection; the first bytes of it may arrive."""
+        self._passed = after
         self._mode = "questions"
+
+    def cut_answer_to(self, words: bytes) -> None:
+        """A question with these words arrives; its answer is lost, with the connection."""
+        self._words = words
 
     def cut_when_silent(self) -> None:
         """The next question arrives; the connection is lost while the server works on it."""
@@ -94,7 +103,13 @@ class Proxy:
         with suppress(OSError):
             while data := source.recv(65536):
                 if self._mode == way:
-                    break
+                    sink.sendall(data[: self._passed])
+                    self._passed -= len(data)
+                    if self._passed < 0:
+                        break
+                    continue
+                if way == "questions" and self._words and self._words in data:
+                    self._mode, self._words = "answers", b""
                 sink.sendall(data)
                 if self._mode == "silent" and way == "questions":
                     break

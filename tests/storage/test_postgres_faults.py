@@ -11,14 +11,26 @@ from postgres_stage import Blocker, Copy, Proxy, end_backends, name_of
 from store_house import ignore, postgres_server, postgres_url
 from store_rows import DAY_US, NOW_US, TERMS, batch, end, job
 
+from hiringhall.core.states import FAILED
 from hiringhall.storage.contract import OutcomeUnknown, QueueRetention, Retention, StoreError
 from hiringhall.storage.opening import open_history, open_store, shown
-from hiringhall.storage.postgres import Fenced, Member, PostgresStore, receipts, schema, shelving
+from hiringhall.storage.postgres import (
+    Fenced,
+    Member,
+    PostgresStore,
+    connecting,
+    receipts,
+    schema,
+    shelving,
+    writing,
+)
 from stage.postgres_server import PostgresServer, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from hiringhall.core.changes import Batch
 
 EAST, WEST = Member("east", "east:1"), Member("west", "west:1")
 
@@ -123,6 +135,98 @@ class TestLostConnections:
             store.commit(batch(inserts=[job(3)]), NOW_US)
             assert ids(store) == ([1, 2, 3] if kept else [1, 3])
 
+    def test_a_commit_stays_in_doubt_until_the_store_has_found_out_all_it_needs(
+        self, url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The first question is answered, and the next one is not: then all is asked again."""
+        monkeypatch.setitem(connecting._SESSION, "lock_timeout", "100ms")
+        with closing(Proxy(postgres_server().port)) as proxy, closing(opened(proxy.url(url))) as store:
+            warm_up(store)
+            proxy.cut_answers()
+            with pytest.raises(OutcomeUnknown):
+                store.commit(batch(inserts=[job(3)]), NOW_US)
+            proxy.heal()
+            blocker = Blocker(url, "LOCK TABLE counts IN ACCESS EXCLUSIVE MODE")
+            with pytest.raises(StoreError, match="somebody has locked a table"):
+                store.settle()
+            blocker.release()
+            assert store.settle() is True
+            assert store.count() == (3, 0)
+
+
+LARGE = 200_000
+"""The size of a job in the tests of large commits."""
+
+
+class TestLargeCommits:
+    """A batch that is too large for one statement is several, in one transaction."""
+
+    @pytest.fixture(autouse=True)
+    def _small_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(writing, "PART_BYTES", LARGE)
+        monkeypatch.setattr(writing, "PART_ROWS", 5)
+
+    def large(self, first: int = 1) -> Batch:
+        """Nine jobs and the end of others, as ten statements or so."""
+        jobs = [job(number, payload=bytes([number]) * LARGE) for number in range(first, first + 4)]
+        jobs += [job(number) for number in range(first + 4, first + 9)]
+        ends = [end(1000 + number, ended_us=NOW_US + number) for number in range(12)]
+        dead = end(1100, state=FAILED, payload=b"dead" * 9, key=b"k")
+        return batch(inserts=jobs, ends=[*ends, dead])
+
+    def test_all_of_it_is_kept_and_counted(self, url: str) -> None:
+        with closing(opened(url)) as store:
+            store.commit(self.large(), NOW_US)
+            assert store.count() == (9, 13)
+            assert [row.payload for row in store.live()] == [row.payload for row in self.large().inserts]
+            store.commit(batch(ends=[end(n) for n in range(1, 10)], deletes=list(range(1, 10))), NOW_US)
+            assert store.count() == (0, 22)
+        with closing(opened(url)) as store:
+            assert store.count() == (0, 22)
+        counted = "SELECT jobs, job_bytes, batch FROM hiringhall.writer"
+        assert postgres_server().sql(counted, name_of(url)) == "0|0|2"
+
+    @pytest.mark.parametrize("after", [10_000, LARGE, 2 * LARGE, 3 * LARGE + 5000, 4 * LARGE])
+    def test_a_cut_in_the_middle_keeps_nothing(self, url: str, after: int) -> None:
+        with closing(Proxy(postgres_server().port)) as proxy, closing(opened(proxy.url(url))) as store:
+            store.commit(batch(inserts=[job(500)]), NOW_US)
+            proxy.cut_questions(after)
+            with pytest.raises(OutcomeUnknown):
+                store.commit(self.large(), NOW_US)
+            proxy.heal()
+            assert store.settle() is False
+            assert ids(store) == [500]
+            assert store.count() == (1, 0)
+            store.commit(self.large(), NOW_US)
+            assert store.count() == (10, 13)
+
+    def test_if_the_answer_to_the_last_statement_is_lost_it_is_found_to_be_kept(self, url: str) -> None:
+        with closing(Proxy(postgres_server().port)) as proxy, closing(opened(proxy.url(url))) as store:
+            store.commit(batch(inserts=[job(500)]), NOW_US)
+            proxy.cut_answer_to(b"COMMIT")
+            with pytest.raises(OutcomeUnknown):
+                store.commit(self.large(), NOW_US)
+            proxy.heal()
+            assert store.settle() is True
+            assert store.count() == (10, 13)
+            store.commit(batch(inserts=[job(501)]), NOW_US)
+            assert store.count() == (11, 13)
+
+    def test_a_part_that_is_refused_undoes_the_parts_before_it(self, url: str, store: PostgresStore) -> None:
+        store.commit(batch(inserts=[job(9)]), NOW_US)
+        with pytest.raises(StoreError, match="already has such a row"):
+            store.commit(self.large(), NOW_US)
+        assert ids(store) == [9]
+        store.commit(self.large(first=10), NOW_US)
+        assert store.count() == (10, 13)
+
+    def test_whoever_was_replaced_keeps_nothing_of_it(self, url: str, store: PostgresStore) -> None:
+        with closing(opened(url, WEST, take_over=True)) as other:
+            with pytest.raises(Fenced):
+                store.commit(self.large(), NOW_US)
+            assert other.count() == (0, 0)
+            assert ids(other) == []
+
 
 class TestTheServer:
     def test_a_crash_loses_nothing_and_the_store_goes_on(self, crashing: PostgresServer) -> None:
@@ -166,6 +270,24 @@ class TestTheServer:
             store.commit(batch(inserts=[job(4)]), NOW_US)
             assert ids(store) == [1, 4]
         assert [line for line in said if "lost 1 commits" in line and "as far as they are known: 77" in line]
+
+    def test_a_database_that_went_back_is_brought_up_to_date_when_that_failed_at_first(
+        self, url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(connecting._SESSION, "lock_timeout", "100ms")
+        with closing(opened(url)) as store:
+            store.commit(batch(inserts=[job(1)]), NOW_US)
+            go_back = Copy(url)
+            for number in range(2, 5):
+                store.commit(batch(inserts=[job(number)]), NOW_US)
+            go_back.restore()
+            blocker = Blocker(url, "LOCK TABLE jobs IN SHARE MODE")
+            with pytest.raises(StoreError, match="somebody has locked a table"):
+                store.commit(batch(inserts=[job(5)]), NOW_US)
+            blocker.release()
+            store.commit(batch(inserts=[job(5)]), NOW_US)
+            assert ids(store) == [1, 2, 3, 4, 5]
+            assert store.count() == (5, 0)
 
     def test_a_read_only_server_is_refused(self, url: str) -> None:
         name = name_of(url)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class MemberProcess(Server):
     """`hall serve --standby` with a Gearman door. It prints a line whenever its role changes."""
 
-    def __init__(self, folder: Path, name: str, url: str, host: str = "127.0.0.1") -> None:
+    def __init__(self, folder: Path, name: str, url: str, host: str = "127.0.0.1", *more: str) -> None:
         folder = folder / name
         folder.mkdir()
         super().__init__(folder)
@@ -27,6 +27,8 @@ class MemberProcess(Server):
         self.port = free_port()
         self._url = url
         self._host = host
+        self._more = more
+        """Further words of the command."""
 
     def start(self) -> None:
         """Start it; returns when it stands by, or is active already."""
@@ -34,6 +36,7 @@ class MemberProcess(Server):
         door = f"gearman={self._host}:{self.port}"
         command = ["serve", "--json", "--standby", "--data", self._url, "--door", door]
         command += ["--set", "door[0].insecure=true"] if self._host != "127.0.0.1" else []
+        command += self._more
         with self._errors.open("ab") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "hiringhall", *command, "--set", f"hall.name={self.name}"],

@@ -11,6 +11,7 @@ from native_peer import NativeError, NativePeer
 
 from hiringhall.schedules.book import Book
 from hiringhall.schedules.plan import Plan
+from hiringhall.storage.data_folder import DataFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +49,7 @@ def test_a_schedule_is_on_disk_when_it_is_acknowledged_and_survives_kill_9(hall:
         assert len(nightly["next"]) == 3
         assert ann.ask("schedules", (1, 1)) == [nightly]
         ann.ask("unschedule", (b"nightly",))
-        assert list(Book(hall.data).read()) == []
+        assert list(Book(DataFolder(hall.data)).read()) == []
         assert names(ann) == ["fixed"]
 
 
@@ -109,11 +110,11 @@ def test_what_the_command_and_the_door_change_is_one_book(hall: HallProcess) -> 
     with NativePeer(hall.port) as ann:
         for number in range(20):
             ann.send("schedule", {**NIGHTLY, "name": b"n%d" % number}, 100 + number)
-            Book(hall.data).add(Plan(name=f"b{number}", queue="q", cron="0 3 * * *"))
+            Book(DataFolder(hall.data)).add(Plan(name=f"b{number}", queue="q", cron="0 3 * * *"))
         for number in range(20):
             assert ann.answer(100 + number) is None
         hall.process.send_signal(1)
-        written = Book(hall.data).read()
+        written = Book(DataFolder(hall.data)).read()
         assert len(written) == 40
         wait_until(lambda: names(ann) == sorted([*written, "fixed"]), "the hall has read the book")
 

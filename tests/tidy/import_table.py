@@ -55,8 +55,11 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
             "storage.opening",
         ),
     ),
-    ("schedules", ("config.quantities", "core", "datafiles", "engine.driver", "schedules")),
-    ("access", ("access", "core", "datafiles", "dialects.hall", "dialects.native.roles", "dialects.session")),
+    ("schedules", ("config.quantities", "core", "engine.driver", "schedules", "storage.documents")),
+    (
+        "access",
+        ("access", "core", "dialects.hall", "dialects.native.roles", "dialects.session", "storage.documents"),
+    ),
     (
         "doors",
         (
@@ -91,6 +94,7 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
             "schedules",
             "server",
             "storage.contract",
+            "storage.documents",
             "storage.history_contract",
             "storage.opening",
             "storage.places",

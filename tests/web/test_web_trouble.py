@@ -17,7 +17,8 @@ from hall_process import wait_until
 from native_peer import NativePeer
 from web_process import REQUESTED, TIMEOUT_S, LoneWeb, WebHall
 
-from hiringhall.access.tokens import TokenFile
+from hiringhall.access.tokens import TokenList
+from hiringhall.storage.data_folder import DataFolder
 from hiringhall.web.route import JSON
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def test_a_store_in_trouble_is_not_ready_and_says_why(tmp_path: Path) -> None:
 def test_a_web_alone_says_that_the_hall_wants_a_token_of_it(tmp_path: Path) -> None:
     hall = WebHall(tmp_path, door={"tokens": "required"})
     hall.data.mkdir(mode=0o700)
-    token = TokenFile(hall.data).add("web", "viewer", datetime.now(UTC), None)
+    token = TokenList(DataFolder(hall.data)).add("web", "viewer", datetime.now(UTC), None)
     with hall:
         url = f"hall://{hall.address}"
         with LoneWeb(tmp_path, url) as web, web.api() as api:

@@ -1,7 +1,7 @@
 """The gate of a running hall: whose token it is, and what becomes of a peer whose token ends.
 
-Invariant: the loop never waits for the file of tokens. A change of the file holds within two seconds, also for
-connections that are open. A file that becomes unreadable changes nothing but the log.
+Invariant: the loop never waits for the list of tokens. A change of the list holds within two seconds, also for
+connections that are open. A list that becomes unreadable changes nothing but the log.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from hiringhall.dialects.session import UNIX
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
+    from concurrent.futures import Future
 
-    from hiringhall.access.tokens import TokenFile
+    from hiringhall.access.tokens import TokenList
     from hiringhall.dialects.hall import Visitor
     from hiringhall.dialects.session import Caller
+    from hiringhall.storage.documents import Stamp
 
 UNAUTHORIZED: Final = "unauthorized"
 CHECK_S: Final = 1.0
-"""How often the file is looked at, and expiries are."""
+"""How often the list is looked at, and expiries are."""
 USES_S: Final = 60.0
 """How often the last uses are written, at most."""
 TOKEN_BYTES_MAX: Final = 200
@@ -43,17 +45,20 @@ class Gate:
 
     def __init__(
         self,
-        file: TokenFile | None,
+        known: TokenList | None,
         loop: asyncio.AbstractEventLoop,
         inside: Callable[[Callable[[], None]], None],
     ) -> None:
-        self._file = file
+        self._list = known
         """None: a hall in memory has no tokens."""
         self._loop = loop
         self._inside = inside
         self._tokens: dict[str, Token] | None = None
-        """By digest; None: there was never a file."""
-        self._signature: tuple[int, int, int] | None = None
+        """By digest; None: there was never a list."""
+        self._stamp: Stamp | None = None
+        """Of the list that was read last. Used by the thread."""
+        self._unreachable = False
+        """The list could not be looked at the last time. Used by the thread."""
         self._visitors: dict[str, dict[Visitor, None]] = {}
         """Open connections of each token, by digest."""
         self._uses: dict[str, datetime] = {}
@@ -62,7 +67,8 @@ class Gate:
         self._attempts = Attempts()
         self._thread = ThreadPoolExecutor(1, "hall-tokens")
         """Has no thread until there is something to do."""
-        self._busy = False
+        self._look: Future[None] | None = None
+        """The latest look at the list."""
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -114,16 +120,16 @@ class Gate:
             if not visitors:
                 del self._visitors[actor.key]
 
-    # --- the file
+    # --- the list
 
     def load(self) -> None:
         """Read the tokens before the doors open. Raises TokensError."""
-        if self._file is not None:
-            self._signature = self._file.signature()
-            self._take_over(self._file.read())
+        if self._list is not None:
+            self._stamp = self._list.stamp()
+            self._take_over(self._list.read())
 
     def start(self) -> None:
-        if self._file is not None:
+        if self._list is not None:
             self._timer = self._loop.call_later(CHECK_S, self._check)
 
     def stop_taking(self) -> None:
@@ -137,31 +143,39 @@ class Gate:
         await self._loop.run_in_executor(None, self._thread.shutdown)
 
     def _check(self) -> None:
-        """Once a second: has the file changed, has a token expired, are there uses to be written?"""
+        """Once a second: has the list changed, has a token expired, are there uses to be written?"""
         self._timer = self._loop.call_later(CHECK_S, self._check)
-        file = self._file
-        assert file is not None
-        if not self._busy and (signature := file.signature()) != self._signature:
-            self._signature = signature
-            self._busy = True
-            self._thread.submit(self._read, file)
+        assert self._list is not None
+        if self._look is None or self._look.done():
+            self._look = self._thread.submit(self._look_for_changes, self._list)
         if self._visitors:
             self._inside(self._expel)
         if self._uses and time.monotonic() - self._written_s >= USES_S:
             self._note_uses()
 
-    def _read(self, file: TokenFile) -> None:
+    def _look_for_changes(self, known: TokenList) -> None:
         """Runs in the thread."""
-        tokens: dict[str, Token] | None = None
-        trouble = ""
         try:
-            tokens = file.read()
+            stamp = known.stamp()
         except TokensError as error:
-            trouble = str(error)
+            if not self._unreachable:
+                self._unreachable = True
+                self._tell(None, str(error))
+            return
+        self._unreachable = False
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self._tell(known.read(), "")
+        except TokensError as error:
+            self._tell(None, str(error))
+
+    def _tell(self, tokens: dict[str, Token] | None, trouble: str) -> None:
+        """Runs in the thread."""
         self._loop.call_soon_threadsafe(self._inside, lambda: self._reread(tokens, trouble))
 
     def _reread(self, tokens: dict[str, Token] | None, trouble: str) -> None:
-        self._busy = False
         if trouble:
             _log.error("the tokens stay as they were: %s", trouble)
         else:
@@ -172,7 +186,7 @@ class Gate:
         if tokens is not None:
             self._tokens = {token.digest: token for token in tokens.values()}
         elif self._tokens is not None:
-            # Whoever removes the file takes all tokens back. That must not open the doors to everybody.
+            # Whoever removes the list takes all tokens back. That must not open the doors to everybody.
             self._tokens = {}
 
     def _expel(self) -> None:
@@ -196,8 +210,8 @@ class Gate:
 
     def _note_uses(self) -> None:
         """Write the last uses; a token with an open connection is in use."""
-        file, uses = self._file, self._uses
-        if file is None or not uses:
+        known, uses = self._list, self._uses
+        if known is None or not uses:
             return
         self._written_s = time.monotonic()
         now = datetime.now(UTC)
@@ -206,7 +220,7 @@ class Gate:
 
         def write() -> None:
             try:
-                file.note_uses(written)
+                known.note_uses(written)
             except TokensError as error:
                 _log.warning("the last uses of tokens are not written: %s", error)
 

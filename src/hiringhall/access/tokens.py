@@ -1,7 +1,6 @@
-"""The tokens of a hall: one file of its data folder.
+"""The tokens of a hall: one document of its data folder or its database.
 
-Invariant: the file holds no token, only its digest. It is complete at every moment, and only its owner can read
-it. A file that cannot be parsed is never overwritten.
+Invariant: the document holds no token, only its digest. One that cannot be parsed is never overwritten.
 """
 
 from __future__ import annotations
@@ -9,18 +8,18 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from contextlib import ExitStack, contextmanager
 from datetime import datetime  # noqa: TC003 (msgspec looks its types up)
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from hiringhall import datafiles
 from hiringhall.dialects.native.roles import WITHOUT_TOKEN
+from hiringhall.storage.documents import DocumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Mapping
+
+    from hiringhall.storage.documents import Documents, Stamp
 
 FILE: Final = "tokens.json"
 BYTES_MAX: Final = 4 << 20
@@ -36,7 +35,7 @@ Role = Literal["viewer", "operator", "admin"]
 
 
 class TokensError(Exception):
-    """A file of tokens that cannot be read or changed, worded for the operator."""
+    """Tokens that cannot be read or changed, worded for the operator."""
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,7 +58,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class _Content(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """The content of the file."""
+    """The content of the document."""
 
     version: Literal[1] = 1
     tokens: list[Token] = []
@@ -72,39 +71,30 @@ def digest_of(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class TokenFile:
-    """The tokens of one data folder; the file may not exist yet."""
+class TokenList:
+    """The tokens of one place; there may be none yet."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / FILE
+    def __init__(self, documents: Documents) -> None:
+        self._documents = documents
+        self.where = documents.where(FILE)
 
-    def signature(self) -> tuple[int, int, int] | None:
-        """Differs once the file was replaced; None: there is no file."""
+    @property
+    def place(self) -> str:
+        return self._documents.place
+
+    def stamp(self) -> Stamp | None:
+        """Differs once the tokens were changed; None: there never were any. Raises TokensError."""
         try:
-            status = self.path.stat()
-        except OSError:
-            return None
-        return status.st_ino, status.st_mtime_ns, status.st_size
+            return self._documents.stamp(FILE)
+        except DocumentError as error:
+            raise TokensError(str(error)) from error
 
     def read(self) -> dict[str, Token] | None:
-        """All tokens by name; None: there is no file. Raises TokensError."""
+        """All tokens by name; None: there never were any. Raises TokensError."""
         try:
-            with self.path.open("rb") as file:
-                data = file.read(BYTES_MAX + 1)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise TokensError(f"{self.path} cannot be read: {error.strerror}") from error
-        if len(data) > BYTES_MAX:
-            raise TokensError(f"{self.path} is longer than {BYTES_MAX} bytes")
-        try:
-            tokens = msgspec.json.decode(data, type=_Content).tokens
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise TokensError(f"{self.path} was not written by `hall token` ({error}): {_REMEDY}") from error
-        named = {token.name: token for token in tokens}
-        if len(named) < len(tokens) or len({token.digest for token in tokens}) < len(tokens):
-            raise TokensError(f"{self.path} has the same token twice: {_REMEDY}")
-        return named
+            return self._decode(self._documents.read(FILE, BYTES_MAX))
+        except DocumentError as error:
+            raise TokensError(str(error)) from error
 
     def add(self, name: str, role: Role, made: datetime, expires: datetime | None) -> str:
         """Make a token; it is told here and never again. Raises TokensError."""
@@ -114,46 +104,65 @@ class TokenFile:
                 f"begins with a letter or digit, and is not {' or '.join(WITHOUT_TOKEN)}"
             )
         token = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
-        with self._open_to_write() as tokens:
+
+        def edit(tokens: dict[str, Token]) -> None:
             if name in tokens:
                 raise TokensError(f'there is already a token "{name}": revoke it first, or choose another name')
             if len(tokens) >= TOKENS_MAX:
-                raise TokensError(f"{self.path} has {TOKENS_MAX} tokens: revoke some first")
+                raise TokensError(f"{self.where} has {TOKENS_MAX} tokens: revoke some first")
             tokens[name] = Token(name=name, role=role, digest=digest_of(token), made=made, expires=expires)
+
+        self._change(edit)
         return token
 
     def revoke(self, name: str) -> bool:
         """Remove a token; False: there is none with this name. Raises TokensError."""
-        if not self.path.exists():
+        if self.stamp() is None:
             return False
-        with self._open_to_write() as tokens:
-            return tokens.pop(name, None) is not None
+        found = False
+
+        def edit(tokens: dict[str, Token]) -> None:
+            nonlocal found
+            found = tokens.pop(name, None) is not None
+
+        self._change(edit)
+        return found
 
     def note_uses(self, uses: Mapping[str, datetime]) -> None:
         """Write when tokens were last used, by their digests. Raises TokensError."""
-        if not self.path.exists():
+        if self.stamp() is None:
             return
-        with self._open_to_write() as tokens:
+
+        def edit(tokens: dict[str, Token]) -> None:
             for name, token in tokens.items():
                 used = uses.get(token.digest)
                 if used is not None:
                     tokens[name] = msgspec.structs.replace(token, used=used)
 
-    @contextmanager
-    def _open_to_write(self) -> Iterator[dict[str, Token]]:
-        """The tokens, to be changed. Holds the lock, and writes the changes back."""
-        with ExitStack() as stack:
-            try:
-                folder = stack.enter_context(datafiles.locked(self.path.parent))
-            except OSError as error:
-                raise TokensError(f"data folder {self.path.parent} cannot be used: {error.strerror}") from error
-            tokens = self.read() or {}
+        self._change(edit)
+
+    def _change(self, edit: Callable[[dict[str, Token]], None]) -> None:
+        def change(content: bytes | None) -> bytes | None:
+            tokens = self._decode(content) or {}
             before = dict(tokens)
-            yield tokens
-            if tokens != before:
-                content = _Content(tokens=list(tokens.values()))
-                try:
-                    data = msgspec.json.format(msgspec.json.encode(content)) + b"\n"
-                    datafiles.replace(self.path, data, folder)
-                except OSError as error:
-                    raise TokensError(f"{self.path} cannot be written: {error.strerror}") from error
+            edit(tokens)
+            if tokens == before:
+                return None
+            return msgspec.json.format(msgspec.json.encode(_Content(tokens=list(tokens.values())))) + b"\n"
+
+        try:
+            self._documents.change(FILE, BYTES_MAX, change)
+        except DocumentError as error:
+            raise TokensError(str(error)) from error
+
+    def _decode(self, data: bytes | None) -> dict[str, Token] | None:
+        if data is None:
+            return None
+        try:
+            tokens = msgspec.json.decode(data, type=_Content).tokens
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise TokensError(f"{self.where} was not written by `hall token` ({error}): {_REMEDY}") from error
+        named = {token.name: token for token in tokens}
+        if len(named) < len(tokens) or len({token.digest for token in tokens}) < len(tokens):
+            raise TokensError(f"{self.where} has the same token twice: {_REMEDY}")
+        return named

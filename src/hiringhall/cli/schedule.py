@@ -11,7 +11,14 @@ from hiringhall.cli.help_texts import completing
 from hiringhall.cli.layout import terminal_width
 from hiringhall.cli.remote import JsonFlag, print_json
 from hiringhall.cli.reporting import print_error, print_line, print_result
-from hiringhall.cli.schedule_files import find_configured, find_hall, missing, open_book, tell_hall, unknown
+from hiringhall.cli.schedule_files import (
+    find_configured,
+    missing,
+    open_book,
+    running_hall,
+    tell_hall,
+    unknown,
+)
 from hiringhall.cli.schedule_lines import schedule_line, schedule_lines
 from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
 from hiringhall.cli.tables import as_table
@@ -23,7 +30,6 @@ from hiringhall.endpoints import HallError
 from hiringhall.schedules.describing import CATCH_UP_MAX, in_zone
 from hiringhall.schedules.keeper import machine_us
 from hiringhall.schedules.plan import LATE_US, RETRIES_MAX, Missed, Plan, Priority
-from hiringhall.storage.opening import files_folder
 
 HEADINGS: Final = ("name", "when", "zone", "queue", "key", "defined", "last", "behind", "next")
 
@@ -115,11 +121,11 @@ def add(
     if where := find_configured(loaded, name):
         raise ConfigError([f'NAME: "{name}" is used by {where}'])
     with open_book(loaded) as book:
-        is_new = not book.path.parent.exists()
+        is_new = not book.exists()
         book.add(plan)
     due = in_zone(plan, plan.next_due_us(machine_us()))
-    where = f" in the new data folder {book.path.parent}" if is_new else ""
-    notified = tell_hall(book.path.parent)
+    where = f" in the new data folder {book.place}" if is_new else ""
+    notified = tell_hall(loaded.config.hall.data)
     if as_json:
         print_json(schedule_line(loaded, name))
     else:
@@ -138,12 +144,12 @@ def remove(
     where = find_configured(loaded, name)
     known: list[str] = []
     with open_book(loaded) as book:
-        is_there = book.path.parent.exists()
+        is_there = book.exists()
         if is_there:
             if book.remove(name):
-                notified = tell_hall(book.path.parent)
+                notified = tell_hall(loaded.config.hall.data)
                 if as_json:
-                    print_json([{"removed": name, "defined": str(book.path)}])
+                    print_json([{"removed": name, "defined": book.where}])
                 else:
                     print_line(f'schedule "{name}" was removed{notified}')
                 if where:
@@ -153,8 +159,8 @@ def remove(
     if where:
         raise HallError(f'schedule "{name}" is defined as {where}: delete it there and restart the hall')
     if not is_there:
-        raise missing(book.path.parent)
-    raise unknown(name, known, book.path)
+        raise missing(book.place)
+    raise unknown(name, known, book.where)
 
 
 def show(
@@ -168,16 +174,13 @@ def show(
     """
     loaded = load_settings(config, data)
     lines = schedule_lines(loaded)
-    hall = loaded.config.hall
-    holder = find_hall(files_folder(hall.data, hall.folder))
+    hall = running_hall(loaded.config.hall.data)
     if as_json:
         print_json(lines)
         return 0
     print_result(_as_text(lines, terminal_width()))
     print_error(
-        f"hall: a hall is running (process {holder.pid})"
-        if holder is not None
-        else "hall: no hall is running, so no schedule fires"
+        f"hall: a hall is running ({hall})" if hall else "hall: no hall is running, so no schedule fires"
     )
     return 0
 

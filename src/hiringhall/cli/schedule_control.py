@@ -19,7 +19,7 @@ from hiringhall.endpoints import HallError
 from hiringhall.schedules.keeper import machine_us
 from hiringhall.sdk import errors
 from hiringhall.sdk.hall import Hall
-from hiringhall.storage.opening import files_folder
+from hiringhall.storage.opening import files_folder, is_url, shown
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the schedule.")]
 
@@ -48,6 +48,11 @@ def run(name: Name, config: ConfigFlag = None, data: DataFlag = None, as_json: J
     folder = files_folder(hall.data, hall.folder)
     socket = (folder / SOCKET).absolute()
     if find_hall(folder) is None:
+        if is_url(hall.data):
+            raise HallError(
+                f"no hall on this machine is active with {shown(hall.data)}: run this on the machine of the"
+                " active one, which `hall halls` names"
+            )
         raise HallError(f"no hall is running with the data folder {folder}; use --data to name another")
     if not socket.exists():
         raise HallError(f"the hall has no native door, which is needed for this: there is no {socket}")
@@ -74,19 +79,18 @@ async def _run(hall: Hall, name: str) -> int:
 def _set_paused(name: str, config: Path | None, data: str | None, *, paused: bool, as_json: bool) -> None:
     loaded = load_settings(config, data)
     with open_book(loaded) as book:
-        folder = book.path.parent
         if not find_configured(loaded, name):
-            if not folder.exists():
-                raise missing(folder)
+            if not book.exists():
+                raise missing(book.place)
             plans = book.read()
             if name not in plans:
-                raise unknown(name, [*plans, *[each.name for each in loaded.config.schedule]], book.path)
+                raise unknown(name, [*plans, *[each.name for each in loaded.config.schedule]], book.where)
         before = book.pauses.read()
         after = book.pauses.change(name, paused=paused, at_us=machine_us())
     if after == before:
         news = "is paused already" if paused else "is not paused"
     else:
-        news = ("is paused" if paused else "fires again") + tell_hall(folder)
+        news = ("is paused" if paused else "fires again") + tell_hall(loaded.config.hall.data)
     if as_json:
         print_json(schedule_line(loaded, name))
     else:

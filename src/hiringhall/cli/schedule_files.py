@@ -1,11 +1,11 @@
-"""The files that `hall schedule` works on, and the hall that reads them."""
+"""The book that `hall schedule` works on, and the hall that reads it."""
 
 from __future__ import annotations
 
 import difflib
 import os
 import signal
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from hiringhall.cli.reporting import print_error
@@ -13,7 +13,7 @@ from hiringhall.endpoints import HallError
 from hiringhall.schedules.book import Book, BookError
 from hiringhall.schedules.pauses import PauseError
 from hiringhall.storage import opening
-from hiringhall.storage.opening import files_folder
+from hiringhall.storage.opening import find_active, find_folder, open_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,20 +25,21 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_book(loaded: Loaded) -> Iterator[Book]:
-    """The book of the data folder; its errors become HallErrors."""
+    """The book of the hall; its errors become HallErrors."""
     if loaded.config.hall.storage != "sqlite":
         raise HallError(
             "hall.storage is memory, so no schedules are stored: define them as [[schedule]] in hall.toml"
         )
     try:
-        yield Book(files_folder(loaded.config.hall.data, loaded.config.hall.folder))
+        with closing(open_documents(loaded.config.hall.data)) as documents:
+            yield Book(documents)
     except (BookError, PauseError) as error:
         raise HallError(str(error)) from error
 
 
-def missing(folder: Path) -> HallError:
+def missing(place: str) -> HallError:
     """There is no data folder."""
-    return HallError(f"{folder} does not exist; use --data to name the hall's data folder")
+    return HallError(f"{place} does not exist; use --data to name the hall's data folder")
 
 
 def origin(loaded: Loaded) -> str:
@@ -52,17 +53,29 @@ def find_configured(loaded: Loaded, name: str) -> str:
     return f"schedule[{names.index(name)}] of {origin(loaded)}" if name in names else ""
 
 
-def find_hall(folder: Path) -> Holder | None:
-    """The hall that has the folder open, if there is one."""
-    holder = opening.find_hall(folder)
+def find_hall(place: str | Path) -> Holder | None:
+    """The hall on this machine that has the data folder open, if there is one."""
+    holder = opening.find_hall(place)
     return None if holder is None or holder.kind == "import" else holder
 
 
-def tell_hall(folder: Path) -> str:
+def running_hall(place: str) -> str:
+    """How a hall that runs is described; empty: none does."""
+    if find_folder(place) is None:
+        return find_active(place)
+    holder = find_hall(place)
+    return "" if holder is None else f"process {holder.pid}"
+
+
+def tell_hall(place: str) -> str:
     """Make a running hall read the book again. Returns the end of a sentence that says so."""
-    holder = find_hall(folder)
+    none = "; no hall is running, the next one to start reads it"
+    if find_folder(place) is None:
+        active = find_active(place)
+        return f"; hall {active} reads it within two seconds" if active else none
+    holder = find_hall(place)
     if holder is None:
-        return "; no hall is running, the next one to start reads it"
+        return none
     remedy = _signal_hall(holder)
     if remedy:
         print_error(f"hall: {remedy}")
@@ -83,7 +96,7 @@ def _signal_hall(holder: Holder) -> str:
     return ""
 
 
-def unknown(name: str, known: Iterable[str], where: Path) -> HallError:
+def unknown(name: str, known: Iterable[str], where: str) -> HallError:
     """There is no schedule of that name."""
     near = difflib.get_close_matches(name, list(known), n=1)
     hint = f"; did you mean {near[0]}?" if near else ""

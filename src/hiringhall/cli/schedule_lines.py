@@ -22,19 +22,18 @@ def schedule_lines(loaded: Loaded) -> list[dict[str, Any]]:
     known: dict[str, tuple[Plan, str]] = {}
     pauses: dict[str, Pause] = {}
     hall = loaded.config.hall
-    folder = files_folder(hall.data, hall.folder)
     if hall.storage == "sqlite":
-        if not folder.exists():
-            if not loaded.config.schedule:
-                raise missing(folder)
-            print_error(f"hall: {folder} does not exist: no hall has used it yet")
         with open_book(loaded) as book:
-            known = {name: (plan, str(book.path)) for name, plan in book.read().items()}
-            pauses = book.pauses.read()
+            if not book.exists():
+                if not loaded.config.schedule:
+                    raise missing(book.place)
+                print_error(f"hall: {book.place} does not exist: no hall has used it yet")
+            plans, pauses = book.read_all()
+            known = {name: (plan, book.where) for name, plan in plans.items()}
     for schedule in loaded.config.schedule:
         known[schedule.name] = (schedule.plan(), origin(loaded))
     fired = _firings(hall.data)
-    holder = find_hall(folder)
+    holder = find_hall(files_folder(hall.data, hall.folder))
     pid = None if holder is None else holder.pid
     now_us = machine_us()
     return [

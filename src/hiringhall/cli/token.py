@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path  # noqa: TC003 (typer looks its types up)
 from typing import TYPE_CHECKING, Annotated, Final, cast, get_args
 
 import typer
 
-from hiringhall.access.tokens import Role, Token, TokenFile, TokensError
+from hiringhall.access.tokens import Role, Token, TokenList, TokensError
 from hiringhall.cli.help_texts import completing
 from hiringhall.cli.layout import terminal_width
 from hiringhall.cli.remote import JsonFlag, print_json
@@ -18,7 +18,7 @@ from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
 from hiringhall.cli.tables import as_table
 from hiringhall.config.sources import ConfigError
 from hiringhall.endpoints import HallError
-from hiringhall.storage.opening import files_folder
+from hiringhall.storage.opening import open_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,13 +59,13 @@ def add(
         )
     now = datetime.now(UTC)
     end = now + timedelta(days=expires) if expires is not None else None
-    with _file(config, data) as file:
-        token = file.add(name, cast("Role", role), now, end)
+    with _tokens(config, data) as kept:
+        token = kept.add(name, cast("Role", role), now, end)
         if as_json:
             print_json([{"token": token, "name": name, "role": role, "expires": _second(end)}])
         else:
             print_result(f"{token}\n")
-            print_error(f'hall: token "{name}" ({role}) is in {file.path}; it is not shown again')
+            print_error(f'hall: token "{name}" ({role}) is in {kept.where}; it is not shown again')
     return 0
 
 
@@ -75,15 +75,15 @@ def show(
     as_json: JsonFlag = False,
 ) -> int:
     """List the tokens, with their last use. The tokens themselves are not kept."""
-    with _file(config, data) as file:
-        tokens = sorted((file.read() or {}).values(), key=lambda token: token.name)
+    with _tokens(config, data) as kept:
+        tokens = sorted((kept.read() or {}).values(), key=lambda token: token.name)
     if as_json:
         print_json(_facts(token) for token in tokens)
     elif tokens:
         now = datetime.now(UTC)
         print_result(as_table(HEADINGS, [_cells(token, now) for token in tokens], terminal_width()))
     else:
-        print_error(f"hall: {file.path.parent} has no tokens; make one with `hall token add NAME --role ROLE`")
+        print_error(f"hall: {kept.place} has no tokens; make one with `hall token add NAME --role ROLE`")
     return 0
 
 
@@ -91,9 +91,9 @@ def revoke(
     name: NameArgument, config: ConfigFlag = None, data: DataFlag = None, as_json: JsonFlag = False
 ) -> int:
     """Revoke a token. A running hall closes its connections within two seconds."""
-    with _file(config, data) as file:
-        if not file.revoke(name):
-            raise HallError(f'there is no token "{name}" in {file.path}')
+    with _tokens(config, data) as kept:
+        if not kept.revoke(name):
+            raise HallError(f'there is no token "{name}" in {kept.where}')
     if as_json:
         print_json([{"revoked": name}])
     else:
@@ -102,13 +102,14 @@ def revoke(
 
 
 @contextmanager
-def _file(config: Path | None, data: str | None) -> Iterator[TokenFile]:
-    """The tokens of the data folder; errors become HallErrors."""
+def _tokens(config: Path | None, data: str | None) -> Iterator[TokenList]:
+    """The tokens of the hall; errors become HallErrors."""
     hall = load_settings(config, data).config.hall
     if hall.storage != "sqlite":
         raise HallError("hall.storage is memory, so there are no tokens: set it to sqlite")
     try:
-        yield TokenFile(files_folder(hall.data, hall.folder))
+        with closing(open_documents(hall.data)) as documents:
+            yield TokenList(documents)
     except TokensError as error:
         raise HallError(str(error)) from error
 

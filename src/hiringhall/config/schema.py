@@ -54,8 +54,7 @@ class HallSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         str,
         Meta(
             min_length=1,
-            description="If data is a URL, the folder for what belongs to this machine: the Unix socket, the "
-            "audit log, schedules that were added, and tokens.",
+            description="If data is a URL, the folder for what belongs to this machine: the Unix socket.",
         ),
     ] = "hall-data"
     storage: Annotated[

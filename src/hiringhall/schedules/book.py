@@ -1,22 +1,23 @@
-"""The book: the schedules that were added by command, in one file of the data folder.
+"""The book: the schedules that were added by command, in one document of the data folder or the database.
 
-Invariant: the file is complete at every moment. A book that cannot be parsed is never overwritten.
+Invariant: a book that cannot be parsed is never overwritten.
 """
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from hiringhall import datafiles
-from hiringhall.schedules.pauses import PauseFile
+from hiringhall.schedules.pauses import PauseError, PauseList
 from hiringhall.schedules.plan import Plan  # noqa: TC001 (msgspec looks its types up)
+from hiringhall.storage.documents import DocumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Callable
+
+    from hiringhall.schedules.pauses import Pause
+    from hiringhall.storage.documents import Documents, Stamp
 
 FILE: Final = "schedules.json"
 BYTES_MAX: Final = 64 << 20
@@ -36,50 +37,58 @@ class BookFull(BookError):
 
 
 class _Pages(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """The content of the file."""
+    """The content of the document."""
 
     version: Literal[1] = 1
     schedules: list[Plan] = []
 
 
 class Book:
-    """The book of one data folder; the file may not exist yet."""
+    """The book of one place, which may not exist yet."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / FILE
-        self.pauses = PauseFile(folder)
+    def __init__(self, documents: Documents) -> None:
+        self._documents = documents
+        self.where = documents.where(FILE)
+        self.pauses = PauseList(documents)
         """Which schedules are paused, also those of the settings."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether others may change it without a word to the hall."""
+        return self._documents.shared
+
+    @property
+    def place(self) -> str:
+        return self._documents.place
+
+    def exists(self) -> bool:
+        """Whether the place exists."""
+        return self._documents.exists()
+
+    def stamps(self) -> tuple[Stamp | None, Stamp | None]:
+        """Differ once a schedule or a pause was changed. Raises BookError."""
+        try:
+            return self._documents.stamp(FILE), self.pauses.stamp()
+        except DocumentError as error:
+            raise BookError(str(error)) from error
 
     def read(self) -> dict[str, Plan]:
         """All schedules by name. Raises BookError."""
         try:
-            with self.path.open("rb") as file:
-                data = file.read(BYTES_MAX + 1)
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise BookError(f"{self.path} cannot be read: {error.strerror}") from error
-        if len(data) > BYTES_MAX:
-            raise BookError(f"{self.path} is longer than {BYTES_MAX} bytes")
-        try:
-            schedules = msgspec.json.decode(data, type=_Pages).schedules
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise BookError(f"{self.path} was not written by `hall schedule`: {error}") from error
-        plans = {plan.name: plan for plan in schedules}
-        if len(plans) < len(schedules):
-            raise BookError(f"{self.path} has two schedules with the same name")
-        for plan in schedules:
-            for field, problem in plan.faults():
-                raise BookError(f'{self.path}: schedule "{plan.name}": {field}: {problem}')
-        return plans
+            return self._decode(self._documents.read(FILE, BYTES_MAX))
+        except DocumentError as error:
+            raise BookError(str(error)) from error
+
+    def read_all(self) -> tuple[dict[str, Plan], dict[str, Pause]]:
+        """All schedules, and the latest pause of each that had one. Raises BookError."""
+        pauses = self._read_pauses()
+        return self.read(), pauses
 
     def add(self, plan: Plan, *, replace: bool = False) -> dict[str, Plan]:
         """Add a schedule; all schedules now. Raises BookError, also if the name is already used, unless that
         schedule is to be replaced.
         """
-        with self._open_to_write() as plans:
-            put(plans, plan, replace=replace, where=str(self.path))
-        return plans
+        return self._change(lambda plans: put(plans, plan, replace=replace, where=self.where))
 
     def remove(self, name: str) -> bool:
         """Remove a schedule; False: there is none with this name. Raises BookError."""
@@ -87,34 +96,59 @@ class Book:
 
     def discard(self, name: str) -> tuple[dict[str, Plan], bool]:
         """Remove a schedule; all schedules now, and whether there was one with this name. Raises BookError."""
-        if not self.path.parent.exists():
+        if not self.exists():
             return {}, False
-        with self._open_to_write() as plans:
+        found = False
+
+        def edit(plans: dict[str, Plan]) -> None:
+            nonlocal found
             found = plans.pop(name, None) is not None
+
+        plans = self._change(edit)
         return plans, found
 
-    @contextmanager
-    def _open_to_write(self) -> Iterator[dict[str, Plan]]:
-        """The schedules, to be changed. Holds the lock, and writes the changes back."""
-        with ExitStack() as stack:
-            try:
-                folder = stack.enter_context(datafiles.locked(self.path.parent))
-            except OSError as error:
-                raise BookError(f"data folder {self.path.parent} cannot be used: {error.strerror}") from error
-            plans = self.read()
-            before = dict(plans)
-            yield plans
-            if plans != before:
-                self._write(plans, folder)
+    def _read_pauses(self) -> dict[str, Pause]:
+        try:
+            return self.pauses.read()
+        except PauseError as error:
+            raise BookError(str(error)) from error
 
-    def _write(self, plans: dict[str, Plan], folder: int) -> None:
+    def _change(self, edit: Callable[[dict[str, Plan]], None]) -> dict[str, Plan]:
+        plans: dict[str, Plan] = {}
+
+        def change(content: bytes | None) -> bytes | None:
+            nonlocal plans
+            plans = self._decode(content)
+            before = dict(plans)
+            edit(plans)
+            return self._encode(plans) if plans != before else None
+
+        try:
+            self._documents.change(FILE, BYTES_MAX, change)
+        except DocumentError as error:
+            raise BookError(str(error)) from error
+        return plans
+
+    def _encode(self, plans: dict[str, Plan]) -> bytes:
         data = msgspec.json.format(msgspec.json.encode(_Pages(schedules=list(plans.values())))) + b"\n"
         if len(data) > BYTES_MAX:
-            raise _too_long(str(self.path))
+            raise _too_long(self.where)
+        return data
+
+    def _decode(self, data: bytes | None) -> dict[str, Plan]:
+        if data is None:
+            return {}
         try:
-            datafiles.replace(self.path, data, folder)
-        except OSError as error:
-            raise BookError(f"{self.path} cannot be written: {error.strerror}") from error
+            schedules = msgspec.json.decode(data, type=_Pages).schedules
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise BookError(f"{self.where} was not written by `hall schedule`: {error}") from error
+        plans = {plan.name: plan for plan in schedules}
+        if len(plans) < len(schedules):
+            raise BookError(f"{self.where} has two schedules with the same name")
+        for plan in schedules:
+            for field, problem in plan.faults():
+                raise BookError(f'{self.where}: schedule "{plan.name}": {field}: {problem}')
+        return plans
 
 
 def put(plans: dict[str, Plan], plan: Plan, *, replace: bool, where: str) -> None:

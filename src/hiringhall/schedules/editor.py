@@ -1,12 +1,13 @@
 """The editor: lists, adds and removes schedules for the peers of a running hall.
 
 Invariant: the loop never waits for the book or for a calendar. Both are used by one thread, in the order of the
-requests; each answer comes inside a turn, and a change is acknowledged when it is on disk. A hall in memory
-keeps the change in memory.
+requests, so that what the keeper takes over last is the newest. Each answer comes inside a turn, and a change
+is acknowledged when it is on disk. A hall in memory keeps the change in memory.
 """
 
 from __future__ import annotations
 
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 PENDING_MAX: Final = 1000
 """Requests that may wait for the thread."""
 MEMORY: Final = "the memory for schedules"
+CHECK_S: Final = 1.0
+"""How often a book that others may change is looked at."""
+
+_log = logging.getLogger("hiringhall")
 
 _Result = TypeVar("_Result")
 
@@ -59,9 +64,16 @@ class Editor:
         self._closed = False
         self._worker = ThreadPoolExecutor(1, "hall-schedules")
         """Has no thread until there is something to do."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._stamps = book.stamps() if book is not None and book.shared else None
+        """Of the book that was read last. Used by the thread."""
+        self._looking = False
+        self._unreachable = False
+        """The book could not be looked at the last time."""
 
     def start(self) -> None:
-        """The keeper starts by itself."""
+        if self._book is not None and self._book.shared:
+            self._timer = self._loop.call_later(CHECK_S, self._look)
 
     def stop_taking(self) -> None:
         """What was asked for is still done."""
@@ -69,7 +81,19 @@ class Editor:
     async def close(self) -> None:
         """Wait for what was asked for; its answers are sent."""
         self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         await self._loop.run_in_executor(None, self._worker.shutdown)
+
+    def reread(self) -> None:
+        """Read the book again. If it cannot be read, the schedules stay unchanged."""
+        if self._book is None:
+            return
+        try:
+            self._run(self._book.read_all, lambda read: self._keeper.reload(*read), _log_not_reloaded)
+        except Refusal as refusal:
+            _log_not_reloaded(refusal)
 
     def describe(
         self, position: int, count: int, done: Callable[[list[dict[str, Any]], Refusal | None], None]
@@ -88,7 +112,7 @@ class Editor:
         plan = _plan(stated, terms)
         self._refuse_configured(plan.name)
         limits = self._driver.scheduler.limits
-        book, rereads = self._book, self._keeper.rereads
+        book = self._book
 
         def work() -> dict[str, Plan] | None:
             _check(plan, limits)
@@ -102,14 +126,14 @@ class Editor:
             except BookError as error:
                 done(_refusal(error))
                 return
-            self._apply(written, rereads)
+            self._keeper.apply(written)
             done(None)
 
         self._run(work, finish, done)
 
     def remove(self, name: str, done: Callable[[Refusal | None], None]) -> None:
         self._refuse_configured(name)
-        book, rereads = self._book, self._keeper.rereads
+        book = self._book
 
         def work() -> tuple[dict[str, Plan], bool] | None:
             return book.discard(name) if book is not None else None
@@ -123,7 +147,7 @@ class Editor:
             if not found:
                 done(_unknown(name))
                 return
-            self._apply(written, rereads)
+            self._keeper.apply(written)
             done(None)
 
         self._run(work, finish, done)
@@ -137,7 +161,7 @@ class Editor:
     def _set_paused(self, name: str, paused: bool, done: Callable[[Refusal | None], None]) -> None:
         if not self._keeper.is_known(name):
             raise _unknown(name)
-        book, rereads, at_us = self._book, self._keeper.rereads, self._keeper.time_us()
+        book, at_us = self._book, self._keeper.time_us()
         before = self._keeper.pauses
 
         def work() -> dict[str, Pause] | None:
@@ -150,12 +174,9 @@ class Editor:
             return None
 
         def finish(pauses: dict[str, Pause] | None) -> None:
-            if self._keeper.rereads != rereads:
-                self._keeper.reread()
-            else:
-                if pauses is None:
-                    pauses = changed(self._keeper.pauses, name, paused=paused, at_us=at_us)
-                self._keeper.apply_pauses(pauses)
+            if pauses is None:
+                pauses = changed(self._keeper.pauses, name, paused=paused, at_us=at_us)
+            self._keeper.apply_pauses(pauses)
             done(None)
 
         self._run(work, finish, done)
@@ -166,12 +187,35 @@ class Editor:
             raise _unknown(name)
         return job
 
-    def _apply(self, written: dict[str, Plan], rereads: int) -> None:
-        """Let the keeper know. If it has read the book meanwhile, what it read may be older or newer."""
-        if self._keeper.rereads == rereads:
-            self._keeper.apply(written)
-        else:
-            self._keeper.reread()
+    def _look(self) -> None:
+        """Once a second: has somebody else changed the book?"""
+        self._timer = self._loop.call_later(CHECK_S, self._look)
+        book = self._book
+        assert book is not None
+        if self._looking or self._pending >= PENDING_MAX:
+            return
+        self._looking = True
+
+        def work() -> tuple[dict[str, Plan], dict[str, Pause]] | None:
+            stamps = book.stamps()
+            if stamps == self._stamps:
+                return None
+            read = book.read_all()
+            self._stamps = stamps
+            return read
+
+        def finish(read: tuple[dict[str, Plan], dict[str, Pause]] | None) -> None:
+            self._looking = self._unreachable = False
+            if read is not None and read != (self._keeper.written, self._keeper.pauses):
+                self._keeper.reload(*read)
+
+        def refuse(refusal: Refusal) -> None:
+            self._looking = False
+            if not self._unreachable:
+                self._unreachable = True
+                _log_not_reloaded(refusal)
+
+        self._run(work, finish, refuse)
 
     def _refuse_configured(self, name: str) -> None:
         if self._keeper.is_configured(name):
@@ -219,6 +263,10 @@ class Editor:
 
 def _fail_loudly(error: Exception) -> None:
     raise error
+
+
+def _log_not_reloaded(refusal: Refusal) -> None:
+    _log.error("the schedules were not reloaded: %s", refusal.text)
 
 
 def _plan(stated: dict[str, Any], terms: Terms) -> Plan:

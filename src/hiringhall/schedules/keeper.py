@@ -20,9 +20,7 @@ from hiringhall.core.changes import Firing
 from hiringhall.core.errors import Refusal
 from hiringhall.core.limits import SECOND_US
 from hiringhall.core.states import STATE_NAMES
-from hiringhall.schedules.book import BookError
 from hiringhall.schedules.describing import CATCH_UP_MAX, Known
-from hiringhall.schedules.pauses import PauseError
 
 if TYPE_CHECKING:
     import asyncio
@@ -76,8 +74,6 @@ class Keeper:
         """The latest pause of each schedule that had one."""
         self._last_ids: dict[str, int] = {}
         """The latest job of each schedule that has fired since the hall started."""
-        self.rereads = 0
-        """How often the book was read again."""
         self._loaded = False
         self._plans: dict[str, Plan] = {}
         self._next: dict[str, tuple[Firing, int]] = {}
@@ -93,8 +89,11 @@ class Keeper:
 
     def load(self) -> None:
         """Read the book, and what is paused. Raises BookError."""
-        self.pauses = self._read_pauses()
-        self._take_over(self._read_book())
+        if self._book is not None:
+            written, self.pauses = self._book.read_all()
+            self._take_over(written)
+        else:
+            self._take_over({})
         self._loaded = True
 
     def start(self) -> None:
@@ -105,18 +104,11 @@ class Keeper:
             self._log_count(self.written)
         self._driver.run_soon(self._check)
 
-    def reread(self) -> None:
-        """Read the book again, inside a turn. If it cannot be read, the schedules stay unchanged."""
+    def reload(self, written: Mapping[str, Plan], pauses: Mapping[str, Pause]) -> None:
+        """Take over what was read again, inside a turn."""
         if self._stopped:
             return
-        try:
-            written = self._read_book()
-            pauses = self._read_pauses()
-        except BookError as error:
-            _log.error("the schedules were not reloaded: %s", error)
-            return
-        self.rereads += 1
-        self.pauses = pauses
+        self.pauses = dict(pauses)
         self._take_over(written)
         self._log_count(written)
         self._check()
@@ -158,7 +150,7 @@ class Keeper:
     def known(self) -> list[Known]:
         """All schedules, by name."""
         by_name = self._driver.scheduler.firings.by_name
-        book = str(self._book.path) if self._book is not None else "memory"
+        book = self._book.where if self._book is not None else "memory"
         known: list[Known] = []
         for name, plan in sorted(self._plans.items()):
             defined = "settings" if name in self._configured else book
@@ -177,15 +169,6 @@ class Keeper:
 
     async def close(self) -> None:
         self.stop_taking()
-
-    def _read_book(self) -> dict[str, Plan]:
-        return {} if self._book is None else self._book.read()
-
-    def _read_pauses(self) -> dict[str, Pause]:
-        try:
-            return {} if self._book is None else self._book.pauses.read()
-        except PauseError as error:
-            raise BookError(str(error)) from error
 
     def _take_over(self, written: Mapping[str, Plan]) -> None:
         for name in written:

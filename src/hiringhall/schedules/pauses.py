@@ -1,6 +1,6 @@
-"""Paused schedules, in one file of the data folder: those of the settings, and those of the book.
+"""Paused schedules, in one document: those of the settings, and those of the book.
 
-Invariant: the file is complete at every moment. A file that cannot be parsed is never overwritten.
+Invariant: a document that cannot be parsed is never overwritten.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from hiringhall import datafiles
+from hiringhall.storage.documents import DocumentError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from hiringhall.storage.documents import Documents, Stamp
 
 FILE: Final = "paused-schedules.json"
 BYTES_MAX: Final = 8 << 20
@@ -32,46 +32,55 @@ class Pause(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
 
 class _Content(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """The content of the file."""
+    """The content of the document."""
 
     version: Literal[1] = 1
     pauses: dict[str, Pause] = {}
 
 
-class PauseFile:
-    """The pauses of one data folder; the file may not exist yet."""
+class PauseList:
+    """The pauses of one place; there may be none yet."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / FILE
+    def __init__(self, documents: Documents) -> None:
+        self._documents = documents
+        self.where = documents.where(FILE)
+
+    def stamp(self) -> Stamp | None:
+        """Differs once a pause was changed. Raises DocumentError."""
+        return self._documents.stamp(FILE)
 
     def read(self) -> dict[str, Pause]:
         """The latest pause of each schedule that had one, by name. Raises PauseError."""
         try:
-            with self.path.open("rb") as file:
-                data = file.read(BYTES_MAX + 1)
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise PauseError(f"{self.path} cannot be read: {error.strerror}") from error
-        if len(data) > BYTES_MAX:
-            raise PauseError(f"{self.path} is longer than {BYTES_MAX} bytes")
-        try:
-            return msgspec.json.decode(data, type=_Content).pauses
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise PauseError(f"{self.path} was not written by `hall schedule`: {error}") from error
+            return self._decode(self._documents.read(FILE, BYTES_MAX))
+        except DocumentError as error:
+            raise PauseError(str(error)) from error
 
     def change(self, name: str, *, paused: bool, at_us: int) -> dict[str, Pause]:
         """Pause a schedule, or resume it; all pauses now. Raises PauseError."""
+        pauses: dict[str, Pause] = {}
+
+        def change(content: bytes | None) -> bytes | None:
+            nonlocal pauses
+            before = self._decode(content)
+            pauses = changed(before, name, paused=paused, at_us=at_us)
+            if pauses == before:
+                return None
+            return msgspec.json.format(msgspec.json.encode(_Content(pauses=pauses))) + b"\n"
+
         try:
-            with datafiles.locked(self.path.parent) as folder:
-                before = self.read()
-                pauses = changed(before, name, paused=paused, at_us=at_us)
-                if pauses != before:
-                    data = msgspec.json.format(msgspec.json.encode(_Content(pauses=pauses))) + b"\n"
-                    datafiles.replace(self.path, data, folder)
-        except OSError as error:
-            raise PauseError(f"{self.path} cannot be written: {error.strerror}") from error
+            self._documents.change(FILE, BYTES_MAX, change)
+        except DocumentError as error:
+            raise PauseError(str(error)) from error
         return pauses
+
+    def _decode(self, data: bytes | None) -> dict[str, Pause]:
+        if data is None:
+            return {}
+        try:
+            return msgspec.json.decode(data, type=_Content).pauses
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise PauseError(f"{self.where} was not written by `hall schedule`: {error}") from error
 
 
 def changed(pauses: dict[str, Pause], name: str, *, paused: bool, at_us: int) -> dict[str, Pause]:

@@ -26,9 +26,9 @@ from hiringhall.logs.events import Events
 from hiringhall.logs.repeats import Repeats
 from hiringhall.process import raise_descriptor_limit
 from hiringhall.server.members import MemberHall
-from hiringhall.server.opening import OpenDoor, Opened, open_driver
+from hiringhall.server.opening import OpenDoor, Opened, data_folder, open_driver
 from hiringhall.server.running import Hall
-from hiringhall.storage.opening import is_url
+from hiringhall.storage.opening import is_url, open_documents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,7 +103,9 @@ async def _open_and_serve(
 ) -> int:
     events = Events(repeats if repeats is not None else Repeats())
     driver = open_driver(config, events, kind, accept_loss=accept_loss)
-    return await Hall(config, DIALECTS, driver, events).serve(announce)
+    folder = data_folder(config)
+    documents = None if folder is None else open_documents(folder)
+    return await Hall(config, DIALECTS, driver, events, documents).serve(announce)
 
 
 async def _serve_member(

@@ -20,7 +20,7 @@ from hiringhall.engine.driver import Clock
 from hiringhall.server.opening import OpenDoor, Opened, data_folder, open_driver_on
 from hiringhall.server.running import Hall
 from hiringhall.storage.contract import StoreError
-from hiringhall.storage.opening import member_name, open_member, shown
+from hiringhall.storage.opening import member_name, open_documents, open_member, shown
 from hiringhall.storage.postgres.members import MemberLink
 from hiringhall.storage.postgres.membership import Member
 
@@ -131,7 +131,8 @@ class MemberHall:
             except BaseException:
                 store.close()
                 raise
-            hall = Hall(self._config, self._dialects, driver, events, beats)
+            documents = open_documents(self._url, store.incarnation)
+            hall = Hall(self._config, self._dialects, driver, events, documents, beats)
             code = await hall.serve(self._announce)
         finally:
             await beats.end()

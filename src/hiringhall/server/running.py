@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hiringhall.access.audit_log import AuditLog
 from hiringhall.access.gate import Gate
-from hiringhall.access.tokens import TokenFile, TokensError
+from hiringhall.access.tokens import TokenList, TokensError
 from hiringhall.config.listing import listed
 from hiringhall.core.errors import BrokenLaw
 from hiringhall.core.limits import SECOND_US
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from hiringhall.engine.driver import Driver
     from hiringhall.logs.events import Events
     from hiringhall.server.web_process import WebProcess
+    from hiringhall.storage.documents import Documents
 
 GRACEFUL_S: Final = 86_400.0
 """How long a graceful shutdown, by SIGUSR1 or an admin command, waits for running jobs."""
@@ -66,12 +67,15 @@ class Hall:
         dialects: Iterable[Dialect],
         driver: Driver,
         events: Events,
+        documents: Documents | None,
         beats: Beats | None = None,
     ) -> None:
         self._config = config
         self._dialects = dialects
         self._driver = driver
         self._events = events
+        self._documents = documents
+        """Schedules, tokens and the audit log. None: they are in memory only."""
         self._beats = beats
         """None: the hall is the only one on its store."""
         self._data = data_folder(config)
@@ -148,24 +152,27 @@ class Hall:
                 await self._wait_for_leases()
         finally:
             await self._close()
+            if self._documents is not None:
+                self._documents.close()
         _log.info("closed")
         return self._exit_code
 
     def _read_schedules(self, loop: asyncio.AbstractEventLoop) -> tuple[Keeper, Editor]:
         """The schedules are known before a peer can ask for them; they fire once the doors are open."""
-        book = Book(self._data) if self._data is not None else None
+        book = Book(self._documents) if self._documents is not None else None
         keeper = Keeper(self._driver, loop, [table.plan() for table in self._config.schedule], book)
-        # The signal is handled before the book is read, so that no change of the book is missed.
-        loop.add_signal_handler(signal.SIGHUP, self._driver.run_soon, keeper.reread)
         try:
+            editor = Editor(self._driver, loop, keeper, book, os.getpid())
+            # The signal is handled before the book is read, so that no change of the book is missed.
+            loop.add_signal_handler(signal.SIGHUP, editor.reread)
             keeper.load()
         except BookError as error:
             raise HallError(str(error)) from error
-        return keeper, Editor(self._driver, loop, keeper, book, os.getpid())
+        return keeper, editor
 
     def _read_tokens(self, loop: asyncio.AbstractEventLoop) -> tuple[Gate, AuditLog]:
-        file = TokenFile(self._data) if self._data is not None else None
-        gate, audit = Gate(file, loop, self._driver.run_soon), AuditLog(self._data)
+        tokens = TokenList(self._documents) if self._documents is not None else None
+        gate, audit = Gate(tokens, loop, self._driver.run_soon), AuditLog(self._documents)
         try:
             gate.load()
         except TokensError as error:

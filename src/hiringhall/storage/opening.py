@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hiringhall.storage.contract import StoreError
+from hiringhall.storage.data_folder import DataFolder
 from hiringhall.storage.moving import EVERYTHING, move
 from hiringhall.storage.places import find_folder, is_url, shown
 from hiringhall.storage.sqlite.copying import check_copy, copy_data
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hiringhall.storage.contract import Retention, Store
+    from hiringhall.storage.documents import Documents
     from hiringhall.storage.history_contract import HistoryReader
     from hiringhall.storage.moving import Moved, MovingStore
     from hiringhall.storage.postgres import PostgresStore
@@ -35,12 +37,14 @@ __all__ = [
     "check_copy",
     "copy_data",
     "files_folder",
+    "find_active",
     "find_folder",
     "find_hall",
     "has_history",
     "is_url",
     "member_name",
     "move_all",
+    "open_documents",
     "open_history",
     "open_member",
     "open_store",
@@ -126,6 +130,18 @@ def move_all(
         return move(old, new, shown(target), moved)
 
 
+def open_documents(place: str | Path, incarnation: int | None = None) -> Documents:
+    """The documents of a place, such as the tokens of its hall. A hall on a database gives its incarnation: it
+    changes nothing any more once another has taken over.
+    """
+    folder = find_folder(place)
+    if folder is not None:
+        return DataFolder(folder)
+    from hiringhall.storage.postgres.documents import PostgresDocuments  # noqa: PLC0415 (needs an extra)
+
+    return PostgresDocuments(str(place), incarnation)
+
+
 def open_history(place: str | Path) -> HistoryReader:
     """A reader of a place, whether or not a hall is running on it. Raises StoreError."""
     folder = find_folder(place)
@@ -148,3 +164,10 @@ def find_hall(place: str | Path) -> Holder | None:
     """The process on this machine that has the data folder open, if there is one."""
     folder = find_folder(place)
     return None if folder is None else find_holder(folder / DATABASE)
+
+
+def find_active(url: str) -> str:
+    """The name of the member that has a database open; empty: none has. Raises StoreError."""
+    from hiringhall.storage.postgres.documents import find_active_member  # noqa: PLC0415 (needs an extra)
+
+    return find_active_member(url)

@@ -16,10 +16,10 @@ import uvloop
 
 from hiringhall.storage.contract import StoreError
 from hiringhall.storage.places import shown
-from hiringhall.storage.postgres.faults import explain
+from hiringhall.storage.postgres.faults import POOLED, explain
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 
 SCHEMA: Final = "hiringhall"
 """The schema of all tables, so that a database can serve other programs too."""
@@ -53,6 +53,8 @@ _SESSION: Final = {
     "enable_mergejoin": "off",
     "jit": "off",
 }
+_SET: Final = "SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) AS new (name, value)"
+_BACKEND: Final = "SELECT pg_backend_pid()"
 _EXTRA_MISSING: Final = (
     "the Python package asyncpg is not installed, which a hall on PostgreSQL needs:"
     " install it with pip install 'hiringhall[postgres]'"
@@ -92,7 +94,7 @@ class Database:
         connection = None
         try:
             connection = await _connect(self._url, self._settings)
-            await _check_server(connection, self.place)
+            _check_version(connection, self.place)
         except StoreError:
             if connection is not None:
                 connection.terminate()
@@ -119,24 +121,39 @@ class Database:
             connection.terminate()
             await asyncio.sleep(0)
 
+    async def refuse_poolers(self) -> None:
+        """Raise StoreError if the connection does not keep its backend."""
+        await _refuse_shared_backends(await self._usable(), self._url)
+
     def reopened(self) -> Database:
         """The same, after it was closed."""
         return Database(self._url, self._application, self._more) if self._loop.is_closed() else self
 
     async def fetch(self, sql: str, *values: object) -> Sequence[Record]:
         """The rows of a statement. Raises StoreError; the connection is closed if its state is unknown."""
+        connection = await self._usable()
+        rows: Sequence[Record] = await self._answer(connection, connection.fetch(sql, *values))
+        return rows
+
+    async def execute(self, sql: str) -> None:
+        """Run a statement that has no values and no rows, as BEGIN and COMMIT. Raises StoreError as `fetch`."""
+        connection = await self._usable()
+        await self._answer(connection, connection.execute(sql))
+
+    async def _usable(self) -> Connection:
         connection = await self.current()
         if connection is None:
             raise StoreError(f"there is no connection to {self.place}: the hall connects again by itself")
+        return connection
+
+    async def _answer(self, connection: Connection, question: Awaitable[_T]) -> _T:
         watchdog = self._loop.call_later(ANSWER_S, connection.terminate)
         try:
-            rows: Sequence[Record] = await connection.fetch(sql, *values)
+            return await question
         except Exception as error:
             if not _answered(error):
                 await self.disconnect()
             raise explain(error, self.place) from error
-        else:
-            return rows
         finally:
             watchdog.cancel()
 
@@ -186,29 +203,47 @@ async def _connect(url: str, settings: Mapping[str, str]) -> Connection:
                 own.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
                 own.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENCE_S * 1000)
 
-    return await asyncpg.connect(
-        url,
-        timeout=CONNECT_S,
-        server_settings=dict(settings),
-        connection_class=Guarded,
-        max_cached_statement_lifetime=0,
+    connection = await asyncpg.connect(
+        url, timeout=CONNECT_S, connection_class=Guarded, max_cached_statement_lifetime=0
     )
+    try:
+        # Not with the first packet: poolers refuse settings there that they do not know.
+        await connection.fetch(_SET, list(settings), list(settings.values()), timeout=CONNECT_S)
+    except BaseException:
+        connection.terminate()
+        raise
+    return connection
 
 
-async def _check_server(connection: Connection, place: str) -> None:
-    """Refuse a server that is too old, and a pooler that gives every statement to another backend."""
+def _check_version(connection: Connection, place: str) -> None:
     version = connection.get_server_version()
     if version.major < VERSION_MIN:
         raise StoreError(f"{place} is PostgreSQL {version.major}: the store needs {VERSION_MIN} or later")
-    first = await connection.fetchval(
-        "SELECT pg_backend_pid() FROM set_config('hall.backend', pg_backend_pid()::text, false)"
+
+
+async def _refuse_shared_backends(connection: Connection, url: str) -> None:
+    """Raise StoreError if this is a pooler that gives the backend of one connection to another in between. It
+    is seen with a second connection: a pooler gives it the backend that has just become free.
+    """
+    first = await connection.fetchval(_BACKEND)
+    second = await open_connection(url, "hiringhall, looking for a pooler")
+    try:
+        async with second.transaction():
+            shared = await second.fetchval(_BACKEND)
+            again = await connection.fetchval(_BACKEND)
+        last = await connection.fetchval(_BACKEND)
+    except Exception as error:
+        if getattr(error, "sqlstate", None) in POOLED or "pooling mode" in str(error):
+            raise _shared_backends(url) from error
+        raise
+    finally:
+        second.terminate()
+    if first == shared or {first} != {again, last}:
+        raise _shared_backends(url)
+
+
+def _shared_backends(url: str) -> StoreError:
+    return StoreError(
+        f"{shown(url)} is a pooler that changes the backend between two statements:"
+        " give the address of PostgreSQL itself, or a pooler in session mode"
     )
-    for _ in range(3):
-        backend, noted = await connection.fetchrow(
-            "SELECT pg_backend_pid(), current_setting('hall.backend', true)"
-        )
-        if backend != first or noted != str(first):
-            raise StoreError(
-                f"{place} is a pooler that changes the backend between two statements:"
-                " give the address of PostgreSQL itself, or a pooler in session mode"
-            )

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import Final
 
 from hiringhall.storage.contract import StoreError
 
+POOLED: Final = ("26000", "42P05")
+"""A backend does not know a statement that was prepared before, or another connection has prepared it there."""
+_OTHER_BACKEND: Final = (
+    "the connection to {place} goes to another server process than before, as behind a pooler:"
+    " give the address of PostgreSQL itself, or a pooler in session mode"
+)
 _ADVICE: Final = {
     "08": "the connection to {place} failed: the hall connects again by itself",
     "25006": "{place} is read-only, as a standby is: give the address of the primary,"
@@ -28,8 +35,8 @@ _ADVICE: Final = {
     "XX002": "an index of {place} is damaged: run REINDEX",
     "23505": "{place} already has such a row: this is a bug in the hall, please report it",
     "HALL1": "another hall has taken over {place}: this one writes no more, stop it",
-    "HALL2": "the connection to {place} goes to another server process than before, as behind a pooler:"
-    " give the address of PostgreSQL itself, or a pooler in session mode",
+    "HALL2": _OTHER_BACKEND,
+    **dict.fromkeys(POOLED, _OTHER_BACKEND),
     "HALL3": "{place} has another last commit than this hall: this is a bug in the hall, please report it",
 }
 """By code, or by the class of codes: its first two characters."""
@@ -50,7 +57,12 @@ def explain(error: BaseException, place: str) -> StoreError:
     code = str(getattr(error, "sqlstate", None) or "")
     advice = _ADVICE.get(code) or _ADVICE.get(code[:2])
     text = " ".join(str(error).split())
-    if advice is None and not code:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        advice, code = (
+            "the certificate of {place} is not trusted: check sslrootcert and the name of the host in the URL",
+            "TLS",
+        )
+    elif advice is None and not code:
         advice, code = "{place} cannot be reached: is PostgreSQL running there?", type(error).__name__
     message = (
         f"{(advice or 'using {place} failed').format(place=place)} ({f'{code}: {text}' if text else code})"

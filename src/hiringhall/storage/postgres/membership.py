@@ -19,7 +19,7 @@ IN_USE_S: Final = 3.0
 """A backend whose hall was killed may need this long to end."""
 _LOOK_S: Final = 0.05
 
-_ACTIVE_BACKEND: Final = """
+ACTIVE_BACKEND: Final = """
 SELECT halls.name, halls.address, writer.backend
 FROM writer JOIN halls USING (hall) JOIN pg_stat_activity AS activity ON activity.pid = writer.backend
 WHERE activity.datname = current_database()
@@ -92,7 +92,7 @@ async def join(connection: Connection, member: Member) -> tuple[int, int]:
 async def open_active(connection: Connection, member: Member, place: str) -> Claim:
     """Become active, if no other hall is connected as the active one. Raises StoreError if one is."""
     deadline_s = asyncio.get_running_loop().time() + IN_USE_S
-    while (other := await connection.fetchrow(_ACTIVE_BACKEND)) is not None:
+    while (other := await connection.fetchrow(ACTIVE_BACKEND)) is not None:
         if asyncio.get_running_loop().time() > deadline_s:
             where = f" at {other[1]}" if other[1] else ""
             raise StoreError(

@@ -39,6 +39,11 @@ class OutputWriter:
         self._ends: dict[int, int] = {}
         """Where the output of a job ends, with the lines of the current batch."""
 
+    @property
+    def keeps(self) -> bool:
+        """Whether any output is kept."""
+        return self._bytes_max > 0
+
     async def look_up(self, database: Database, jobs: Iterable[int]) -> None:
         """Find out where the output of these jobs ends."""
         if len(self._ends) > ENDS_MAX:
@@ -49,9 +54,7 @@ class OutputWriter:
             self._ends |= dict(tuple(row) for row in await database.fetch(_ENDS, unknown))
 
     def columns(self, rows: list[OutputRow]) -> list[list[int] | list[bytes]]:
-        """The arguments of `hall_output`; empty if no output is kept."""
-        if not self._bytes_max:
-            return []
+        """The arguments of `hall_output`."""
         positions: list[int] = []
         for row in rows:
             positions.append(self._ends[row.job])

@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from hiringhall.storage.postgres.writing import Statement
+    from hiringhall.storage.postgres.writing import Commit
 
 KEPT_S: Final = 10.0
 KEPT_BYTES: Final = 64 << 20
@@ -24,7 +24,7 @@ NAMED_MAX: Final = 1000
 
 
 class _Kept(NamedTuple):
-    statement: Statement
+    commit: Commit
     at_s: float
     size: int
 
@@ -38,21 +38,21 @@ class Receipts:
         self._named: deque[tuple[int, list[int]]] = deque()
         self._ids = 0
 
-    def add(self, statement: Statement) -> None:
+    def add(self, commit: Commit) -> None:
         now_s = time.monotonic()
-        size = statement.content_bytes + ROW_BYTES * (1 + len(statement.ids))
-        self._kept.append(_Kept(statement, now_s, size))
+        size = commit.content_bytes + ROW_BYTES * (1 + len(commit.ids))
+        self._kept.append(_Kept(commit, now_s, size))
         self._bytes += size
-        self._named.append((statement.batch, statement.ids))
-        self._ids += len(statement.ids)
+        self._named.append((commit.batch, commit.ids))
+        self._ids += len(commit.ids)
         while self._kept and (self._bytes > KEPT_BYTES or self._kept[0].at_s < now_s - KEPT_S):
             self._bytes -= self._kept.popleft().size
         while self._ids > IDS_MAX and len(self._named) > 1:
             self._ids -= len(self._named.popleft()[1])
 
-    def after(self, batch: int) -> list[Statement]:
+    def after(self, batch: int) -> list[Commit]:
         """All commits after a batch; none if one of them is not kept any more."""
-        found = [kept.statement for kept in self._kept if kept.statement.batch > batch]
+        found = [kept.commit for kept in self._kept if kept.commit.batch > batch]
         return found if found and found[0].batch == batch + 1 else []
 
     def report(self, batch: int, last: int, restored: int, place: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hiringhall.storage.postgres.connecting import Connection
 
 _SETTINGS: Final = """
@@ -16,7 +18,11 @@ WHERE name IN ('synchronous_commit', 'synchronous_standby_names', 'fsync', 'full
 async def find_risks(connection: Connection) -> list[str]:
     """What an operator should know, a line each."""
     settings = dict(await connection.fetch(_SETTINGS))
-    replicas = await connection.fetchval("SELECT count(*) FROM pg_stat_replication")
+    return risks_of(settings, await connection.fetchval("SELECT count(*) FROM pg_stat_replication"))
+
+
+def risks_of(settings: Mapping[str, str], replicas: int) -> list[str]:
+    """The same, of a server with these settings and so many replicas."""
     found: list[str] = []
     if settings["synchronous_commit"] == "off":
         found.append("synchronous_commit is off: a crash of the server loses acknowledged jobs; set it to on")

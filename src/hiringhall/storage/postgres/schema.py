@@ -1,7 +1,7 @@
 """The tables in PostgreSQL and their versions.
 
 Invariant: a database is migrated to the newest version with the numbered SQL files of `storage/postgres/sql`,
-all in one transaction. A database of a later version is left unchanged.
+and gets the functions of that version, all in one transaction. A database of a later version is left unchanged.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from hiringhall.storage.postgres.connecting import SCHEMA
 if TYPE_CHECKING:
     from hiringhall.storage.postgres.connecting import Connection
 
+_SQL: Final = resources.files("hiringhall.storage.postgres") / "sql"
 TERMS_MAX: Final = 10_000
 """If there are more terms than this, unused ones are deleted at the start."""
 _SWEEP_TERMS: Final = """
@@ -22,12 +23,24 @@ DELETE FROM terms WHERE id NOT IN (SELECT DISTINCT terms FROM jobs UNION SELECT 
 """
 _LOCK: Final = 0x48414C4C
 """The advisory lock of migrations: the letters HALL. Two halls may start at the same time."""
+_DROP_FUNCTIONS: Final = f"""
+DO $$
+DECLARE
+    function regprocedure;
+BEGIN
+    FOR function IN SELECT oid FROM pg_proc
+        WHERE pronamespace = '{SCHEMA}'::regnamespace AND starts_with(proname, 'hall_')
+    LOOP
+        EXECUTE format('DROP FUNCTION %s', function);
+    END LOOP;
+END
+$$
+"""  # noqa: S608 (our own name)
 
 
 def migrations() -> list[tuple[int, str]]:
     """Version and SQL of every step, in order: `001_tables.sql` creates version 1."""
-    folder = resources.files("hiringhall.storage.postgres") / "sql"
-    steps = [(int(file.name[:3]), file.read_text()) for file in folder.iterdir() if file.name.endswith(".sql")]
+    steps = [(int(file.name[:3]), file.read_text()) for file in _SQL.iterdir() if file.name[:3].isdecimal()]
     return sorted(steps)
 
 
@@ -56,6 +69,17 @@ async def migrate(connection: Connection, place: str) -> None:
             if number > version:
                 await connection.execute(sql)
                 await connection.execute("UPDATE meta SET value = $1 WHERE name = 'schema_version'", number)
+        await connection.execute(_DROP_FUNCTIONS)
+        await connection.execute((_SQL / "functions.sql").read_text())
+
+
+async def make_or_check(connection: Connection, place: str) -> None:
+    """Make the tables if there are none. Raises StoreError if they have not the newest version."""
+    version = await check_version(connection, place)
+    if version == 0:
+        await migrate(connection, place)
+    elif version < migrations()[-1][0]:
+        raise StoreError(f"{place} is from an older version: start a hall of this version on it once")
 
 
 async def sweep_terms(connection: Connection) -> None:

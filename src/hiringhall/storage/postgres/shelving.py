@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from hiringhall.storage.postgres.connecting import Connection, Database
-    from hiringhall.storage.postgres.writing import Place, Statement
+    from hiringhall.storage.postgres.writing import Commit, Place
     from hiringhall.storage.retention import Sections, Shelf
 
 DAY_LINES_MIN: Final = 10_000
@@ -131,16 +131,16 @@ class PostgresShelves:
                 self._days[day] = 0
             self._add((shelf_number, day), lines, content_bytes)
 
-    def committed(self, statement: Statement, job_bytes: int) -> None:
-        """Count what a statement that is kept has changed. The live jobs now have `job_bytes`."""
-        self.jobs += statement.jobs
+    def committed(self, commit: Commit, job_bytes: int) -> None:
+        """Count what a commit that is kept has changed. The live jobs now have `job_bytes`."""
+        self.jobs += commit.jobs
         self.job_bytes = job_bytes
-        for place, (lines, content_bytes) in statement.shelves.items():
+        for place, (lines, content_bytes) in commit.shelves.items():
             self._add(place, lines, content_bytes)
 
-    async def prepare(self, statement: Statement) -> None:
-        """Make the partitions that the lines of a statement need."""
-        for shelf, day in statement.shelves:
+    async def prepare(self, commit: Commit) -> None:
+        """Make the partitions that the lines of a commit need."""
+        for shelf, day in commit.shelves:
             if shelf == 0 and day not in self._days:
                 await self._database.fetch("SELECT hall_add_day($1)", day)
                 self._days[day] = 0

@@ -1,8 +1,8 @@
 """The durable store on PostgreSQL.
 
-Invariant: a commit is one statement, and its last act is the receipt: the row `writer` counts the batch, if
-this incarnation and this connection are the ones that may write. So after a lost connection that row tells
-whether the commit is kept, and a hall that was replaced changes nothing.
+Invariant: a commit is one statement, or one transaction if it is large, and its last act is the receipt: the
+row `writer` counts the batch, if this incarnation and this connection are the ones that may write. So after a
+lost connection that row tells whether the commit is kept, and a hall that was replaced changes nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from hiringhall.core.changes import Firing, FlowRow, HistoryPage, Loaded
 from hiringhall.core.jobs import OUTPUT
 from hiringhall.storage.contract import OutcomeUnknown, StoreError
+from hiringhall.storage.known_terms import KnownTerms
 from hiringhall.storage.postgres import membership
 from hiringhall.storage.postgres.connecting import Database
 from hiringhall.storage.postgres.faults import Fenced, explain
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from hiringhall.storage.contract import HistoryQuery, Retention
     from hiringhall.storage.postgres.connecting import Connection
     from hiringhall.storage.postgres.membership import Claim, Member
-    from hiringhall.storage.postgres.writing import Statement
+    from hiringhall.storage.postgres.writing import Commit
     from hiringhall.storage.rows import BadId
 
 _T = TypeVar("_T")
@@ -84,7 +85,7 @@ class PostgresStore:
         self._incarnation = 0
         self._batch = 0
         """The last batch that is known to be kept."""
-        self._unknown: Statement | None = None
+        self._unknown: Commit | None = None
         """A commit that may be kept or not."""
         self._receipts = Receipts()
         self._doubtful = False
@@ -139,14 +140,14 @@ class PostgresStore:
             raise Fenced(self._fenced)
 
     def commit(self, batch: Batch, now_us: int) -> None:
-        statement = self._run(self._commit(batch))
+        made = self._run(self._commit(batch))
         rows = len(batch.inserts) + len(batch.ends)
-        added = CommitSize(len(batch.ends), rows, statement.content_bytes, statement.drop_us)
-        if not self._expiry.due(now_us, added, statement.touched):
+        added = CommitSize(len(batch.ends), rows, made.content_bytes, made.drop_us)
+        if not self._expiry.due(now_us, added, made.touched):
             self._expiry.skip(added)
             return
         try:
-            self._expiry.run(self._shelves, now_us, added, statement.touched)
+            self._expiry.run(self._shelves, now_us, added, made.touched)
         except StoreError as error:  # The batch is kept nevertheless.
             self._expiry.reset()
             self._on_warning(f"the history could not be cut: {error}")
@@ -164,14 +165,14 @@ class PostgresStore:
 
     def history(self, query: HistoryQuery) -> list[EndRow]:
         bad: list[BadId] = []
-        found = decode(self._read(find_lines(self._database, query)), end_row, self._writer.terms, bad)
+        found = decode(self._read(find_lines(self._database, query)), end_row, self._writer.terms.by_id, bad)
         self._set_aside("lines", bad)
         return found
 
     def page(self, query: HistoryQuery) -> HistoryPage:
         bad: list[BadId] = []
         rows, before_id = self._read(find_page(self._database, query))
-        lines = decode(rows, end_row, self._writer.terms, bad)
+        lines = decode(rows, end_row, self._writer.terms.by_id, bad)
         self._set_aside("lines", bad)
         return HistoryPage(lines, before_id)
 
@@ -190,7 +191,7 @@ class PostgresStore:
             if not page:
                 return
             place = page[-1][0]
-            rows = job_rows(page, self._writer.terms, bad)
+            rows = job_rows(page, self._writer.terms.by_id, bad)
             self._set_aside("jobs", bad)
             yield from rows
 
@@ -229,6 +230,7 @@ class PostgresStore:
         place = self._database.place
         connection = await self._database.connect()
         try:
+            await self._database.refuse_poolers()
             await migrate(connection, place)
             claim = await self._claim(connection)
             await sweep_terms(connection)
@@ -251,7 +253,7 @@ class PostgresStore:
         ((self._id_max,),) = await fetch("SELECT COALESCE(max(id), 0) FROM lines")
         output = OutputWriter(self._rules.output_bytes_max)
         self._output = output
-        self._writer = BatchWriter(terms, terms_id_max, self._rules, sections, output)
+        self._writer = BatchWriter(KnownTerms(terms, terms_id_max), self._rules, sections, output)
         fired = await fetch("SELECT name, due_us, plan FROM schedules")
         paused = await fetch("SELECT queue FROM paused ORDER BY queue")
         flows = await fetch("SELECT * FROM flows ORDER BY created_us, name")
@@ -276,8 +278,8 @@ class PostgresStore:
         batch = await self._reclaim()
         if batch is None:
             raise self._fence()
-        if batch != self._batch and self._unknown is None:
-            await self._restore(batch)
+        if self._unknown is None:
+            await self._catch_up(batch)
 
     async def _reclaim(self) -> int | None:
         """The last batch that is kept, on a new connection; None: another incarnation is active."""
@@ -292,31 +294,43 @@ class PostgresStore:
         self._fenced = f"another hall has taken over {self._database.place}: this one writes no more, stop it"
         return Fenced(self._fenced)
 
+    async def _catch_up(self, batch: int) -> None:
+        """On a new connection, which has `batch` as its last one: count anew what is stored, and restore what
+        is not. If that fails, the next try begins with a new connection.
+        """
+        try:
+            if batch == self._batch:
+                await self._shelves.recount()
+            else:
+                await self._restore(batch)
+        except StoreError:
+            await self._database.disconnect()
+            raise
+
     async def _restore(self, batch: int) -> None:
         """The server went on from an older state, as after a fail-over to an asynchronous replica: commit again
         what it lacks. What is not known any more is named.
         """
         lost = self._receipts.after(batch)
         await self._shelves.recount()
-        for statement in lost:
-            await self._shelves.prepare(statement)
-            rows = await self._database.fetch(statement.sql, *statement.arguments(self._incarnation))
-            self._shelves.committed(statement, rows[0][0])
+        for commit in lost:
+            await self._shelves.prepare(commit)
+            self._shelves.committed(commit, await self._write(commit))
         self._on_warning(self._receipts.report(batch, self._batch, len(lost), self._database.place))
         if batch + len(lost) != self._batch:
             self._batch = batch
             terms = decode_terms([tuple(row) for row in await self._database.fetch(_TERMS)])
-            self._writer.know(terms)
+            self._writer.terms.replace(terms)
 
-    async def _commit(self, batch: Batch) -> Statement:
+    async def _commit(self, batch: Batch) -> Commit:
         self.check()
         if self._unknown is not None:
             raise StoreError(f"it is not known yet whether {self._database.place} kept the last commit")
         await self._connect()
         try:
-            statement = await self._prepare(batch)
-            statement.batch = self._batch + 1
-            job_bytes = await self._send(statement)
+            commit = await self._prepare(batch)
+            commit.batch = self._batch + 1
+            job_bytes = await self._send(commit)
         except OutcomeUnknown:
             raise
         except BaseException as error:
@@ -325,12 +339,12 @@ class PostgresStore:
             if isinstance(error, Fenced):
                 self._fenced = str(error)
             raise
-        self._shelves.committed(statement, job_bytes)
-        self._accept(statement)
-        return statement
+        self._shelves.committed(commit, job_bytes)
+        self._accept(commit)
+        return commit
 
-    async def _prepare(self, batch: Batch) -> Statement:
-        """The statement of a batch. What it depends on is read before: nobody else writes."""
+    async def _prepare(self, batch: Batch) -> Commit:
+        """The commit of a batch. What it depends on is read before: nobody else writes."""
         removed = _EMPTY
         live = set(batch.deletes)
         if self._doubtful:
@@ -342,55 +356,73 @@ class PostgresStore:
         said = [row.id for row in batch.ends if row.extras and OUTPUT in row.extras]
         if said or batch.output:
             await self._output.look_up(self._database, [*said, *[row.job for row in batch.output]])
-        statement = self._writer.statement(batch, live, removed)
-        await self._shelves.prepare(statement)
-        return statement
+        commit = self._writer.commit(batch, live, removed)
+        await self._shelves.prepare(commit)
+        return commit
 
-    async def _send(self, statement: Statement) -> int:
+    async def _send(self, commit: Commit) -> int:
         """Commit. Returns the bytes of all live jobs."""
         try:
-            rows = await self._database.fetch(statement.sql, *statement.arguments(self._incarnation))
+            return await self._write(commit)
         except StoreError as error:
             if self._database.connected:  # the server has answered: nothing is kept
                 raise
-            self._unknown = statement
+            self._unknown = commit
             raise OutcomeUnknown(f"it is not known whether the last commit is kept: {error}") from error
-        else:
-            return int(rows[0][0])
 
-    def _accept(self, statement: Statement) -> None:
-        """The statement is kept."""
-        self._batch = statement.batch
+    async def _write(self, commit: Commit) -> int:
+        """Send one statement, or several in one transaction. Returns the bytes of all live jobs."""
+        fetch = self._database.fetch
+        if not commit.is_large:
+            sql, values = commit.statement(self._incarnation)
+            return int((await fetch(sql, *values))[0][0])
+        await self._database.execute("BEGIN")
+        try:
+            freed_bytes = 0
+            for part in commit.parts:
+                freed_bytes += (await fetch(part.sql, *part.values))[0][0]
+            sql, values = commit.statement(self._incarnation, freed_bytes)
+            rows = await fetch(sql, *values)
+            await self._database.execute("COMMIT")
+        except StoreError:
+            if self._database.connected:
+                await self._database.execute("ROLLBACK")
+            raise
+        return int(rows[0][0])
+
+    def _accept(self, commit: Commit) -> None:
+        """The commit is kept."""
+        self._batch = commit.batch
         self._doubtful = False
-        self._id_max = max([self._id_max, *statement.ids])
+        self._id_max = max([self._id_max, *commit.ids])
         self._writer.committed()
-        self._receipts.add(statement)
+        self._receipts.add(commit)
 
     async def _settle(self) -> bool:
-        statement = self._unknown
-        if statement is None:
+        commit = self._unknown
+        if commit is None:
             raise StoreError("no commit is unknown")
         batch = await self._reclaim()
         if batch is None:
-            return await self._settle_fenced(statement)
-        self._unknown = None
-        if batch == statement.batch:
-            self._accept(statement)
+            return await self._settle_fenced(commit)
+        kept = batch == commit.batch
+        if kept:
             await self._shelves.recount()
-            return True
-        self._writer.rolled_back()
-        if batch != self._batch:
-            await self._restore(batch)
-        return False
+            self._accept(commit)
+        else:
+            self._writer.rolled_back()
+            await self._catch_up(batch)
+        self._unknown = None  # not before all of this has worked: until then it is asked again
+        return kept
 
-    async def _settle_fenced(self, statement: Statement) -> bool:
+    async def _settle_fenced(self, commit: Commit) -> bool:
         """Another hall has taken over; it noted the last batch that was kept."""
         rows = await self._database.fetch(membership.LAST_BATCH, self._incarnation)
         fenced = self._fence()
         if not rows:
             raise fenced
         self._unknown = None
-        return bool(rows[0][0] >= statement.batch)
+        return bool(rows[0][0] >= commit.batch)
 
     async def _probe(self) -> None:
         await self._connect()
@@ -405,7 +437,7 @@ class PostgresStore:
         for start in range(0, len(found), PAGE_ROWS):
             bad: list[BadId] = []
             page = self._read(read_lines(self._database, found[start : start + PAGE_ROWS], SHORT))
-            rows = decode(page, end_row, self._writer.terms, bad)
+            rows = decode(page, end_row, self._writer.terms.by_id, bad)
             self._set_aside("lines", bad)
             yield from rows
 

@@ -1,15 +1,15 @@
-"""Turns a batch into one statement.
+"""Turns a batch into one statement, or into several if it is large.
 
-Invariant: what the statement adds to the counts is known before it is sent, so a commit needs no answer but
-whether it is kept. Parts are evaluated from left to right: lines are removed before ends are written, so that a
-job that ends again stays in the history.
+Invariant: what a commit adds to the counts is known before it is sent, so it needs no answer but whether it is
+kept. Parts are evaluated from left to right: lines are removed before ends are written, so that a job that ends
+again stays in the history. No part has more than `PART_ROWS` rows, or than `PART_BYTES` of content and one row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -18,18 +18,27 @@ from hiringhall.core.states import DONE, FAILED
 from hiringhall.storage.retention import UNBOUNDED, drop_time_us
 
 if TYPE_CHECKING:
-    from hiringhall.core.changes import Batch, EndRow, JobRow
-    from hiringhall.core.terms import Terms
+    from collections.abc import Iterator
+
+    from hiringhall.core.changes import Batch, EndRow, JobRow, OutputRow
     from hiringhall.storage.contract import Retention
+    from hiringhall.storage.known_terms import KnownTerms
     from hiringhall.storage.postgres.output import OutputWriter
     from hiringhall.storage.retention import Section, Sections
 
 DAY_US: Final = 86_400_000_000
 _PACK: Final = msgspec.msgpack.Encoder().encode
+PART_ROWS: Final = 20_000
+PART_BYTES: Final = 16 << 20
+_JOB_VALUES: Final = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 14, 15, 16, 20)
+"""The columns of jobs that cannot be NULL, except the id."""
+_END_VALUES: Final = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 17, 20)
+"""The same of lines."""
 _HEAD: Final = 8
 """Arguments of `hall_commit` before the parts."""
 
 Column = Sequence[Any]
+Row = TypeVar("Row", "EndRow", "JobRow", "OutputRow", int)
 Place = tuple[int, int]
 """A shelf, and a day: 0 for all shelves but the first."""
 
@@ -44,7 +53,23 @@ class Removed:
         self.counts = counts
 
 
-class Statement:
+class Part(NamedTuple):
+    """A function of the database with its arguments. It returns how many bytes fewer the live jobs have."""
+
+    function: str
+    values: tuple[Column | bool, ...]
+
+    def call(self, first: int) -> str:
+        numbers = ", ".join([f"${number}" for number in range(first, first + len(self.values))])
+        return f"{self.function}({numbers})"
+
+    @property
+    def sql(self) -> str:
+        """The part as a statement of its own."""
+        return f"SELECT {self.call(1)}"
+
+
+class Commit:
     """A commit that is ready to be sent, and what it changes in the counts."""
 
     __slots__ = (
@@ -52,18 +77,19 @@ class Statement:
         "content_bytes",
         "drop_us",
         "ids",
+        "is_large",
         "job_bytes",
         "jobs",
         "parts",
         "shelves",
         "touched",
-        "values",
     )
 
     def __init__(self) -> None:
         self.batch = 0
-        self.parts: list[str] = []
-        self.values: list[Any] = []
+        self.parts: list[Part] = []
+        self.is_large = False
+        """Its parts are statements of their own, before the one that commits."""
         self.jobs = 0
         self.job_bytes = 0
         self.shelves: dict[Place, list[int]] = {}
@@ -77,125 +103,127 @@ class Statement:
         """The jobs that it inserts or ends, to name them if a failed server loses the commit."""
 
     def add(self, function: str, *values: Column | bool) -> None:
-        first = _HEAD + len(self.values) + 1
-        numbers = ", ".join([f"${number}" for number in range(first, first + len(values))])
-        self.parts.append(f"{function}({numbers})")
-        self.values += values
+        self.parts.append(Part(function, values))
+
+    def pieces(self, rows: list[Row], sizes: list[int] | None = None) -> Iterator[list[Row]]:
+        """Rows in lists that are not too long for one part."""
+        if len(rows) <= PART_ROWS and (sizes is None or sum(sizes) <= PART_BYTES):
+            yield rows
+            return
+        self.is_large = True
+        start = size = 0
+        for place in range(len(rows)):
+            if place - start >= PART_ROWS or size >= PART_BYTES:
+                yield rows[start:place]
+                start, size = place, 0
+            size += sizes[place] if sizes is not None else 0
+        yield rows[start:]
 
     def count(self, place: Place, lines: int, content_bytes: int) -> None:
         counted = self.shelves.setdefault(place, [0, 0])
         counted[0] += lines
         counted[1] += content_bytes
 
-    @property
-    def sql(self) -> str:
-        return f"SELECT hall_commit($1, $2, $3, $4, $5, $6, $7, $8, ARRAY[{', '.join(self.parts)}]::bigint[])"
+    def statement(self, incarnation: int, freed_bytes: int = 0) -> tuple[str, list[Any]]:
+        """The one statement that commits, and its arguments. It has the parts, unless they were sent before;
+        then these have freed so many bytes.
+        """
+        calls: list[str] = []
+        values: list[Any] = []
+        for part in () if self.is_large else self.parts:
+            calls.append(part.call(_HEAD + len(values) + 1))
+            values += part.values
+        sql = f"SELECT hall_commit($1, $2, $3, $4, $5, $6, $7, $8, ARRAY[{', '.join(calls)}]::bigint[])"
+        return sql, [*self._head(incarnation, freed_bytes), *values]
 
-    def arguments(self, incarnation: int) -> list[Any]:
+    def _head(self, incarnation: int, freed_bytes: int) -> tuple[Any, ...]:
         shelves, days = [place[0] for place in self.shelves], [place[1] for place in self.shelves]
         lines, sizes = (
             [count[0] for count in self.shelves.values()],
             [count[1] for count in self.shelves.values()],
         )
-        head = (incarnation, self.batch, self.jobs, self.job_bytes, shelves, days, lines, sizes)
-        return [*head, *self.values]
+        job_bytes = self.job_bytes - freed_bytes
+        return incarnation, self.batch, self.jobs, job_bytes, shelves, days, lines, sizes
 
 
 class BatchWriter:
-    """Turns batches into statements. Knows which terms are stored."""
+    """Turns batches into commits."""
 
     def __init__(
         self,
-        terms: dict[int, Terms],
-        terms_id_max: int,
+        terms: KnownTerms,
         retention: Retention,
         sections: Sections,
         output: OutputWriter,
     ) -> None:
         self.terms = terms
-        self._terms_id_max = terms_id_max
-        self._ids = {kept.as_tuple(): terms_id for terms_id, kept in terms.items()}
-        self._fresh: list[int] = []
-        """Terms that the current batch adds, until it is committed or rolled back."""
         self._result_bytes_max = retention.result_bytes_max
         self._payload_bytes_max = retention.payload_bytes_max
         self._sections = sections
         self._output = output
 
-    def statement(self, batch: Batch, live: set[int], removed: Removed) -> Statement:
+    def commit(self, batch: Batch, live: set[int], removed: Removed) -> Commit:
         """`live` are the jobs that it removes, which is what `batch.deletes` says."""
-        made = Statement()
-        ends = [self._cut(row) for row in batch.ends]
-        if batch.ends or removed.ids:
-            made.add("hall_take", batch.deletes, removed.ids)
+        made = Commit()
+        if removed.ids:
+            made.add("hall_take_lines", removed.ids)
             for place, (lines, content_bytes) in removed.counts.items():
                 made.count(place, -lines, -content_bytes)
-        if batch.output and (columns := self._output.columns(batch.output)):
-            made.add("hall_output", *columns)
-            made.content_bytes += sum(map(len, columns[4]))  # type: ignore[arg-type]
-        if ends:
-            self._add_ends(made, ends, live)
+        for ids in made.pieces(batch.deletes) if batch.deletes else ():
+            made.add("hall_take", ids)
+        if batch.output and self._output.keeps:
+            for said in made.pieces(batch.output, [len(row.data) for row in batch.output]):
+                made.add("hall_output", *self._output.columns(said))
+                made.content_bytes += sum([len(row.data) for row in said])
+        if batch.ends:
+            made.jobs -= len(live)
+            self._add_ends(made, [self._cut(row) for row in batch.ends])
         if batch.inserts:
-            self._add_jobs(made, batch.inserts)
+            for jobs in made.pieces(batch.inserts, [len(row.payload) for row in batch.inserts]):
+                self._add_jobs(made, jobs)
         if batch.updates:
-            self._add_updates(made, batch.updates)
+            for jobs in made.pieces(batch.updates):
+                self._add_updates(made, jobs)
         self._add_notes(made, batch)
         return made
 
-    def know(self, terms: dict[int, Terms]) -> None:
-        """These terms are stored, and no others."""
-        self.terms.clear()
-        self.terms |= terms
-        self._ids = {kept.as_tuple(): terms_id for terms_id, kept in terms.items()}
-
     def committed(self) -> None:
         """The batch is kept."""
-        self._fresh.clear()
+        self.terms.committed()
 
     def rolled_back(self) -> None:
-        """The batch is not kept, and neither are the terms it added."""
-        for terms_id in self._fresh:
-            del self._ids[self.terms.pop(terms_id).as_tuple()]
-        self._fresh.clear()
+        """The batch is not kept."""
+        self.terms.rolled_back()
         self._output.forget()
 
-    def _add_jobs(self, made: Statement, rows: list[JobRow]) -> None:
+    def _add_jobs(self, made: Commit, rows: list[JobRow]) -> None:
         columns: list[Column] = list(zip(*rows, strict=True))
         made.ids += columns[0]
         made.jobs += len(rows)
         content_bytes = sum(map(len, columns[2])) + sum(map(len, columns[3]))
         made.job_bytes += content_bytes
         made.content_bytes += content_bytes
-        columns[4] = self._terms_ids(columns[4])
-        for place in (7, 9, 10, 13, 15, 16):
-            columns[place] = _or_empty(columns[place])
-        for place in (11, 12, 17, 19):
-            columns[place] = _packed(columns[place])
+        columns[4] = self.terms.ids(columns[4])
         columns[18] = _or_nulls(columns[18])
-        columns[20] = _dialects(columns[20])
-        made.add("hall_insert", *columns)
+        made.add("hall_insert", *_job_columns(columns))
 
-    def _add_updates(self, made: Statement, rows: list[JobRow]) -> None:
+    def _add_updates(self, made: Commit, rows: list[JobRow]) -> None:
         columns: list[Column] = list(zip(*rows, strict=True))
-        columns[4] = self._terms_ids(columns[4])
-        for place in (7, 9, 10, 13, 15, 16):
-            columns[place] = _or_empty(columns[place])
-        for place in (11, 12, 17, 19):
-            columns[place] = _packed(columns[place])
-        columns[20] = _dialects(columns[20])
+        columns[4] = self.terms.ids(columns[4])
+        columns = _job_columns(columns)
         made.add("hall_update", columns[0], columns[4], columns[5], *columns[7:18], columns[19], columns[20])
 
-    def _add_ends(self, made: Statement, rows: list[EndRow], live: set[int]) -> None:
-        made.jobs -= len(live)
+    def _add_ends(self, made: Commit, rows: list[EndRow]) -> None:
         ruled = self._sections.ruled
         apart = [row for row in rows if row.state == FAILED or row.queue in ruled]
         if apart:
-            self._add_lines(made, apart, apart=True)
             rows = [row for row in rows if row.state != FAILED and row.queue not in ruled]
-        if rows:
-            self._add_lines(made, rows, apart=False)
+        for chosen, are_apart in ((apart, True), (rows, False)):
+            if chosen:
+                for lines in made.pieces(chosen, [len(row.result) + len(row.payload) for row in chosen]):
+                    self._add_lines(made, lines, apart=are_apart)
 
-    def _add_lines(self, made: Statement, rows: list[EndRow], *, apart: bool) -> None:
+    def _add_lines(self, made: Commit, rows: list[EndRow], *, apart: bool) -> None:
         columns: list[Column] = list(zip(*rows, strict=True))
         made.ids += columns[0]
         columns[14] = _packed(columns[14])
@@ -208,21 +236,22 @@ class BatchWriter:
             made.drop_us = min([made.drop_us, *filter(None, drops)])
         shelves: Column = [self._shelf_of(made, row) for row in rows] if apart else []
         self._count(made, columns, said, shelves)
-        columns[12] = self._terms_ids(columns[12])
-        for place in (4, 11, 13, 15, 17):
-            columns[place] = _or_empty(columns[place])
+        columns[12] = self.terms.ids(columns[12])
         columns[16], columns[19] = _packed(columns[16]), _packed(columns[19])
         columns[18] = _or_nulls(columns[18])
         columns[20] = _dialects(columns[20])
-        made.add("hall_end", apart, *columns, shelves, _or_empty(said), drops)
+        for place in _END_VALUES:
+            columns[place] = _short(columns[place])
+        more = [_short(column or (0,)) for column in (shelves, said, drops)]
+        made.add("hall_end_history_apart" if apart else "hall_end_history", *columns, *more)
 
-    def _shelf_of(self, made: Statement, row: EndRow) -> int:
+    def _shelf_of(self, made: Commit, row: EndRow) -> int:
         section = self._sections.ruled.get(row.queue, self._sections.common)
         if section is not self._sections.common:
             made.touched.add(section)
         return (section.dead if row.state == FAILED else section.others).number
 
-    def _count(self, made: Statement, columns: list[Column], said: Column, shelves: Column) -> None:
+    def _count(self, made: Commit, columns: list[Column], said: Column, shelves: Column) -> None:
         """Note what each shelf has more."""
         sizes = [len(key) + len(result) + len(payload)
                  for key, result, payload in zip(columns[2], columns[5], columns[13], strict=True)]  # fmt: skip
@@ -241,10 +270,11 @@ class BatchWriter:
         for day, size in zip(days, sizes, strict=True):
             made.count((0, day), 1, size)
 
-    def _add_notes(self, made: Statement, batch: Batch) -> None:
-        if not (self._fresh or batch.fired or batch.paused or batch.flows):
+    def _add_notes(self, made: Commit, batch: Batch) -> None:
+        fresh = self.terms.fresh
+        if not (fresh or batch.fired or batch.paused or batch.flows):
             return
-        terms = [(terms_id, *self.terms[terms_id].as_tuple()) for terms_id in self._fresh]
+        terms = [(terms_id, *self.terms.by_id[terms_id].as_tuple()) for terms_id in fresh]
         fired = [(name.encode(), firing) for name, firing in batch.fired.items() if firing is not None]
         flows = [row for row in batch.flows.values() if row is not None]
         made.add(
@@ -260,21 +290,6 @@ class BatchWriter:
             [name for name, row in batch.flows.items() if row is None],
         )
 
-    def _terms_ids(self, column: Column) -> list[int]:
-        """The id of each terms. Jobs of one batch mostly share them."""
-        ids = {terms: self._terms_id(terms) for terms in set(column)}
-        return [ids[terms] for terms in column]
-
-    def _terms_id(self, terms: Terms) -> int:
-        columns = terms.as_tuple()
-        terms_id = self._ids.get(columns)
-        if terms_id is None:
-            terms_id = self._terms_id_max = self._terms_id_max + 1
-            self._ids[columns] = terms_id
-            self.terms[terms_id] = terms
-            self._fresh.append(terms_id)
-        return terms_id
-
     def _cut(self, row: EndRow) -> EndRow:
         """A line as it is kept: with the beginning of a long result, and of a long payload unless it FAILED."""
         if len(row.result) > self._result_bytes_max:
@@ -286,9 +301,19 @@ class BatchWriter:
         return row
 
 
-def _or_empty(column: Column) -> Column:
-    """A column in which every row has the default is left out."""
-    return column if any(column) else ()
+def _job_columns(columns: list[Column]) -> list[Column]:
+    """The columns of jobs as they are sent, except flows."""
+    for place in (11, 12, 17, 19):
+        columns[place] = _packed(columns[place])
+    columns[20] = _dialects(columns[20])
+    for place in _JOB_VALUES:
+        columns[place] = _short(columns[place])
+    return columns
+
+
+def _short(column: Column) -> Column:
+    """Of a column in which every row has the same value, that value is enough."""
+    return column[:1] if column.count(column[0]) == len(column) else column
 
 
 def _or_nulls(column: Column) -> Column:
@@ -300,7 +325,5 @@ def _packed(column: Column) -> Column:
 
 
 def _dialects(column: Column) -> Column:
-    if not any(column):
-        return ()
     encoded = {name: name.encode("ascii", "replace") for name in set(column)}
     return [encoded[name] for name in column]

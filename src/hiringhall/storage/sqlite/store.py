@@ -16,6 +16,7 @@ from hiringhall.core import ids
 from hiringhall.core.changes import HistoryPage, Loaded
 from hiringhall.core.states import FAILED
 from hiringhall.storage.contract import OutcomeUnknown, StoreError
+from hiringhall.storage.known_terms import KnownTerms
 from hiringhall.storage.retention import CommitSize, Expiry, Sections, keep_all
 from hiringhall.storage.rows import (
     END_COLUMNS,
@@ -143,7 +144,7 @@ class SqliteStore:
                 self._shelves = SqliteShelves(self._connection, sections)
                 self._expiry = Expiry(sections, retention, self._shelves.next_drop_us())
                 output = OutputWriter(self._connection, retention.output_bytes_max)
-                self._writer = BatchWriter(terms, terms_id_max, retention, sections, output)
+                self._writer = BatchWriter(KnownTerms(terms, terms_id_max), retention, sections, output)
                 self._recount()
                 unread: list[str] = []
                 fired = read_firings(self._connection, unread)
@@ -224,7 +225,7 @@ class SqliteStore:
     def history(self, query: HistoryQuery) -> list[EndRow]:
         with explained(self._path):
             bad: list[BadId] = []
-            found = decode(find_lines(self._open_connection, query), end_row, self._writer.terms, bad)
+            found = decode(find_lines(self._open_connection, query), end_row, self._writer.terms.by_id, bad)
             self._set_aside("history", bad)
             return found
 
@@ -232,7 +233,7 @@ class SqliteStore:
         with explained(self._path):
             bad: list[BadId] = []
             rows, before_id = find_page(self._open_connection, query)
-            lines = decode(rows, end_row, self._writer.terms, bad)
+            lines = decode(rows, end_row, self._writer.terms.by_id, bad)
             self._set_aside("history", bad)
             return HistoryPage(lines, before_id)
 
@@ -253,7 +254,7 @@ class SqliteStore:
                 page = next(pages, None)
                 if page is None:
                     return
-                rows = job_rows(page, self._writer.terms, bad)
+                rows = job_rows(page, self._writer.terms.by_id, bad)
                 self._set_aside("jobs", bad)
             yield from rows
 
@@ -358,7 +359,7 @@ class SqliteStore:
             wanted = str(found[start : start + PAGE_ROWS])
             with explained(self._path):
                 page = self._open_connection.execute(_ENDED_PAGE, (wanted,)).fetchall()
-                rows = decode(page, end_row, self._writer.terms, bad)
+                rows = decode(page, end_row, self._writer.terms.by_id, bad)
                 self._set_aside("history", bad)
             yield from rows
 

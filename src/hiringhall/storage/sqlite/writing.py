@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hiringhall.core.changes import Batch, EndRow, JobRow
-    from hiringhall.core.terms import Terms
     from hiringhall.storage.contract import Retention
+    from hiringhall.storage.known_terms import KnownTerms
     from hiringhall.storage.retention import Section, Sections
     from hiringhall.storage.sqlite.output import OutputWriter
     from hiringhall.storage.sqlite.statements import Value
@@ -116,17 +116,12 @@ class BatchWriter:
 
     def __init__(
         self,
-        terms: dict[int, Terms],
-        terms_id_max: int,
+        terms: KnownTerms,
         retention: Retention,
         sections: Sections,
         output: OutputWriter,
     ) -> None:
         self.terms = terms
-        self._terms_id_max = terms_id_max
-        self._ids = {kept.as_tuple(): terms_id for terms_id, kept in terms.items()}
-        self._fresh: list[int] = []
-        """Terms that the current batch adds, until it is committed or rolled back."""
         self._result_bytes_max = retention.result_bytes_max
         self._payload_bytes_max = retention.payload_bytes_max
         self._output = output
@@ -174,13 +169,11 @@ class BatchWriter:
 
     def committed(self) -> None:
         """The batch is on disk."""
-        self._fresh.clear()
+        self.terms.committed()
 
     def rolled_back(self) -> None:
-        """The batch is not on disk, and neither are the terms it added."""
-        for terms_id in self._fresh:
-            del self._ids[self.terms.pop(terms_id).as_tuple()]
-        self._fresh.clear()
+        """The batch is not on disk."""
+        self.terms.rolled_back()
         self._output.rolled_back()
 
     # The rows are unpacked in the head of each loop because that is the fastest way to read all their fields.
@@ -198,8 +191,11 @@ class BatchWriter:
              dialect) in rows:  # fmt: skip
             if terms is not terms_before:
                 terms_before = terms
-                yield from self._insert_terms(terms)
-                terms_id = self._ids[terms.as_tuple()]
+                known = self.terms.find(terms)
+                if known is None:
+                    known = self.terms.add(terms)
+                    yield Statement(_INSERT_TERMS, [known, *terms.as_tuple()])
+                terms_id = known
             if queue is not queue_before:
                 queue_before = queue
                 queue_value = bytearray(queue)
@@ -237,8 +233,11 @@ class BatchWriter:
              started_us, holder, worker, tries, _, all_parents, dialect) in rows:  # fmt: skip
             if terms is not terms_before:
                 terms_before = terms
-                yield from self._insert_terms(terms)
-                terms_id = self._ids[terms.as_tuple()]
+                known = self.terms.find(terms)
+                if known is None:
+                    known = self.terms.add(terms)
+                    yield Statement(_INSERT_TERMS, [known, *terms.as_tuple()])
+                terms_id = known
             line = (
                 job_id,
                 terms_id,
@@ -284,8 +283,11 @@ class BatchWriter:
              dialect) in rows:  # fmt: skip
             if terms is not terms_before:
                 terms_before = terms
-                yield from self._insert_terms(terms)
-                terms_id = self._ids[terms.as_tuple()]
+                known = self.terms.find(terms)
+                if known is None:
+                    known = self.terms.add(terms)
+                    yield Statement(_INSERT_TERMS, [known, *terms.as_tuple()])
+                terms_id = known
                 keep_us = terms.keep_us
             if queue is not queue_before:
                 queue_before = queue
@@ -337,13 +339,3 @@ class BatchWriter:
             yield from self._ends.statements(plain, plain_bytes)
         if full:
             yield from self._ends_full.statements(full, full_bytes)
-
-    def _insert_terms(self, terms: Terms) -> Iterator[Statement]:
-        """The statement that inserts the terms, if the file does not have them."""
-        columns = terms.as_tuple()
-        if columns not in self._ids:
-            self._terms_id_max += 1
-            self._ids[columns] = self._terms_id_max
-            self.terms[self._terms_id_max] = terms
-            self._fresh.append(self._terms_id_max)
-            yield Statement(_INSERT_TERMS, [self._terms_id_max, *columns])

@@ -1,13 +1,25 @@
--- One commit is one statement: `SELECT hall_commit(incarnation, batch, ..., ARRAY[part, ...])`. Each part is one of the functions
--- hall_take, hall_output, hall_end, hall_insert, hall_update and hall_note, and only those that a batch needs are there.
--- PostgreSQL evaluates them from left to right, and hall_commit, whose argument they are, last. A part returns how many bytes
--- fewer the live jobs have.
+-- The functions of the newest version. They are made anew when a database is brought to it, so a change here needs a new version,
+-- if only by a migration that changes nothing else.
 --
--- Columns come as arrays. `unnest` fills up the shorter ones with NULL, so a column in which every row has the default is an
--- empty array.
+-- One commit is one statement: `SELECT hall_commit(incarnation, batch, ..., ARRAY[part, ...])`. Each part is one of the functions
+-- hall_take_lines, hall_take, hall_output, hall_end_*, hall_insert, hall_update and hall_note, and only those that a batch needs are there.
+-- PostgreSQL evaluates them from left to right, and hall_commit, whose argument they are, last. A part returns how many bytes
+-- fewer the live jobs have. The parts of a large commit are statements of their own in one transaction, with hall_commit as the last.
+--
+-- Columns come as arrays. A column in which every row has the same value has only one element, and `unnest` fills it up with NULL,
+-- which stands for that value. In the columns that can be NULL it stands for itself, and the array may be empty.
 
-CREATE FUNCTION hall_take(p_jobs bigint[], p_lines bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
--- Removes jobs that have ended, and lines of jobs that run again or have ended again.
+CREATE FUNCTION hall_take_lines(p_lines bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
+-- Removes lines of jobs that run again or have ended again.
+BEGIN
+    DELETE FROM history WHERE id = ANY(p_lines);
+    DELETE FROM history_apart WHERE id = ANY(p_lines);
+    RETURN 0;
+END
+$$;
+
+CREATE FUNCTION hall_take(p_jobs bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
+-- Removes jobs that have ended.
 DECLARE
     freed bigint;
 BEGIN
@@ -15,10 +27,6 @@ BEGIN
         DELETE FROM jobs WHERE id = ANY(p_jobs) RETURNING octet_length(key) + octet_length(payload) AS size
     )
     SELECT COALESCE(sum(size), 0) INTO freed FROM gone;
-    IF cardinality(p_lines) > 0 THEN
-        DELETE FROM history WHERE id = ANY(p_lines);
-        DELETE FROM history_apart WHERE id = ANY(p_lines);
-    END IF;
     RETURN freed;
 END
 $$;
@@ -36,48 +44,48 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION hall_end(
-    p_apart boolean, p_id bigint[], p_queue bytea[], p_key bytea[], p_state bigint[], p_code bigint[],
-    p_result bytea[], p_worker bytea[], p_created_us bigint[], p_started_us bigint[], p_ended_us bigint[],
-    p_attempts bigint[], p_losses bigint[], p_terms bigint[], p_payload bytea[], p_extras bytea[],
-    p_ready_us bigint[], p_tries bytea[], p_payload_cut bigint[], p_flow bytea[], p_all_parents bytea[],
-    p_dialect bytea[], p_shelf integer[], p_output_bytes bigint[], p_drop_us bigint[]
-) RETURNS bigint LANGUAGE plpgsql AS $$
+-- The same function for each of the two tables of lines.
+DO $make$
+DECLARE
+    target text;
 BEGIN
-    IF p_apart THEN
-        INSERT INTO history_apart
-        SELECT
-            new.id, new.queue, new.key, new.state, COALESCE(new.code, 0), new.result, new.worker, new.created_us,
-            new.started_us, new.ended_us, new.attempts, COALESCE(new.losses, 0), new.terms, COALESCE(new.payload, ''),
-            new.extras, COALESCE(new.ready_us, 0), new.tries, COALESCE(new.payload_cut, 0), new.flow, new.all_parents,
-            COALESCE(new.dialect, ''), COALESCE(new.shelf, 0), COALESCE(new.output_bytes, 0), COALESCE(new.drop_us, 0)
-        FROM unnest(
-            p_id, p_queue, p_key, p_state, p_code, p_result, p_worker, p_created_us, p_started_us, p_ended_us,
-            p_attempts, p_losses, p_terms, p_payload, p_extras, p_ready_us, p_tries, p_payload_cut, p_flow,
-            p_all_parents, p_dialect, p_shelf, p_output_bytes, p_drop_us
-        ) AS new (
-            id, queue, key, state, code, result, worker, created_us, started_us, ended_us, attempts, losses, terms,
-            payload, extras, ready_us, tries, payload_cut, flow, all_parents, dialect, shelf, output_bytes, drop_us
-        );
-    ELSE
-        INSERT INTO history
-        SELECT
-            new.id, new.queue, new.key, new.state, COALESCE(new.code, 0), new.result, new.worker, new.created_us,
-            new.started_us, new.ended_us, new.attempts, COALESCE(new.losses, 0), new.terms, COALESCE(new.payload, ''),
-            new.extras, COALESCE(new.ready_us, 0), new.tries, COALESCE(new.payload_cut, 0), new.flow, new.all_parents,
-            COALESCE(new.dialect, ''), COALESCE(new.shelf, 0), COALESCE(new.output_bytes, 0), COALESCE(new.drop_us, 0)
-        FROM unnest(
-            p_id, p_queue, p_key, p_state, p_code, p_result, p_worker, p_created_us, p_started_us, p_ended_us,
-            p_attempts, p_losses, p_terms, p_payload, p_extras, p_ready_us, p_tries, p_payload_cut, p_flow,
-            p_all_parents, p_dialect, p_shelf, p_output_bytes, p_drop_us
-        ) AS new (
-            id, queue, key, state, code, result, worker, created_us, started_us, ended_us, attempts, losses, terms,
-            payload, extras, ready_us, tries, payload_cut, flow, all_parents, dialect, shelf, output_bytes, drop_us
-        );
-    END IF;
-    RETURN 0;
+    FOREACH target IN ARRAY ARRAY['history', 'history_apart'] LOOP
+        EXECUTE format($function$
+            CREATE FUNCTION hall_end_%1$s(
+                p_id bigint[], p_queue bytea[], p_key bytea[], p_state bigint[], p_code bigint[], p_result bytea[],
+                p_worker bytea[], p_created_us bigint[], p_started_us bigint[], p_ended_us bigint[], p_attempts bigint[],
+                p_losses bigint[], p_terms bigint[], p_payload bytea[], p_extras bytea[], p_ready_us bigint[],
+                p_tries bytea[], p_payload_cut bigint[], p_flow bytea[], p_all_parents bytea[], p_dialect bytea[],
+                p_shelf integer[], p_output_bytes bigint[], p_drop_us bigint[]
+            ) RETURNS bigint LANGUAGE plpgsql AS $$
+            BEGIN
+                INSERT INTO %1$s
+                SELECT
+                    id, COALESCE(queue, p_queue[1]), COALESCE(key, p_key[1]), COALESCE(state, p_state[1]),
+                    COALESCE(code, p_code[1]), COALESCE(result, p_result[1]), COALESCE(worker, p_worker[1]),
+                    COALESCE(created_us, p_created_us[1]), COALESCE(started_us, p_started_us[1]),
+                    COALESCE(ended_us, p_ended_us[1]), COALESCE(attempts, p_attempts[1]), COALESCE(losses, p_losses[1]),
+                    COALESCE(terms, p_terms[1]), COALESCE(payload, p_payload[1]), extras, COALESCE(ready_us, p_ready_us[1]),
+                    tries, COALESCE(payload_cut, p_payload_cut[1]), flow, all_parents, COALESCE(dialect, p_dialect[1]),
+                    COALESCE(shelf, p_shelf[1]), COALESCE(output_bytes, p_output_bytes[1]), COALESCE(drop_us, p_drop_us[1])
+                FROM (
+                    SELECT
+                        unnest(p_id) AS id, unnest(p_queue) AS queue, unnest(p_key) AS key, unnest(p_state) AS state,
+                        unnest(p_code) AS code, unnest(p_result) AS result, unnest(p_worker) AS worker,
+                        unnest(p_created_us) AS created_us, unnest(p_started_us) AS started_us,
+                        unnest(p_ended_us) AS ended_us, unnest(p_attempts) AS attempts, unnest(p_losses) AS losses,
+                        unnest(p_terms) AS terms, unnest(p_payload) AS payload, unnest(p_extras) AS extras,
+                        unnest(p_ready_us) AS ready_us, unnest(p_tries) AS tries, unnest(p_payload_cut) AS payload_cut,
+                        unnest(p_flow) AS flow, unnest(p_all_parents) AS all_parents, unnest(p_dialect) AS dialect,
+                        unnest(p_shelf) AS shelf, unnest(p_output_bytes) AS output_bytes, unnest(p_drop_us) AS drop_us
+                ) AS new;
+                RETURN 0;
+            END
+            $$
+        $function$, target);
+    END LOOP;
 END
-$$;
+$make$;
 
 CREATE FUNCTION hall_insert(
     p_id bigint[], p_queue bytea[], p_key bytea[], p_payload bytea[], p_terms bigint[], p_state bigint[],
@@ -88,17 +96,22 @@ CREATE FUNCTION hall_insert(
 BEGIN
     INSERT INTO jobs
     SELECT
-        new.id, new.queue, new.key, new.payload, new.terms, new.state, new.created_us, COALESCE(new.due_us, 0),
-        new.attempts, COALESCE(new.failures, 0), COALESCE(new.losses, 0), new.parents, new.extras,
-        COALESCE(new.ready_us, 0), new.started_us, COALESCE(new.holder, ''), COALESCE(new.worker, ''), new.tries,
-        new.flow, new.all_parents, COALESCE(new.dialect, '')
-    FROM unnest(
-        p_id, p_queue, p_key, p_payload, p_terms, p_state, p_created_us, p_due_us, p_attempts, p_failures, p_losses,
-        p_parents, p_extras, p_ready_us, p_started_us, p_holder, p_worker, p_tries, p_flow, p_all_parents, p_dialect
-    ) AS new (
-        id, queue, key, payload, terms, state, created_us, due_us, attempts, failures, losses, parents, extras,
-        ready_us, started_us, holder, worker, tries, flow, all_parents, dialect
-    );
+        id, COALESCE(queue, p_queue[1]), COALESCE(key, p_key[1]), COALESCE(payload, p_payload[1]),
+        COALESCE(terms, p_terms[1]), COALESCE(state, p_state[1]), COALESCE(created_us, p_created_us[1]),
+        COALESCE(due_us, p_due_us[1]), COALESCE(attempts, p_attempts[1]), COALESCE(failures, p_failures[1]),
+        COALESCE(losses, p_losses[1]), parents, extras, COALESCE(ready_us, p_ready_us[1]),
+        COALESCE(started_us, p_started_us[1]), COALESCE(holder, p_holder[1]), COALESCE(worker, p_worker[1]), tries, flow,
+        all_parents, COALESCE(dialect, p_dialect[1])
+    FROM (
+        SELECT
+            unnest(p_id) AS id, unnest(p_queue) AS queue, unnest(p_key) AS key, unnest(p_payload) AS payload,
+            unnest(p_terms) AS terms, unnest(p_state) AS state, unnest(p_created_us) AS created_us,
+            unnest(p_due_us) AS due_us, unnest(p_attempts) AS attempts, unnest(p_failures) AS failures,
+            unnest(p_losses) AS losses, unnest(p_parents) AS parents, unnest(p_extras) AS extras,
+            unnest(p_ready_us) AS ready_us, unnest(p_started_us) AS started_us, unnest(p_holder) AS holder,
+            unnest(p_worker) AS worker, unnest(p_tries) AS tries, unnest(p_flow) AS flow,
+            unnest(p_all_parents) AS all_parents, unnest(p_dialect) AS dialect
+    ) AS new;
     RETURN 0;
 END
 $$;
@@ -110,18 +123,21 @@ CREATE FUNCTION hall_update(
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE jobs SET
-        terms = new.terms, state = new.state, due_us = COALESCE(new.due_us, 0), attempts = new.attempts,
-        failures = COALESCE(new.failures, 0), losses = COALESCE(new.losses, 0), parents = new.parents,
-        extras = new.extras, ready_us = COALESCE(new.ready_us, 0), started_us = new.started_us,
-        holder = COALESCE(new.holder, ''), worker = COALESCE(new.worker, ''), tries = new.tries,
-        all_parents = new.all_parents, dialect = COALESCE(new.dialect, '')
-    FROM unnest(
-        p_id, p_terms, p_state, p_due_us, p_attempts, p_failures, p_losses, p_parents, p_extras, p_ready_us,
-        p_started_us, p_holder, p_worker, p_tries, p_all_parents, p_dialect
-    ) AS new (
-        id, terms, state, due_us, attempts, failures, losses, parents, extras, ready_us, started_us, holder, worker,
-        tries, all_parents, dialect
-    )
+        terms = COALESCE(new.terms, p_terms[1]), state = COALESCE(new.state, p_state[1]),
+        due_us = COALESCE(new.due_us, p_due_us[1]), attempts = COALESCE(new.attempts, p_attempts[1]),
+        failures = COALESCE(new.failures, p_failures[1]), losses = COALESCE(new.losses, p_losses[1]),
+        parents = new.parents, extras = new.extras, ready_us = COALESCE(new.ready_us, p_ready_us[1]),
+        started_us = COALESCE(new.started_us, p_started_us[1]), holder = COALESCE(new.holder, p_holder[1]),
+        worker = COALESCE(new.worker, p_worker[1]), tries = new.tries, all_parents = new.all_parents,
+        dialect = COALESCE(new.dialect, p_dialect[1])
+    FROM (
+        SELECT
+            unnest(p_id) AS id, unnest(p_terms) AS terms, unnest(p_state) AS state, unnest(p_due_us) AS due_us,
+            unnest(p_attempts) AS attempts, unnest(p_failures) AS failures, unnest(p_losses) AS losses,
+            unnest(p_parents) AS parents, unnest(p_extras) AS extras, unnest(p_ready_us) AS ready_us,
+            unnest(p_started_us) AS started_us, unnest(p_holder) AS holder, unnest(p_worker) AS worker,
+            unnest(p_tries) AS tries, unnest(p_all_parents) AS all_parents, unnest(p_dialect) AS dialect
+    ) AS new
     WHERE jobs.id = new.id;
     RETURN 0;
 END
@@ -366,5 +382,34 @@ BEGIN
         PERFORM hall_remove(ARRAY[p_id], -9223372036854775807, 9223372036854775807);
     END IF;
     DELETE FROM output WHERE job = p_id;
+END
+$$;
+
+CREATE FUNCTION hall_write_document(p_incarnation integer, p_name text, p_version bigint, p_content bytea)
+RETURNS boolean LANGUAGE plpgsql AS $$
+-- Replaces a document, if nobody else has done so since `p_version` was read; 0: there was none. A command has no incarnation.
+BEGIN
+    IF p_incarnation IS NOT NULL THEN
+        -- Nobody takes over before the end of this statement.
+        PERFORM 1 FROM writer WHERE incarnation = p_incarnation FOR SHARE;
+        IF NOT FOUND THEN
+            PERFORM hall_refuse(p_incarnation);
+        END IF;
+    END IF;
+    IF p_version = 0 THEN
+        INSERT INTO documents (name, content) VALUES (p_name, p_content) ON CONFLICT DO NOTHING;
+    ELSE
+        UPDATE documents SET content = p_content, version = version + 1 WHERE name = p_name AND version = p_version;
+    END IF;
+    RETURN FOUND;
+END
+$$;
+
+CREATE FUNCTION hall_append(p_log text, p_lines bytea[], p_lines_max bigint) RETURNS void LANGUAGE plpgsql AS $$
+-- Adds lines to a log, and drops the oldest.
+BEGIN
+    INSERT INTO log_lines (log, line) SELECT p_log, line FROM unnest(p_lines) WITH ORDINALITY AS new (line, place) ORDER BY place;
+    DELETE FROM log_lines
+    WHERE log = p_log AND number <= (SELECT max(number) FROM log_lines WHERE log = p_log) - p_lines_max;
 END
 $$;
