@@ -1,7 +1,8 @@
 """The matrix of dialects: what of a job that one dialect hands in reaches a worker of another, and comes back.
 
-`adapters` has a submitter and a worker of each dialect, `aspects` what is tried with each pair of them, `losses`
-what is known to be lost and why. `page` makes docs/matrix.md of it; the test proves it.
+`contract` says what a submitter and a worker of any dialect can do; each dialect has a module in which they do
+it. `aspects` is what is tried with each pair, on the hall of `house`. `losses` is what is known to be lost, and
+why. `page` makes docs/matrix.md of that, and the test proves it.
 """
 
 import sys

@@ -1,23 +1,24 @@
-"""Submitters that ask the hall for their jobs by id: the HTTP API, and a schedule, whose jobs anybody may look up."""
+"""Submitters that ask for their jobs by id: the HTTP API, and a schedule, whose jobs anybody may look up."""
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from hiringhall.sdk.errors import HallRefused
 
-from .contract import ASK_S, PATIENCE_S, End, Refused, Submitted, Submitter
+from .contract import End, Refused, Submitted, Submitter, until
 
 if TYPE_CHECKING:
     import httpx
 
     from .house import House
 
-ENDS = ("done", "failed", "cancelled")
+ENDS: Final = ("done", "failed", "cancelled")
 
 
 class HttpSubmitted(Submitted):
+    asks = True
+
     def __init__(self, api: httpx.AsyncClient, job_id: str) -> None:
         super().__init__()
         self._api = api
@@ -26,16 +27,17 @@ class HttpSubmitted(Submitted):
     async def _get(self, path: str = "") -> Any:
         return (await self._api.get(self._path + path)).raise_for_status().json()
 
+    async def _is_over(self) -> bool:
+        return (await self._get())["state"] in ENDS
+
     async def look(self) -> None:
         self.progress.append(tuple((await self._get())["progress"]))
-        # Output is written with the next commit, which nobody waits for.
-        lines = (await self._get("/output"))["items"]
-        self.chunks = b"".join(line["data"].encode() for line in lines)
+        lines = (await self._get("/output"))["lines"]
+        self.chunks = "".join(line["text"] for line in lines).encode()
 
     async def end(self) -> End:
-        async with asyncio.timeout(PATIENCE_S):
-            while (job := await self._get())["state"] not in ENDS:
-                await asyncio.sleep(ASK_S)
+        await until(self._is_over, "the job has ended")
+        job = await self._get()
         if job["state"] != "done":
             return End(job["state"], job["result"].encode(), job["code"])
         return End("done", (await self._api.get(f"{self._path}/result")).raise_for_status().content)
@@ -59,6 +61,8 @@ class HttpSubmitter(Submitter):
 
 
 class ScheduleSubmitted(Submitted):
+    asks = True
+
     def __init__(self, house: House, job_id: int) -> None:
         super().__init__()
         self._house = house
@@ -70,9 +74,8 @@ class ScheduleSubmitted(Submitted):
         self.chunks = b"".join(data for _, _, data in lines)
 
     async def end(self) -> End:
-        async with asyncio.timeout(PATIENCE_S):
-            while (job := await self._house.job(self._job_id))["state"] not in ENDS:
-                await asyncio.sleep(ASK_S)
+        await until(lambda: self._house.is_over(self._job_id), "the job has ended")
+        job = await self._house.job(self._job_id)
         return End(job["state"], job["result"], job["code"])
 
 

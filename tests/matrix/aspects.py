@@ -1,7 +1,7 @@
 """What is tried with each pair of dialects, and what was seen of it.
 
-An aspect is a function over a pair. It returns the facts that held, of those that `FACTS` names for it. It never
-decides whether that is right: `losses` does.
+An aspect is a function over a pair. It returns the facts that held, of those that `FACTS` names for it. Whether
+that is right is for `losses` to say.
 
 A limit of a queue that is new, such as a maximum of running jobs, is one more fact of `limits`.
 """
@@ -9,7 +9,6 @@ A limit of a queue that is new, such as a maximum of running jobs, is one more f
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +17,7 @@ from .dialects import SUBMITTER_OF, WORKER_OF
 from .house import HELD_S, queue_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from .contract import Submitter, Task, Worker
     from .house import House
@@ -120,6 +119,18 @@ class Pair:
         assert isinstance(job_id, int)
         return job_id
 
+    async def started(self, job_id: int) -> bool:
+        """Whether the job that has just started is this one."""
+        begun: list[bool] = []
+
+        async def known() -> bool:
+            begun[:] = [job_id == job["id"] for job in await self.house.live(self.queue) if job["attempts"]]
+            begun.extend([True] if await self.house.is_over(job_id) else [])
+            return bool(begun)
+
+        await until(known, "the hall knows which job has started")
+        return all(begun)
+
     async def hold(self) -> None:
         """From now on a worker whose jobs end with their time keeps them."""
         if self._worker.ends_with_time:
@@ -134,7 +145,9 @@ class Pair:
 
         async def known() -> bool:
             workers = await self.house.workers(self.queue)
-            names[:] = [each["name"].decode() for each in workers if each["number"] > self._latest]
+            new = [each for each in workers if each["number"] > self._latest]
+            names[:] = [each["name"].decode() for each in workers if each["name"] == worker.name.encode()]
+            names.extend(each["name"].decode() for each in new)
             return bool(names)
 
         await until(known, "the hall knows the worker")
@@ -210,7 +223,13 @@ async def see_chunks(pair: Pair) -> set[str]:
         except Unsupported:
             return set()
         await pair.reported(worker, task)  # so the hall has read the chunk before it
-        await job.look()
+        if job.asks:
+            # Output is written with the next commit, which nobody waits for.
+            async def kept() -> bytes:
+                await job.look()
+                return job.chunks
+
+            await until(kept, "the output is kept")
         await worker.finish(task, RESULT)
         end = await job.end()
         return held(data=job.chunks == CHUNK or end.data == CHUNK + RESULT, before=job.chunks == CHUNK)
@@ -228,6 +247,7 @@ async def see_cancel(pair: Pair) -> set[str]:
         except Unsupported:
             asked = False
             await pair.house.cancel(number)
+        await until(lambda: pair.house.is_over(number), "the job is cancelled")
         told = at_once = False
         try:
             await worker.told_to_stop(task)
@@ -269,7 +289,7 @@ async def see_needs(pair: Pair) -> set[str]:
         # It stands behind the first one, and the worker can do it.
         other = await pair.submit_other(skill=1)
         task = await worker.take()
-        skipped = (await house.job(other))["attempts"] == 1
+        skipped = await pair.started(other)
         await worker.finish(task, RESULT)
         await until(lambda: house.is_over(other), "the other job is done")
         await pair.rate(worker, SKILL)

@@ -1,7 +1,7 @@
 """What a submitter and a worker of any dialect can be asked to do.
 
-A method that a dialect has no message for raises `Unsupported`. What a dialect does not show stays None or empty,
-so that an aspect sees exactly what a user of that dialect would see.
+A method that a dialect has no message for raises `Unsupported`. What a dialect does not show stays None or
+empty, so that an aspect sees what a user of that dialect would see.
 """
 
 from __future__ import annotations
@@ -42,13 +42,16 @@ class End(NamedTuple):
 class Submitted:
     """A job that was handed in."""
 
+    asks = False
+    """Progress and data are not sent to the submitter: it asks for them."""
+
     def __init__(self) -> None:
         self.progress: list[tuple[int, int]] = []
         self.chunks = b""
         """Data that came before the end."""
 
     async def look(self) -> None:
-        """Read progress and data, in a dialect in which they are asked for."""
+        """Ask for progress and data, in a dialect in which they are asked for."""
 
     async def end(self) -> End:
         """Wait until this dialect shows that the job has ended. Raises Refused."""
@@ -199,7 +202,7 @@ async def until(holds: Callable[[], Awaitable[object]], what: str) -> None:
     """Ask again and again until the answer is yes."""
     try:
         async with asyncio.timeout(PATIENCE_S):
-            while not await holds():
+            while not await holds():  # noqa: ASYNC110 (what is waited for happens in another process)
                 await asyncio.sleep(ASK_S)
     except TimeoutError:
         raise AssertionError(f"not within {PATIENCE_S} s: {what}") from None

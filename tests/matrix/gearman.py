@@ -46,9 +46,7 @@ class GearmanSubmitter(Submitter):
 
     async def submit(self, payload: bytes, key: str = "") -> Submitted:
         try:
-            return GearmanSubmitted(
-                self._client, await self._client.submit(self.queue, payload, unique=key)
-            )
+            return GearmanSubmitted(self._client, await self._client.submit(self.queue, payload, unique=key))
         except ServerError as error:
             raise Refused(error.code) from error
 

@@ -12,6 +12,7 @@ from hiringhall.peers import wmp
 
 from .contract import PATIENCE_S, End, HandlerWorker, Submitted, Submitter, Task
 
+
 class WmpSubmitted(Submitted):
     def __init__(self, job: wmp.Submitted) -> None:
         super().__init__()
