@@ -41,27 +41,24 @@ FACTS: Final = {
         "failed": "the worker can say that it failed",
         "heard": "the submitter is told, or can ask, that it failed",
         "text": "the submitter gets the worker's text",
-        "code": "the submitter gets the worker's number (1 to 255)",
+        "code": "the submitter gets the worker's number, 1 to 255",
     },
     "progress": {"progress": "the submitter sees the worker's progress, such as 1 of 2"},
     "chunks": {
-        "data": "data that the worker sends before the result reaches the submitter",
-        "before": "it reaches it before the end",
+        "data": "data that the worker sends ahead of the result reaches the submitter",
+        "ahead": "it reaches the submitter before the end",
     },
     "cancel": {
-        "asked": "the submitter can cancel a job that runs, in its own dialect; otherwise an operator does",
+        "asked": "the submitter can cancel a job that runs, in its own dialect (an operator can in any case)",
         "heard": "the submitter is told, or can ask, that there will be no result",
         "told": "the worker is told, at the latest when it reports",
         "prompt": "the worker is told at once",
     },
-    "lost worker": {
-        "again": "another worker gets the job",
-        "unaided": "the hall notices the loss by itself",
-    },
+    "lost worker": {"again": "the worker is gone without a word, and another one gets the job"},
     "needs": {
-        "kept": "a worker without the skill gets another job, and one with the skill gets this one",
-        "asked": "the submitter states the skill in its own dialect; otherwise the queue has it",
-        "stated": "the worker states its skill in its own dialect; otherwise an operator or the settings do",
+        "kept": "a worker without the skill gets the next job, and one with the skill gets this one",
+        "asked": "the submitter states the skill in its own dialect",
+        "stated": "the worker states its skill in its own dialect",
     },
     "limits": {
         "paused": "no job of a paused queue starts; it starts when the queue is resumed",
@@ -72,7 +69,7 @@ FACTS: Final = {
         "shown": "the worker sees the key",
     },
 }
-"""The aspects, in the order of the page, and what each of them looks at."""
+"""The aspects, in the order of the page, and the sentences that each of them looks at."""
 
 
 class Pair:
@@ -232,7 +229,7 @@ async def see_chunks(pair: Pair) -> set[str]:
             await until(kept, "the output is kept")
         await worker.finish(task, RESULT)
         end = await job.end()
-        return held(data=job.chunks == CHUNK or end.data == CHUNK + RESULT, before=job.chunks == CHUNK)
+        return held(data=job.chunks == CHUNK or end.data == CHUNK + RESULT, ahead=job.chunks == CHUNK)
 
 
 async def see_cancel(pair: Pair) -> set[str]:
@@ -266,10 +263,8 @@ async def see_lost_worker(pair: Pair) -> set[str]:
         await doomed.take()
         async with pair.worker() as second:
             await doomed.die()
-            if not doomed.may_vanish:
-                await second.bury(doomed)
             await second.take()
-            return held(again=True, unaided=doomed.may_vanish)
+            return held(again=True)
 
 
 async def see_needs(pair: Pair) -> set[str]:

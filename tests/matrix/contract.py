@@ -108,8 +108,6 @@ class Worker:
     """Its job is done when the time of the job is over: it cannot say when."""
     known_by_bid = False
     """The hall learns what it can do from its first bid."""
-    may_vanish = True
-    """The hall notices by itself that it is gone."""
 
     def __init__(self, house: House, queue: str, *, skill: int = 0, doomed: bool = False) -> None:
         """`doomed`: it takes a job and dies."""
@@ -148,10 +146,6 @@ class Worker:
     async def die(self) -> None:
         """Be gone without a word."""
         raise NotImplementedError
-
-    async def bury(self, other: Worker) -> None:
-        """Say in the name of another worker, which cannot vanish by itself, that it is gone."""
-        raise Unsupported
 
     async def rate(self, skill: int) -> None:
         """Say how good it is from now on."""

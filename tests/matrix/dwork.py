@@ -62,8 +62,6 @@ def _failed(status: Query) -> int:
 
 
 class DworkWorker(Worker):
-    may_vanish = False
-
     async def __aenter__(self) -> Self:
         self._asker = Asker(self.house.dwork[self.queue])
         self._location = self.name.encode()
@@ -96,9 +94,6 @@ class DworkWorker(Worker):
 
     async def die(self) -> None:
         """It says nothing more."""
-
-    async def bury(self, other: Worker) -> None:
-        assert await asyncio.to_thread(self._asker.leave, other.name.encode())
 
     def _complete(self, task: Task, result: bytes) -> int:
         assert isinstance(task.own, bytes)

@@ -39,7 +39,7 @@ SUBMITTERS: Final = (
 )
 WORKERS: Final = ("gearman", "draft", "dwork", "pingpong", "wmp", "hire", "beanstalkd", "native")
 ONE_QUEUE: Final = {
-    "dwork": {"keep_open": True},
+    "dwork": {"keep_open": True, "lease_s": 6},
     "pingpong": {"frontend": "127.0.0.1:0", "worker_expire_s": 2, "job_timeout_s": 5, "takeover": True},
 }
 """Dialects whose doors have one queue, and the settings of these doors."""

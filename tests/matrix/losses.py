@@ -198,14 +198,6 @@ LOSSES: Final = (
         "The hall answers, and says nothing by itself: `delete`, `bury` and `touch` are `NOT_FOUND`.",
         workers=("beanstalkd",),
     ),
-    # A lost worker.
-    Loss(
-        "lost worker",
-        ("unaided",),
-        "A location has no connection that could be lost: it keeps its tasks until a client sends Exit for it,"
-        " or, if they were created at a dwork door with `lease_s`, until it was silent for that time.",
-        workers=("dwork",),
-    ),
     # Needs.
     Loss(
         "needs",

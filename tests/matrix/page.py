@@ -8,7 +8,7 @@ from typing import Final
 from .aspects import FACTS
 from .cells import Cell
 from .house import SUBMITTERS, WORKERS
-from .losses import LOSSES, expected, reasons
+from .losses import LOSSES, Loss, expected, reasons
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "matrix.md"
 
@@ -51,14 +51,14 @@ OPENING: Final = """\
 # The matrix of dialects
 
 A job that is handed in at one door can be done by a worker of another. This page says, for every pair of
-dialects, what works and what is lost in translation. `make matrix` writes it from a table that a test proves: the
-test runs every cell of this page on one hall. It fails if something does not work and is not explained here, and
-also if something is explained here as lost, and works.
+dialects, what works and what is lost in translation. `make matrix` writes it from a table that a test proves:
+the test runs every cell of this page on one hall. It fails if something does not work and is not explained
+here, and also if something is explained here as lost, and works.
 
 A row is the dialect in which a job is handed in, a column the dialect of the worker that does it.
 
 - **yes**: every sentence above the table holds.
-- *partly*: some hold. The numbers refer to the notes below the table, which say what is lost and why.
+- *partly*: some hold. The numbers refer to the notes below the table: what is lost, and why.
 - no: none holds.
 
 The Python SDK and `hall work`, also with `--shell`, speak the native protocol; the dashboard uses the HTTP API.
@@ -85,7 +85,7 @@ def _count(submitter: str, worker: str) -> int:
 
 
 def _aspect(aspect: str) -> str:
-    facts = "".join(f"- **{name}**: {text}\n" for name, text in FACTS[aspect].items())
+    facts = "".join(f"- **{fact}**: {sentence}\n" for fact, sentence in FACTS[aspect].items())
     notes: list[str] = []
     rows = []
     for submitter in SUBMITTERS:
@@ -102,23 +102,20 @@ def _cell(cell: Cell, notes: list[str]) -> str:
         return "**yes**"
     numbers: list[str] = []
     for loss in reasons(cell):
-        note = (
-            f"Without {_listed(loss.facts)}: {_lower(loss.reason)}"
-            if len(FACTS[cell.aspect]) > 1
-            else loss.reason
-        )
+        lost = _lost(loss)
+        note = f"Lost: {lost}. {loss.reason}" if lost else loss.reason
         if note not in notes:
             notes.append(note)
         numbers.append(str(notes.index(note) + 1))
     word = "*partly*" if facts else "no"
-    return f"{word} <sup>{', '.join(numbers)}</sup>"
+    return f"{word}<sup>{','.join(numbers)}</sup>"
 
 
 def _dialects() -> list[str]:
     parts = ["## By dialect\n"]
     for dialect in SUBMITTERS:
         parts.append(f"### {_plain(dialect)}\n")
-        parts.append(_side("hands in", dialect, SUBMITTERS) + _side("does the job", dialect, WORKERS))
+        parts.append(_side("Handing in", dialect, SUBMITTERS) + _side("Doing the job", dialect, WORKERS))
     return parts
 
 
@@ -132,26 +129,27 @@ def _side(title: str, dialect: str, dialects: tuple[str, ...]) -> str:
         if dialect in (loss.submitters if submits else loss.workers)
         and (loss.submitters != SUBMITTERS if submits else loss.submitters == SUBMITTERS)
     ]
-    lead = f"**As the one that {title}.** "
+    lead = f"**{title}.** "
     if submits and dialect in HOW:
         lead += HOW[dialect] + " "
     if not own:
         return lead + "Nothing is lost.\n\n"
-    lines = [f"- {TITLES[loss.aspect]}, without {_listed(loss.facts)}: {_lower(loss.reason)}" for loss in own]
-    return lead.rstrip() + " Lost:\n\n" + "\n".join(lines) + "\n\n"
+    lines = []
+    for loss in own:
+        lost = _lost(loss)
+        lines.append(f"- {TITLES[loss.aspect]}{f' ({lost})' if lost else ''}: {_behind_colon(loss.reason)}\n")
+    return f"{lead.rstrip()} Lost:\n\n{''.join(lines)}\n"
 
 
-def _listed(facts: tuple[str, ...]) -> str:
-    return " and ".join(filter(None, [", ".join(facts[:-1]), facts[-1]]))
+def _lost(loss: Loss) -> str:
+    """The words of the sentences that do not hold; none if no sentence does."""
+    return "" if len(loss.facts) == len(FACTS[loss.aspect]) else ", ".join(loss.facts)
 
 
-def _lower(sentence: str) -> str:
-    """Behind a colon, unless it begins with a name."""
-    first = sentence.split(maxsplit=1)[0]
-    return sentence[0].lower() + sentence[1:] if first in _COMMON else sentence
-
-
-_COMMON: Final = ("A", "An", "The", "No", "Nobody", "Workers", "Only")
+def _behind_colon(sentence: str) -> str:
+    """A sentence that does not begin with a name begins small there."""
+    first, _, rest = sentence.partition(" ")
+    return f"{first.lower()} {rest}" if first in ("A", "The", "No", "Nobody", "Workers") else sentence
 
 
 def _plain(dialect: str) -> str:
