@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from .house import House
 
-PATIENCE_S: Final = 20.0
+PATIENCE_S: Final = 30.0
 """Nothing takes as long on a busy machine, unless it never happens."""
-ASK_S: Final = 0.05
+ASK_S: Final = 0.1
 """Between two questions, in a dialect whose peers ask again and again."""
 
 

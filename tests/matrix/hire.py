@@ -42,7 +42,7 @@ class HireSubmitter(Submitter):
 
     async def __aenter__(self) -> Self:
         self._jobs: list[HireSubmitted] = []
-        self._provider = Provider(self.house.hire, window_s=0.05, pause_s=0.1, pause_max_s=0.2, buffer_s=2.0)
+        self._provider = Provider(self.house.hire, window_s=0.3, pause_s=0.1, pause_max_s=0.2, buffer_s=2.0)
         await self._provider.__aenter__()
         return self
 

@@ -194,7 +194,7 @@ def _tables(manager: str) -> str:
         "beanstalkd": {},
         "native": {},
         "wmp": {"manager": "hall", "lease_s": 4, "expire_s": 4, "managers": [manager], "roles": roles},
-        "hire": {"types": types, "window_s": 0.05, "perform_s": 0.2, "pause_s": 0.1, "pause_max_s": 0.5},
+        "hire": {"types": types, "window_s": 0.3, "perform_s": 0.2, "pause_s": 0.1, "pause_max_s": 0.5},
     }
     doors = list(once.items())
     for dialect, settings in ONE_QUEUE.items():

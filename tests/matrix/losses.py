@@ -147,11 +147,21 @@ LOSSES: Final = (
     Loss("chunks", _CHUNKS, "A PING/PONG worker sends nothing but its result.", workers=("pingpong",)),
     Loss("chunks", _CHUNKS, "A hire worker has no line for data.", workers=("hire",)),
     Loss("chunks", _CHUNKS, "beanstalkd has no command for data.", workers=("beanstalkd",)),
-    Loss("chunks", _CHUNKS, "The draft has no packet for data before the result.", submitters=("draft",)),
-    Loss("chunks", _CHUNKS, "A PING/PONG client receives one frame, the result.", submitters=("pingpong",)),
     Loss("chunks", _CHUNKS, "A dwork task has no output; the history keeps it.", submitters=("dwork",)),
     Loss("chunks", _CHUNKS, "No line tells a provider anything of a worker's data.", submitters=("hire",)),
     Loss("chunks", _CHUNKS, "No command asks for output; the history keeps it.", submitters=("beanstalkd",)),
+    Loss(
+        "chunks",
+        ("ahead",),
+        "The draft has no packet for it: the application gets the data with the result, before it.",
+        submitters=("draft",),
+    ),
+    Loss(
+        "chunks",
+        ("ahead",),
+        "A client receives one frame: the data, and the result behind it.",
+        submitters=("pingpong",),
+    ),
     # Cancel.
     Loss("cancel", ("asked",), "The draft has no packet for it.", submitters=("draft",)),
     Loss("cancel", ("asked",), "dwork has no message for it.", submitters=("dwork",)),
