@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
+
 from .aspects import ASPECTS, FACTS
 from .cells import Cell, Seen, see_all
 from .house import SUBMITTERS, WORKERS
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 CELLS = [Cell(*names) for names in ((a, s, w) for a in FACTS for s in SUBMITTERS for w in WORKERS)]
 
 
+@pytest.mark.timeout(300)  # half a minute, if others leave it a core
 def test_every_cell_is_green_or_explained(tmp_path: Path) -> None:
     seen = see_all(tmp_path)
     assert set(seen) == set(CELLS)
