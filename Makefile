@@ -13,7 +13,7 @@ WORKERS ?= 3
 # More processes than two cores, because many tests wait more than they compute. Idle ones take tests from others.
 SHARED := -n $(WORKERS) --dist worksteal
 
-.PHONY: serve pictures test test-plain check format sim sim-long soak bench bench-compare livejournal village clean clients help
+.PHONY: serve pictures matrix test test-plain check format sim sim-long soak bench bench-compare livejournal village clean clients help
 
 help:            ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -67,6 +67,9 @@ livejournal: $(VENV)/tested            ## example: ten tasks of a small LiveJour
 
 village: $(VENV)/tested            ## example: a village of agents uses a hall, under each policy; writes village.html
 	$(BIN)/python examples/village/run.py --html village.html $(ARGS)
+
+matrix: $(VENV)/tested            ## see every pair of dialects on one hall; writes docs/matrix.md
+	PYTHONPATH=$(CURDIR)/src $(BIN)/python -m tests.matrix
 
 pictures: $(VENV)/tested            ## take the pictures of the dashboard from a busy hall, with Chromium; writes docs/images/dashboard-*.png
 	PYTHONPATH=$(CURDIR)/src $(BIN)/python tests/browser/take_pictures.py

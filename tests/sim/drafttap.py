@@ -15,7 +15,7 @@ from hiringhall.dialects.gearman_draft.context import DraftOptions
 from hiringhall.dialects.gearman_draft.session import DraftSession
 
 from .gearmantap import id_of
-from .sights import Submit
+from .sights import Submit, without_ahead
 from .taps import Tap
 from .world import SECOND, Violation
 
@@ -222,7 +222,9 @@ class DraftTap(Tap):
             return
         elif complete is not None and self._awaited and not self._asks(wire.JOB_COMPLETE_REQ):
             submit, job_id = self._awaited.popleft()
-            self.laws.told_end(self, job_id, DONE if complete[1] == 0 else CANCELLED, complete[2])
+            self.laws.told_end(
+                self, job_id, DONE if complete[1] == 0 else CANCELLED, without_ahead(complete[2])
+            )
             del submit
         else:
             self._answered(packet_type, body)

@@ -12,6 +12,7 @@ from .actors import Actor
 from .clients import Client
 from .hostile import Vandal
 from .pausers import Pauser
+from .sights import AHEAD
 from .world import MS, SECOND
 
 if TYPE_CHECKING:
@@ -242,7 +243,7 @@ class NativeWorker(Actor):
         elif kind == "slow":
             for step in range(1, 4):
                 shown = self._speaker.request(wire.PROGRESS, [lease, step, 4, 0], answered=False)
-                shown += self._speaker.request(wire.CHUNK, [lease, b"part", step == 2])
+                shown += self._speaker.request(wire.CHUNK, [lease, AHEAD, step == 2])
                 self.later(step * 50 * MS, connection, shown)
             work_us += 200 * MS
         elif kind == "lying":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hiringhall.core.states import CANCELLED, DONE, FAILED, HELD
 from hiringhall.dialects.pingpong import wire
 
-from .sights import Submit
+from .sights import Submit, without_ahead
 from .taps import Tap
 from .world import Violation
 
@@ -155,4 +155,4 @@ class ClientTap(Tap):
             if error is not None:
                 state = CANCELLED if error[0] == wire.CANCELLED else FAILED
             self.laws.watching(self, job_id)
-            self.laws.told_end(self, job_id, state, data)
+            self.laws.told_end(self, job_id, state, without_ahead(data))

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 LAPSE_BOUND_US: Final = SECOND
 """A job is taken from a silent worker at most so long after its time."""
+AHEAD: Final = b"part"
+"""What workers send ahead of a result."""
 MADE_FOR: Final = b" for "
 
 
@@ -198,3 +200,10 @@ class Sight:
         self.results = {}
         self.succeeded = self.succeeded_surely = False
         self.ended_order = 0
+
+
+def without_ahead(data: bytes) -> bytes:
+    """The result alone: some dialects put what was sent ahead of it in front."""
+    while data.startswith(AHEAD):
+        data = data[len(AHEAD) :]
+    return data

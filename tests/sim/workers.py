@@ -9,6 +9,7 @@ from hiringhall.dialects.gearman import wire
 from .actors import Actor
 from .gearmantap import HANDLE_PREFIX
 from .owndialect import Lines, line
+from .sights import AHEAD
 from .world import MS, SECOND
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class GearmanWorker(Actor):
         if self.kind == "duplicating":
             done += wire.pack_request(wire.WORK_COMPLETE, handle, self.town.result("again"))
         elif random.random() < 0.2:
-            done = wire.pack_request(wire.WORK_DATA, handle, b"part") + done
+            done = wire.pack_request(wire.WORK_DATA, handle, AHEAD) + done
         return done
 
     def _lie(self) -> None:

@@ -149,6 +149,7 @@ class DworkSession(Session):
         leases: list[Lease] = []
         size = 0
         durable = False
+        lease_us = context.options.lease_us
         wanted = 1 if query.n is None else min(query.n, STEAL_MAX)
         while wanted > 0 and size < STEAL_BYTES_MAX:
             lease = scheduler.take(worker)
@@ -156,6 +157,9 @@ class DworkSession(Session):
                 break
             job = lease.job
             durable = durable or job.terms.durable
+            if lease_us and not job.terms.lease_us and worker.silence_us != lease_us:
+                # Its own door sets no lease, and a location has no connection that could be lost.
+                scheduler.expect(worker, lease_us)
             task = context.describe(job)
             tasks.append(task)
             leases.append(lease)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.terms import HIGH, LOW, NORMAL, Terms
+from hiringhall.dialects.collecting import Collection
 from hiringhall.dialects.gearman_draft import wire
 from hiringhall.dialects.handles import Handles
 from hiringhall.dialects.options import JobOptions
@@ -36,6 +37,8 @@ class DraftContext(Handles):
         super().__init__(options.handle_prefix)
         self.scheduler = scheduler
         self.options = options
+        self.ahead = Collection()
+        """What workers of other dialects send ahead of the results that applications wait for."""
         self.look_up = look_up
         """Looks up one job in the history: the session's `looked_up` is called in a later turn."""
         self.reported = Terms(durable=True, detached=True)

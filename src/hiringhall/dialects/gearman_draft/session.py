@@ -14,7 +14,8 @@ from hiringhall.core import ids
 from hiringhall.core.errors import STALE_LEASE, Refusal
 from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import SECOND_US
-from hiringhall.core.states import STATE_NAMES, SUCCESS
+from hiringhall.core.states import DONE, FAILED, FAILURE, STATE_NAMES, SUCCESS
+from hiringhall.dialects.collecting import NOT_WHOLE
 from hiringhall.dialects.gearman_draft import replies, wire
 from hiringhall.dialects.gearman_draft.context import DraftContext, DraftOptions
 from hiringhall.dialects.packets import BAD_MAGIC, conclude_with_packet, send_packet
@@ -378,9 +379,22 @@ class DraftSession(Session):
     def progressed(self, job: Job) -> None:
         self.send(replies.status(job, self._scheduler.now_us))
 
+    def chunked(self, job: Job, data: bytes, warning: bool) -> None:
+        if not warning:
+            self._context.ahead.add(self, job, data)
+
     def ended(self, job: Job) -> None:
         self._sync_job = None
-        self._conclude(job)
+        whole = self._context.ahead.whole(self, job)
+        if job.state != DONE or whole is job.result:
+            self._conclude(job)
+            return
+        state, data = (FAILED, NOT_WHOLE.encode()) if whole is None else (DONE, whole)
+        before = replies.end(state, FAILURE, job.created_us, job.ended_us)
+        self.conclude(job, wire.opening(wire.JOB_COMPLETE_RES, before, len(data)) + data)
+
+    def disconnected(self) -> None:
+        self._context.ahead.drop(self)
 
     def job_handle(self, job: Job) -> bytes:
         return self._context.handle(job.id)

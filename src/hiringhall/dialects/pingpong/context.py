@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.terms import Terms
+from hiringhall.dialects.collecting import Collection
 
 if TYPE_CHECKING:
     from hiringhall.core.scheduler import Scheduler
@@ -48,6 +49,8 @@ class PingPongContext:
             raise ValueError("expire_us and job_timeout_us must be above 0")
         self.scheduler = scheduler
         self.options = options
+        self.ahead = Collection()
+        """What workers of other dialects send ahead of the results that clients wait for."""
         self._opened_us = scheduler.awake_us
         self._unanswered: dict[bytes, Sent] = {}
         """Identities whose session ended before they answered for a job, with that job, the oldest first."""

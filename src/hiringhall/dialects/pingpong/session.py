@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.errors import BAD_REQUEST, Refusal
+from hiringhall.core.errors import BAD_REQUEST, TOO_LARGE, Refusal
 from hiringhall.core.jobs import JobSpec
 from hiringhall.core.states import DONE, FAILED, FAILURE
+from hiringhall.dialects.collecting import NOT_WHOLE
 from hiringhall.dialects.pingpong import wire
 from hiringhall.dialects.pingpong.context import UNKNOWN_JOB
 from hiringhall.dialects.session import REFUSED_SUBMIT, Session
@@ -178,14 +179,25 @@ class ClientSession(Session):
             self.report(REFUSED_SUBMIT, refusal.text, context.options.queue)
             self.send(refused(refusal))
 
+    def chunked(self, job: Job, data: bytes, warning: bool) -> None:
+        if not warning:
+            self._context.ahead.add(self, job, data)
+
     def ended(self, job: Job) -> None:
-        if job.state == DONE:
-            answer = job.result
+        whole = self._context.ahead.whole(self, job)
+        if whole is None and job.state == DONE:
+            answer = wire.pack_error(TOO_LARGE.encode(), NOT_WHOLE.encode())
+        elif job.state == DONE:
+            assert whole is not None
+            answer = whole
         elif job.state == FAILED:
             answer = wire.pack_error(b"%d" % job.code, job.result)
         else:
             answer = wire.pack_error(wire.CANCELLED, job.result)
         self.conclude(job, answer)
+
+    def disconnected(self) -> None:
+        self._context.ahead.drop(self)
 
     def withdrawn(self, job: Job, said: bytes, refusal: Refusal) -> bytes:  # noqa: ARG002 (as contracted)
         return refused(refusal)

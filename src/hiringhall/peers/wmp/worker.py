@@ -230,9 +230,11 @@ class Worker:
             await self._idle.wait()
 
     async def _give_all_back(self) -> None:
-        for task in self._tasks.values():
-            task.cancel()
-        if self._tasks:
+        # A job that is given back must not come again, and one may have been on its way.
+        self._do(self.state.leave())
+        while self._tasks:
+            for task in self._tasks.values():
+                task.cancel()
             await asyncio.wait(self._tasks.values())
 
     # --- sockets, clock and handlers
