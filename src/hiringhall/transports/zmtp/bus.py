@@ -63,7 +63,9 @@ class BusDoor:
         self.listeners = 0
         """Number of subscriptions. A peer counts once for each prefix that it has subscribed to."""
         self._inward = Listener(driver, options, self.budget, SUB, self._make_publisher, 1)
-        self._outward = Listener(driver, options, self.budget, XPUB, self._make_subscriber, 1)
+        self._outward = Listener(
+            driver, options, self.budget, XPUB, self._make_subscriber, 1, drops_stalled=False
+        )
 
     @property
     def name(self) -> str:

@@ -153,8 +153,9 @@ class Connection(BufferedLink):
         self._transport = None
         self._handshake = None
         self._reader = None
-        self._waiting = []
         self.writable = False
+        if self._admitted:
+            self._take_all()  # it came before the end
         if self._ttl_timer is not None:
             self._ttl_timer.cancel()
             self._ttl_timer = None
@@ -351,7 +352,7 @@ class Connection(BufferedLink):
         self.blocked_s = self.blocked_s + pause_s if unsent_bytes >= self.unsent_before else 0.0
         self.unsent_before = unsent_bytes
         stall_s = self._listener.options.stall_s
-        if self.blocked_s > stall_s:
+        if self.blocked_s > stall_s and self._listener.drops_stalled:
             self.drop_slow(f"it has read nothing for {stall_s:g} s (stall_s)")
 
     def drop_slow(self, text: str) -> None:

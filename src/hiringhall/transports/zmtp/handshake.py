@@ -93,8 +93,16 @@ class Handshake:
     def feed(self, data: bytes) -> bytes:
         """Read on; what to send now. Raises Refused."""
         self._buffer += data
-        while self.peer is None and self._step():
-            pass
+        try:
+            while self.peer is None and self._step():
+                pass
+        except Refused as refused:
+            # Also a peer that is refused gets the whole greeting: it may wait for it.
+            refused.reply = self._take_output() + refused.reply
+            raise
+        return self._take_output()
+
+    def _take_output(self) -> bytes:
         out = b"".join(self._out)
         self._out = []
         return out

@@ -40,6 +40,8 @@ class Listener:
         own: bytes,
         make_side: Callable[[Connection], Side],
         frames_max: int,
+        *,
+        drops_stalled: bool = True,
     ) -> None:
         self.driver = driver
         self.options = options
@@ -49,6 +51,8 @@ class Listener:
         self.make_side = make_side
         self.frames_max = frames_max
         """Frames of one message."""
+        self.drops_stalled = drops_stalled
+        """A connection whose peer reads nothing for `stall_s` is closed."""
         self.keys = (
             CurveKeys(options.curve.secret_key, options.curve.clients) if options.curve is not None else None
         )
