@@ -187,13 +187,22 @@ def test_a_path_that_is_cut_keeps_its_job_for_a_while(hall: WmpHall) -> None:
     assert (job.state, job.losses) == (QUEUED, 1)
 
 
+def cut_off(hall: WmpHall, path: Path, delivered: int) -> None:
+    """The connection is lost after so many messages."""
+    hall.begin()
+    path.session.delivered = delivered
+    path.session.undelivered()
+    hall.end()
+    path.leaves()
+
+
 def test_a_job_that_could_not_be_sent_is_next_again_without_blame(hall: WmpHall) -> None:
     client = hall.client()
     job, later = client.submits(b"f", b"1"), client.submits(b"f", b"2")
     path, _ = working(hall)
     path.is_ready(b"f").is_woken(b"f")
     path.takes(b"f")
-    path.leaves()
+    cut_off(hall, path, delivered=1)  # a WAKE; not TAKE, WAKE, TAKE
     assert [(each.state, each.losses) for each in (job, later)] == [(QUEUED, 0)] * 2
     assert hall.path().is_ready(b"f").is_woken(b"f").says(wire.GIVE).hears_one(wire.TAKE).payload == b"1"
 
@@ -205,8 +214,17 @@ def test_what_was_said_before_was_sent(hall: WmpHall) -> None:
     hall.wait(1)
     later = client.submits(b"f")
     path.is_ready(b"f").is_woken(b"f").takes(b"f")
-    path.leaves()
+    cut_off(hall, path, delivered=3)
     assert (earlier.state, later.state) == (LEASED, QUEUED)
+
+
+def test_a_worker_whose_connection_is_lost_keeps_what_it_was_sent(hall: WmpHall) -> None:
+    job = hall.client().submits(b"f")
+    path, name = working(hall)
+    cut_off(hall, path, delivered=2)
+    assert job.state == LEASED
+    hall.path().reports(name, payload=b"done elsewhere")
+    assert job.result == b"done elsewhere"
 
 
 def test_a_path_that_was_only_forgotten_was_told_everything(hall: WmpHall) -> None:
