@@ -55,9 +55,9 @@ def _audit_limiter(queue: Queue, limiter: Limiter, jobs: list[Job]) -> None:
         known = entry is not None and entry.job is job and not entry.gone and entry.parked != job.in_lane
         _law(known, queue, f"its limiter knows whether job {job.id} is in a lane or parked")
         parked[job.terms.priority] += not job.in_lane
-        waiting = tenants[job.terms.priority]
-        tenant = tenant_of(job) if limiter.rules.fair else b""
-        waiting[tenant] = waiting.get(tenant, 0) + 1
+        if limiter.rules.fair:
+            waiting = tenants[job.terms.priority]
+            waiting[tenant_of(job)] = waiting.get(tenant_of(job), 0) + 1
     _law(parked == limiter.parked, queue, "its limiter counts the parked jobs of each priority")
     _law(tenants == limiter.waiting_by_tenant(), queue, "it counts the waiting jobs of each tenant")
     _audit_keys(queue, limiter, jobs)
@@ -85,7 +85,10 @@ def _audit_keys(queue: Queue, limiter: Limiter, jobs: list[Job]) -> None:
         key = parking.keys.get(name)
         _law(key is not None and key.running == count, queue, f"it counts the running jobs of key {name!r}")
     for name, key in parking.keys.items():
-        _law(bool(key.running or key.groups), queue, f"it forgets key {name!r} when no job has it")
+        used = key.running > 0 or any(
+            (name, group) in admitted or (name, group) in parked for group in key.groups
+        )
+        _law(used, queue, f"it forgets key {name!r} when no job has it")
         _law(key.running == running.get(name, 0), queue, f"it counts the running jobs of key {name!r}")
         room = max(parking.most - key.running, 0)
         for requirement in key.groups:

@@ -18,8 +18,8 @@ from hiringhall.core.limits import SECOND_US
 from hiringhall.core.parking import Parking
 from hiringhall.core.queue_rules import LIMIT_KEY, RUNNING_MAX, TENANT
 from hiringhall.core.rates import TokenBucket
-from hiringhall.core.states import LEASED
-from hiringhall.core.tenants import Tenants
+from hiringhall.core.states import LEASED, QUEUED
+from hiringhall.core.tenants import Tenant, Tenants
 from hiringhall.core.terms import PRIORITIES
 from hiringhall.core.timers import NEVER, Timed
 
@@ -55,6 +55,7 @@ class Limiter(Timed):
         "_first_place",
         "_last_number",
         "_last_place",
+        "_nobody",
         "_queue",
         "_table",
         "_tenants",
@@ -81,6 +82,8 @@ class Limiter(Timed):
         """Ready jobs that are in no lane, by priority."""
         self.parking = Parking(self, rules.key_running_max) if rules.key_running_max else None
         self._tenants = [Tenants(rules.weights) for _ in range(PRIORITIES)]
+        self._nobody = Tenant(b"", 0, 0, 0)
+        """The tenant of all jobs, if they do not take turns."""
         rate = rules.starts_per_1000s
         self._bucket = TokenBucket(rate, rules.burst, table.now_us) if rate else None
         self._first_place = 0
@@ -143,11 +146,10 @@ class Limiter(Timed):
         else:
             self._last_place += 1
             place = self._last_place
-        tenants = self._tenants[job.terms.priority]
-        tenant = tenants.enter(tenant_of(job) if self.rules.fair else b"")
+        fair = self.rules.fair
+        tenant = self._tenants[job.terms.priority].enter(tenant_of(job)) if fair else self._nobody
         entry = Entry(job, place, tenant)
-        name = limit_key_of(job) if self.parking is not None else b""
-        if name and self.parking is not None:
+        if self.parking is not None and (name := limit_key_of(job)):
             self.parking.put(name, entry)
         else:
             self.admit(entry)
@@ -155,9 +157,9 @@ class Limiter(Timed):
     def remove(self, job: Job) -> None:
         """A job is no longer ready; `moved` follows."""
         entry = self.entries.pop(job.id)
-        self._tenants[job.terms.priority].leave(entry.tenant)
-        name = limit_key_of(job) if self.parking is not None else b""
-        if name and self.parking is not None:
+        if self.rules.fair:
+            self._tenants[job.terms.priority].leave(entry.tenant)
+        if self.parking is not None and (name := limit_key_of(job)):
             self.parking.remove(name, entry)
         else:
             self.take_out(entry)
@@ -201,26 +203,32 @@ class Limiter(Timed):
 
     def moved(self, job: Job, before: int) -> None:
         """A job of the queue has changed its state, and is in the lanes or parked if it is ready."""
-        change = (job.state == LEASED) - (before == LEASED)
-        self.running += change
-        if self.parking is not None:
-            name = limit_key_of(job)
-            if name:
-                if change > 0:
-                    self.parking.started(name)
-                elif change < 0:
-                    self.parking.ended(name)
-                self.parking.balance(name)
-        if change:
+        starts, ends = job.state == LEASED, before == LEASED
+        self.running += starts - ends
+        if self.parking is not None and (starts or ends or before == QUEUED) and (name := limit_key_of(job)):
+            if starts:
+                self.parking.started(name)
+            elif ends:
+                self.parking.ended(name)
+            self.parking.balance(name)
+        queue = self._queue
+        if starts:
+            most = self.rules.running_max
+            if most and self.running >= most:
+                queue.closed = True
+        elif ends and queue.closed:
             self.refresh()
+        elif queue.ready and not queue.unsettled:
+            self._table.unsettle(queue)
 
     def spend(self, job: Job) -> None:
         """A job was given to a worker, or a worker was hired for it: one start."""
         if self.rules.fair:
             self._tenants[job.terms.priority].charge(tenant_of(job))
-        if self._bucket is not None:
-            self._bucket.spend(self._table.now_us)
-            self.refresh()
+        bucket = self._bucket
+        if bucket is not None and not bucket.spend(self._table.now_us):
+            self._queue.closed = True
+            self.await_token()
 
     def refresh(self) -> None:
         """Open or close the queue; if it is open, match its jobs again."""
@@ -236,7 +244,8 @@ class Limiter(Timed):
         if bucket is None or self.due_us != NEVER:
             return
         now_us = self._table.now_us
-        if not bucket.tokens(now_us) or (self._queue.ready > self.room() and not bucket.is_full(now_us)):
+        tokens = bucket.tokens(now_us)
+        if not tokens or (self._queue.ready > tokens and not bucket.is_full(now_us)):
             self._table.timers.arm(self, bucket.next_us(now_us))
 
     def ring(self, scheduler: Scheduler) -> None:

@@ -8,7 +8,7 @@ that may not blocks nobody, and a start or an end looks at the jobs of its own k
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.fair_lanes import Line
 from hiringhall.core.terms import NO_REQUIREMENT, PRIORITIES
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from hiringhall.core.limiter import Limiter
     from hiringhall.core.terms import Requirement
 
+_GROUPS_KEPT: Final = 4
+"""With more, those of a key that has no waiting job are dropped."""
 _Ranked = tuple[int, int, int, "Entry"]
 
 
@@ -133,20 +135,20 @@ class Parking:
         if key is None:
             return
         room = max(self.most - key.running, 0)
-        empty: list[Requirement] = []
-        for requirement, group in key.groups.items():
+        waiting = 0
+        for group in key.groups.values():
             while len(group.admitted) > room:
                 self._evict(group)
             while group.parked and len(group.admitted) < room:
                 entry = group.first_parked()
                 self._unpark(group, entry)
                 self._admit(group, entry)
-            if not group.admitted and not group.parked:
-                empty.append(requirement)
-        for requirement in empty:
-            del key.groups[requirement]
-        if not key.groups and not key.running:
-            del self.keys[name]
+            waiting += len(group.admitted) + group.parked
+        if not waiting:
+            if not key.running:
+                del self.keys[name]
+            elif len(key.groups) > _GROUPS_KEPT:
+                key.groups.clear()
 
     def _admit(self, group: _Group, entry: Entry) -> None:
         insort(group.admitted, _rank(self._limiter.admit(entry)))

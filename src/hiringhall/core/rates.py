@@ -30,10 +30,11 @@ class TokenBucket:
             self._filled_us = now_us
         return max(self._level // _TOKEN, 0)
 
-    def spend(self, now_us: int) -> None:
-        """Take a token, which need not be there: a start that nobody could refuse is paid back later."""
+    def spend(self, now_us: int) -> bool:
+        """Take a token; whether another is left. If there was none, it is paid back by the next."""
         self.tokens(now_us)
         self._level -= _TOKEN
+        return self._level >= _TOKEN
 
     def next_us(self, now_us: int) -> int:
         """When there is one token more than now, if the bucket is not full."""
