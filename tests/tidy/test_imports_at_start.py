@@ -33,7 +33,10 @@ STARTS: Final = {
     "hall --help": (COMMAND.format(words=["--help"]), (*ELSEWHERE, *SERVER, *NETWORK, "hiringhall.sdk")),
     "hall version": (COMMAND.format(words=["version"]), (*ELSEWHERE, *SERVER, *NETWORK, "hiringhall.sdk")),
     "hall queues": ("import hiringhall.cli.queues", (*ELSEWHERE, *SERVER)),
-    "hall serve": ("import hiringhall.cli.serve", (*ELSEWHERE, "hiringhall.peers", "importlib.resources")),
+    "hall serve": (
+        "import hiringhall.cli.serve",
+        (*ELSEWHERE, "zmq", "hiringhall.peers.wmp", "importlib.resources"),
+    ),
     "import hiringhall": ("import hiringhall", (*ELSEWHERE, *SERVER, *NETWORK, "typer")),
     "from hiringhall import Hall": ("from hiringhall import Hall", (*ELSEWHERE, *SERVER, "typer")),
     "a process of hall work": ("import hiringhall.worker.child", (*ELSEWHERE, *SERVER, "typer")),
