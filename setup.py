@@ -27,6 +27,13 @@ def mode() -> str:
     return "compiled" if os.environ.get("HALL_COMPILE") != "0" and compiler_found() else "plain"
 
 
+def notice() -> str:
+    """What the Makefile says before it installs the package, because an installer is silent for so long."""
+    if mode() == "compiled":
+        return "Installing hiringhall: its hot packages are compiled once, which takes about two minutes."
+    return "Installing hiringhall as plain Python."
+
+
 def extensions() -> list[object]:
     building = not BUILDS.isdisjoint(sys.argv)
     if not building or os.environ.get("HALL_COMPILE") == "0":

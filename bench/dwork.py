@@ -6,7 +6,6 @@ the time in ZeroMQ's thread switches, so tasks per second say little about the s
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import IO, TYPE_CHECKING
 
 from figures import AT_MOST, Figures, Ratio, Section
 from servers import HERE, Hall, Server, announced_port
-from slap import RUN_S_MAX, SlapError
+from slap import RUN_S_MAX, SlapError, compiled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,8 +79,8 @@ class DwSlap:
     """The compiled dwslap and the compiled bare router."""
 
     def __init__(self, folder: Path) -> None:
-        self.binary = compiled(folder, "dwslap")
-        self.router = compiled(folder, "bare_router")
+        self.binary = compiled(folder, "dwslap", "zmq")
+        self.router = compiled(folder, "bare_router", "zmq")
 
     def run(self, server: Server, tasks: int, workers: int, batch: int, *, chains: bool) -> dict[str, float]:
         command = [str(self.binary), "-u", f"tcp://127.0.0.1:{server.port}", "-P", str(server.pid)]
@@ -92,17 +91,6 @@ class DwSlap:
         if said.returncode:
             raise SlapError(f"{server.name}: dwslap exited with {said.returncode}: {said.stderr.strip()}")
         return {name: float(value) for name, _, value in (word.partition("=") for word in said.stdout.split())}
-
-
-def compiled(folder: Path, name: str) -> Path:
-    compiler = shutil.which("cc")
-    if compiler is None:
-        raise SlapError(f"no C compiler: install one as `cc` to build {name}.c")
-    binary, source = folder / name, HERE / f"{name}.c"
-    folder.mkdir(parents=True, exist_ok=True)
-    if not binary.exists() or binary.stat().st_mtime < source.stat().st_mtime:
-        subprocess.run([compiler, "-O2", "-o", str(binary), str(source), "-lzmq"], check=True)
-    return binary
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from slap import Slap
 
 TO_GEARMAND = Ratio(Hall.name, Gearmand.name)
+TO_LIMIT = Ratio(Hall.name, BareLoop.name)
+LIMIT_CPU_MAX = 1.4
+"""The CPU time of a foreground job, as a multiple of what the bare loop in C takes for it."""
 MODES = {"submit": "durable submit", "drain": "durable drain", "bg": "durable submit and drain at once"}
 """The modes of gearslap for background jobs, and the titles of their rows."""
 
@@ -73,6 +76,11 @@ class Stage:
     def hall(self) -> Hall:
         return Hall(self.folder / "hall", self.python)
 
+    def foreground_servers(self) -> list[Server]:
+        """Those that are measured with foreground jobs. The bare loop knows no others."""
+        bare = BareLoop(self.folder / "bare", self.slap.bare_loop)
+        return self.chosen([self.gearmand(), self.hall(), bare])
+
 
 @dataclass(frozen=True)
 class Foreground:
@@ -84,14 +92,9 @@ class Foreground:
     workers: int
     jobs: int
     required: float
-    bare: bool = False
-    """Also measure the bare loop."""
 
     def run(self, stage: Stage) -> list[Row]:
-        servers: list[Server] = [stage.gearmand(), stage.hall()]
-        if self.bare:
-            servers.append(BareLoop(stage.folder / "bare"))
-        servers = stage.chosen(servers)
+        servers = stage.foreground_servers()
         figures = Figures(self.name)
         jobs = stage.jobs(self.jobs)
         load = Load(self.clients, self.depth, self.workers)
@@ -106,7 +109,7 @@ class Foreground:
                     figures.add(server.name, "cpu_us", seen["server_cpu_us_per_job"])
         title = f"{self.clients} clients x {self.depth} deep, {self.workers:,} workers"
         row = figures.row("jobs_per_s", "jobs/s", title=title, cpu="cpu_us")
-        return [row.must(AT_LEAST, self.required, TO_GEARMAND)]
+        return [row.must(AT_LEAST, self.required, TO_GEARMAND), cpu_row(figures, title)]
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,7 @@ class RoundTrip:
     required: float = 1.15
 
     def run(self, stage: Stage) -> list[Row]:
-        servers = stage.chosen([stage.gearmand(), stage.hall()])
+        servers = stage.foreground_servers()
         figures = Figures(self.name)
         jobs = stage.jobs(self.jobs)
         alone = Load(clients=1, depth=1, workers=1)
@@ -139,7 +142,13 @@ class RoundTrip:
             ),
             figures.row("p99_us", "us", title="depth 1, p99"),
             figures.row("whole_us", "us", title="depth 1, mean from submit to result"),
+            cpu_row(figures, "depth 1"),
         ]
+
+
+def cpu_row(figures: Figures, title: str) -> Row:
+    """The CPU time of a job, beside the limit."""
+    return figures.row("cpu_us", "us", title=f"{title}: CPU of a job").must(AT_MOST, LIMIT_CPU_MAX, TO_LIMIT)
 
 
 @dataclass(frozen=True)
@@ -284,7 +293,7 @@ class Running:
 BESIDE_GEARMAND = Section(
     "hall beside gearmand",
     (
-        Foreground("fg-4x64x4", 4, 64, 4, 200_000, 1.5, bare=True),
+        Foreground("fg-4x64x4", 4, 64, 4, 200_000, 1.5),
         Foreground("fg-8x256x8", 8, 256, 8, 200_000, 1.3),
         Foreground("fg-100-workers", 4, 64, 100, 100_000, 0.7),
         Foreground("fg-1000-workers", 4, 64, 1000, 20_000, 1.2),
@@ -294,6 +303,6 @@ BESIDE_GEARMAND = Section(
         IdleWorkers(),
     ),
     (Gearmand.name, Hall.name, BareLoop.name),
-    (TO_GEARMAND,),
-    (Gearmand.name, Hall.name),
+    (TO_GEARMAND, TO_LIMIT),
+    (Gearmand.name, Hall.name, BareLoop.name),
 )

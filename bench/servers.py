@@ -171,13 +171,16 @@ class Hall(Server):
 
 
 class BareLoop(Server):
-    """A server in Python without a scheduler; see bare_loop.py."""
+    """The same packets without a scheduler, in C: the limit for a server on one thread; see bare_loop.c."""
 
-    name = "bare loop"
+    name = "bare loop in C"
+
+    def __init__(self, folder: Path, binary: Path) -> None:
+        super().__init__(folder)
+        self.binary = binary
 
     def _start(self, log: IO[str]) -> None:
-        command = [sys.executable, str(HERE / "bare_loop.py")]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        self._process = subprocess.Popen([str(self.binary)], stdout=subprocess.PIPE, stderr=log, text=True)
         self.port = announced_port(self._process, self._log())
 
 

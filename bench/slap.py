@@ -1,4 +1,4 @@
-"""gearslap, the load generator: compile it once, run it for each measurement, read its figures."""
+"""The programs in C, compiled once; and gearslap, the load generator, run for each measurement."""
 
 from __future__ import annotations
 
@@ -11,13 +11,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from servers import Server
 
-SOURCE = Path(__file__).resolve().parent / "gearslap.c"
+HERE = Path(__file__).resolve().parent
 FUNCTION = "slap"
 RUN_S_MAX = 900.0
 
 
 class SlapError(Exception):
-    """gearslap could not be built, or the server answered with an error."""
+    """A program in C could not be built, or the server answered a load generator with an error."""
+
+
+def compiled(folder: Path, name: str, *libraries: str) -> Path:
+    """The program of NAME.c in this folder, compiled if its source is newer."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        raise SlapError(f"no C compiler: install one as `cc` to build {name}.c")
+    binary, source = folder / name, HERE / f"{name}.c"
+    folder.mkdir(parents=True, exist_ok=True)
+    if not binary.exists() or binary.stat().st_mtime < source.stat().st_mtime:
+        linked = [f"-l{library}" for library in libraries]
+        subprocess.run([compiler, "-O2", "-o", str(binary), str(source), *linked], check=True)
+    return binary
 
 
 @dataclass(frozen=True)
@@ -33,16 +46,11 @@ class Load:
 
 
 class Slap:
-    """A compiled gearslap."""
+    """The compiled gearslap, and the compiled bare loop."""
 
     def __init__(self, folder: Path) -> None:
-        compiler = shutil.which("cc")
-        if compiler is None:
-            raise SlapError("no C compiler: install one as `cc` to build gearslap.c")
-        folder.mkdir(parents=True, exist_ok=True)
-        self._binary = folder / "gearslap"
-        if not self._binary.exists() or self._binary.stat().st_mtime < SOURCE.stat().st_mtime:
-            subprocess.run([compiler, "-O2", "-o", str(self._binary), str(SOURCE)], check=True)
+        self._binary = compiled(folder, "gearslap")
+        self.bare_loop = compiled(folder, "bare_loop")
 
     def run(self, server: Server, mode: str, jobs: int, load: Load) -> dict[str, float]:
         """One measurement: the figures that gearslap prints, by name."""

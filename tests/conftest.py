@@ -1,5 +1,6 @@
 """Rules for the whole suite: a test that lacks something says so and is skipped, which in CI is a failure;
-nothing is wrong with an example that a busy machine took long for; and halls have no web unless a test asks.
+nothing is wrong with an example that a busy machine took long for; with EXAMPLES=few Hypothesis tries a fifth
+as many; and halls have no web unless a test asks.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 settings.register_profile("unhurried", settings(), deadline=None)
-settings.load_profile("unhurried")
+settings.register_profile("few", settings(), deadline=None, max_examples=20)
+settings.load_profile("few" if os.environ.get("EXAMPLES") == "few" else "unhurried")
 
 # A hall of a test starts no web process, unless the test asks for it: there are hundreds of halls.
 os.environ.setdefault("HALL_WEB_ENABLED", "false")

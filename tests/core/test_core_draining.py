@@ -264,7 +264,7 @@ class DrainingHall:
 ACTIONS = ("submit", "take", "sleep", "offer", "finish", "lose", "drain", "undrain")
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=settings().max_examples * 3 // 2)
 @given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 2)), max_size=60))
 def test_whatever_happens_a_worker_that_drains_gets_nothing_and_no_job_is_forgotten(
     story: list[tuple[str, int]],

@@ -481,7 +481,7 @@ class HallMachine(UnconnectedRules):
 
 
 HallMachine.TestCase.settings = settings(
-    max_examples=200,
+    max_examples=2 * settings().max_examples,
     stateful_step_count=60,
     deadline=None,
     derandomize=True,

@@ -137,7 +137,7 @@ actions = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=4 * settings().max_examples, deadline=None)
 @given(st.lists(actions, min_size=5, max_size=60))
 def test_the_first_that_fits_and_nobody_idles(story: list[tuple[object, ...]]) -> None:
     shop = Shop()

@@ -135,7 +135,7 @@ class Web:
                 assert (job.state == HELD) == bool(self.waits[name])
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@settings(max_examples=3 * settings().max_examples, deadline=None, derandomize=True, database=None)
 @given(STEPS)
 def test_a_web_of_jobs(steps: list[Step]) -> None:
     web = Web()

@@ -1,6 +1,8 @@
-"""A thousand seeds: no law is broken while there are faults, and everything drains when they stop."""
+"""A thousand seeds, or a fifth of them: no law is broken during faults, and everything drains after them."""
 
 from __future__ import annotations
+
+import os
 
 import pytest
 
@@ -11,7 +13,7 @@ from .overseers import OVERSEEN_SEEDS_FROM
 from .pausers import PAUSING_SEEDS_FROM
 from .scenario import play
 
-SEEDS = 1000
+SEEDS = 200 if os.environ.get("EXAMPLES") == "few" else 1000
 CHUNK = 25
 REMEMBERED = (
     *(501245, 509257, 510475, 513592, 516098, 519758, 533219, 533799, 540939, 551381),

@@ -40,3 +40,15 @@ def test_make_expects_what_setup_makes(more: dict[str, str]) -> None:
 
 def test_without_a_compiler_or_when_it_is_not_wanted_the_package_is_plain() -> None:
     assert (made_by_setup(HALL_COMPILE="0"), made_by_setup(CC=NOWHERE)) == ("plain", "plain")
+
+
+def test_make_says_before_it_compiles_that_it_does_and_for_about_how_long() -> None:
+    def notice(**more: str) -> str:
+        return output([sys.executable, "-B", "-c", "import setup; print(setup.notice())"], more)
+
+    if made_by_setup() == "compiled":
+        assert "compiled once, which takes about two minutes" in notice()
+    assert "plain Python" in notice(CC=NOWHERE)
+    # As if nothing were installed yet: the notice comes before the silence of the installer.
+    said = output(["make", "--dry-run", "--no-print-directory", "VENV=no-such-folder", "serve"], {})
+    assert 0 < said.index("setup.notice()") < said.index("pip install -q --upgrade .")

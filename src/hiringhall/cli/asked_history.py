@@ -9,10 +9,11 @@ from hiringhall.cli.filters import ended_filters
 from hiringhall.cli.grid import Cell, Column, Row, plain, table
 from hiringhall.cli.job import show_job
 from hiringhall.cli.jobs import shapes
-from hiringhall.cli.layout import terminal_colours, terminal_width
+from hiringhall.cli.layout import terminal_width
 from hiringhall.cli.paging import show
 from hiringhall.cli.remote import connected, print_json
 from hiringhall.cli.reporting import WRONG_USE, CommandError, print_error
+from hiringhall.cli.styling import terminal_colours
 from hiringhall.cli.wording import moment, short, style_of
 from hiringhall.dialects.native import wire
 

@@ -22,11 +22,12 @@ import typer
 
 from hiringhall import __version__
 from hiringhall.cli.grid import Column, plain, table
-from hiringhall.cli.layout import terminal_colours, terminal_width
+from hiringhall.cli.layout import terminal_width
 from hiringhall.cli.paging import show
 from hiringhall.cli.progress import bar
 from hiringhall.cli.remote import JsonFlag, connected, print_json
 from hiringhall.cli.reporting import CommandError
+from hiringhall.cli.styling import terminal_colours
 from hiringhall.dialects.native import wire
 from hiringhall.sdk.conversation import Assigned
 

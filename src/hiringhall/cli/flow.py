@@ -14,10 +14,11 @@ from hiringhall.cli.flow_drawing import draw
 from hiringhall.cli.flow_nodes import as_graph, read_nodes
 from hiringhall.cli.grid import Cell, Column, Row, plain, table
 from hiringhall.cli.help_texts import completing
-from hiringhall.cli.layout import BOLD, labelled, terminal_colours, terminal_width
+from hiringhall.cli.layout import labelled, terminal_width
 from hiringhall.cli.paging import show as show_lines
 from hiringhall.cli.remote import HallFlag, JsonFlag, connected, name_of, print_json
 from hiringhall.cli.reporting import FAILURE, WRONG_USE, CommandError, print_error, print_result
+from hiringhall.cli.styling import BOLD, terminal_colours
 from hiringhall.cli.wording import age, counted, duration, moment, now, short, style_of
 from hiringhall.dialects.native import wire
 

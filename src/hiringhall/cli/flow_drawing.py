@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hiringhall.cli.flow_edges import bundles, edge_lines
-from hiringhall.cli.layout import DIM, PLAIN, cut, width_of
+from hiringhall.cli.layout import cut, width_of
+from hiringhall.cli.styling import DIM, PLAIN
 from hiringhall.cli.wording import style_of
 from hiringhall.flows.folding import fold
 from hiringhall.flows.graph import STATES

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hiringhall.cli.layout import BOLD, GAP, PLAIN, cut, stacked, width_of
+from hiringhall.cli.layout import GAP, cut, stacked, width_of
+from hiringhall.cli.styling import BOLD, PLAIN, Style
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rich.color import ColorSystem
-    from rich.style import Style
 
 CELL_MAX: Final = 60
 """Columns of a cell where the terminal has room."""

@@ -9,11 +9,12 @@ import typer
 
 from hiringhall.cli.escaping import escaped
 from hiringhall.cli.grid import Column, plain, table
-from hiringhall.cli.layout import terminal_colours, terminal_width
+from hiringhall.cli.layout import terminal_width
 from hiringhall.cli.paging import show
 from hiringhall.cli.remote import JsonFlag, print_json
 from hiringhall.cli.reporting import CommandError, print_error, print_result
 from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
+from hiringhall.cli.styling import terminal_colours
 from hiringhall.cluster.overview import observe
 from hiringhall.cluster.overview import switch_over as move_role
 from hiringhall.cluster.standby import read_addresses

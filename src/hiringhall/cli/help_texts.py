@@ -11,10 +11,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from typer.core import TyperCommand, TyperGroup
 
+from hiringhall.cli.help_page import Page, Panel
+from hiringhall.cli.layout import terminal_width
+from hiringhall.cli.styling import terminal_colours
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 HELP_NAMES: Final = ("-h", "--help")
+USUAL_WIDTH: Final = 80
+"""Of a help that goes to a file or a pipe."""
+ARGUMENTS: Final = "Arguments"
+OPTIONS: Final = "Options"
+COMMANDS: Final = "Commands"
+"""The panels of what belongs to no other panel."""
+
+Panels = dict[str, list[tuple[str, str]]]
 
 
 def completing(words: Iterable[str]) -> Callable[[str], list[str]]:
@@ -35,26 +47,57 @@ def unwrapped(docstring: str) -> str:
 class HallCommand(TyperCommand):
     """A command of `hall`."""
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _without_placeholders(super().get_params(ctx))
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        _write_page(self, ctx, formatter, _parameters(self.get_params(ctx)))
 
 
 class HallGroup(TyperGroup):
     """A group of commands: `hall` itself, or `hall schedule`."""
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _without_placeholders(super().get_params(ctx))
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        panels = _parameters(self.get_params(ctx))
+        for command in self.commands.values():
+            panel = getattr(command, "rich_help_panel", None) or COMMANDS
+            panels.setdefault(panel, []).append((command.name or "", command.help or ""))
+        _write_page(self, ctx, formatter, panels)
 
 
-def _without_placeholders(parameters: list[Any]) -> list[Any]:
+def _write_page(command: Any, ctx: Any, formatter: Any, panels: Panels) -> None:
+    shown = [Panel(title, rows) for title, rows in panels.items() if rows]
+    page = Page(command.get_usage(ctx), (command.help or "").split("\n\n"), shown)
+    for line in page.lines(terminal_width() or USUAL_WIDTH, terminal_colours()):
+        formatter.write(f"{line}\n")
+
+
+def _parameters(parameters: Iterable[Any]) -> Panels:
+    """Arguments stand before options, and both before the panels that have a title of their own."""
+    panels: Panels = {ARGUMENTS: [], OPTIONS: []}
     for parameter in parameters:
-        if getattr(parameter, "is_flag", False) and parameter.metavar is None:
-            parameter.metavar = ""
-        elif parameter.param_type_name == "argument":
-            # Its name, such as FILE, says more than the type that Typer would show beside it.
-            parameter.display_type_rich = _no_type
-    return parameters
+        usual = ARGUMENTS if parameter.param_type_name == "argument" else OPTIONS
+        panel = getattr(parameter, "rich_help_panel", None) or usual
+        panels.setdefault(panel, []).append((_name(parameter), " ".join(_remarks(parameter))))
+    return panels
 
 
-def _no_type(ctx: object) -> None:
-    """In place of a parameter's method that gives the text for its type."""
+def _name(parameter: Any) -> str:
+    """How it is typed, such as `--jobs -j N`."""
+    if parameter.param_type_name == "argument":
+        return str(parameter.metavar or parameter.name)
+    names = sorted((*parameter.opts, *parameter.secondary_opts), key=len, reverse=True)
+    return " ".join(names if _is_flag(parameter) else (*names, parameter.metavar or ""))
+
+
+def _is_flag(parameter: Any) -> bool:
+    return bool(getattr(parameter, "is_flag", False))
+
+
+def _remarks(parameter: Any) -> Iterable[str]:
+    """Its help, the numbers that it takes, and its default."""
+    yield parameter.help or ""
+    least, most = getattr(parameter.type, "min", None), getattr(parameter.type, "max", None)
+    if least is not None:
+        yield f"[{least} or more]" if most is None else f"[{least} to {most}]"
+    if parameter.required:
+        yield "[required]"
+    elif parameter.show_default and parameter.default not in (None, (), "") and not _is_flag(parameter):
+        yield f"[default: {parameter.default}]"

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 import typer
 
 from hiringhall.cli.help_texts import completing
-from hiringhall.cli.layout import terminal_colours, terminal_width
+from hiringhall.cli.layout import terminal_width
 from hiringhall.cli.paging import show
 from hiringhall.cli.progress import with_progress
 from hiringhall.cli.rendering import detail_lines, table_lines
 from hiringhall.cli.reporting import FAILURE, print_error, print_line
 from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
+from hiringhall.cli.styling import terminal_colours
 from hiringhall.cli.times import TIMES, read_time
 from hiringhall.config.sources import ConfigError
 from hiringhall.core import ids
@@ -91,33 +92,42 @@ def history(
     ] = None,
     handle: Annotated[
         str | None,
-        typer.Option(metavar="HANDLE", help="Show this job in full, by the handle that its client got."),
+        typer.Option(
+            "--handle", metavar="HANDLE", help="Show this job in full, by the handle that its client got."
+        ),
     ] = None,
-    key: Annotated[str | None, typer.Option(metavar="KEY", help="Only jobs with this key (unique id).")] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", metavar="KEY", help="Only jobs with this key (unique id).")
+    ] = None,
     queue: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only jobs of this queue (function).")
+        str | None, typer.Option("--queue", metavar="NAME", help="Only jobs of this queue (function).")
     ] = None,
     state: Annotated[
         str | None,
         typer.Option(
+            "--state",
             metavar="STATE",
             autocompletion=completing(STATES),
             help=f"Only jobs in this state: {', '.join(STATES)}.",
         ),
     ] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="TIME", help=f"Only jobs since this time: {TIMES}.")
+        str | None, typer.Option("--since", metavar="TIME", help=f"Only jobs since this time: {TIMES}.")
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Only jobs until this time. A date means the end of that day."),
+        typer.Option(
+            "--until", metavar="TIME", help="Only jobs until this time. A date means the end of that day."
+        ),
     ] = None,
     before: Annotated[
-        int | None, typer.Option(metavar="ID", help="Only jobs older than this one, to get the next page.")
+        int | None,
+        typer.Option("--before", metavar="ID", help="Only jobs older than this one, to get the next page."),
     ] = None,
     limit: Annotated[
         int | None,
         typer.Option(
+            "--limit",
             metavar="N",
             min=1,
             max=LIMIT_MAX,
@@ -129,7 +139,9 @@ def history(
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write to this .jsonl, .csv or .parquet file; - is stdout."),
+        typer.Option(
+            "--output", metavar="FILE", help="Write to this .jsonl, .csv or .parquet file; - is stdout."
+        ),
     ] = None,
     form: Annotated[
         str | None,

@@ -8,9 +8,10 @@ import typer
 from rich.cells import chop_cells
 
 from hiringhall.cli.escaping import escaped
-from hiringhall.cli.layout import BOLD, DIM, PLAIN, labelled, terminal_colours, terminal_width
+from hiringhall.cli.layout import labelled, terminal_width
 from hiringhall.cli.paging import show
 from hiringhall.cli.remote import HallFlag, JsonFlag, Remote, connected, job_id, print_json
+from hiringhall.cli.styling import BOLD, DIM, PLAIN, Style, terminal_colours
 from hiringhall.cli.wording import age, counted, duration, moment, now, situation_of, style_of
 from hiringhall.dialects.native import wire
 from hiringhall.sdk.errors import HALL_CODES
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rich.color import ColorSystem
-    from rich.style import Style
 
 WIDTH: Final = 100
 """Without a terminal."""

@@ -9,10 +9,11 @@ import typer
 
 from hiringhall.cli.filters import KeyFlag, QueueFlag, SinceFlag, StateFlag, TextFlag, UntilFlag, live_filters
 from hiringhall.cli.grid import Cell, Column, Row, plain, table
-from hiringhall.cli.layout import terminal_colours, terminal_width
+from hiringhall.cli.layout import terminal_width
 from hiringhall.cli.paging import show
 from hiringhall.cli.remote import HallFlag, JsonFlag, connected, job_id, print_json
 from hiringhall.cli.reporting import print_error, print_result
+from hiringhall.cli.styling import terminal_colours
 from hiringhall.cli.wording import age, moment, now, short, situation_of, style_of
 from hiringhall.dialects.native import wire
 

@@ -9,8 +9,8 @@ import shutil
 from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len, chop_cells, set_cell_size
-from rich.console import COLOR_SYSTEMS, Console
-from rich.style import Style
+
+from hiringhall.cli.styling import DIM, PLAIN, Style
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,22 +24,11 @@ LABEL: Final = 10
 WIDTH_MIN: Final = 24
 """Narrower terminals get lines of this width."""
 
-PLAIN: Final = Style.null()
-BOLD: Final = Style.parse("bold")
-DIM: Final = Style.parse("dim")
-
 
 def terminal_width() -> int | None:
     """Columns of the terminal, or $COLUMNS; None if stdout is no terminal and the variable is not set."""
     columns = shutil.get_terminal_size((0, 0)).columns
     return max(columns, WIDTH_MIN) if columns else None
-
-
-def terminal_colours() -> ColorSystem | None:
-    """The colours of the terminal; None if stdout is no terminal, or with NO_COLOR."""
-    console = Console()
-    name = console.color_system
-    return None if name is None or console.no_color else COLOR_SYSTEMS[name]
 
 
 def width_of(text: str) -> int:

@@ -24,7 +24,7 @@ class Root(LazyGroup):
 app = typer.Typer(
     name="hall",
     cls=Root,
-    help="A job server that speaks several protocols. Start one with [bold]hall serve[/bold].",
+    help="A job server that speaks several protocols. Start one with hall serve.",
     no_args_is_help=True,
     context_settings={"help_option_names": list(HELP_NAMES)},
     rich_markup_mode=MARKUP,

@@ -9,10 +9,9 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
-from rich.style import Style
-
 from hiringhall.cli.escaping import escaped
-from hiringhall.cli.layout import BOLD, GAP, PLAIN, cut, stacked, width_of
+from hiringhall.cli.layout import GAP, cut, stacked, width_of
+from hiringhall.cli.styling import BOLD, PLAIN, Style
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -39,10 +38,10 @@ _CODE: Final = HEADINGS.index("code")
 _RIGHT: Final = (_CODE, HEADINGS.index("tries"))
 _STATE: Final = HEADINGS.index("state")
 _STYLES: Final = {
-    "done": Style.parse("green"),
-    "failed": Style.parse("red"),
-    "cancelled": Style.parse("yellow"),
-    "running": Style.parse("cyan"),
+    "done": Style("green"),
+    "failed": Style("red"),
+    "cancelled": Style("yellow"),
+    "running": Style("cyan"),
 }
 
 

@@ -38,43 +38,56 @@ _Word = TypeVar("_Word", bound=str)
 
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the schedule.")],
-    queue: Annotated[str, typer.Option(metavar="QUEUE", help="The queue (function) of its jobs.")],
+    queue: Annotated[str, typer.Option("--queue", metavar="QUEUE", help="The queue (function) of its jobs.")],
     cron: Annotated[
         str,
         typer.Option(
-            metavar="EXPRESSION", help="When: minute, hour, day, month, weekday, such as '30 3 * * MON'."
+            "--cron",
+            metavar="EXPRESSION",
+            help="When: minute, hour, day, month, weekday, such as '30 3 * * MON'.",
         ),
     ] = "",
     every: Annotated[
-        str | None, typer.Option(metavar="TIME", help="How often, in place of --cron: 90s, 15m, 6h, 1d.")
+        str | None,
+        typer.Option("--every", metavar="TIME", help="How often, in place of --cron: 90s, 15m, 6h, 1d."),
     ] = None,
     timezone: Annotated[
-        str, typer.Option(metavar="ZONE", help="Time zone of --cron and {due}, such as Europe/Vienna.")
+        str,
+        typer.Option(
+            "--timezone", metavar="ZONE", help="Time zone of --cron and {due}, such as Europe/Vienna."
+        ),
     ] = "UTC",
     payload: Annotated[
         str,
-        typer.Option(metavar="TEXT", help="The job's payload; {due} and {due:%Y-%m-%d} become the due time."),
+        typer.Option(
+            "--payload", metavar="TEXT", help="The job's payload; {due} and {due:%Y-%m-%d} become the due time."
+        ),
     ] = "",
     key: Annotated[
         str,
         typer.Option(
-            metavar="TEXT", help="The job's key. If an unfinished job has the same key, none is added."
+            "--key", metavar="TEXT", help="The job's key. If an unfinished job has the same key, none is added."
         ),
     ] = "",
     priority: Annotated[
         str,
         typer.Option(
+            "--priority",
             metavar="WORD",
             autocompletion=completing(get_args(Priority)),
             help="The job's priority: high, normal or low.",
         ),
     ] = "normal",
     retries: Annotated[
-        int, typer.Option(metavar="N", min=0, max=RETRIES_MAX, help="How often a failed job is tried again.")
+        int,
+        typer.Option(
+            "--retries", metavar="N", min=0, max=RETRIES_MAX, help="How often a failed job is tried again."
+        ),
     ] = 0,
     quits_max: Annotated[
         int,
         typer.Option(
+            "--quits-max",
             metavar="N",
             min=0,
             max=RETRIES_MAX,
@@ -84,13 +97,17 @@ def add(
     missed: Annotated[
         str,
         typer.Option(
+            "--missed",
             metavar="WORD",
             autocompletion=completing(get_args(Missed)),
             help="Which missed due times fire later: latest, all, or skip (none).",
         ),
     ] = "latest",
     late_s: Annotated[
-        float, typer.Option(metavar="SECONDS", help="A due time counts as missed after this many seconds.")
+        float,
+        typer.Option(
+            "--late-s", metavar="SECONDS", help="A due time counts as missed after this many seconds."
+        ),
     ] = LATE_US / SECOND_US,
     config: ConfigFlag = None,
     data: DataFlag = None,

@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from hiringhall import __version__
 from hiringhall.cli.escaping import escaped
-from hiringhall.cli.layout import terminal_colours
 from hiringhall.cli.reporting import json_line, print_error, print_result
 from hiringhall.cli.settings import (
     ALL_DOORS,
@@ -25,14 +22,19 @@ from hiringhall.cli.settings import (
     load_settings,
     word_option,
 )
+from hiringhall.cli.styling import BOLD, Style, terminal_colours
 from hiringhall.doors.ports import find_taken
 from hiringhall.endpoints import HallError
 from hiringhall.logs.writing import DescriptorHandler, logging_to
 from hiringhall.server import DEFAULT_DOORS, Opened, run
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hiringhall.config.schema import Config
 
+_DIALECT: Final = Style("green")
+_FIRST_JOB: Final = Style("cyan")
 _LOG_FORMAT_HELP: Final = "How the log is written: text or json. Default: text."
 LogFormatFlag = Annotated[str | None, word_option("--log-format", "FORMAT", ["text", "json"], _LOG_FORMAT_HELP)]
 
@@ -122,32 +124,27 @@ def _announce_json(opened: Opened) -> None:
 
 
 def _announce(opened: Opened) -> None:
-    # Without colours there is no bold either, as in the other commands.
-    styled = None if terminal_colours() is not None else False
-    console = Console(highlight=False, soft_wrap=True, force_terminal=styled)
-    with console.capture() as captured:
-        console.print(
-            f"[bold]{_plain(opened.name)}[/bold] {'stands by' if opened.standby else 'is open'}"
-            f" (hiringhall {__version__}, pid {opened.pid})"
-        )
-        for door in opened.doors:
-            name = f"{door.dialect} {door.role}".rstrip()
-            encryption = f" ({door.encryption})" if door.encryption else ""
-            console.print(f"  door   [green]{name}[/green] on [bold]{door.address}[/bold]{encryption}")
-        if opened.web:
-            console.print(f"  web    [bold]{opened.web}[/bold]")
-        console.print(f"  data   {_plain(opened.data) or 'in memory: jobs are lost when the hall stops'}")
-        if not opened.standby:
-            console.print(f"  jobs   {opened.recovered} recovered")
-        first_job = next((door.first_job for door in opened.doors if door.first_job), "")
-        if first_job:
-            console.print(
-                f"\nSubmit a first job: paste this into another terminal.\n  [cyan]{_plain(first_job)}[/cyan]"
-            )
-        console.print("\nPress Ctrl-C to drain and stop. Press it twice to stop at once.")
-    print_result(captured.get())
+    print_result("".join(f"{line}\n" for line in _lines(opened)))
 
 
-def _plain(text: str) -> str:
-    """A text without control characters, in which nothing is taken for markup."""
-    return escape(escaped(text))
+def _lines(opened: Opened) -> Iterator[str]:
+    colours = terminal_colours()
+
+    def styled(text: str, style: Style = BOLD) -> str:
+        return style.render(escaped(text), color_system=colours)
+
+    state = "stands by" if opened.standby else "is open"
+    yield f"{styled(opened.name)} {state} (hiringhall {__version__}, pid {opened.pid})"
+    for door in opened.doors:
+        name = styled(f"{door.dialect} {door.role}".rstrip(), _DIALECT)
+        encryption = f" ({door.encryption})" if door.encryption else ""
+        yield f"  door   {name} on {styled(str(door.address))}{encryption}"
+    if opened.web:
+        yield f"  web    {styled(opened.web)}"
+    yield f"  data   {escaped(opened.data) or 'in memory: jobs are lost when the hall stops'}"
+    if not opened.standby:
+        yield f"  jobs   {opened.recovered} recovered"
+    first_job = next((door.first_job for door in opened.doors if door.first_job), "")
+    if first_job:
+        yield f"\nSubmit a first job: paste this into another terminal.\n  {styled(first_job, _FIRST_JOB)}"
+    yield "\nPress Ctrl-C to drain and stop. Press it twice to stop at once."

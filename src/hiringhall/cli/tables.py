@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hiringhall.cli.layout import stacked, terminal_colours
+from hiringhall.cli.layout import stacked
+from hiringhall.cli.styling import terminal_colours
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

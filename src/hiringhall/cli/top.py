@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from hiringhall.cli.layout import terminal_colours
 from hiringhall.cli.remote import HallFlag, Remote, connected, print_json, refusal
 from hiringhall.cli.reporting import WRONG_USE, CommandError
+from hiringhall.cli.styling import terminal_colours
 from hiringhall.cli.terminal import Terminal
 from hiringhall.cli.top_screen import JOBS, QUEUES, VIEWS, WORKERS, Look, Rates, Screen
 from hiringhall.cli.wording import now, short

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hiringhall.cli.escaping import escaped
 from hiringhall.cli.grid import Cell, Column, Row, fitting, plain
-from hiringhall.cli.layout import BOLD, DIM, cut
+from hiringhall.cli.layout import cut
+from hiringhall.cli.styling import BOLD, DIM
 from hiringhall.cli.wording import SECOND_US, age, counted, duration, short, situation_of, style_of
 
 if TYPE_CHECKING:

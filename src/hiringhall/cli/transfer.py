@@ -91,19 +91,29 @@ def import_jobs(
     data: DataFlag = None,
     door: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="Submit the jobs at this Gearman door of a running hall."),
+        typer.Option(
+            "--door", metavar="HOST:PORT", help="Submit the jobs at this Gearman door of a running hall."
+        ),
     ] = None,
     tls_ca: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="For a door with TLS: the CA of its certificate, a PEM file."),
+        typer.Option(
+            "--tls-ca", metavar="FILE", help="For a door with TLS: the CA of its certificate, a PEM file."
+        ),
     ] = None,
     tls_certificate: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="For a door with TLS: your client certificate, a PEM file."),
+        typer.Option(
+            "--tls-certificate",
+            metavar="FILE",
+            help="For a door with TLS: your client certificate, a PEM file.",
+        ),
     ] = None,
     tls_key: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The key of --tls-certificate, unless it is in the same file."),
+        typer.Option(
+            "--tls-key", metavar="FILE", help="The key of --tls-certificate, unless it is in the same file."
+        ),
     ] = None,
     as_json: JsonFlag = False,
 ) -> int:

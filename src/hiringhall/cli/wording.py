@@ -9,27 +9,26 @@ import time
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from rich.style import Style
-
 from hiringhall.cli.escaping import escaped
-from hiringhall.cli.layout import PLAIN, cut
+from hiringhall.cli.layout import cut
+from hiringhall.cli.styling import PLAIN, Style
 
 SECOND_US: Final = 1_000_000
 NAME_MAX: Final = 60
 _SPANS: Final = ((86_400, "d"), (3600, "h"), (60, "min"))
 _BYTES_A_CHARACTER: Final = 4
 STYLES: Final = {
-    "running": Style.parse("cyan"),
-    "working": Style.parse("cyan"),
-    "done": Style.parse("green"),
-    "failed": Style.parse("red"),
-    "backoff": Style.parse("red"),
-    "no_workers": Style.parse("yellow"),
-    "paused": Style.parse("yellow"),
-    "parked": Style.parse("yellow"),
-    "limited": Style.parse("yellow"),
-    "draining": Style.parse("yellow"),
-    "cancelled": Style.parse("yellow"),
+    "running": Style("cyan"),
+    "working": Style("cyan"),
+    "done": Style("green"),
+    "failed": Style("red"),
+    "backoff": Style("red"),
+    "no_workers": Style("yellow"),
+    "paused": Style("yellow"),
+    "parked": Style("yellow"),
+    "limited": Style("yellow"),
+    "draining": Style("yellow"),
+    "cancelled": Style("yellow"),
 }
 """Of the words for states and situations."""
 

@@ -8,10 +8,11 @@ import typer
 
 from hiringhall.cli.escaping import escaped
 from hiringhall.cli.grid import Cell, Column, Row, plain, table
-from hiringhall.cli.layout import terminal_colours, terminal_width
+from hiringhall.cli.layout import terminal_width
 from hiringhall.cli.paging import show
 from hiringhall.cli.remote import HallFlag, JsonFlag, Remote, connected, name_of, print_json
 from hiringhall.cli.reporting import print_error
+from hiringhall.cli.styling import terminal_colours
 from hiringhall.cli.wording import age, now, short, style_of
 from hiringhall.dialects.native import wire
 

@@ -25,7 +25,6 @@ from hiringhall.endpoints import HallError
 from hiringhall.logs.events import Events
 from hiringhall.logs.repeats import Repeats
 from hiringhall.process import raise_descriptor_limit
-from hiringhall.server.members import MemberHall
 from hiringhall.server.opening import OpenDoor, Opened, data_folder, open_driver
 from hiringhall.server.running import Hall
 from hiringhall.storage.opening import is_url, open_documents
@@ -111,6 +110,8 @@ async def _open_and_serve(
 async def _serve_member(
     config: Config, announce: Callable[[Opened], None], repeats: Repeats | None, *, standby: bool
 ) -> int:
+    from hiringhall.server.members import MemberHall  # noqa: PLC0415 (only with a database)
+
     kept = repeats if repeats is not None else Repeats()
     member = MemberHall(config, DIALECTS, lambda: Events(kept), announce)
     return await (member.serve_or_stand_by() if standby else member.serve_alone())

@@ -27,7 +27,6 @@ from hiringhall.process import tune_interpreter
 from hiringhall.schedules.book import Book, BookError
 from hiringhall.schedules.editor import Editor
 from hiringhall.schedules.keeper import Keeper
-from hiringhall.server.addresses import published
 from hiringhall.server.measuring import HallMeasures
 from hiringhall.server.opening import Opened, OpenParts, data_folder, data_place, open_doors
 from hiringhall.server.web_process import open_web
@@ -125,6 +124,11 @@ class Hall:
         else:
             _log.info("audit clean")
 
+    async def _publish(self, beats: Beats, opened: Opened) -> None:
+        from hiringhall.server.addresses import published  # noqa: PLC0415 (only with a database)
+
+        await beats.publish(published(self._config, opened.doors))
+
     # --- from the first door to the last commit
 
     async def serve(self, announce: Callable[[Opened], None]) -> int:
@@ -139,7 +143,7 @@ class Hall:
             gate, audit = self._read_tokens(loop)
             opened = await self._open(editor, gate, audit)
             if self._beats is not None:
-                await self._beats.publish(published(self._config, opened.doors))
+                await self._publish(self._beats, opened)
             self._start_services(loop, keeper, editor)
             self._parts.start(gate)
             self._parts.start(audit)

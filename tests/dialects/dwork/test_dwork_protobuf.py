@@ -139,7 +139,7 @@ nearly_queries = st.builds(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(nearly_queries | nearly)
 def test_messages_made_of_strange_fields(body: bytes) -> None:
     agree(body)
@@ -156,7 +156,7 @@ def mutated(draw: st.DrawFn) -> bytes:
     return bytes(body)
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(mutated())
 def test_golden_messages_gone_wrong(body: bytes) -> None:
     agree(body)

@@ -136,7 +136,7 @@ def mutate(body: bytes, edits: list[tuple[int, int, int]]) -> bytes:
     return body
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings().max_examples, deadline=None)
 @given(script=st.lists(st.tuples(st.integers(0, 2), WORDS, EDITS), max_size=25))
 def test_whatever_is_said_the_hall_stands(script: list[tuple[int, bytes, list[tuple[int, int, int]]]]) -> None:
     hall = WmpHall()

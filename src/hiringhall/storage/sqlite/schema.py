@@ -7,14 +7,13 @@ transaction per step. A file of another program, a damaged one or one of a later
 from __future__ import annotations
 
 import sqlite3
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.storage.contract import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 APPLICATION_ID: Final = 0x48414C4C
 """Distinguishes a hall's file from other SQLite files: the letters HALL."""
@@ -22,15 +21,14 @@ SQLITE_MIN: Final = (3, 35, 0)
 """The first version that has all the SQL used here."""
 WHOLE_CHECK_BYTES_MAX: Final = 1 << 30
 """In a larger file only the live jobs are checked, to keep the start short."""
+FOLDER: Final = Path(__file__).parents[1] / "sql"
 
 Migration = tuple[int, str]
 
 
 def migrations() -> list[Migration]:
     """Version and SQL of every step, in order: `001_first_tables.sql` creates version 1."""
-    folder = resources.files("hiringhall.storage") / "sql"
-    steps = [(int(file.name[:3]), file.read_text()) for file in folder.iterdir() if file.name.endswith(".sql")]
-    return sorted(steps)
+    return sorted((int(file.name[:3]), file.read_text()) for file in FOLDER.glob("*.sql"))
 
 
 def migrate(connection: sqlite3.Connection, steps: Sequence[Migration], path: Path) -> None:
