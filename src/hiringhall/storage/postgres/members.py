@@ -7,7 +7,7 @@ with its next beat.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeVar
 
 from hiringhall.storage.contract import StoreError
 from hiringhall.storage.places import shown
@@ -16,7 +16,7 @@ from hiringhall.storage.postgres.faults import explain
 from hiringhall.storage.postgres.membership import join
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from hiringhall.storage.postgres.connecting import Connection, Record
     from hiringhall.storage.postgres.membership import Member
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 ANSWER_S: Final = 2.0
 """A beat that takes longer has failed, and the connection is opened anew."""
 
+_T = TypeVar("_T")
 _WISH: Final = "switch-over"
 _STANDING: Final = """
 SELECT writer.incarnation, writer.backend <> 0, COALESCE(halls.name, ''), COALESCE(halls.address, ''),
@@ -90,24 +91,19 @@ class MemberState(NamedTuple):
 
 
 class MemberLink:
-    """The connection of a member for its beats, on the event loop that runs. It connects again by itself."""
+    """The connection of a member for its beats, on the event loop that runs. It connects again by itself. It is
+    asked one thing at a time.
+    """
 
     def __init__(self, url: str, name: str) -> None:
         self._url = url
         self._name = name
         self._connection: Connection | None = None
+        self._asking = asyncio.Lock()
 
     async def join(self, member: Member) -> int:
         """Become a member: the incarnation."""
-        try:
-            async with asyncio.timeout(ANSWER_S):
-                connection = await self._connected()
-                return (await join(connection, member))[1]
-        except StoreError:
-            raise
-        except Exception as error:
-            await self.close()
-            raise explain(error, shown(self._url)) from error
+        return (await self._ask(lambda connection: join(connection, member)))[1]
 
     async def beat(self, incarnation: int) -> Standing:
         """Show that this incarnation lives; who is active."""
@@ -145,16 +141,18 @@ class MemberLink:
         return self._connection
 
     async def _fetch(self, sql: str, *values: object) -> Sequence[Record]:
-        try:
-            async with asyncio.timeout(ANSWER_S):
-                connection = await self._connected()
-                rows: Sequence[Record] = await connection.fetch(sql, *values)
-        except StoreError:
-            raise
-        except Exception as error:
-            await self.close()
-            raise explain(error, shown(self._url)) from error
-        return rows
+        return await self._ask(lambda connection: connection.fetch(sql, *values))
+
+    async def _ask(self, question: Callable[[Connection], Awaitable[_T]]) -> _T:
+        async with self._asking:
+            try:
+                async with asyncio.timeout(ANSWER_S):
+                    return await question(await self._connected())
+            except StoreError:
+                raise
+            except Exception as error:
+                await self.close()
+                raise explain(error, shown(self._url)) from error
 
 
 def _standing(row: Record) -> Standing:
