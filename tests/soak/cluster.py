@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cluster_kills import kills
 from cluster_stage import Stage
+from cluster_stops import stops, stops_unfenced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -39,10 +40,14 @@ class Size(NamedTuple):
 
 SCENARIOS: Final = {
     "kills": Size(kills, 300, 300_000),
+    "stops": Size(stops, 200),
+    "stops-unfenced": Size(stops_unfenced, 5),
 }
 
 
-def play(name: str, seed: int, rounds: int = 0, live: int = -1, *, quiet: bool = False) -> dict[str, object]:
+def play(
+    name: str, seed: int, rounds: int = 0, live: int = -1, minutes: float = 0.0, *, quiet: bool = False
+) -> dict[str, object]:
     """Run one scenario: its verdict. Raises AssertionError if a promise was broken."""
     size = SCENARIOS[name]
 
@@ -52,6 +57,8 @@ def play(name: str, seed: int, rounds: int = 0, live: int = -1, *, quiet: bool =
         return await size.run(stage, rounds or size.rounds, size.live if live < 0 else live)
 
     with Stage(name, seed, quiet=quiet) as stage:
+        if minutes:
+            stage.seconds_max = 60 * minutes
         return asyncio.run(story(stage))
 
 
@@ -60,6 +67,7 @@ def main() -> int:
     parser.add_argument("scenarios", nargs="*", metavar="scenario", help=f"any of {', '.join(SCENARIOS)}")
     parser.add_argument("--rounds", type=int, default=0, help="instead of the usual number of each scenario")
     parser.add_argument("--live", type=int, default=-1, help="jobs that stay live, for scenarios that have some")
+    parser.add_argument("--minutes", type=float, default=0.0, help="begin no round of a scenario after this time")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the halls end too
@@ -68,7 +76,7 @@ def main() -> int:
     broken = False
     for name in arguments.scenarios or SCENARIOS:
         try:
-            verdicts[name] = play(name, arguments.seed, arguments.rounds, arguments.live)
+            verdicts[name] = play(name, arguments.seed, arguments.rounds, arguments.live, arguments.minutes)
         except Exception as error:  # noqa: BLE001 (told in the verdict)
             traceback.print_exc()
             verdicts[name] = {"broken": f"{type(error).__name__}: {error}"[:2000]}

@@ -34,19 +34,19 @@ async def kills(stage: Stage, rounds: int, live: int) -> dict[str, object]:
     try:
         load.up.set()
         probe, back, told = Probe(load), Times(), Times()
-        for number in range(rounds):
+        for number in stage.rounds(rounds):
             await asyncio.sleep(stage.dice.uniform(*ALIVE_S))
             load.check()
             victim = cluster.active
             load.up.clear()
             killed_s = time.monotonic()
             victim.kill()
+            await asyncio.to_thread(victim.launch)
             seconds = back.add(await probe.first(killed_s, BACK_S))
             load.up.set()
             successor = await asyncio.to_thread(cluster.wait_for_active, victim)
             told.add(successor.roles[-1][0] - killed_s)
-            await asyncio.to_thread(victim.launch)
-            stage.step(number, rounds, f"{victim.name} killed, {successor.name} serves after {seconds:.2f} s {back.report()}")
+            stage.step(number, rounds, f"{victim.name}, then {successor.name} {seconds:.2f} s {back.report()}")
             await asyncio.to_thread(victim.wait_for_role, STANDBY)
         await load.drain(DRAIN_S)
         assert await asyncio.to_thread(audit, cluster.active) == "clean"
@@ -58,10 +58,10 @@ async def kills(stage: Stage, rounds: int, live: int) -> dict[str, object]:
     assert not lost, f"{len(lost)} of {live} live jobs are lost: {lost[:5]}"
     assert left == parked, f"{len(left - parked)} jobs are live that nobody waits for"
     verdict(load.promises, ends)
-    load.proves_something(rounds)
+    load.proves_something(len(back.seconds))
     assert [member.role for member in cluster.members].count(ACTIVE) == 1
     return {
-        "kills": rounds,
+        "kills": len(back.seconds),
         "live": live,
         "acknowledged": len(load.promises.created) + len(load.promises.acknowledged),
         "ended": len(ends),

@@ -117,6 +117,8 @@ class ClusterLoad(MixedLoad):
     def __init__(self, cluster: Cluster, seed: int, clients: int = 2, workers: int = 4) -> None:
         super().__init__(cluster, seed, clients, workers)  # type: ignore[arg-type]
         self.cluster = cluster
+        self.functions: tuple[bytes, ...] = ()
+        """More functions whose jobs must have ended after a drain."""
         self.more = MorePeers(cluster, self.promises)
         self._tries = random.Random(f"{seed} tries")
 
@@ -145,7 +147,8 @@ class ClusterLoad(MixedLoad):
             assert len(kept) >= rounds // 2, f"only {len(kept)} jobs of {who} were acknowledged"
 
     def _empty(self) -> bool:
-        return super()._empty() and self.more.empty
+        more = [self.cluster.counts(function.decode())[0] for function in self.functions]
+        return not any(more) and super()._empty() and self.more.empty
 
     async def _until_up(self) -> None:
         await super()._until_up()

@@ -15,6 +15,7 @@ from cluster_members import Cluster, SoakMember
 from stage.postgres_server import PostgresServer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
 
 DATABASE = "soak"
@@ -32,6 +33,7 @@ class Stage:
         self.server = PostgresServer(
             self.folder / "postgres", safe=safe, **{"shared_buffers": "256MB", **settings}
         )
+        self.seconds_max = float("inf")
         self.kept = False
         """The logs stay for somebody to read."""
         self._quiet = quiet
@@ -54,6 +56,14 @@ class Stage:
         if not self._quiet:
             sys.stderr.write(f"{self.name} {time.monotonic() - self._begun_s:7.1f} s: {text}\n")
             sys.stderr.flush()
+
+    def rounds(self, count: int) -> Iterator[int]:
+        """So many numbers, or fewer if the time for the scenario is over."""
+        for number in range(count):
+            if time.monotonic() - self._begun_s > self.seconds_max:
+                self.say(f"the time is over after {number} of {count} rounds")
+                return
+            yield number
 
     def step(self, number: int, rounds: int, text: str) -> None:
         self.say(f"{number + 1}/{rounds} {text}")

@@ -88,6 +88,8 @@ class Beats:
             if not self._trouble:
                 _log.warning("no beat: %s", error)
             self._trouble = str(error)
+            if self._driver is not None:
+                self._driver.may_hand_out(self._good_us + LEASE_US)  # no longer than before
             return
         if self._trouble:
             self._trouble = ""

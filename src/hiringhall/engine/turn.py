@@ -217,6 +217,19 @@ class Engine:
             if (many or much) and session.link is not None:
                 session.link.pause()
 
+    def drop_output(self) -> None:
+        """Inside a turn: drop what was said in it, and disconnect the peers that it was for. What waits for the
+        commit under way is sent before.
+        """
+        for session in self.outbox:
+            session.out.clear()
+            session.out_bytes = 0
+            session.pledges = None
+            session.closing = True
+            if session.link is not None and session.sealed is None:
+                session.link.close()
+        self.outbox.clear()
+
     @property
     def has_coalesced(self) -> bool:
         """Output is kept back until `flush_coalesced` is called."""
