@@ -16,6 +16,7 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from cluster_cuts import cuts
 from cluster_kills import kills
 from cluster_stage import Stage
 from cluster_stops import stops, stops_unfenced
@@ -40,6 +41,7 @@ class Size(NamedTuple):
 
 SCENARIOS: Final = {
     "kills": Size(kills, 300, 300_000),
+    "cuts": Size(cuts, 2000),
     "stops": Size(stops, 200),
     "stops-unfenced": Size(stops_unfenced, 5),
 }

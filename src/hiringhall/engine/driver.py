@@ -279,11 +279,15 @@ class Driver:
         self._loop.call_soon(self._end_turn)
 
     def _end_turn(self) -> None:
-        if not self.scheduler.withholding and self._is_too_late():
+        withholding = self.scheduler.withholding
+        if not withholding and self._is_too_late():
             self._waits_for_leave = True
             return
         # With one arrival in a turn the hall is idle: coalescing would only delay the answer.
-        self.engine.end(coalesce=self._arrivals > 1 and not self.scheduler.closing)
+        is_too_late = self._is_too_late if self._hands_out_until_us < NEVER and not withholding else None
+        self.engine.end(
+            coalesce=self._arrivals > 1 and not self.scheduler.closing, is_too_late=is_too_late
+        )
         self._turning = False
         self._arrivals = 0
         self.measures.turns += 1
