@@ -16,10 +16,13 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from cluster_away import away
 from cluster_cuts import cuts
+from cluster_failover import failover, failover_async
 from cluster_kills import kills
 from cluster_stage import Stage
 from cluster_stops import stops, stops_unfenced
+from cluster_switches import switches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -42,6 +45,10 @@ class Size(NamedTuple):
 SCENARIOS: Final = {
     "kills": Size(kills, 300, 300_000),
     "cuts": Size(cuts, 2000),
+    "away": Size(away, 50),
+    "failover": Size(failover, 20),
+    "failover-async": Size(failover_async, 5),
+    "switches": Size(switches, 20),
     "stops": Size(stops, 200),
     "stops-unfenced": Size(stops_unfenced, 5),
 }
