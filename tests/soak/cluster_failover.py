@@ -29,6 +29,7 @@ LONG_LAG_S: Final = 13.0
 RESUMED_S: Final = 90.0
 DRAIN_S: Final = 120.0
 _LOST: Final = re.compile(r"lost (\d+) commits that it had acknowledged[^\n]*")
+_NAMED: Final = re.compile(r"lost changes of jobs: ([-\d, ]+)")
 
 
 class Pair:
@@ -99,7 +100,7 @@ async def _fail_over_often(
     stage: Stage, cluster: Cluster, pair: Pair, rounds: int, *, synchronous: bool
 ) -> dict[str, object]:
     ledger, resumed = Ledger(cluster, stage.seed, clients=2), Times()
-    active, lost_commits, unnamed = cluster.active, 0, 0
+    active, lost_commits = cluster.active, 0
     try:
         for number in stage.rounds(rounds):
             await asyncio.sleep(stage.dice.uniform(*ALIVE_S))
@@ -115,7 +116,7 @@ async def _fail_over_often(
             resumed.add(ledger.created_s - back_s)
             said = _LOST.search(active.errors(), told)
             lost_commits += int(said[1]) if said else 0
-            unnamed += await _check_named(pair, before, said[0] if said else "")
+            await _check_named(pair, before, active.errors()[told:])
             ledger.check()
             assert cluster.active is active, "another hall is active"
             await asyncio.to_thread(pair.attach, synchronous=synchronous)
@@ -128,18 +129,19 @@ async def _fail_over_often(
     return {
         "fail_overs": len(resumed.seconds),
         "commits_lost_by_postgres": lost_commits,
-        "jobs_not_named": unnamed,
         **kept,
         "resumed_s": resumed.report(),
     }
 
 
-async def _check_named(pair: Pair, acknowledged: set[int], said: str) -> int:
-    """What is not in the database any more is named in the log; how many are not, since the line is full."""
+async def _check_named(pair: Pair, acknowledged: set[int], said: str) -> None:
+    """What is not in the database any more is named in the log."""
     records = Records(pair.primary.url(DATABASE))
     there = await records.live() | {end.id for end in await records.ends()}
-    named = set(map(int, re.findall(r"\d{6,}", said)))
-    more = re.search(r"and (\d+) more", said)
-    missing = acknowledged - there - named
-    assert not missing or more, f"{len(missing)} jobs are gone, and nobody says so: {sorted(missing)[:5]}"
-    return len(missing)
+    named: set[int] = set()
+    for line in _NAMED.findall(said):
+        for each in line.split(", "):
+            first, _, last = each.partition("-")
+            named.update(range(int(first), int(last or first) + 1))
+    unnamed = acknowledged - there - named
+    assert not unnamed, f"{len(unnamed)} jobs are gone, and nobody says so: {sorted(unnamed)[:5]}"

@@ -302,7 +302,8 @@ class PostgresStore:
             await self._shelves.prepare(statement)
             rows = await self._database.fetch(statement.sql, *statement.arguments(self._incarnation))
             self._shelves.committed(statement, rows[0][0])
-        self._on_warning(self._receipts.report(batch, self._batch, len(lost), self._database.place))
+        for line in self._receipts.report(batch, self._batch, len(lost), self._database.place):
+            self._on_warning(line)
         if batch + len(lost) != self._batch:
             self._batch = batch
             terms = decode_terms([tuple(row) for row in await self._database.fetch(_TERMS)])
