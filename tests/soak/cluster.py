@@ -75,8 +75,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("scenarios", nargs="*", metavar="scenario", help=f"any of {', '.join(SCENARIOS)}")
     parser.add_argument("--rounds", type=int, default=0, help="instead of the usual number of each scenario")
-    parser.add_argument("--live", type=int, default=-1, help="jobs that stay live, for scenarios that have some")
-    parser.add_argument("--minutes", type=float, default=0.0, help="begin no round of a scenario after this time")
+    parser.add_argument(
+        "--live", type=int, default=-1, help="jobs that stay live, for scenarios that have some"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=0.0, help="begin no round of a scenario after this time"
+    )
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the halls end too
@@ -90,7 +94,7 @@ def main() -> int:
             traceback.print_exc()
             verdicts[name] = {"broken": f"{type(error).__name__}: {error}"[:2000]}
             broken = True
-    print(json.dumps(verdicts))
+    sys.stdout.write(f"{json.dumps(verdicts)}\n")
     return int(broken)
 
 

@@ -37,7 +37,7 @@ async def cuts(stage: Stage, rounds: int, live: int) -> dict[str, object]:
     try:
         proxy.chance = CHANCE
         for number in stage.rounds(rounds):
-            while proxy.cuts.total() <= number:  # noqa: ASYNC110 (the proxy counts)
+            while proxy.cuts.total() <= number:
                 await asyncio.sleep(STEP_S / 100)
                 ledger.check()
                 assert hall.running, hall.errors()[-4000:]

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 _UNFENCED: Final = """
 CREATE OR REPLACE FUNCTION hall_commit(
-    p_incarnation integer, p_batch bigint, p_jobs bigint, p_job_bytes bigint, p_shelf integer[], p_day integer[],
-    p_lines bigint[], p_bytes bigint[], p_freed bigint[]
+    p_incarnation integer, p_batch bigint, p_jobs bigint, p_job_bytes bigint, p_shelf integer[],
+    p_day integer[], p_lines bigint[], p_bytes bigint[], p_freed bigint[]
 ) RETURNS bigint LANGUAGE sql AS $$
     UPDATE writer SET batch = GREATEST(batch, p_batch), jobs = jobs + p_jobs RETURNING job_bytes
 $$;

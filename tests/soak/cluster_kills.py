@@ -27,7 +27,7 @@ DRAIN_S: Final = 300.0
 async def kills(stage: Stage, rounds: int, live: int) -> dict[str, object]:
     """What came of it. Raises AssertionError."""
     cluster = stage.cluster()
-    cluster.start()
+    await asyncio.to_thread(cluster.start)
     parked = await park(cluster.active, live)
     stage.say(f"{live:,} jobs are live")
     load = EveryClusterLoad(cluster, stage.seed)

@@ -92,7 +92,9 @@ class NativeLink:
 class Ledger:
     """Clients and workers at the doors of any member."""
 
-    def __init__(self, cluster: Cluster, seed: int, clients: int = 4, workers: int = 2, job_s: float = 0.0) -> None:
+    def __init__(
+        self, cluster: Cluster, seed: int, clients: int = 4, workers: int = 2, job_s: float = 0.0
+    ) -> None:
         self.cluster = cluster
         self.created: dict[int, bytes] = {}
         self.created_s = 0.0
@@ -129,7 +131,9 @@ class Ledger:
         self.submitting = False
         await asyncio.gather(*self._clients)
         async with asyncio.timeout(timeout_s):
-            while await records.fetch("SELECT 1 FROM jobs WHERE queue = $1 LIMIT 1", QUEUE):
+            while await records.fetch(  # noqa: ASYNC110 (the database tells nobody)
+                "SELECT 1 FROM jobs WHERE queue = $1 LIMIT 1", QUEUE
+            ):
                 await asyncio.sleep(10 * PAUSE_S)
         self.check()
 
@@ -145,7 +149,9 @@ class Ledger:
         assert not twice, f"{len(twice)} jobs ended twice: {twice[:5]}"
         results = {end.id: end.result.encode() for end in ends if end.state == "done"}
         lost = [number for number in self.created if number not in results]
-        assert lost_allowed or not lost, f"{len(lost)} of {len(self.created)} acknowledged jobs are lost: {lost[:5]}"
+        assert lost_allowed or not lost, (
+            f"{len(lost)} of {len(self.created)} acknowledged jobs are lost: {lost[:5]}"
+        )
         wrong = [number for number, tag in self.created.items() if results.get(number, tag) != tag]
         assert not wrong, f"{len(wrong)} jobs have the result of another: {wrong[:5]}"
         kept = self.refused & set(results.values())

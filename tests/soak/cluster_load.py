@@ -1,17 +1,21 @@
-"""Loads on several halls, which remember what was acknowledged to them, and what the database says afterwards."""
+"""Loads on several halls, which remember what was acknowledged, and what the database says afterwards."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 import socket
+import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import asyncpg
-from cluster_members import Cluster, SoakMember
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "system"))
+
 from every_load import EveryLoad
 from mixed_load import BEANS, WELL, MixedLoad, Promises
 from native_peer import NativeError, NativePeer
@@ -23,6 +27,8 @@ from hiringhall.dialects.gearman import wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from cluster_members import Cluster, SoakMember
 
 PARKED: Final = "parked"
 """The function of jobs that nobody does: they stay live."""
@@ -307,7 +313,9 @@ class Times:
         if not ordered:
             return {}
         places = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
-        found = {name: ordered[min(len(ordered) - 1, int(part * len(ordered)))] for name, part in places.items()}
+        found = {
+            name: ordered[min(len(ordered) - 1, int(part * len(ordered)))] for name, part in places.items()
+        }
         return {name: round(value, 3) for name, value in {**found, "max": ordered[-1]}.items()}
 
 

@@ -1,7 +1,7 @@
 """Halls on one PostgreSQL, as processes with a door of every dialect: one is active, the others stand by.
 
-Invariant: a member keeps its ports over all restarts. They lie below those that the system gives to connections,
-so that nobody takes one while its hall is dead.
+Invariant: a member keeps its ports over all restarts. They lie below those that the system gives to
+connections, so that nobody takes one while its hall is dead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "system"), str(Path(__file__).resolve().parents[1])]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "system"))
 
 from dwork_peer import Asker
 from hall_process import CODE, Server, wait_until
@@ -87,10 +88,10 @@ class SoakMember(Server):
         self.roles = []
         config = self.folder / "hall.toml"
         config.write_text(self._config())
+        command = ["serve", "--standby", "--json", "--config", str(config)]
         with self._errors.open("ab") as errors:
             self._process = subprocess.Popen(
-                [*self._prefix, sys.executable, "-m", "hiringhall", "serve", "--standby", "--json"]
-                + ["--config", str(config)],
+                [*self._prefix, sys.executable, "-m", "hiringhall", *command],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -24,8 +24,6 @@ class CuttingProxy:
     def __init__(self, port: int, seed: int) -> None:
         self.chance = 0.0
         self.cuts: Counter[str] = Counter()
-        self.blocked = False
-        """Nothing passes, in either direction; new connections hang, as with a network that loses everything."""
         self._target = port
         self._dice = random.Random(f"{seed} cuts")
         self._server: asyncio.Server | None = None
@@ -82,7 +80,12 @@ class CuttingProxy:
         cuttable: bool,
     ) -> None:
         while data := await reader.read(CHUNK_BYTES):
-            if cuttable and len(data) > COMMIT_BYTES_MIN and b"B\0" in data and self._dice.random() < self.chance:
+            if (
+                cuttable
+                and len(data) > COMMIT_BYTES_MIN
+                and b"B\0" in data
+                and self._dice.random() < self.chance
+            ):
                 await self._cut(data, onward, back)
                 return
             onward.write(data)

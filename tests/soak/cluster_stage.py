@@ -1,4 +1,4 @@
-"""What a fault run stands on: a PostgreSQL of its own, the halls, a folder, dice, and words about the progress."""
+"""What a fault run stands on: a PostgreSQL of its own, the halls, a folder, dice, and words about progress."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ NAMES = ("ann", "bob", "eve")
 class Stage:
     """One scenario: opened with `with`, and everything ends with it."""
 
-    def __init__(self, name: str, seed: int, *, quiet: bool = False, safe: bool = False, **settings: str) -> None:
+    def __init__(
+        self, name: str, seed: int, *, quiet: bool = False, safe: bool = False, **settings: str
+    ) -> None:
         self.name = name
         self.seed = seed
         self.dice = random.Random(f"{seed} {name}")
@@ -46,9 +48,7 @@ class Stage:
 
     def cluster(self, url: str = "", names: tuple[str, ...] = NAMES) -> Cluster:
         """Halls that are not started yet."""
-        made = Cluster(
-            [SoakMember(self.folder / "halls", name, url or self.url) for name in names], self.seed
-        )
+        made = Cluster([SoakMember(self.folder / "halls", name, url or self.url) for name in names], self.seed)
         self._clusters.append(made)
         return made
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from cluster_fence import leave_out_fence
 from cluster_load import ClusterLoad, Records, Times
 from cluster_members import STANDBY
+from cluster_stage import NAMES
 from mixed_load import WELL, Promises, verdict
 from raw_link import Closed, RawLink
 from testimony import job_id
@@ -135,8 +136,8 @@ async def stops_unfenced(stage: Stage, rounds: int, live: int) -> dict[str, obje
 
 
 async def _play(stage: Stage, rounds: int, *, fenced: bool) -> tuple[dict[str, object], Late]:
-    cluster = stage.cluster()
-    cluster.start()
+    cluster = stage.cluster(names=NAMES[:2])
+    await asyncio.to_thread(cluster.start)
     if not fenced:
         leave_out_fence(stage)
     load = ClusterLoad(cluster, stage.seed, clients=1, workers=2)
@@ -171,7 +172,9 @@ async def _play(stage: Stage, rounds: int, *, fenced: bool) -> tuple[dict[str, o
     return report, late
 
 
-async def _stop_once(stage: Stage, load: ClusterLoad, peers: DirectPeers, late: Late, taken_over: Times) -> None:
+async def _stop_once(
+    stage: Stage, load: ClusterLoad, peers: DirectPeers, late: Late, taken_over: Times
+) -> None:
     cluster, records = load.cluster, Records(stage.url)
     stopped = cluster.active
     ((epoch,),) = await records.fetch("SELECT incarnation FROM writer")

@@ -51,7 +51,7 @@ class Beats:
             self._task = asyncio.ensure_future(self._run())
 
     async def outlast(self, replaced: Replaced) -> None:
-        """This hall has taken over: wait until the other hands out nothing. That is so already, unless it sent
+        """After a take-over: wait until the other hall hands out nothing. That is so already, unless it sent
         another beat just before it was replaced.
         """
         beat = await self._link.beat_of(replaced.incarnation)

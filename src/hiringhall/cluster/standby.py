@@ -89,8 +89,8 @@ class Standby:
         return bound
 
     async def wait(self) -> Replaced:
-        """Watch until this member is to take over: whom it replaces. Raises HallError if another process has its
-        name.
+        """Watch until this member is to take over: whom it replaces. Raises HallError if another process has
+        its name.
         """
         while True:
             try:

@@ -178,9 +178,9 @@ class Driver:
         self.scheduler.close()
 
     def may_hand_out(self, until_us: int) -> None:
-        """Jobs are handed out until this time: then another hall may do so. A turn looks at it as it begins and as
-        it ends, so that a process that was stopped hands out nothing before it has asked. If the answer comes too
-        late for a turn, its output is dropped, and the peers that it was for are disconnected.
+        """Jobs are handed out until this time: then another hall may do so. A turn looks at it as it begins and
+        as it ends, so that a process that was stopped hands out nothing before it has asked. If the answer is
+        no, the output of the turn is dropped, and the peers that it was for are disconnected.
         """
         assert self._loop is not None
         was_too_late = self._is_too_late()
@@ -285,9 +285,7 @@ class Driver:
             return
         # With one arrival in a turn the hall is idle: coalescing would only delay the answer.
         is_too_late = self._is_too_late if self._hands_out_until_us < NEVER and not withholding else None
-        self.engine.end(
-            coalesce=self._arrivals > 1 and not self.scheduler.closing, is_too_late=is_too_late
-        )
+        self.engine.end(coalesce=self._arrivals > 1 and not self.scheduler.closing, is_too_late=is_too_late)
         self._turning = False
         self._arrivals = 0
         self.measures.turns += 1

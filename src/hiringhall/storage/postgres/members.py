@@ -27,9 +27,9 @@ ANSWER_S: Final = 2.0
 _T = TypeVar("_T")
 _WISH: Final = "switch-over"
 _STANDING: Final = """
-SELECT writer.incarnation, writer.backend <> 0, COALESCE(halls.name, ''), COALESCE(halls.address, ''),
-    COALESCE(beats.beat, 0),
-    COALESCE((SELECT convert_from(content, 'UTF8') FROM documents WHERE name = 'switch-over'), '')
+SELECT writer.incarnation, writer.backend <> 0 AS open, COALESCE(halls.name, '') AS name,
+    COALESCE(halls.address, '') AS address, COALESCE(beats.beat, 0) AS beat,
+    COALESCE((SELECT convert_from(content, 'UTF8') FROM documents WHERE name = 'switch-over'), '') AS wish
 FROM writer LEFT JOIN halls ON halls.incarnation = writer.incarnation
 LEFT JOIN beats ON beats.incarnation = writer.incarnation
 """
@@ -40,7 +40,7 @@ WITH beaten AS (
     RETURNING 1
 )
 """
-_BEAT: Final = f"{_BEATEN} {_STANDING.replace('FROM writer', ', EXISTS (SELECT FROM beaten) FROM writer', 1)}"
+_BEAT: Final = f"{_BEATEN} SELECT *, EXISTS (SELECT FROM beaten) FROM ({_STANDING}) AS standing"  # noqa: S608 (our own words)
 _BEAT_OF: Final = "SELECT beat FROM beats WHERE incarnation = $1"
 _PUBLISH: Final = "UPDATE halls SET address = $2 WHERE incarnation = $1"
 _MEMBERS: Final = """

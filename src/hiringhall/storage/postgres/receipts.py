@@ -67,10 +67,13 @@ class Receipts:
         ids = {job_id for number, jobs in self._named if number > batch for job_id in jobs}
         known = bool(self._named) and self._named[0][0] <= batch + 1
         named = _ranges(sorted(ids))
-        lines = [f"{lost}: {'' if known else 'at least '}{len(ids)} jobs had changed, which are named here"]
-        for first in range(0, len(named), RANGES_LISTED):
-            lines.append(f"lost changes of jobs: {', '.join(named[first : first + RANGES_LISTED])}")
-        return lines
+        return [
+            f"{lost}: {'' if known else 'at least '}{len(ids)} jobs had changed, which are named here",
+            *[
+                f"lost changes of jobs: {', '.join(named[first : first + RANGES_LISTED])}"
+                for first in range(0, len(named), RANGES_LISTED)
+            ],
+        ]
 
 
 def _ranges(ids: list[int]) -> list[str]:
