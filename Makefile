@@ -53,10 +53,11 @@ sim-long: $(VENV)/tested            ## many simulator runs on all cores, on the 
 
 soak: SEED ?= 1
 soak: ROUNDS ?= 100
-soak: $(VENV)/tested            ## long fault tests: kill the hall under load in all dialects (make soak ROUNDS=1000); hall, worker and client of the SDK; a flow of 100,000 tasks; other slow tests
+soak: $(VENV)/tested            ## long fault tests: kill the hall under load in all dialects (make soak ROUNDS=1000); hall, worker and client of the SDK; a flow of 100,000 tasks; faults of several halls on PostgreSQL; other slow tests
 	$(BIN)/python tests/soak/run.py --rounds $(ROUNDS) --seed $(SEED)
 	$(BIN)/python tests/soak/sdk.py --seed $(SEED)
 	$(BIN)/python tests/soak/flows.py --seed $(SEED)
+	$(BIN)/python tests/soak/cluster.py --seed $(SEED)
 	$(PYTEST) -m soak tests --timeout 3600
 
 bench: $(VENV)/tested            ## measure the hall beside other servers; writes bench/RESULTS.md and docs/images/speed.svg

@@ -56,3 +56,9 @@ def tune_interpreter() -> None:
     gc.freeze()
     gc.set_threshold(100_000, 50, 1000)
     sys.setswitchinterval(0.001)
+
+
+def forget_garbage() -> None:
+    """Free what was frozen and is in use no more, such as the jobs of a hall that stands by again."""
+    gc.unfreeze()
+    gc.collect()

@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+import gc
+import socket
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
+
+import uvloop
 
 from hiringhall.cluster.passing import PassDoor
 from hiringhall.cluster.standby import read_addresses, write_addresses
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Coroutine
 
 PATIENCE_S = 20.0
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+def run(story: Coroutine[None, None, None]) -> None:
+    """On the loop of the hall. An error that nobody reads would stop a hall that has just taken over."""
+
+    async def watched() -> None:
+        faults: list[dict[str, object]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+        await story
+        gc.collect()
+        await asyncio.sleep(0)
+        assert faults == []
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(watched())
 
 
 @asynccontextmanager
@@ -58,7 +77,49 @@ def test_bytes_pass_both_ways_and_an_end_passes_too() -> None:
             assert await reader.read() == b"the last answer"
             writer.close()
 
-    asyncio.run(story())
+    run(story())
+
+
+def test_connections_that_break_on_either_side_leave_nothing_behind() -> None:
+    async def story() -> None:
+        async with passing() as (door, address, accepted):
+            for side in ("client", "hall", "both"):
+                reader, writer = await asyncio.open_connection(*address)
+                hall_reader, hall_writer = await accepted.get()
+                writer.write(b"x" * 100_000)
+                await hall_reader.readexactly(1)
+                if side != "client":
+                    hall_writer.transport.abort()
+                if side != "hall":
+                    writer.transport.abort()
+                with suppress(OSError):
+                    await (reader if side == "hall" else hall_reader).read()  # to its end
+                writer.transport.abort()
+                hall_writer.transport.abort()
+                while door.connections:  # noqa: ASYNC110 (the door tells nobody)
+                    await asyncio.sleep(0)
+
+    run(story())
+
+
+def test_a_slow_reader_makes_the_other_side_wait() -> None:
+    async def story() -> None:
+        async with passing() as (_, address, accepted):
+            own = socket.create_connection(address)
+            try:
+                _, hall_writer = await accepted.get()
+                sent = 0
+                with suppress(TimeoutError):
+                    while sent < 64 << 20:
+                        hall_writer.write(bytes(1 << 20))
+                        async with asyncio.timeout(1.0):
+                            await hall_writer.drain()
+                        sent += 1 << 20
+                assert sent < 32 << 20, "what nobody reads is kept in memory"
+            finally:
+                own.close()
+
+    run(story())
 
 
 def test_dropped_connections_are_closed_and_new_ones_pass() -> None:
@@ -79,7 +140,7 @@ def test_dropped_connections_are_closed_and_new_ones_pass() -> None:
             again_writer.close()
             await again_writer.wait_closed()
 
-    asyncio.run(story())
+    run(story())
 
 
 def test_without_an_active_hall_a_connection_is_closed_at_once() -> None:
@@ -91,7 +152,7 @@ def test_without_an_active_hall_a_connection_is_closed_at_once() -> None:
         writer.close()
         await door.close()
 
-    asyncio.run(story())
+    run(story())
 
 
 def test_addresses_are_read_as_they_were_written_and_anything_else_counts_as_none() -> None:

@@ -131,6 +131,17 @@ class LoudWire(Wire):
         self.text = ""
 
 
+class LeapingClock(Clock):
+    """The real one, and what the story adds to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.leap_us = 0
+
+    def now_us(self) -> int:
+        return super().now_us() + self.leap_us
+
+
 class Stage:
     """A driver, its store, and its people."""
 
@@ -191,13 +202,14 @@ def story(
     store: SlowStore | None = None,
     reporter: Reporter | None = None,
     settle_us: int = SETTLE_US,
+    clock: Clock | None = None,
 ) -> None:
     """Run one story on a loop of its own; errors that only reach the loop's handler count too."""
 
     async def run() -> None:
         faults: list[dict[str, object]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
-        stage = Stage(store, reporter=reporter, settle_us=settle_us)
+        stage = Stage(store, clock, reporter, settle_us)
         await tell(stage)
         if not stage.store.closed:
             await stage.stop()

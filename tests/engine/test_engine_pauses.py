@@ -6,13 +6,12 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING, Final
 
-from engine_stage import Stage, story
+from engine_stage import LeapingClock, Stage, story
 
 from hiringhall.core.errors import Refusal
 from hiringhall.core.states import DONE, LEASED, QUEUED
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.session import Reporter
-from hiringhall.engine.driver import Clock
 from hiringhall.engine.pauses import PAUSE_US, READING_US, TICK_US, Pauses
 from stage.talker import Talker
 
@@ -63,17 +62,6 @@ def test_deadlines_act_in_the_end_even_if_every_wake_up_is_late() -> None:
 
 
 # --- a driver whose clock leaps, as after a sleep of the machine
-
-
-class LeapingClock(Clock):
-    """The real one, and what the story adds to it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.leap_us = 0
-
-    def now_us(self) -> int:
-        return super().now_us() + self.leap_us
 
 
 class Log(Reporter):

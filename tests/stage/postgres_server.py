@@ -74,6 +74,16 @@ class PostgresServer:
         """Take connections by these rules of pg_hba.conf, and by no others, before it is started."""
         (self.folder / "pg_hba.conf").write_text("".join([f"{rule}\n" for rule in rules]))
 
+    def follow(self, primary: PostgresServer) -> None:
+        """Become a streaming replica of another server, with a copy of it. `start` starts it."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        options = ["--write-recovery-conf", "--no-sync", "--checkpoint=fast", "--wal-method=stream"]
+        self._run([binary("pg_basebackup"), "-D", str(self.folder), "-d", primary.url(), *options])
+
+    def promote(self) -> None:
+        """Let a replica go on as a primary, and wait until it is one."""
+        self._control("promote")
+
     def start(self) -> None:
         """Start it, and wait until it answers."""
         options = [f"-c {name}='{value}'" for name, value in self._settings.items()]

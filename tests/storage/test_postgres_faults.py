@@ -265,11 +265,16 @@ class TestTheServer:
         with closing(opened(url, warn=said.append)) as store:
             store.commit(batch(inserts=[job(1)]), NOW_US)
             go_back = Copy(url)
-            store.commit(batch(inserts=[job(77)]), NOW_US)
+            lost = [*range(77, 100), *range(200, 400, 2)]
+            store.commit(batch(inserts=[job(number) for number in lost]), NOW_US)
             go_back.restore()
             store.commit(batch(inserts=[job(4)]), NOW_US)
             assert ids(store) == [1, 4]
-        assert [line for line in said if "lost 1 commits" in line and "as far as they are known: 77" in line]
+        assert [line for line in said if "lost 1 commits" in line and "123 jobs had changed" in line]
+        named = [line for line in said if line.startswith("lost changes of jobs: ")]
+        assert named[0].startswith("lost changes of jobs: 77-99, 200, 202, ")
+        assert named[-1].endswith(" 398")
+        assert max(map(len, named)) < 1000, "the log cuts longer lines"
 
     def test_a_database_that_went_back_is_brought_up_to_date_when_that_failed_at_first(
         self, url: str, monkeypatch: pytest.MonkeyPatch

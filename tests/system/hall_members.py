@@ -21,7 +21,7 @@ class MemberProcess(Server):
 
     def __init__(self, folder: Path, name: str, url: str, host: str = "127.0.0.1", *more: str) -> None:
         folder = folder / name
-        folder.mkdir()
+        folder.mkdir(parents=True)
         super().__init__(folder)
         self.name = name
         self.port = free_port()

@@ -78,7 +78,11 @@ class NativePeer:
         header = self._file.read(4)
         if not header:
             return None
-        kind, number, body = msgspec.msgpack.decode(self._file.read(*struct.unpack(">I", header)))
+        (length,) = struct.unpack(">I", header.ljust(4))
+        data = self._file.read(length) if len(header) == 4 else b""
+        if len(data) < length:
+            raise ConnectionResetError("the hall has closed the connection in the middle of a frame")
+        kind, number, body = msgspec.msgpack.decode(data)
         return kind, number, body
 
     def _next(self, wanted: Any) -> tuple[str, int, Any]:
@@ -87,7 +91,8 @@ class NativePeer:
                 return self._waiting.pop(place)
         while True:
             frame = self.read()
-            assert frame is not None, "the hall has closed the connection"
+            if frame is None:
+                raise ConnectionResetError("the hall has closed the connection")
             if wanted(frame):
                 return frame
             self._waiting.append(frame)

@@ -148,6 +148,26 @@ def test_nobody_takes_over_because_the_database_was_away(
     assert not any("silent" in member.errors() for member in members)
 
 
+def test_a_process_with_the_name_of_a_member_is_refused_and_disturbs_nobody(
+    members: list[MemberProcess], tmp_path: Path, url: str
+) -> None:
+    for member in members[:2]:
+        namesake = MemberProcess(tmp_path / "namesakes", member.name, url)
+        namesake.start()
+        assert namesake.wait() != 0
+        assert "another process is a member of this database as" in namesake.errors()
+    assert submit(members[0], 1)
+    assert live(members[1]) == 1
+    assert not any("active no more" in member.errors() for member in members)
+
+
+def test_signals_for_an_active_hall_do_nothing_to_a_standby(members: list[MemberProcess]) -> None:
+    for number in (signal.SIGHUP, signal.SIGUSR2):
+        members[1].signal(number)
+    wait_until(lambda: members[1].errors().count("nothing to do for it") == 2, "both were heard")
+    wait_until(lambda: reaches(members[1], 0), "its door leads to the active hall")
+
+
 def test_a_standby_that_is_told_to_stop_ends_at_once(members: list[MemberProcess]) -> None:
     members[1].signal(signal.SIGTERM)
     assert members[1].wait() == 0

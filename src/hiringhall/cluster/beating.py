@@ -16,6 +16,7 @@ from hiringhall.storage.contract import StoreError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hiringhall.cluster.standby import Replaced
     from hiringhall.engine.driver import Driver
     from hiringhall.storage.postgres.members import MemberLink
 
@@ -48,6 +49,15 @@ class Beats:
     def start(self) -> None:
         if self._task is None:
             self._task = asyncio.ensure_future(self._run())
+
+    async def outlast(self, replaced: Replaced) -> None:
+        """After a take-over: wait until the other hall hands out nothing. That is so already, unless it sent
+        another beat just before it was replaced.
+        """
+        beat = await self._link.beat_of(replaced.incarnation)
+        if beat is not None and beat != replaced.beat:
+            _log.warning("the hall that was replaced had come back: waiting until it hands out nothing")
+            await asyncio.sleep(LEASE_US / 1_000_000)
 
     def guard(self, driver: Driver, depose: Callable[[], None]) -> None:
         """From now on the driver hands out jobs only after good beats. `depose` closes the hall."""
@@ -88,12 +98,18 @@ class Beats:
             if not self._trouble:
                 _log.warning("no beat: %s", error)
             self._trouble = str(error)
+            if self._driver is not None:
+                self._driver.may_hand_out(self._good_us + LEASE_US)  # no longer than before
             return
         if self._trouble:
             self._trouble = ""
             _log.warning("beats again")
         if standing.incarnation != incarnation:
             self._end_reign(f"hall {standing.name} has taken over")
+            return
+        if not standing.known:
+            # The others do not see its beats any more.
+            self._end_reign(f"another process has joined as {standing.name}: give each hall a name of its own")
             return
         self._good_us = sent_us
         if self._driver is not None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 CHUNK_BYTES: Final = 65_536
 CONNECT_S: Final = 2.0
 """A client is turned away if the active hall does not accept its connection in this time."""
+LINGER_S: Final = 30.0
+"""A client whose connection has ended must have read the rest of it in this time."""
 CONNECTIONS_MAX: Final = 10_000
 """Connections that one door passes on at the same time."""
 
@@ -74,36 +76,28 @@ class PassDoor:
                 _log.info("the active hall at %s:%d does not answer: %s", *target, error)
                 return
             try:
-                await _pump_both(reader, writer, onward_reader, onward_writer)
-            except asyncio.CancelledError:
+                await asyncio.gather(_pump(reader, onward_writer), _pump(onward_reader, writer))
+                await _close(writer)
+            finally:
                 onward_writer.transport.abort()
-                raise
-            onward_writer.close()
-        except asyncio.CancelledError:
-            writer.transport.abort()
-            raise
         finally:
-            writer.close()
-
-
-async def _pump_both(
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    onward_reader: asyncio.StreamReader,
-    onward_writer: asyncio.StreamWriter,
-) -> None:
-    """Pass bytes on in both directions until both have ended."""
-    async with asyncio.TaskGroup() as group:
-        group.create_task(_pump(reader, onward_writer))
-        group.create_task(_pump(onward_reader, writer))
+            writer.transport.abort()
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError):  # The other side is gone: its own end is passed on by the other direction.
+    """Pass bytes on in one direction until it ends, and then its end."""
+    try:
         while data := await reader.read(CHUNK_BYTES):
             writer.write(data)
             await writer.drain()
-        if writer.can_write_eof():
-            writer.write_eof()
-        return
-    writer.transport.abort()
+        writer.write_eof()
+    except (OSError, RuntimeError):  # One of the two is gone; uvloop says so with the second.
+        writer.transport.abort()
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    """Close a connection. Its client has some time to read the rest."""
+    writer.close()
+    with suppress(OSError, TimeoutError):
+        async with asyncio.timeout(LINGER_S):
+            await writer.wait_closed()

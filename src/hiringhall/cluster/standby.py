@@ -10,11 +10,12 @@ import asyncio
 import json
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hiringhall.cluster.passing import PassDoor
 from hiringhall.cluster.suspicion import Suspicion
 from hiringhall.config.quantities import Address
+from hiringhall.endpoints import HallError
 from hiringhall.storage.contract import StoreError
 
 if TYPE_CHECKING:
@@ -25,10 +26,21 @@ if TYPE_CHECKING:
 
 LOOK_S: Final = 0.25
 """How often a standby looks at the active hall."""
+CLOSE_LOOK_S: Final = 0.05
+"""The same, when it has been silent for a while."""
 COURTESY_US: Final = 2_000_000
 """For this long a closed database is left to the member that is asked for by a switch-over."""
+NAMESAKE_US: Final = 1_500_000
+"""A member of the same name that does not beat in this time is gone."""
 
 _log = logging.getLogger("hiringhall")
+
+
+class Replaced(NamedTuple):
+    """The incarnation from which a member takes over, and its last beat that the member saw."""
+
+    incarnation: int
+    beat: int
 
 
 class Standby:
@@ -56,6 +68,10 @@ class Standby:
         """Of this member; 0: it has not joined yet."""
         self._closed_us = 0
         """Since when the database is closed; 0: it is open."""
+        self._namesake: tuple[int, int] | None = None
+        """Incarnation and beat of the member that has, or had, the same name."""
+        self._namesake_us = 0
+        """Since when it is watched."""
         self._trouble = ""
 
     async def open(self) -> list[list[tuple[str, int]]]:
@@ -72,8 +88,10 @@ class Standby:
                 bound[-1].append(await door.open(address.host, address.port))
         return bound
 
-    async def wait(self) -> int:
-        """Watch until this member is to take over: the incarnation that it replaces."""
+    async def wait(self) -> Replaced:
+        """Watch until this member is to take over: whom it replaces. Raises HallError if another process has
+        its name.
+        """
         while True:
             try:
                 standing = await self._look()
@@ -85,9 +103,9 @@ class Standby:
             else:
                 self._trouble = ""
                 self._follow(standing)
-                if self._is_due(standing):
-                    return standing.incarnation
-            await asyncio.sleep(LOOK_S)
+                if self._is_due(standing) and self._incarnation:
+                    return Replaced(standing.incarnation, standing.beat)
+            await asyncio.sleep(CLOSE_LOOK_S if self._suspicion.grows else LOOK_S)
 
     async def close(self) -> None:
         """Close the doors and every connection that is passed on."""
@@ -95,8 +113,31 @@ class Standby:
 
     async def _look(self) -> Standing:
         if not self._incarnation:
+            if not await self._name_is_free():
+                return await self._link.look()
             self._incarnation = await self._link.join(self._member)
-        return await self._link.beat(self._incarnation)
+        standing = await self._link.beat(self._incarnation)
+        if not standing.known:
+            raise self._name_is_taken()
+        return standing
+
+    async def _name_is_free(self) -> bool:
+        """Whether no other process beats under this name. It takes a while to see that."""
+        found = [member for member in await self._link.members() if member.name == self._member.name]
+        if not found:
+            return True
+        namesake = found[0].incarnation, found[0].beat
+        if self._namesake is None:
+            self._namesake, self._namesake_us = namesake, self._now_us()
+        if namesake != self._namesake:
+            raise self._name_is_taken()
+        return self._now_us() - self._namesake_us >= NAMESAKE_US
+
+    def _name_is_taken(self) -> HallError:
+        return HallError(
+            f"another process is a member of this database as {self._member.name}:"
+            " stop it, or give this hall another name, in hall.name"
+        )
 
     def _is_due(self, standing: Standing) -> bool:
         now_us = self._now_us()

@@ -10,6 +10,8 @@ from typing import Final
 
 SILENCE_US: Final = 4_000_000
 """A hall whose beat has not moved for this long is taken for dead."""
+DOUBT_US: Final = 2_000_000
+"""The same, for a closer look."""
 GAP_US: Final = 1_000_000
 """The most that counts between two answers: whatever was longer, the observer or the database was away."""
 
@@ -35,6 +37,11 @@ class Suspicion:
             self._silent_us += min(now_us - self._answered_us, GAP_US)
         self._answered_us = now_us
         return self._silent_us >= SILENCE_US
+
+    @property
+    def grows(self) -> bool:
+        """The hall has been silent for longer than usual."""
+        return self._silent_us >= DOUBT_US
 
     def missed(self) -> None:
         """The database has not answered."""

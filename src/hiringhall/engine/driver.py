@@ -101,6 +101,8 @@ class Driver:
         """Start a turn that acts on deadlines after this one. Input that came in time has been read by then."""
         self._hands_out_until_us = NEVER
         """After this time the hall hands out nothing, until `may_hand_out` says so again."""
+        self._waits_for_leave = False
+        """The turn has ended too late to send what it gave to workers: `may_hand_out` decides."""
         self._pauses = Pauses(self.clock.now_us())
         self._on_turn_end: list[Callable[[], None]] = []
 
@@ -176,12 +178,25 @@ class Driver:
         self.scheduler.close()
 
     def may_hand_out(self, until_us: int) -> None:
-        """Jobs are handed out until this time: then another hall may do so. A turn looks at it as it begins, so
-        that a process that was stopped hands out nothing before it has asked.
+        """Jobs are handed out until this time: then another hall may do so. A turn looks at it as it begins and
+        as it ends, so that a process that was stopped hands out nothing before it has asked. If the answer is
+        no, the output of the turn is dropped, and the peers that it was for are disconnected.
         """
+        assert self._loop is not None
+        was_too_late = self._is_too_late()
         self._hands_out_until_us = until_us
-        if self.scheduler.withholding:
+        if self._turning and not self.scheduler.withholding and self._is_too_late():
+            self.scheduler.withhold(True)
+            if was_too_late:
+                self.engine.drop_output()
+        if self._waits_for_leave:
+            self._waits_for_leave = False
+            self._loop.call_soon(self._end_turn)
+        elif self.scheduler.withholding:
             self.turn()
+
+    def _is_too_late(self) -> bool:
+        return self._hands_out_until_us < NEVER and self.clock.now_us() > self._hands_out_until_us
 
     async def drain(self, grace_us: int) -> None:
         """Stop giving out jobs and wait for those that are being worked on. After the grace period take them
@@ -264,8 +279,13 @@ class Driver:
         self._loop.call_soon(self._end_turn)
 
     def _end_turn(self) -> None:
+        withholding = self.scheduler.withholding
+        if not withholding and self._is_too_late():
+            self._waits_for_leave = True
+            return
         # With one arrival in a turn the hall is idle: coalescing would only delay the answer.
-        self.engine.end(coalesce=self._arrivals > 1 and not self.scheduler.closing)
+        is_too_late = self._is_too_late if self._hands_out_until_us < NEVER and not withholding else None
+        self.engine.end(coalesce=self._arrivals > 1 and not self.scheduler.closing, is_too_late=is_too_late)
         self._turning = False
         self._arrivals = 0
         self.measures.turns += 1

@@ -27,6 +27,8 @@ from hiringhall.engine.retries import Retries
 from hiringhall.engine.searching import OutputReads, Searches
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hiringhall.core.changes import Batch, EndRow, HistoryPage, HistoryQuery, OutputPage
     from hiringhall.core.jobs import ParentRef
     from hiringhall.core.scheduler import Scheduler
@@ -166,11 +168,12 @@ class Engine:
         if now_us >= self.deadlines.retry_us:
             self._retries.ring()
 
-    def end(self, *, coalesce: bool = False) -> None:
+    def end(self, *, coalesce: bool = False, is_too_late: Callable[[], bool] | None = None) -> None:
         """A turn ends: match, start a commit if none is under way, send what may be sent.
 
         In a busy hall the caller may ask to coalesce: workers get their output at once, clients when
-        `flush_coalesced` is called. A client of many jobs then gets several answers with one write.
+        `flush_coalesced` is called. A client of many jobs then gets several answers with one write. Once
+        `is_too_late` says so, output is dropped, and its peers are disconnected.
         """
         scheduler = self.scheduler
         deadlines = self.deadlines
@@ -200,6 +203,8 @@ class Engine:
                 and session.out_bytes < COALESCED_BYTES_MAX
             ):
                 self._coalesced.append(session)
+            elif is_too_late is not None and is_too_late():
+                _drop(session)
             else:
                 output.flush(session)
         outbox.clear()
@@ -216,6 +221,12 @@ class Engine:
             much = len(session.out) > HELD_MESSAGES_MAX or session.out_bytes > HELD_BYTES_MAX
             if (many or much) and session.link is not None:
                 session.link.pause()
+
+    def drop_output(self) -> None:
+        """Inside a turn: drop what was said in it, and disconnect the peers that it was for."""
+        for session in self.outbox:
+            _drop(session)
+        self.outbox.clear()
 
     @property
     def has_coalesced(self) -> bool:
@@ -419,3 +430,13 @@ class Engine:
         for session in self._gathering:
             output.release(session)
         self._gathering.clear()
+
+
+def _drop(session: Session) -> None:
+    """Drop what it has to say, and disconnect it. What waits for the commit under way is sent before."""
+    session.out.clear()
+    session.out_bytes = 0
+    session.pledges = None
+    session.closing = True
+    if session.link is not None and session.sealed is None:
+        session.link.close()

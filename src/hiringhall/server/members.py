@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall import __version__
 from hiringhall.cluster.beating import Beats
-from hiringhall.cluster.standby import Standby
+from hiringhall.cluster.standby import Replaced, Standby
 from hiringhall.config.quantities import Address
 from hiringhall.endpoints import HallError
 from hiringhall.engine.driver import Clock
+from hiringhall.process import forget_garbage
 from hiringhall.server.opening import OpenDoor, Opened, data_folder, open_driver_on
 from hiringhall.server.running import Hall
 from hiringhall.storage.contract import StoreError
@@ -85,12 +86,11 @@ class MemberHall:
                 continue
             if not deposed:
                 return code
+            forget_garbage()
 
-    async def _stand_by(self) -> int | None:
-        """Wait until this member is to take over: the incarnation it replaces. None: the process is to stop."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stopping.set)
+    async def _stand_by(self) -> Replaced | None:
+        """Wait until this member is to take over: whom it replaces. None: the process is to stop."""
+        self._handle_signals(asyncio.get_running_loop())
         link = MemberLink(self._url, self._member.name)
         addresses = [door.addresses for door in self._config.door]
         standby = Standby(link, self._member, addresses, self._clock.now_us)
@@ -108,6 +108,14 @@ class MemberHall:
             await standby.close()
             await link.close()
 
+    def _handle_signals(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Take the place of the handlers of a hall that was active before."""
+        loop.set_exception_handler(None)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+            loop.add_signal_handler(number, self._stopping.set)
+        for number in (signal.SIGHUP, signal.SIGUSR2):
+            loop.add_signal_handler(number, _log.info, "signal %d: a standby has nothing to do for it", number)
+
     def _opened(self, bound: Sequence[Sequence[tuple[str, int]]]) -> Opened:
         doors = [
             OpenDoor(settings.dialect, "", Address.of(host, port), settings.encryption, "")
@@ -117,9 +125,9 @@ class MemberHall:
         ]
         return Opened(self._config.hall.name, os.getpid(), shown(self._url), doors, 0, standby=True)
 
-    async def _serve(self, instead_of: int | None) -> tuple[int, bool]:
+    async def _serve(self, replaced: Replaced | None) -> tuple[int, bool]:
         """Open the database and serve: the exit code, and whether another member is to be active now."""
-        store = self._store(instead_of, data_folder(self._config))
+        store = self._store(replaced.incarnation if replaced else None, data_folder(self._config))
         events = self._make_events()
         beats = Beats(MemberLink(self._url, self._member.name), lambda: store.incarnation, self._clock.now_us)
         beats.start()
@@ -128,15 +136,23 @@ class MemberHall:
                 driver = await asyncio.get_running_loop().run_in_executor(
                     None, open_driver_on, store, self._config, events, self._clock
                 )
+                if replaced is not None:
+                    await beats.outlast(replaced)
             except BaseException:
                 store.close()
                 raise
             documents = open_documents(self._url, store.incarnation)
             hall = Hall(self._config, self._dialects, driver, events, documents, beats)
-            code = await hall.serve(self._announce)
+
+            def announce(opened: Opened) -> None:
+                self._announce(opened)
+                if self._stopping.is_set():  # a signal came while the jobs were loaded
+                    hall.stop()
+
+            code = await hall.serve(announce)
         finally:
             await beats.end()
-        return code, bool(beats.deposed)
+        return code, bool(beats.deposed) and not hall.told_to_stop and not self._stopping.is_set()
 
     def _store(self, instead_of: int | None, files: Path | None) -> PostgresStore:
         retention = self._config.history.retention()

@@ -86,6 +86,8 @@ class Hall:
         self._broken: BaseException | None = None
         self._grace_s = 0.0
         self._exit_code = 0
+        self.told_to_stop = False
+        """By a signal or an admin command, not because another hall is to be active."""
 
     # --- requests to stop, by signals and by admin commands
 
@@ -102,12 +104,18 @@ class Hall:
 
     def _shut_down(self, graceful: bool) -> None:
         _log.info("a peer asked for a shutdown")
+        self.told_to_stop = True
         if graceful:
             self.drain(GRACEFUL_S)
         else:
             self.stop()
 
+    def _shut_down_gracefully(self) -> None:
+        self.told_to_stop = True
+        self.drain(GRACEFUL_S)
+
     def _signalled(self) -> None:
+        self.told_to_stop = True
         if self._draining.is_set():
             _log.info("stopping at once")
             self._exit_code = STOPPED_AT_ONCE
@@ -222,7 +230,7 @@ class Hall:
     def _handle_signals(self, loop: asyncio.AbstractEventLoop) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled)
-        loop.add_signal_handler(signal.SIGUSR1, self.drain, GRACEFUL_S)
+        loop.add_signal_handler(signal.SIGUSR1, self._shut_down_gracefully)
         loop.add_signal_handler(signal.SIGUSR2, self._driver.run_soon, self._audit)
 
     async def _wait_for_leases(self) -> None:

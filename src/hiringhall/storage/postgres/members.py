@@ -28,9 +28,9 @@ ANSWER_S: Final = 2.0
 _T = TypeVar("_T")
 _WISH: Final = "switch-over"
 _STANDING: Final = """
-SELECT writer.incarnation, writer.backend <> 0, COALESCE(halls.name, ''), COALESCE(halls.address, ''),
-    COALESCE(beats.beat, 0),
-    COALESCE((SELECT convert_from(content, 'UTF8') FROM documents WHERE name = 'switch-over'), '')
+SELECT writer.incarnation, writer.backend <> 0 AS open, COALESCE(halls.name, '') AS name,
+    COALESCE(halls.address, '') AS address, COALESCE(beats.beat, 0) AS beat,
+    COALESCE((SELECT convert_from(content, 'UTF8') FROM documents WHERE name = 'switch-over'), '') AS wish
 FROM writer LEFT JOIN halls ON halls.incarnation = writer.incarnation
 LEFT JOIN beats ON beats.incarnation = writer.incarnation
 """
@@ -38,9 +38,11 @@ _BEATEN: Final = """
 WITH beaten AS (
     INSERT INTO beats (hall, incarnation, beat) SELECT hall, incarnation, 1 FROM halls WHERE incarnation = $1
     ON CONFLICT (hall) DO UPDATE SET incarnation = excluded.incarnation, beat = beats.beat + 1
+    RETURNING 1
 )
 """
-_BEAT: Final = f"{_BEATEN} {_STANDING}"
+_BEAT: Final = f"{_BEATEN} SELECT *, EXISTS (SELECT FROM beaten) FROM ({_STANDING}) AS standing"  # noqa: S608 (our own words)
+_BEAT_OF: Final = "SELECT beat FROM beats WHERE incarnation = $1"
 _PUBLISH: Final = "UPDATE halls SET address = $2 WHERE incarnation = $1"
 _MEMBERS: Final = """
 SELECT halls.name, halls.incarnation, halls.address, halls.version, halls.fenced, COALESCE(beats.beat, 0),
@@ -77,6 +79,8 @@ class Standing(NamedTuple):
     address: str
     beat: int
     wish: Wish
+    known: bool = True
+    """Whoever asked is a member: no other process has joined under its name since."""
 
 
 class MemberState(NamedTuple):
@@ -92,7 +96,9 @@ class MemberState(NamedTuple):
 
 
 class MemberLink:
-    """The connection of a member for its beats, on the event loop that runs. It connects again by itself."""
+    """The connection of a member for its beats, on the event loop that runs. It connects again by itself. It is
+    asked one thing at a time.
+    """
 
     def __init__(self, url: str, name: str) -> None:
         self._url = url
@@ -108,6 +114,11 @@ class MemberLink:
         """Show that this incarnation lives; who is active."""
         (row,) = await self._fetch(_BEAT, incarnation)
         return _standing(row)
+
+    async def beat_of(self, incarnation: int) -> int | None:
+        """The last beat of an incarnation; None: it beats no more, since its process has joined again."""
+        rows = await self._fetch(_BEAT_OF, incarnation)
+        return rows[0][0] if rows else None
 
     async def look(self) -> Standing:
         """Who is active."""
@@ -160,5 +171,5 @@ class MemberLink:
 
 
 def _standing(row: Record) -> Standing:
-    incarnation, is_open, name, address, beat, wish = row
-    return Standing(incarnation, is_open, name, address, beat, Wish.read(wish))
+    incarnation, is_open, name, address, beat, wish, *known = row
+    return Standing(incarnation, is_open, name, address, beat, Wish.read(wish), *known)

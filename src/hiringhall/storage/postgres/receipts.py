@@ -19,8 +19,8 @@ ROW_BYTES: Final = 500
 """What a row takes in memory, without its content."""
 IDS_MAX: Final = 100_000
 """Jobs of older commits that can still be named."""
-NAMED_MAX: Final = 1000
-"""Jobs that a message names."""
+RANGES_LISTED: Final = 20
+"""Ranges of ids in one line of the log, which cuts long lines."""
 
 
 class _Kept(NamedTuple):
@@ -55,14 +55,36 @@ class Receipts:
         found = [kept.commit for kept in self._kept if kept.commit.batch > batch]
         return found if found and found[0].batch == batch + 1 else []
 
-    def report(self, batch: int, last: int, restored: int, place: str) -> str:
-        """What happened, for the log: the server has commits up to `batch`, of `last` that it acknowledged."""
+    def report(self, batch: int, last: int, restored: int, place: str) -> list[str]:
+        """What happened, as lines for the log: the server has commits up to `batch`, of `last` that it
+        acknowledged.
+        """
         lost = (
             f"{place} lost {last - batch} commits that it had acknowledged, as after a fail-over to a replica"
         )
         if restored == last - batch:
-            return f"{lost}: all of them were written again"
-        ids = [job_id for number, jobs in self._named if number > batch for job_id in jobs]
-        named = ", ".join(map(str, ids[:NAMED_MAX]))
-        more = f" and {len(ids) - NAMED_MAX} more" if len(ids) > NAMED_MAX else ""
-        return f"{lost}: jobs that changed in them, as far as they are known: {named}{more}"
+            return [f"{lost}: all of them were written again"]
+        ids = {job_id for number, jobs in self._named if number > batch for job_id in jobs}
+        known = bool(self._named) and self._named[0][0] <= batch + 1
+        named = _ranges(sorted(ids))
+        return [
+            f"{lost}: {'' if known else 'at least '}{len(ids)} jobs had changed, which are named here",
+            *[
+                f"lost changes of jobs: {', '.join(named[first : first + RANGES_LISTED])}"
+                for first in range(0, len(named), RANGES_LISTED)
+            ],
+        ]
+
+
+def _ranges(ids: list[int]) -> list[str]:
+    """Ids in their order, as ranges such as 7-9."""
+    named: list[str] = []
+    first = last = 0
+    for job_id in [*ids, 0]:
+        if job_id == last + 1:
+            last = job_id
+            continue
+        if last:
+            named.append(str(first) if first == last else f"{first}-{last}")
+        first = last = job_id
+    return named

@@ -316,7 +316,8 @@ class PostgresStore:
         for commit in lost:
             await self._shelves.prepare(commit)
             self._shelves.committed(commit, await self._write(commit))
-        self._on_warning(self._receipts.report(batch, self._batch, len(lost), self._database.place))
+        for line in self._receipts.report(batch, self._batch, len(lost), self._database.place):
+            self._on_warning(line)
         if batch + len(lost) != self._batch:
             self._batch = batch
             terms = decode_terms([tuple(row) for row in await self._database.fetch(_TERMS)])

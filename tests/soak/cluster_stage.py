@@ -1,0 +1,89 @@
+"""What a fault run stands on: a PostgreSQL of its own, the halls, a folder, dice, and words about progress."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from cluster_members import Cluster, SoakMember
+
+from stage.postgres_server import PostgresServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+DATABASE = "soak"
+NAMES = ("ann", "bob", "eve")
+
+
+class Stage:
+    """One scenario: opened with `with`, and everything ends with it."""
+
+    def __init__(
+        self, name: str, seed: int, *, quiet: bool = False, safe: bool = False, **settings: str
+    ) -> None:
+        self.name = name
+        self.seed = seed
+        self.dice = random.Random(f"{seed} {name}")
+        self.folder = Path(tempfile.mkdtemp(prefix=f"hall-{name}-"))
+        self.server = PostgresServer(
+            self.folder / "postgres", safe=safe, **{"shared_buffers": "256MB", **settings}
+        )
+        self.seconds_max = float("inf")
+        self.kept = False
+        """The logs stay for somebody to read."""
+        self._quiet = quiet
+        self._clusters: list[Cluster] = []
+        self._begun_s = time.monotonic()
+
+    @property
+    def url(self) -> str:
+        return self.server.url(DATABASE)
+
+    def cluster(self, url: str = "", names: tuple[str, ...] = NAMES) -> Cluster:
+        """Halls that are not started yet."""
+        made = Cluster([SoakMember(self.folder / "halls", name, url or self.url) for name in names], self.seed)
+        self._clusters.append(made)
+        return made
+
+    def say(self, text: str) -> None:
+        if not self._quiet:
+            sys.stderr.write(f"{self.name} {time.monotonic() - self._begun_s:7.1f} s: {text}\n")
+            sys.stderr.flush()
+
+    def rounds(self, count: int) -> Iterator[int]:
+        """So many numbers, or fewer if the time for the scenario is over."""
+        for number in range(count):
+            if time.monotonic() - self._begun_s > self.seconds_max:
+                self.say(f"the time is over after {number} of {count} rounds")
+                return
+            yield number
+
+    def step(self, number: int, rounds: int, text: str) -> None:
+        self.say(f"{number + 1}/{rounds} {text}")
+
+    def sql(self, statement: str) -> str:
+        return self.server.sql(f"SET search_path = hiringhall; {statement}", DATABASE)
+
+    def __enter__(self) -> Self:
+        self.server.create()
+        self.server.start()
+        self.server.sql(f"CREATE DATABASE {DATABASE}")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for cluster in self._clusters:
+            cluster.stop()
+        self.server.remove()
+        if error is not None:
+            self.kept = True
+        if not self.kept:
+            shutil.rmtree(self.folder, ignore_errors=True)
