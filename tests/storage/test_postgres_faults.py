@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import tempfile
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +22,7 @@ from hiringhall.storage.postgres import (
     Member,
     PostgresStore,
     connecting,
+    reading,
     receipts,
     schema,
     shelving,
@@ -28,7 +32,6 @@ from stage.postgres_server import PostgresServer, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from hiringhall.core.changes import Batch
 
@@ -53,13 +56,15 @@ def store(url: str) -> Iterator[PostgresStore]:
 
 
 @pytest.fixture
-def crashing(tmp_path: Path) -> Iterator[PostgresServer]:
+def crashing() -> Iterator[PostgresServer]:
     """A server that may crash: it syncs."""
-    server = PostgresServer(tmp_path / "server", safe=True)
+    folder = Path(tempfile.mkdtemp(prefix="hall-postgres-"))  # its user cannot enter the folders of pytest
+    server = PostgresServer(folder, safe=True)
     server.create()
     server.start()
     yield server
     server.remove()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def ids(store: PostgresStore) -> list[int]:
@@ -382,6 +387,18 @@ class TestOtherHalls:
             with closing(opened(url, member, take_over=True)) as made:
                 found.append(made.incarnation)
         assert found == [1, 2, 3]
+
+
+def test_a_page_of_large_jobs_has_few_of_them(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "PAGE_BYTES", 40_000)
+    with closing(opened(url)) as store:
+        jobs = [job(number, payload=b"x" * (10_000 if number <= 50 else 1)) for number in range(1, 2001)]
+        store.commit(batch(inserts=jobs), NOW_US)
+        assert ids(store) == list(range(1, 2001))
+        pages = reading.JobPages(store._database, 0)
+        sizes = [len(store._read(pages.next())) for _ in range(20)]
+    assert sizes[:9] == [16, 4, 4, 4, 4, 4, 4, 4, 4]
+    assert sum(sizes) == 2000, "the pages grow again"
 
 
 class TestHistory:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,12 +27,14 @@ SERVE = [sys.executable, "-m", "hiringhall", "serve", "--json", "--no-web", "--d
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[PostgresServer]:
-    made = PostgresServer(tmp_path / "server", safe=True)
+def server() -> Iterator[PostgresServer]:
+    folder = Path(tempfile.mkdtemp(prefix="hall-postgres-"))  # its user cannot enter the folders of pytest
+    made = PostgresServer(folder, safe=True)
     made.create()
     made.start()
     yield made
     made.remove()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 class HallProcess:

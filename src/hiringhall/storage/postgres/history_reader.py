@@ -19,10 +19,10 @@ from hiringhall.storage.postgres.reading import (
     IDS_MAX,
     INTEGER_MAX,
     Conditions,
+    JobPages,
     find_ids,
     find_lines,
     find_page,
-    page_of_jobs,
     read_lines,
 )
 from hiringhall.storage.postgres.schema import check_version, migrations
@@ -149,8 +149,8 @@ class PostgresHistoryReader:
             )
 
     def _jobs(self, place: int, *, newest_first: bool) -> Iterator[JobRow]:
-        while page := self._read(page_of_jobs(self._database, place, newest_first=newest_first)):
-            place = page[-1][0]
+        pages = JobPages(self._database, place, newest_first=newest_first)
+        while page := self._read(pages.next()):
             yield from job_rows(page, self._terms(), [])
 
     async def _search(self, query: HistoryQuery, text: bytes, stop_s: float) -> tuple[list[RawRow], int]:

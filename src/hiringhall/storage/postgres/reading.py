@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 PAGE_ROWS: Final = 1000
 """Rows read at a time. Nothing stays open between two pages, so others may write."""
+FIRST_PAGE_ROWS: Final = 16
+PAGE_BYTES: Final = 8 << 20
+"""Payloads of a page of jobs, if they are as long as those of the page before."""
+PAYLOAD: Final = JOB_COLUMNS.split(", ").index("payload")
 LINES_MAX: Final = 128
 """Lines of one page: each may have a long result, of which only the beginning is kept."""
 BRIEF_MAX: Final = 1000
@@ -176,7 +180,23 @@ async def latest_ids(database: Database, lines_max: int) -> list[int]:
     return [row[0] for row in await database.fetch(_LATEST, max(0, lines_max))]
 
 
-async def page_of_jobs(database: Database, place: int, *, newest_first: bool = False) -> list[RawRow]:
-    """The live jobs that follow an id, as many as are read at once, ordered by id."""
-    sql = _JOBS_DOWN if newest_first else _JOBS
-    return [tuple(row) for row in await database.fetch(sql, place, PAGE_ROWS)]
+class JobPages:
+    """The live jobs that follow an id, ordered by id, page by page. How many rows a page has follows from the
+    content of the one before, so that large payloads are not all in memory twice.
+    """
+
+    def __init__(self, database: Database, after_id: int, *, newest_first: bool = False) -> None:
+        self._database = database
+        self._last_id = after_id
+        self._sql = _JOBS_DOWN if newest_first else _JOBS
+        self._rows = FIRST_PAGE_ROWS
+
+    async def next(self) -> list[RawRow]:
+        """The next page; empty: there are no more jobs."""
+        page = [tuple(row) for row in await self._database.fetch(self._sql, self._last_id, self._rows)]
+        if page:
+            self._last_id = page[-1][0]
+            size = max(sum([len(row[PAYLOAD]) for row in page]), 1)
+            fitting = len(page) * PAGE_BYTES // size
+            self._rows = max(1, min(fitting, 4 * self._rows, PAGE_ROWS))
+        return page

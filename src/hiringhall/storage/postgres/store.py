@@ -22,11 +22,11 @@ from hiringhall.storage.postgres.reading import (
     INTEGER_MAX,
     PAGE_ROWS,
     SHORT,
+    JobPages,
     find_latest,
     find_lines,
     find_page,
     latest_ids,
-    page_of_jobs,
     read_lines,
 )
 from hiringhall.storage.postgres.receipts import Receipts
@@ -184,13 +184,9 @@ class PostgresStore:
         return self._read(find_output(self._database, job_id, position))
 
     def live(self) -> Iterator[JobRow]:
-        place = -INTEGER_MAX
-        while True:
+        pages = JobPages(self._database, -INTEGER_MAX)
+        while page := self._read(pages.next()):
             bad: list[BadId] = []
-            page = self._read(page_of_jobs(self._database, place))
-            if not page:
-                return
-            place = page[-1][0]
             rows = job_rows(page, self._writer.terms.by_id, bad)
             self._set_aside("jobs", bad)
             yield from rows
