@@ -30,7 +30,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "system"))
+TESTS = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(TESTS), str(TESTS / "system")]
 
 from every_load import EveryDoor, EveryLoad
 from mixed_load import kill_rounds

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from postgres_stage import Blocker, Copy, Proxy, end_backends, name_of
-from store_house import ignore, postgres_server, postgres_url
+from store_house import ignore
 from store_rows import DAY_US, NOW_US, TERMS, batch, end, job
 
 from hiringhall.storage.contract import OutcomeUnknown, QueueRetention, Retention, StoreError
 from hiringhall.storage.opening import open_history, open_store, shown
 from hiringhall.storage.postgres import Fenced, Member, PostgresStore, receipts, schema, shelving
+from stage.databases import postgres_server, postgres_url
 from stage.postgres_server import PostgresServer, free_port
 
 if TYPE_CHECKING:

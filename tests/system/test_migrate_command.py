@@ -44,6 +44,7 @@ def migrate(folder: Path, source: str, target: str) -> subprocess.CompletedProce
     )
 
 
+@pytest.mark.sqlite
 def test_jobs_move_to_postgresql_and_back(tmp_path: Path, url: str) -> None:
     with HallProcess(tmp_path) as hall:
         with hall.client() as client:
