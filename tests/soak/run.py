@@ -30,8 +30,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-TESTS = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(TESTS), str(TESTS / "system")]
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "system"))
 
 from every_load import EveryDoor, EveryLoad
 from mixed_load import kill_rounds

@@ -292,7 +292,8 @@ def test_security_new_files_are_for_their_owner_alone(hall: HallProcess, tmp_pat
         client.submit_background("mail", b"x")
     shell = Shell(tmp_path, {})
     shell.run(
-        f"umask 022; hall export --data {hall.place} jobs.jsonl; hall history --data {hall.place} --output h.csv"
+        f"umask 022; hall export --data {hall.place} jobs.jsonl;"
+        f" hall history --data {hall.place} --output h.csv"
     )
     files = [tmp_path / "jobs.jsonl", tmp_path / "h.csv", *hall.data.iterdir()]
     assert {file.name: oct(stat.S_IMODE(file.stat().st_mode)) for file in files} == {
