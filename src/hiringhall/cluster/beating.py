@@ -1,8 +1,7 @@
 """The beats of the active hall, by which the others see that it lives.
 
-Invariant: a hall hands out jobs only for `LEASE_US` after it sent a beat that the database answered. Another
-one takes over after `SILENCE_US` without a beat, which is later. So a hall that was stopped, or cut off, hands
-out nothing when its jobs may be somebody else's.
+Invariant: a hall hands out jobs only as long as its `Reign` says. Another one takes over later than that; see
+`Suspicion`. So a hall that was stopped, or cut off, hands out nothing when its jobs may be somebody else's.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from hiringhall.cluster.reign import Reign
 from hiringhall.storage.contract import StoreError
 
 if TYPE_CHECKING:
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from hiringhall.storage.postgres.members import MemberLink
 
 BEAT_S: Final = 0.5
-LEASE_US: Final = 3_000_000
-"""For this long after a good beat was sent, no other hall takes over. `SILENCE_US` is longer: the clock of this
-machine may be a quarter slower than that of the other."""
 
 _log = logging.getLogger("hiringhall")
 
@@ -39,11 +36,13 @@ class Beats:
         self._task: asyncio.Task[None] | None = None
         self._driver: Driver | None = None
         self._depose: Callable[[], None] | None = None
-        self._good_us = 0
-        """When the last beat was sent that the database answered."""
+        self._reign = Reign()
         self._trouble = ""
-        self.deposed = ""
+
+    @property
+    def deposed(self) -> str:
         """Why this hall is active no more; empty: it is."""
+        return self._reign.ended
 
     def start(self) -> None:
         if self._task is None:
@@ -53,10 +52,9 @@ class Beats:
         """From now on the driver hands out jobs only after good beats. `depose` closes the hall."""
         self._driver = driver
         self._depose = depose
+        driver.may_hand_out(self._reign.hands_out_until_us)
         if self.deposed:
-            self._end_reign(self.deposed)
-        else:
-            driver.may_hand_out(self._good_us + LEASE_US)
+            depose()
 
     async def publish(self, address: str) -> None:
         """Tell the others where this hall listens."""
@@ -92,19 +90,10 @@ class Beats:
         if self._trouble:
             self._trouble = ""
             _log.warning("beats again")
-        if standing.incarnation != incarnation:
-            self._end_reign(f"hall {standing.name} has taken over")
-            return
-        self._good_us = sent_us
+        self._reign.answered(sent_us, incarnation, standing, serving=self._driver is not None)
+        if self.deposed:
+            _log.warning("this hall is active no more: %s", self.deposed)
         if self._driver is not None:
-            self._driver.may_hand_out(sent_us + LEASE_US)
-            if standing.wish.instead_of == incarnation:
-                self._end_reign(f"a switch-over to {standing.wish.name or 'another hall'} is asked for")
-
-    def _end_reign(self, reason: str) -> None:
-        self.deposed = reason
-        _log.warning("this hall is active no more: %s", reason)
-        if self._driver is not None:
-            self._driver.may_hand_out(0)
-        if self._depose is not None:
+            self._driver.may_hand_out(self._reign.hands_out_until_us)
+        if self.deposed and self._depose is not None:
             self._depose()

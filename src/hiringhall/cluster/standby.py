@@ -1,7 +1,6 @@
 """A hall that stands by: it watches the active one, passes connections on to it, and says when to take over.
 
-Invariant: it takes over only from an incarnation that has closed the database, or that it has itself seen
-silent for too long; see `Suspicion`.
+Invariant: it takes over only when its `Succession` says so.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.cluster.passing import PassDoor
-from hiringhall.cluster.suspicion import Suspicion
+from hiringhall.cluster.succession import Succession
 from hiringhall.config.quantities import Address
 from hiringhall.storage.contract import StoreError
 
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
 LOOK_S: Final = 0.25
 """How often a standby looks at the active hall."""
-COURTESY_US: Final = 2_000_000
-"""For this long a closed database is left to the member that is asked for by a switch-over."""
 
 _log = logging.getLogger("hiringhall")
 
@@ -47,15 +44,13 @@ class Standby:
         """Of each door."""
         self._now_us = now_us
         self._doors: list[PassDoor] = []
-        self._suspicion = Suspicion()
+        self._succession = Succession(member.name)
         self._targets: list[list[tuple[str, int]]] = []
         """Where the active hall listens, door by door."""
         self._followed: tuple[int, str] | None = None
         """The incarnation that connections are passed on to, and its addresses."""
         self._incarnation = 0
         """Of this member; 0: it has not joined yet."""
-        self._closed_us = 0
-        """Since when the database is closed; 0: it is open."""
         self._trouble = ""
 
     async def open(self) -> list[list[tuple[str, int]]]:
@@ -78,14 +73,18 @@ class Standby:
             try:
                 standing = await self._look()
             except StoreError as error:
-                self._suspicion.missed()
+                self._succession.missed()
                 if not self._trouble:
                     _log.warning("the database does not answer; nobody takes over: %s", error)
                 self._trouble = str(error)
             else:
                 self._trouble = ""
                 self._follow(standing)
-                if self._is_due(standing):
+                if self._succession.answered(self._now_us(), standing):
+                    if standing.open:
+                        _log.warning(
+                            "hall %s has been silent for too long", standing.name or standing.incarnation
+                        )
                     return standing.incarnation
             await asyncio.sleep(LOOK_S)
 
@@ -97,19 +96,6 @@ class Standby:
         if not self._incarnation:
             self._incarnation = await self._link.join(self._member)
         return await self._link.beat(self._incarnation)
-
-    def _is_due(self, standing: Standing) -> bool:
-        now_us = self._now_us()
-        silent = self._suspicion.answered(now_us, standing.incarnation, standing.beat)
-        if standing.open:
-            self._closed_us = 0
-            if silent:
-                _log.warning("hall %s has been silent for too long", standing.name or standing.incarnation)
-            return silent
-        self._closed_us = self._closed_us or now_us
-        wish = standing.wish
-        courteous = wish.instead_of == standing.incarnation and wish.name not in ("", self._member.name)
-        return not courteous or now_us - self._closed_us >= COURTESY_US
 
     def _follow(self, standing: Standing) -> None:
         """Pass connections on to the hall that is active now. Those to an earlier one are closed."""

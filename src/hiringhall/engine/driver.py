@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
-from hiringhall.engine.deadlines import NEVER
 from hiringhall.engine.measures import LagProbe, Measures
 from hiringhall.engine.pauses import PAUSE_US, TICK_US, Pauses
 from hiringhall.engine.store_thread import StoreThread
@@ -99,8 +98,6 @@ class Driver:
         """When the timer fires: at the next deadline or earlier."""
         self._deadlines_due = False
         """Start a turn that acts on deadlines after this one. Input that came in time has been read by then."""
-        self._hands_out_until_us = NEVER
-        """After this time the hall hands out nothing, until `may_hand_out` says so again."""
         self._pauses = Pauses(self.clock.now_us())
         self._on_turn_end: list[Callable[[], None]] = []
 
@@ -179,7 +176,7 @@ class Driver:
         """Jobs are handed out until this time: then another hall may do so. A turn looks at it as it begins, so
         that a process that was stopped hands out nothing before it has asked.
         """
-        self._hands_out_until_us = until_us
+        self.engine.hands_out_until_us = until_us
         if self.scheduler.withholding:
             self.turn()
 
@@ -257,8 +254,6 @@ class Driver:
         assert self._loop is not None
         self._turning = True
         now_us = self.clock.now_us()
-        if (now_us > self._hands_out_until_us) != self.scheduler.withholding:
-            self.scheduler.withhold(now_us > self._hands_out_until_us)
         paused_us = self._end_pause(now_us) if now_us > self._pauses.late_us else 0
         self.engine.begin(now_us, paused_us, deadlines=deadlines)
         self._loop.call_soon(self._end_turn)

@@ -64,6 +64,7 @@ class Engine:
         "_searches",
         "_writer",
         "deadlines",
+        "hands_out_until_us",
         "in_doubt",
         "outbox",
         "reporter",
@@ -98,6 +99,8 @@ class Engine:
         """When the latest commit was started."""
         self._group = GroupCommit()
         self._retries = Retries(self.deadlines)
+        self.hands_out_until_us = NEVER
+        """A turn that begins after this time hands out nothing: then another hall may do so."""
 
     def join(self, session: Session) -> None:
         """A peer has connected."""
@@ -158,6 +161,9 @@ class Engine:
         `deadlines`, leases and timers do not expire in this turn: there may be input to read first.
         """
         scheduler = self.scheduler
+        withholding = now_us > self.hands_out_until_us
+        if withholding != scheduler.withholding:
+            scheduler.withhold(withholding)
         scheduler.set_time(now_us)
         if paused_us:
             scheduler.resume(paused_us)

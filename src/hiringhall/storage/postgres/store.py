@@ -16,6 +16,7 @@ from hiringhall.storage.contract import OutcomeUnknown, StoreError
 from hiringhall.storage.postgres import membership
 from hiringhall.storage.postgres.connecting import Database
 from hiringhall.storage.postgres.faults import Fenced, explain
+from hiringhall.storage.postgres.outcome import find_fenced_outcome, find_outcome
 from hiringhall.storage.postgres.output import OutputWriter, find_output
 from hiringhall.storage.postgres.reading import (
     INTEGER_MAX,
@@ -374,12 +375,13 @@ class PostgresStore:
         if batch is None:
             return await self._settle_fenced(statement)
         self._unknown = None
-        if batch == statement.batch:
+        outcome = find_outcome(statement.batch, self._batch, batch)
+        if outcome.kept:
             self._accept(statement)
             await self._shelves.recount()
             return True
         self._writer.rolled_back()
-        if batch != self._batch:
+        if outcome.went_back:
             await self._restore(batch)
         return False
 
@@ -390,7 +392,7 @@ class PostgresStore:
         if not rows:
             raise fenced
         self._unknown = None
-        return bool(rows[0][0] >= statement.batch)
+        return find_fenced_outcome(statement.batch, rows[0][0]).kept
 
     async def _probe(self) -> None:
         await self._connect()
