@@ -15,7 +15,7 @@ SENT_US = 7_000_000
 def standing(
     incarnation: int = 5, *, is_open: bool = True, beat: int = 1, wish: Wish | None = None
 ) -> Standing:
-    return Standing(incarnation, is_open, "ann", "", beat, wish or Wish())
+    return Standing(incarnation, is_open, "ann", "", beat, wish or Wish(), counted=True)
 
 
 class TestReign:
@@ -26,6 +26,11 @@ class TestReign:
         reign = Reign()
         reign.answered(SENT_US, 5, standing(), serving=True)
         assert (reign.hands_out_until_us, reign.ended) == (SENT_US + LEASE_US, "")
+
+    def test_a_beat_that_does_not_count_is_no_good_beat(self) -> None:
+        reign = Reign()
+        reign.answered(SENT_US, 5, standing()._replace(counted=False), serving=True)
+        assert (reign.hands_out_until_us, reign.ended) == (0, "")
 
     def test_it_ends_when_another_incarnation_is_active(self) -> None:
         reign = Reign()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from .clusterworld import CLUSTER_SEEDS_FROM
 from .disk import OUTCOME_SEEDS_FROM
 from .flowplayers import FLOW_SEEDS_FROM
 from .overseers import OVERSEEN_SEEDS_FROM
 from .pausers import PAUSING_SEEDS_FROM
-from .scenario import play
+from .runs import play
 
 SEEDS = 1000
 CHUNK = 25
@@ -44,6 +45,12 @@ def test_no_law_is_broken_where_the_outcome_of_commits_is_unknown(first: int) ->
 
 def test_no_law_is_broken_where_workers_drain_and_dead_letters_are_retried() -> None:
     for seed in range(OVERSEEN_SEEDS_FROM, OVERSEEN_SEEDS_FROM + 4 * CHUNK):
+        play(seed)
+
+
+@pytest.mark.parametrize("first", range(CLUSTER_SEEDS_FROM, CLUSTER_SEEDS_FROM + 8 * CHUNK, CHUNK))
+def test_no_law_is_broken_by_several_halls_on_one_database(first: int) -> None:
+    for seed in range(first, first + CHUNK):
         play(seed)
 
 

@@ -37,6 +37,8 @@ class Beats:
         self._driver: Driver | None = None
         self._depose: Callable[[], None] | None = None
         self._reign = Reign()
+        self._address = ""
+        """Where this hall listens, as long as the others have not been told."""
         self._trouble = ""
 
     @property
@@ -58,7 +60,8 @@ class Beats:
 
     async def publish(self, address: str) -> None:
         """Tell the others where this hall listens."""
-        await self._link.publish(self._find_incarnation(), address)
+        self._address = address
+        await self._publish()
 
     def stop_taking(self) -> None:
         """It goes on until the hall has closed: until then nobody else may take over."""
@@ -97,3 +100,14 @@ class Beats:
             self._driver.may_hand_out(self._reign.hands_out_until_us)
         if self.deposed and self._depose is not None:
             self._depose()
+        elif self._address:
+            await self._publish()
+
+    async def _publish(self) -> None:
+        """If the database does not answer, it is told with a later beat."""
+        try:
+            await self._link.publish(self._find_incarnation(), self._address)
+        except StoreError as error:
+            _log.warning("the standbys do not know yet where this hall listens: %s", error)
+        else:
+            self._address = ""

@@ -34,7 +34,8 @@ class Reign:
         if standing.incarnation != incarnation:
             self._end(f"hall {standing.name} has taken over")
             return
-        self.hands_out_until_us = sent_us + LEASE_US
+        if standing.counted:  # otherwise the others do not see it
+            self.hands_out_until_us = sent_us + LEASE_US
         if serving and standing.wish.instead_of == incarnation:
             self._end(f"a switch-over to {standing.wish.name or 'another hall'} is asked for")
 

@@ -38,6 +38,21 @@ def release(session: Session) -> None:
         session.link.resume()
 
 
+def drop(session: Session) -> None:
+    """Close the connection without sending what was said."""
+    session.pledges = None
+    session.out.clear()
+    session.out_bytes = 0
+    if session.link is not None:
+        session.link.close()
+
+
+def keep_sealed(session: Session) -> None:
+    """The commit has returned, but what was said may not be sent now: it waits as `out`, pledged no more."""
+    session.sealed_pledges = None
+    unseal(session)
+
+
 def seal(session: Session) -> None:
     """A commit starts: what was said so far is sent when the commit returns."""
     session.sealed = session.out

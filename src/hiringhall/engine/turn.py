@@ -342,7 +342,12 @@ class Engine:
         self._retries.reset()
         self.scheduler.committed(batch)
         for session in self._sealed:
-            output.send_sealed(session)
+            if self._is_held_back(session):
+                if not session.out:
+                    self._gathering.append(session)  # the others are in it already
+                output.keep_sealed(session)
+            else:
+                output.send_sealed(session)
         self._group.count(self._sealed, self.scheduler.now_us, self.scheduler.now_us - self._commit_us)
         self._sealed = []
         self._release_unpledged()
@@ -414,14 +419,31 @@ class Engine:
         """Send the output of sessions that waited only to keep their order."""
         waiting: list[Session] = []
         for session in self._gathering:
-            if session.pledges is None:
-                output.release(session)
-            else:
+            if session.pledges is not None:
                 waiting.append(session)
+            elif self._is_held_back(session):
+                self._hold_back(session, waiting)
+            else:
+                output.release(session)
         self._gathering = waiting
 
     def _release_all(self) -> None:
         """There is nothing to commit: everything pledged is on disk already."""
+        waiting: list[Session] = []
         for session in self._gathering:
-            output.release(session)
-        self._gathering.clear()
+            if self._is_held_back(session):
+                self._hold_back(session, waiting)
+            else:
+                output.release(session)
+        self._gathering = waiting
+
+    def _is_held_back(self, session: Session) -> bool:
+        """Whether its output may tell of a job that was handed out, and another hall hands out jobs by now."""
+        return session.worker is not None and self.scheduler.now_us > self.hands_out_until_us
+
+    def _hold_back(self, session: Session, waiting: list[Session]) -> None:
+        """Wait until this hall may hand out again. A hall that closes does not wait: the peer comes again."""
+        if self.scheduler.closing:
+            output.drop(session)
+        else:
+            waiting.append(session)

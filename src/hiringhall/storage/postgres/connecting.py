@@ -16,7 +16,7 @@ import uvloop
 
 from hiringhall.storage.contract import StoreError
 from hiringhall.storage.places import shown
-from hiringhall.storage.postgres.faults import explain
+from hiringhall.storage.postgres.faults import DISPLACED, explain
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
@@ -132,7 +132,7 @@ class Database:
         try:
             rows: Sequence[Record] = await connection.fetch(sql, *values)
         except Exception as error:
-            if not _answered(error):
+            if not _answered(error) or getattr(error, "sqlstate", None) == DISPLACED:
                 await self.disconnect()
             raise explain(error, self.place) from error
         else:

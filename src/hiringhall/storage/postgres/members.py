@@ -36,9 +36,11 @@ _BEATEN: Final = """
 WITH beaten AS (
     INSERT INTO beats (hall, incarnation, beat) SELECT hall, incarnation, 1 FROM halls WHERE incarnation = $1
     ON CONFLICT (hall) DO UPDATE SET incarnation = excluded.incarnation, beat = beats.beat + 1
+    RETURNING beat
 )
 """
-_BEAT: Final = f"{_BEATEN} {_STANDING}"
+_COUNTED: Final = "EXISTS (SELECT FROM beaten)"
+_BEAT: Final = f"{_BEATEN} SELECT standing.*, {_COUNTED} FROM ({_STANDING}) AS standing"  # noqa: S608 (our own)
 _PUBLISH: Final = "UPDATE halls SET address = $2 WHERE incarnation = $1"
 _MEMBERS: Final = """
 SELECT halls.name, halls.incarnation, halls.address, halls.version, halls.fenced, COALESCE(beats.beat, 0),
@@ -75,6 +77,9 @@ class Standing(NamedTuple):
     address: str
     beat: int
     wish: Wish
+    counted: bool = False
+    """The beat that was answered with this counts. Not so if another process has joined under the same name:
+    then nobody sees that this one lives."""
 
 
 class MemberState(NamedTuple):
@@ -96,11 +101,13 @@ class MemberLink:
         self._url = url
         self._name = name
         self._connection: Connection | None = None
+        self._using = asyncio.Lock()
+        """A connection answers one question at a time."""
 
     async def join(self, member: Member) -> int:
         """Become a member: the incarnation."""
         try:
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(ANSWER_S), self._using:
                 connection = await self._connected()
                 return (await join(connection, member))[1]
         except StoreError:
@@ -146,7 +153,7 @@ class MemberLink:
 
     async def _fetch(self, sql: str, *values: object) -> Sequence[Record]:
         try:
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(ANSWER_S), self._using:
                 connection = await self._connected()
                 rows: Sequence[Record] = await connection.fetch(sql, *values)
         except StoreError:
@@ -158,5 +165,5 @@ class MemberLink:
 
 
 def _standing(row: Record) -> Standing:
-    incarnation, is_open, name, address, beat, wish = row
-    return Standing(incarnation, is_open, name, address, beat, Wish.read(wish))
+    incarnation, is_open, name, address, beat, wish, *counted = row
+    return Standing(incarnation, is_open, name, address, beat, Wish.read(wish), any(counted))
