@@ -58,6 +58,11 @@ class TestSuccession:
         assert not bob.answered(COURTESY_US, left)
         assert bob.answered(COURTESY_US + 1, left)
 
+    def test_what_was_seen_of_a_silent_hall_must_still_be_so(self) -> None:
+        bob = Succession("bob")
+        assert bob.seen(standing(beat=7)) == (5, 7)
+        assert bob.seen(standing(beat=7, is_open=False)) == (5, None)
+
     def test_a_hall_that_beats_is_not_replaced(self) -> None:
         bob = Succession("bob")
         assert not any(bob.answered(now * 500_000, standing(beat=now)) for now in range(1, 100))

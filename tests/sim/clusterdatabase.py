@@ -13,6 +13,7 @@ from hiringhall.storage.postgres.members import Standing, Wish
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Batch, Loaded
+    from hiringhall.storage.postgres.membership import Seen
 
     from .clusterlaws import ClusterLaws
     from .world import World
@@ -109,9 +110,9 @@ class FencedDatabase:
         if row is not None:
             row.address = address
 
-    def take_over(self, backend: int, name: str, instead_of: int) -> Claim:
-        if not self._is_active(instead_of):
-            raise Refused(f"incarnation {instead_of} is not active any more")
+    def take_over(self, backend: int, name: str, instead_of: Seen) -> Claim:
+        if not self._is_as_seen(instead_of):
+            raise Refused(f"the active hall is not as it was seen, {instead_of}")
         self.ended_backends.add(self.backend)
         old = self._find(self.incarnation)
         if old is not None:
@@ -170,8 +171,9 @@ class FencedDatabase:
         if backend != self.backend:
             raise Refused("another connection writes for this hall", displaced=True)
 
-    def _is_active(self, incarnation: int) -> bool:
-        return incarnation == self.incarnation
+    def _is_as_seen(self, seen: Seen) -> bool:
+        standing = self.standing()
+        return seen.incarnation == standing.incarnation and seen.beat in (None, standing.beat)
 
     def _find(self, incarnation: int) -> HallRow | None:
         for row in self.halls.values():

@@ -220,11 +220,12 @@ class Member:
     # --- taking over
 
     def _take_over(self, standing: Standing) -> None:
+        seen = self._succession.seen(standing)
         self._leave_role("opening")
         self._store_link = self._link(STORE_ANSWER_US)
         database = self.cluster.database
         self._store_link.ask(
-            lambda backend: database.take_over(backend, self.name, standing.incarnation),
+            lambda backend: database.take_over(backend, self.name, seen),
             self._taken_over,
             self._stay_standby,
         )

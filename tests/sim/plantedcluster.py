@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hiringhall.storage.postgres.members import Standing
+    from hiringhall.storage.postgres.membership import Seen
 
     from .network import Connection
 
@@ -37,6 +38,10 @@ def _check_incarnation(self: FencedDatabase, backend: int, incarnation: int) -> 
     del backend
     if incarnation != self.incarnation:
         raise Refused("another hall has taken over", fenced=True)
+
+
+def _is_active(self: FencedDatabase, seen: Seen) -> bool:
+    return seen.incarnation == self.incarnation
 
 
 def _take_for_failed(self: Engine, trouble: str) -> None:
@@ -101,6 +106,7 @@ BUGS: Final[dict[str, tuple[Any, str, Callable[..., Any] | int]]] = {
     "cluster: beat by wall clock": (Member, "_is_due", _judge_by_the_wall),
     "cluster: standby acknowledges": (Relay, "arrived", _acknowledge),
     "cluster: database away counts as silence": (Suspicion, "answered", _count_all_silence),
+    "cluster: take-over from a hall that beats again": (FencedDatabase, "_is_as_seen", _is_active),
     "cluster: lease too long": (reign, "LEASE_US", 60 * SECOND),
     "cluster: beat counts from its answer on": (Member, "_beaten", _count_from_the_answer),
     "cluster: beat that is not seen counts": (Reign, "answered", _count_every_beat),

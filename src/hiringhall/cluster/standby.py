@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hiringhall.storage.postgres.members import MemberLink, Standing
-    from hiringhall.storage.postgres.membership import Member
+    from hiringhall.storage.postgres.membership import Member, Seen
 
 LOOK_S: Final = 0.25
 """How often a standby looks at the active hall."""
@@ -67,8 +67,8 @@ class Standby:
                 bound[-1].append(await door.open(address.host, address.port))
         return bound
 
-    async def wait(self) -> int:
-        """Watch until this member is to take over: the incarnation that it replaces."""
+    async def wait(self) -> Seen:
+        """Watch until this member is to take over: the hall that it replaces."""
         while True:
             try:
                 standing = await self._look()
@@ -85,7 +85,7 @@ class Standby:
                         _log.warning(
                             "hall %s has been silent for too long", standing.name or standing.incarnation
                         )
-                    return standing.incarnation
+                    return self._succession.seen(standing)
             await asyncio.sleep(LOOK_S)
 
     async def close(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.cluster.suspicion import Suspicion
+from hiringhall.storage.postgres.membership import Seen
 
 if TYPE_CHECKING:
     from hiringhall.storage.postgres.members import Standing
@@ -38,6 +39,10 @@ class Succession:
         wish = standing.wish
         courteous = wish.instead_of == standing.incarnation and wish.name not in ("", self._name)
         return not courteous or now_us - self._closed_us >= COURTESY_US
+
+    def seen(self, standing: Standing) -> Seen:
+        """What must still be so when this member takes over: much may happen on the way there."""
+        return Seen(standing.incarnation, standing.beat if standing.open else None)
 
     def missed(self) -> None:
         """The database has not answered."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from hiringhall.doors.dialect import Dialect
     from hiringhall.logs.events import Events
     from hiringhall.storage.postgres import PostgresStore
+    from hiringhall.storage.postgres.membership import Seen
 
 RETRY_S: Final = 1.0
 """The pause after a take-over that failed."""
@@ -86,8 +87,8 @@ class MemberHall:
             if not deposed:
                 return code
 
-    async def _stand_by(self) -> int | None:
-        """Wait until this member is to take over: the incarnation it replaces. None: the process is to stop."""
+    async def _stand_by(self) -> Seen | None:
+        """Wait until this member is to take over: the hall it replaces. None: the process is to stop."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
@@ -117,7 +118,7 @@ class MemberHall:
         ]
         return Opened(self._config.hall.name, os.getpid(), shown(self._url), doors, 0, standby=True)
 
-    async def _serve(self, instead_of: int | None) -> tuple[int, bool]:
+    async def _serve(self, instead_of: Seen | None) -> tuple[int, bool]:
         """Open the database and serve: the exit code, and whether another member is to be active now."""
         store = self._store(instead_of, data_folder(self._config))
         events = self._make_events()
@@ -137,7 +138,7 @@ class MemberHall:
             await beats.end()
         return code, bool(beats.deposed)
 
-    def _store(self, instead_of: int | None, files: Path | None) -> PostgresStore:
+    def _store(self, instead_of: Seen | None, files: Path | None) -> PostgresStore:
         retention = self._config.history.retention()
         return open_member(
             self._url,

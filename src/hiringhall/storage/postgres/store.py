@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from hiringhall.core.jobs import ParentRef
     from hiringhall.storage.contract import HistoryQuery, Retention
     from hiringhall.storage.postgres.connecting import Connection
-    from hiringhall.storage.postgres.membership import Claim, Member
+    from hiringhall.storage.postgres.membership import Claim, Member, Seen
     from hiringhall.storage.postgres.writing import Statement
     from hiringhall.storage.rows import BadId
 
@@ -61,7 +61,7 @@ class PostgresStore:
     """A hall's database, open from `load` to `close`. Rows that cannot be read, and settings of the server that
     would lose commits, are reported to `on_warning`. Without a retention no history is dropped, and the shelves
     stay as they are. With `take_over`, it replaces the hall that has the database open; with
-    `instead_of`, only if that has this incarnation.
+    `instead_of`, only if that is still as it was seen.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class PostgresStore:
         *,
         take_over: bool = False,
         on_close: Callable[[], None] | None = None,
-        instead_of: int | None = None,
+        instead_of: Seen | None = None,
     ) -> None:
         self._database = Database(url, f"hiringhall {member.name}")
         self._retention = retention
