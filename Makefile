@@ -10,13 +10,17 @@ MODE = $(shell $(BIN)/python -B -c "import setup; print(setup.mode())")
 # the second run finds is a difference between the two modes, for which Hypothesis needs fewer examples.
 COMPILED_TESTS := tests/core tests/dialects tests/engine tests/transports tests/sim/test_sim.py \
 	$(addprefix tests/system/test_,own_peers.py across_dialects.py drain.py)
+# What starts halls and keeps jobs: it also runs with the data in PostgreSQL. Tests of SQLite's files are left out there.
+STORED_TESTS := $(addprefix tests/,system web sdk worker shell flows_cli)
+# The part of it that touches storage most and takes little time, in every `make test`.
+STORED_SOON := $(addprefix tests/system/test_,faults_kill.py output.py draft_result_log.py across_dialects.py pauses.py)
 WORKERS ?= 3
 # Thousands of processes are started: none of them should compile the same modules again.
 unexport PYTHONDONTWRITEBYTECODE
 # More processes than two cores, because many tests wait more than they compute. Idle ones take tests from others.
 SHARED := -n $(WORKERS) --dist worksteal
 
-.PHONY: serve pictures matrix test test-plain check format sim sim-long soak bench bench-compare livejournal village wheels clean clients help
+.PHONY: serve pictures matrix test test-plain test-postgres check format sim sim-long soak bench bench-compare livejournal village wheels clean clients help
 
 help:            ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -27,10 +31,14 @@ serve: $(VENV)/installed            ## run a hall with SQLite storage and every 
 test: $(VENV)/tested            ## all tests on the installed, compiled package, those of the browser by themselves; then the tests of compiled code again as plain Python
 	TEST_MODE=$(MODE) $(PYTEST) $(SHARED) -m "not soak" tests --ignore tests/browser
 	TEST_MODE=$(MODE) $(PYTEST) tests/browser
+	HALL_TEST_DATA=postgres TEST_MODE=$(MODE) $(PYTEST) $(SHARED) -m "not soak" $(STORED_SOON)
 	TEST_MODE=plain EXAMPLES=few PYTHONPATH=$(CURDIR)/src $(PYTEST) $(SHARED) -m "not soak" $(COMPILED_TESTS)
 
 test-plain: $(VENV)/tested            ## all tests on the source as plain Python, without compiling; ONLY=tests/core selects some
 	PYTHONPATH=$(CURDIR)/src $(PYTEST) $(SHARED) -m "not soak" $(or $(ONLY),tests)
+
+test-postgres: $(VENV)/tested            ## the tests that start halls, with the data of each hall in PostgreSQL; ONLY=tests/system selects some
+	HALL_TEST_DATA=postgres TEST_MODE=$(MODE) $(PYTEST) $(SHARED) -m "not soak" $(or $(ONLY),$(STORED_TESTS))
 
 check: $(VENV)/checked            ## lint, type checks and tidy tests; takes less than a minute
 	$(BIN)/ruff check .
@@ -48,7 +56,7 @@ sim: $(VENV)/tested            ## one run of the simulator, with its log: make s
 
 sim-long: SEED ?= 1000000
 sim-long: SEEDS ?= 100000
-sim-long: $(VENV)/tested            ## many simulator runs on all cores, on the installed package: make sim-long SEED=1000000 SEEDS=100000
+sim-long: $(VENV)/tested            ## many simulator runs on all cores, on the installed package, and a tenth as many with several halls: make sim-long SEED=1000000 SEEDS=100000
 	$(BIN)/python -m tests.sim --long --seed $(SEED) --seeds $(SEEDS)
 
 soak: SEED ?= 1

@@ -1,6 +1,7 @@
 """Rules for the whole suite: a test that lacks something says so and is skipped, which in CI is a failure;
 nothing is wrong with an example that a busy machine took long for; with EXAMPLES=few Hypothesis tries a fifth
-as many; and halls have no web unless a test asks.
+as many; halls have no web unless a test asks; and tests of the files of SQLite are left out where halls keep
+their data in PostgreSQL.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from stage.databases import ON_POSTGRES, stop_postgres
+
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
 settings.register_profile("unhurried", settings(), deadline=None)
 settings.register_profile("few", settings(), deadline=None, max_examples=20)
@@ -20,6 +23,20 @@ settings.load_profile("few" if os.environ.get("EXAMPLES") == "few" else "unhurri
 
 # A hall of a test starts no web process, unless the test asks for it: there are hundreds of halls.
 os.environ.setdefault("HALL_WEB_ENABLED", "false")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _postgres_is_stopped() -> Iterator[None]:
+    """Not at the exit of the process: a worker of pytest-xdist ends without it."""
+    yield
+    stop_postgres()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if ON_POSTGRES:
+        left_out = [item for item in items if item.get_closest_marker("sqlite")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -16,7 +16,7 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 HERE: Final = Path(__file__).parent
-sys.path[:0] = [str(HERE.parent / "system"), str(HERE.parent / "web")]
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "system"), str(HERE.parent / "web")]
 
 from busy_hall import FLOW, busy_hall, keep_busy  # noqa: E402 (after the paths)
 from screen import Screen  # noqa: E402

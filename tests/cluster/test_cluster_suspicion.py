@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hiringhall.cluster.beating import BEAT_S, LEASE_US
+from hiringhall.cluster.beating import BEAT_S
+from hiringhall.cluster.reign import LEASE_US
 from hiringhall.cluster.suspicion import GAP_US, SILENCE_US, Suspicion
 
 STEP_US = 250_000

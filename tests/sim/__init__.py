@@ -17,6 +17,10 @@ disk's faults and the people are simulated. One seed, one run, one log.
     taps, and a tap for each dialect (gearmantap, nativetap ...): what crossed a link
     sights, laws, startlaws, handlaws, storelaws, turnlaws, wakelaws: what must hold, seen from outside
     scenario   a seed becomes a world; faults first, then everything must drain
+    clusterworld: several halls on one database, in worlds of their own: clustermember, a process that stands
+               by, takes over and makes way; clusterdatabase, the rows that decide; clusterlink, the way there;
+               clusterstore, commits; clusterpassing, clusteractors, clusterlaws
+    runs       which of both a seed is
     long       many seeds on all cores
-    planted, plantedzmq, planteddraft, plantedhire, plantednative, plantedbean: bugs that the laws must find
+    planted, and one for each part (plantedzmq, plantedcluster ...): bugs that the laws must find
 """

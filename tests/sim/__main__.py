@@ -11,7 +11,7 @@ from hashlib import sha256
 from rich.console import Console
 
 from . import long, planted
-from .scenario import LOG_TAIL, Run
+from .runs import LOG_TAIL, run_of
 from .world import Violation
 
 
@@ -43,7 +43,7 @@ def _run(first: int, count: int, *, verbose: bool, keep_going: bool) -> int:
     digest = sha256()
     turns = 0
     for seed in range(first, first + count):
-        run = Run(seed)
+        run = run_of(seed)
         try:
             run.play()
         except Exception as error:
@@ -58,7 +58,7 @@ def _run(first: int, count: int, *, verbose: bool, keep_going: bool) -> int:
         if verbose:
             _say("\n".join(run.world.log))
         digest.update(run.digest().encode())
-        turns += run.hall.turns
+        turns += run.turns
     for law, seeds in broken.items():
         _say(f"{law}: {len(seeds)} seeds, {seeds[:8]}")
     spent_s = time.perf_counter() - started
@@ -76,7 +76,7 @@ def _find(bug: str) -> bool:
     outside = planted.find(bug, audited=False)
     for find, laws in ((found, "all laws"), (outside, "the laws outside the core")):
         if find is None:
-            _say(f"{bug}: not found by {laws} in {planted.SEEDS_MAX} seeds")
+            _say(f"{bug}: not found by {laws} in {planted.seeds_max(bug)} seeds")
         else:
             _say(f"{bug}: found by {laws} at seed {find.seed}, law: {find.law}")
     return found is not None and outside is not None

@@ -18,7 +18,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from .scenario import Run
+from .runs import run_of, seeds_of
 from .world import Violation
 
 if TYPE_CHECKING:
@@ -60,19 +60,23 @@ def play_seeds(seeds: Iterable[int]) -> Tally:
     tally = Tally()
     for seed in seeds:
         breaks: tuple[Break, ...] = ()
-        run = Run(seed)
+        run = run_of(seed)
         try:
             run.play()
         except Exception as error:  # noqa: BLE001 (whatever it raises is a finding)
             law = error.law if isinstance(error, Violation) else type(error).__name__
             breaks = (Break(seed, law, str(error)),)
-        tally = tally.plus(Tally(1, run.hall.turns, run.laws.jobs_seen, breaks))
+        tally = tally.plus(Tally(1, run.turns, run.jobs, breaks))
     return tally
 
 
 def run(first: int, count: int, processes: int, console: Console) -> int:
-    """Play seeds from the first one on; 0: all were played and none broke a law, else 1."""
-    chunks = [range(at, min(at + CHUNK, first + count)) for at in range(first, first + count, CHUNK)]
+    """Play seeds from the first one on, and some with several halls; 0: all were played and none broke a law,
+    else 1.
+    """
+    seeds = seeds_of(first, count)
+    chunks = [each[at : at + CHUNK] for each in seeds for at in range(0, len(each), CHUNK)]
+    count = sum(map(len, seeds))
     total = Tally()
     columns = (
         TextColumn("{task.description}"),

@@ -33,13 +33,24 @@ from hiringhall.engine.grouping import GroupCommit
 from hiringhall.engine.turn import Engine
 from hiringhall.storage.memory import MemoryStore
 
-from . import plantedbean, planteddraft, plantedhire, plantedlimits, plantednative, plantedoverseen, plantedzmq
+from . import (
+    plantedbean,
+    plantedcluster,
+    planteddraft,
+    plantedhire,
+    plantedlimits,
+    plantednative,
+    plantedoverseen,
+    plantedzmq,
+)
+from .clusterworld import CLUSTER_SEEDS_FROM
 from .disk import OUTCOME_SEEDS_FROM
 from .flowplayers import FLOW_SEEDS_FROM
 from .limitlaws import LIMITS_SEEDS_FROM
 from .overseers import OVERSEEN_SEEDS_FROM
 from .pausers import PAUSING_SEEDS_FROM
-from .scenario import Run, speaks_natively, speaks_of_beans
+from .runs import run_of
+from .scenario import speaks_natively, speaks_of_beans
 from .world import SECOND, Violation
 
 if TYPE_CHECKING:
@@ -49,6 +60,7 @@ if TYPE_CHECKING:
     from hiringhall.core.workers import Worker
 
 SEEDS_MAX: Final = 500
+CLUSTER_SEEDS_MAX: Final = 1000
 FIRST_SEEDS: Final = {
     "task of an unreachable stealer stays assigned": 2180,
     "cancelled job still counted": 5,
@@ -63,6 +75,7 @@ FIRST_SEEDS: Final = {
     **dict.fromkeys(plantedlimits.BUGS, LIMITS_SEEDS_FROM),
     "drained worker keeps its wake-up": OVERSEEN_SEEDS_FROM + 390,
     "touch does not renew": 225,
+    **dict.fromkeys(plantedcluster.BUGS, CLUSTER_SEEDS_FROM),
 }
 """Where the search begins for a bug that few worlds show, or that earlier ones show late; elsewhere at 0."""
 
@@ -330,6 +343,7 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     **plantedbean.BUGS,
     **plantedoverseen.BUGS,
     **plantedlimits.BUGS,
+    **plantedcluster.BUGS,
 }
 """What is planted: where, in which method, and what stands there instead."""
 
@@ -346,16 +360,21 @@ def _plays(bug: str, seed: int) -> bool:
     return bug not in plantedbean.BUGS or speaks_of_beans(seed)
 
 
-def find(bug: str, seeds_max: int = SEEDS_MAX, *, audited: bool = True) -> Find | None:
+def seeds_max(bug: str) -> int:
+    """Within how many seeds it must be found."""
+    return CLUSTER_SEEDS_MAX if bug in plantedcluster.BUGS else SEEDS_MAX
+
+
+def find(bug: str, *, audited: bool = True) -> Find | None:
     """Plant a bug and run seeds until a law breaks."""
     owner, name, wrong = BUGS[bug]
     with patch.object(owner, name, wrong):
         first = FIRST_SEEDS.get(bug, 0)
-        for seed in range(first, first + seeds_max):
+        for seed in range(first, first + seeds_max(bug)):
             if not _plays(bug, seed):
                 continue
             try:
-                Run(seed, audited=audited).play()
+                run_of(seed, audited=audited).play()
             except Violation as violation:
                 return Find(seed, violation.law)
             except (AttributeError, TypeError):

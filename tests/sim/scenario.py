@@ -42,7 +42,6 @@ QUEUES_ENOUGH: Final = 12
 """With fewer, queues that nobody uses are dropped to make room for others."""
 CALM_US: Final = 80 * SECOND
 """Everything has drained so long after the last fault, or never will."""
-LOG_TAIL: Final = 60
 ZMQ_SEEDS: Final = (1, 3)
 """Which of each five seeds have ZeroMQ doors."""
 DRAFT_SEED: Final = 2
@@ -299,6 +298,14 @@ class Run:
             unmet += not startlaws.met_since(laws, ref, order)
         return unmet > 0
 
+    @property
+    def turns(self) -> int:
+        return self.hall.turns
+
+    @property
+    def jobs(self) -> int:
+        return self.laws.jobs_seen
+
     def digest(self) -> str:
         return sha256("\n".join(self.world.log).encode()).hexdigest()
 
@@ -311,15 +318,3 @@ def speaks_natively(seed: int) -> bool:
 def speaks_of_beans(seed: int) -> bool:
     """Its world has those who speak the protocol of beanstalkd."""
     return seed // 5 % 8 in BEAN_FIVES
-
-
-def play(seed: int, *, audited: bool = True) -> str:
-    """Run one seed: the digest of its log. Raises Violation, told with the end of the log."""
-    run = Run(seed, audited=audited)
-    try:
-        run.play()
-    except Exception as error:
-        tail = "\n".join(run.world.log[-LOG_TAIL:])
-        error.add_note(f"seed {seed}, after {len(run.world.log)} lines:\n{tail}")
-        raise
-    return run.digest()

@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .scenario import Run, play
+from .clusterworld import CLUSTER_SEEDS_FROM
+from .runs import play
+from .scenario import Run
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,7 +35,8 @@ def test_same_log_under_any_hash_seed() -> None:
 
 
 def test_same_log_in_one_process() -> None:
-    assert [play(seed) for seed in range(5)] == [play(seed) for seed in range(5)]
+    seeds = [*range(5), *range(CLUSTER_SEEDS_FROM, CLUSTER_SEEDS_FROM + 5)]
+    assert [play(seed) for seed in seeds] == [play(seed) for seed in seeds]
 
 
 def test_seeds_differ() -> None:

@@ -6,12 +6,13 @@ import os
 
 import pytest
 
+from .clusterworld import CLUSTER_SEEDS_FROM
 from .disk import OUTCOME_SEEDS_FROM
 from .flowplayers import FLOW_SEEDS_FROM
 from .limitlaws import LIMITS_SEEDS_FROM
 from .overseers import OVERSEEN_SEEDS_FROM
 from .pausers import PAUSING_SEEDS_FROM
-from .scenario import play
+from .runs import play
 
 SEEDS = 200 if os.environ.get("EXAMPLES") == "few" else 1000
 CHUNK = 25
@@ -52,6 +53,12 @@ def test_no_law_is_broken_where_workers_drain_and_dead_letters_are_retried() -> 
 
 def test_no_law_is_broken_where_a_queue_has_limits() -> None:
     for seed in range(LIMITS_SEEDS_FROM, LIMITS_SEEDS_FROM + 4 * CHUNK):
+        play(seed)
+
+
+@pytest.mark.parametrize("first", range(CLUSTER_SEEDS_FROM, CLUSTER_SEEDS_FROM + 8 * CHUNK, CHUNK))
+def test_no_law_is_broken_by_several_halls_on_one_database(first: int) -> None:
+    for seed in range(first, first + CHUNK):
         play(seed)
 
 

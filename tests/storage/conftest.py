@@ -5,20 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from store_house import STORES, House, stop_postgres
+from store_house import STORES, House
 
 from hiringhall.storage.contract import Retention
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _postgres_is_stopped() -> Iterator[None]:
-    """Not at the exit of the process: a worker of pytest-xdist ends without it."""
-    yield
-    stop_postgres()
 
 
 @pytest.fixture(params=STORES)

@@ -8,7 +8,8 @@ import threading
 from contextlib import suppress
 
 import asyncpg
-from store_house import postgres_server
+
+from stage.databases import postgres_server
 
 
 def name_of(url: str) -> str:

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import shutil
-import tempfile
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,13 +10,12 @@ from store_rows import plain_end, plain_job
 from hiringhall.storage.contract import HistoryQuery, Retention
 from hiringhall.storage.memory import MemoryStore
 from hiringhall.storage.postgres import Member, PostgresStore
-from hiringhall.storage.postgres.connecting import Database
-from hiringhall.storage.postgres.schema import migrate
 from hiringhall.storage.sqlite import SqliteStore
-from stage.postgres_server import PostgresServer
+from stage.databases import postgres_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
     from typing import Self
 
     from hiringhall.core.changes import EndRow, Loaded
@@ -30,47 +24,8 @@ if TYPE_CHECKING:
 EVERYTHING = HistoryQuery(limit=1_000_000)
 
 
-_STARTED: list[PostgresServer] = []
-
-
-def stop_postgres() -> None:
-    """End the server of this run, if there is one."""
-    while _STARTED:
-        server = _STARTED.pop()
-        server.remove()
-        shutil.rmtree(server.folder.parent, ignore_errors=True)
-
-
-@cache
-def postgres_server() -> PostgresServer:
-    """One server for all tests of a run. It loses everything if it crashes, which no test here lets it do."""
-    folder = Path(tempfile.mkdtemp(prefix="hall-postgres-"))
-    server = PostgresServer(folder)
-    server.create()
-    server.start()
-    _STARTED.append(server)
-    server.sql("CREATE DATABASE empty_hall")
-    database = Database(server.url("empty_hall"), "test")
-    database.run(_make_tables(database))
-    database.close()
-    return server
-
-
-async def _make_tables(database: Database) -> None:
-    await migrate(await database.connect(), database.place)
-
-
 def ignore(_warning: str) -> None:
     """The server does not sync, which the store warns of."""
-
-
-@cache
-def postgres_url(folder: Path) -> str:
-    """The database of a folder: made at its first use, from one that has the tables."""
-    name = "hall_" + hashlib.sha256(str(folder).encode()).hexdigest()[:24]
-    server = postgres_server()
-    server.sql(f"CREATE DATABASE {name} TEMPLATE empty_hall")
-    return server.url(name)
 
 
 def _postgres(folder: Path, retention: Retention) -> PostgresStore:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from postgres_stage import Blocker, Copy, Proxy, end_backends, name_of
-from store_house import ignore, postgres_server, postgres_url
+from store_house import ignore
 from store_rows import DAY_US, NOW_US, TERMS, batch, end, job
 
 from hiringhall.core.states import FAILED
@@ -28,6 +28,9 @@ from hiringhall.storage.postgres import (
     shelving,
     writing,
 )
+from hiringhall.storage.postgres.members import MemberLink, Standing
+from hiringhall.storage.postgres.membership import Seen
+from stage.databases import postgres_server, postgres_url
 from stage.postgres_server import PostgresServer, free_port
 
 if TYPE_CHECKING:
@@ -77,6 +80,59 @@ def warm_up(store: PostgresStore) -> None:
     store.commit(batch(inserts=[job(2)]), NOW_US)
 
 
+def test_a_beat_does_not_count_once_another_process_has_the_name(url: str) -> None:
+    async def beat() -> list[bool]:
+        ann, other = MemberLink(url, "ann"), MemberLink(url, "ann")
+        try:
+            incarnation = await ann.join(Member("ann"))
+            before = await ann.beat(incarnation)
+            await other.join(Member("ann"))
+            return [standing.counted for standing in (before, await ann.beat(incarnation), await ann.look())]
+        finally:
+            await ann.close()
+            await other.close()
+
+    assert asyncio.run(beat()) == [True, False, False]
+
+
+def test_nobody_takes_over_from_a_hall_that_beats_again(url: str, store: PostgresStore) -> None:
+    async def beat() -> Standing:
+        link = MemberLink(url, EAST.name)
+        try:
+            await link.beat(store.incarnation)
+            return await link.look()
+        finally:
+            await link.close()
+
+    seen = asyncio.run(beat())
+    asyncio.run(beat())
+    late = PostgresStore(url, Retention(), ignore, WEST, instead_of=Seen(seen.incarnation, seen.beat))
+    with pytest.raises(StoreError, match="beats again: nothing was taken over"):
+        late.load(100)
+    store.commit(batch(inserts=[job(1)]), NOW_US)
+    now = asyncio.run(beat())
+    in_time = PostgresStore(url, Retention(), ignore, WEST, instead_of=Seen(now.incarnation, now.beat))
+    with closing(in_time):
+        in_time.load(100)
+        with pytest.raises(Fenced):
+            store.commit(batch(inserts=[job(2)]), NOW_US)
+
+
+def test_the_questions_of_a_member_wait_for_each_other(url: str) -> None:
+    async def ask() -> int:
+        link = MemberLink(url, "ann")
+        try:
+            incarnation = await link.join(Member("ann"))
+            many = [link.beat(incarnation) for _ in range(5)]
+            await asyncio.gather(*many, link.publish(incarnation, "[]"))
+            (state,) = await link.members()
+            return state.beat
+        finally:
+            await link.close()
+
+    assert asyncio.run(ask()) == 5
+
+
 class TestLostConnections:
     def test_a_connection_that_was_ended_between_two_commits_is_not_noticed(
         self, url: str, store: PostgresStore
@@ -85,6 +141,17 @@ class TestLostConnections:
         end_backends(url)
         store.commit(batch(inserts=[job(2)]), NOW_US)
         end_backends(url)
+        assert ids(store) == [1, 2]
+
+    def test_a_store_displaced_by_a_connection_that_was_given_up_connects_again(
+        self, url: str, store: PostgresStore
+    ) -> None:
+        store.commit(batch(inserts=[job(1)]), NOW_US)
+        postgres_server().sql("UPDATE hiringhall.writer SET backend = 1", name_of(url))
+        with pytest.raises(OutcomeUnknown):
+            store.commit(batch(inserts=[job(2)]), NOW_US)
+        assert not store.settle()
+        store.commit(batch(inserts=[job(2)]), NOW_US)
         assert ids(store) == [1, 2]
 
     def test_a_commit_whose_answer_is_lost_is_found_to_be_kept(self, url: str) -> None:

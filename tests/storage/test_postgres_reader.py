@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from postgres_stage import end_backends
-from store_house import ignore, postgres_server, postgres_url
+from store_house import ignore
 from store_rows import DAY_US, NOW_US, batch, end, job, plain_end, plain_job
 
 from hiringhall.core.changes import LOG, Firing, HistoryQuery, OutputRow
@@ -16,6 +16,7 @@ from hiringhall.core.states import DONE, FAILED
 from hiringhall.records import History
 from hiringhall.storage.contract import Retention, StoreError
 from hiringhall.storage.opening import open_history, open_store
+from stage.databases import postgres_server, postgres_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,7 +7,7 @@ from itertools import permutations
 from typing import TYPE_CHECKING
 
 import pytest
-from store_house import STORES, ignore, postgres_url
+from store_house import STORES, ignore
 from store_rows import NOW_US, batch, end, job, plain_end, plain_job
 
 from hiringhall.core.changes import LOG, Firing, FlowRow, HistoryQuery, OutputRow
@@ -15,6 +15,7 @@ from hiringhall.core.jobs import OUTPUT
 from hiringhall.core.states import FAILED, HELD
 from hiringhall.storage.contract import Retention, StoreError
 from hiringhall.storage.opening import move_all, open_store
+from stage.databases import postgres_url
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Final, Self
 import hiringhall
 from hiringhall.peers.gearman import Client
 from hiringhall.storage.contract import HistoryQuery
-from hiringhall.storage.sqlite import DATABASE, open_history
+from hiringhall.storage.opening import open_history
+from stage.databases import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -160,7 +161,10 @@ class HallProcess(Server):
         self.web = ""
         """The URL of the dashboard; empty: the hall has none."""
         self.data = folder / "data"
-        self._hall = {"data": str(self.data), **(hall or {})}
+        """The folder of its files."""
+        self.place = place_of(self.data)
+        """Where its jobs are: the same folder, or a database."""
+        self._hall = {"data": self.place, "folder": str(self.data), **(hall or {})}
         self._door = {"dialect": "gearman", **(door or {})}
         self._limits = limits or {}
         self._more = more
@@ -204,7 +208,7 @@ class HallProcess(Server):
 
     def history(self, query: HistoryQuery | None = None) -> list[EndRow]:
         """What became of durable jobs, newest first; read beside the running hall."""
-        reader = open_history(self.data / DATABASE)
+        reader = open_history(self.place)
         try:
             return reader.history(query or HistoryQuery())
         finally:

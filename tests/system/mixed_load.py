@@ -283,6 +283,6 @@ async def kill_rounds(
     assert said == "clean", said
     hall.drain()
     assert await asyncio.to_thread(hall.wait, 60) == 0
-    ends = await asyncio.to_thread(history, hall.data)
+    ends = await asyncio.to_thread(history, hall.place)
     verdict(load.promises, ends)
     return load.promises

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sqlite3
 import threading
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +16,7 @@ from many_doors import ManyDoors, complete, create, steal
 from hiringhall.core.states import DONE, FAILED
 from hiringhall.dialects.dwork import wire as dwork
 from hiringhall.peers import gearman, pingpong, wmp
-from hiringhall.storage.sqlite import DATABASE
+from hiringhall.storage.opening import open_history
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -425,8 +424,8 @@ def test_jobs_that_outlast_the_grace_time_go_back_without_a_loss(tmp_path: Path)
 
 def holders(hall: ManyDoors) -> dict[bytes, bytes]:
     """Who holds each live job, as it stands on disk."""
-    with contextlib.closing(sqlite3.connect(f"file:{hall.data / DATABASE}?mode=ro", uri=True)) as disk:
-        return dict(disk.execute("SELECT key, holder FROM jobs"))
+    with contextlib.closing(open_history(hall.place)) as reader:
+        return {row.key: row.holder for row in reader.live()}
 
 
 def submit_pingpong(hall: ManyDoors) -> bytes:

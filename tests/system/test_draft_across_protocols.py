@@ -54,7 +54,7 @@ def check_for_ever(hall: HallProcess, handle: bytes, code: int, data: bytes) -> 
     assert 1 <= outcome.elapsed_s < 60
     assert (done.numerator == done.denominator > 0) == (code == 0)
     assert done.remaining_s == 0
-    (line,) = [line for line in history(hall.data) if line.id == job_id(handle)]
+    (line,) = [line for line in history(hall.place) if line.id == job_id(handle)]
     assert (line.state, line.result) == ("failed" if code else "done", data.decode())
 
 

@@ -22,7 +22,7 @@ RESULT: Final = b"the one result"
 
 def test_a_thousand_submits_of_one_key_are_one_job(hall: HallProcess) -> None:
     asyncio.run(_story(hall))
-    (line,) = history(hall.data)
+    (line,) = history(hall.place)
     assert (line.queue, line.key, line.state, line.result) == ("once", "same", "done", RESULT.decode())
     assert audit(hall) == "clean"
 
@@ -73,7 +73,7 @@ async def _story(hall: HallProcess) -> None:
         worker.stop()
     assert {outcome[1:] for outcome in outcomes} == {(0, RESULT)}
     assert started == [b"0"]
-    assert [line.id for line in history(hall.data)] == [job_id(first.handle)]
+    assert [line.id for line in history(hall.place)] == [job_id(first.handle)]
 
 
 def _waiting_for(hall: HallProcess, count: int) -> bool:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def shown(hall: HallProcess, *words: str) -> list[dict[str, Any]]:
     """What `hall history` says in JSON."""
-    command = [sys.executable, "-m", "hiringhall", "history", "--data", str(hall.data), "--json", *words]
+    command = [sys.executable, "-m", "hiringhall", "history", "--data", hall.place, "--json", *words]
     said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert said.returncode == 0, said.stderr
     return [json.loads(line) for line in said.stdout.splitlines()]

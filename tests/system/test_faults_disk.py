@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.sqlite
 PAYLOAD: Final = bytes(64 << 10)
 HEALED_S_MAX: Final = 10.0
 SUBMITS_MAX: Final = 500
@@ -127,7 +128,7 @@ def expect_all_kept(hall: HallProcess, promised: list[int]) -> None:
     wait_until(lambda: hall.counts("keep")[0] == 0, "all jobs have ended")
     hall.drain()
     assert hall.wait() == 0, hall.errors()
-    ends = Counter(end.id for end in history(hall.data) if end.state == "done")
+    ends = Counter(end.id for end in history(hall.place) if end.state == "done")
     missing = [number for number in promised if ends[number] != 1]
     assert not missing, f"{len(missing)} of {len(promised)} promised jobs are not there once: {missing[:5]}"
 

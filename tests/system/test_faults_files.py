@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.sqlite
 WAL = f"{DATABASE}-wal"
 NOTICED_S_MAX = 3.0
 """The hall looks once a second."""

@@ -64,6 +64,7 @@ def content(place: str) -> object:
         return Book(documents).read_all(), TokenList(documents).read(), documents.tail(AUDIT, 10_000)
 
 
+@pytest.mark.sqlite
 def test_jobs_move_to_postgresql_and_back(tmp_path: Path, url: str) -> None:
     with HallProcess(tmp_path) as hall:
         with hall.client() as client:

@@ -66,6 +66,7 @@ def exported_keys(file: Path) -> set[str]:
     return {json.loads(line)["key"] for line in file.read_text().splitlines()}
 
 
+@pytest.mark.sqlite
 def test_deployment_a_backup_under_load_has_every_acknowledged_job(tmp_path: Path) -> None:
     blocks = read_blocks("deployment.md", "sh")
     assert [block.heading for block in blocks] == [
@@ -116,6 +117,7 @@ def test_deployment_a_backup_under_load_has_every_acknowledged_job(tmp_path: Pat
         assert other.counts("mail")[0] == len(saved)
 
 
+@pytest.mark.sqlite
 def test_deployment_the_command_lines_backup_ends_on_an_idle_hall(hall: HallProcess, tmp_path: Path) -> None:
     with hall.client() as client:
         client.submit_background("mail", PAYLOAD, unique="one")
@@ -127,6 +129,7 @@ def test_deployment_the_command_lines_backup_ends_on_an_idle_hall(hall: HallProc
     assert exported_keys(tmp_path / "jobs.jsonl") == {"one"}
 
 
+@pytest.mark.sqlite
 def test_deployment_a_folder_copied_after_a_stop_or_a_kill_is_the_same_hall(tmp_path: Path) -> None:
     shell = Shell(tmp_path, {})
     handles: list[str] = []
@@ -289,7 +292,8 @@ def test_security_new_files_are_for_their_owner_alone(hall: HallProcess, tmp_pat
         client.submit_background("mail", b"x")
     shell = Shell(tmp_path, {})
     shell.run(
-        f"umask 022; hall export --data {hall.data} jobs.jsonl; hall history --data {hall.data} --output h.csv"
+        f"umask 022; hall export --data {hall.place} jobs.jsonl;"
+        f" hall history --data {hall.place} --output h.csv"
     )
     files = [tmp_path / "jobs.jsonl", tmp_path / "h.csv", *hall.data.iterdir()]
     assert {file.name: oct(stat.S_IMODE(file.stat().st_mode)) for file in files} == {

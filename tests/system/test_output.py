@@ -14,7 +14,7 @@ from hall_process import HallProcess, wait_until
 from native_peer import NativePeer
 
 from hiringhall.dialects.gearman import wire
-from hiringhall.storage.sqlite import DATABASE, open_history
+from hiringhall.storage.opening import open_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +62,7 @@ class GearmanWorker:
 
 def stored(hall: HallProcess, job: int) -> list[bytes]:
     """The data of the lines that are on disk."""
-    with closing(open_history(hall.data / DATABASE)) as reader:
+    with closing(open_history(hall.place)) as reader:
         return [line.data for line in reader.output(job, 0).lines]
 
 
@@ -73,7 +73,7 @@ def output(peer: NativePeer, job: int) -> list[tuple[int, bytes]]:
 
 def shown(hall: HallProcess, *options: str) -> str:
     """What `hall history` prints."""
-    command = [sys.executable, "-m", "hiringhall", "history", "--data", str(hall.data), *options]
+    command = [sys.executable, "-m", "hiringhall", "history", "--data", hall.place, *options]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
 
 

@@ -25,7 +25,8 @@ from hiringhall.core.limits import SECOND_US
 from hiringhall.core.states import DONE
 from hiringhall.peers.gearman import Worker, WorkerJob
 from hiringhall.storage.contract import HistoryQuery
-from hiringhall.storage.sqlite import DATABASE, find_holder, open_history
+from hiringhall.storage.opening import DATABASE, open_history
+from hiringhall.storage.sqlite import find_holder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,7 +72,7 @@ def periodic(name: str, interval_s: int) -> Mapping[str, object]:
 
 def firings(hall: HallProcess) -> dict[str, Firing]:
     """How far each schedule has come, as the store knows it."""
-    reader = open_history(hall.data / DATABASE)
+    reader = open_history(hall.place)
     try:
         return reader.firings()
     finally:
@@ -87,7 +88,7 @@ class Fired(NamedTuple):
 
 def fired(hall: HallProcess, queue: str) -> Fired:
     """What became of a schedule's jobs: their worker answers with the payload, which is the due time."""
-    reader = open_history(hall.data / DATABASE)
+    reader = open_history(hall.place)
     try:
         ended = reader.history(HistoryQuery(queue=queue.encode(), limit=100_000))
         assert {row.state for row in ended} <= {DONE}

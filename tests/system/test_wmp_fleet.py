@@ -75,7 +75,7 @@ def test_a_fleet_survives_the_death_of_its_devices_and_managers(tmp_path: Path) 
     for manager in managers:
         names = [f"{manager.name}-{number}" for number in range(MANAGER_JOBS)]
         assert sorted(manager.outcomes()) == sorted((name, f"done {name}") for name in names)
-    ends = history(hall.data)
+    ends = history(hall.place)
     assert sorted(end.key for end in ends) == sorted(f"hall-{number}" for number in range(HALL_JOBS))
     assert {(end.state, end.result == f"done {end.key}") for end in ends} == {("done", True)}
 

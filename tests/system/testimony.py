@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from hall_process import wait_until
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from hall_process import HallProcess
 
 AUDIT_SIGNAL: Final = signal.SIGUSR2
@@ -47,9 +45,9 @@ class End(NamedTuple):
     losses: int
 
 
-def history(data: Path) -> list[End]:
-    """Every line of the history in a data folder, newest first."""
-    command = [sys.executable, "-m", "hiringhall", "history", "--data", str(data), "--json"]
+def history(place: str) -> list[End]:
+    """Every line of the history in a data folder or a database, newest first."""
+    command = [sys.executable, "-m", "hiringhall", "history", "--data", place, "--json"]
     said = subprocess.run(
         [*command, "--limit", str(HISTORY_LINES_MAX)], capture_output=True, text=True, timeout=60, check=False
     )

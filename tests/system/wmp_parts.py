@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from hall_process import CODE, START_S, wait_until
 
+from stage.databases import place_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -108,12 +110,20 @@ class HallPart(Part):
         super().__init__(folder, "hall")
         self.gearman = "127.0.0.1:0"
         self.data = folder / "data"
+        self.place = place_of(self.data)
         self._lease_s = lease_s
 
     def command(self) -> Sequence[str]:
         doors = ("--door", f"wmp={self.address}", "--door", f"gearman={self.gearman}")
-        settings = ("--set", f"door[0].lease_s={self._lease_s}", "--set", "door[1].losses_max=0")
-        return [*HALL, "serve", "--json", "--data", str(self.data), *doors, *settings]
+        settings = (
+            "--set",
+            f"door[0].lease_s={self._lease_s}",
+            "--set",
+            "door[1].losses_max=0",
+            "--set",
+            f"hall.folder={self.data}",
+        )
+        return [*HALL, "serve", "--json", "--data", self.place, *doors, *settings]
 
     def opened(self, line: dict[str, Any]) -> None:
         self.address, self.gearman = (door["address"] for door in line["doors"])

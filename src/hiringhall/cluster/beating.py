@@ -1,8 +1,7 @@
 """The beats of the active hall, by which the others see that it lives.
 
-Invariant: a hall hands out jobs only for `LEASE_US` after it sent a beat that the database answered. Another
-one takes over after `SILENCE_US` without a beat, which is later. So a hall that was stopped, or cut off, hands
-out nothing when its jobs may be somebody else's.
+Invariant: a hall hands out jobs only as long as its `Reign` says. Another one takes over later than that; see
+`Suspicion`. So a hall that was stopped, or cut off, hands out nothing when its jobs may be somebody else's.
 """
 
 from __future__ import annotations
@@ -11,19 +10,16 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from hiringhall.cluster.reign import Reign
 from hiringhall.storage.contract import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hiringhall.cluster.standby import Replaced
     from hiringhall.engine.driver import Driver
     from hiringhall.storage.postgres.members import MemberLink
 
 BEAT_S: Final = 0.5
-LEASE_US: Final = 3_000_000
-"""For this long after a good beat was sent, no other hall takes over. `SILENCE_US` is longer: the clock of this
-machine may be a quarter slower than that of the other."""
 
 _log = logging.getLogger("hiringhall")
 
@@ -40,37 +36,32 @@ class Beats:
         self._task: asyncio.Task[None] | None = None
         self._driver: Driver | None = None
         self._depose: Callable[[], None] | None = None
-        self._good_us = 0
-        """When the last beat was sent that the database answered."""
+        self._reign = Reign()
+        self._address = ""
+        """Where this hall listens, as long as the others have not been told."""
         self._trouble = ""
-        self.deposed = ""
+
+    @property
+    def deposed(self) -> str:
         """Why this hall is active no more; empty: it is."""
+        return self._reign.ended
 
     def start(self) -> None:
         if self._task is None:
             self._task = asyncio.ensure_future(self._run())
 
-    async def outlast(self, replaced: Replaced) -> None:
-        """After a take-over: wait until the other hall hands out nothing. That is so already, unless it sent
-        another beat just before it was replaced.
-        """
-        beat = await self._link.beat_of(replaced.incarnation)
-        if beat is not None and beat != replaced.beat:
-            _log.warning("the hall that was replaced had come back: waiting until it hands out nothing")
-            await asyncio.sleep(LEASE_US / 1_000_000)
-
     def guard(self, driver: Driver, depose: Callable[[], None]) -> None:
         """From now on the driver hands out jobs only after good beats. `depose` closes the hall."""
         self._driver = driver
         self._depose = depose
+        driver.may_hand_out(self._reign.hands_out_until_us)
         if self.deposed:
-            self._end_reign(self.deposed)
-        else:
-            driver.may_hand_out(self._good_us + LEASE_US)
+            depose()
 
     async def publish(self, address: str) -> None:
         """Tell the others where this hall listens."""
-        await self._link.publish(self._find_incarnation(), address)
+        self._address = address
+        await self._publish()
 
     def stop_taking(self) -> None:
         """It goes on until the hall has closed: until then nobody else may take over."""
@@ -99,28 +90,26 @@ class Beats:
                 _log.warning("no beat: %s", error)
             self._trouble = str(error)
             if self._driver is not None:
-                self._driver.may_hand_out(self._good_us + LEASE_US)  # no longer than before
+                self._driver.may_hand_out(self._reign.hands_out_until_us)  # no longer than before
             return
         if self._trouble:
             self._trouble = ""
             _log.warning("beats again")
-        if standing.incarnation != incarnation:
-            self._end_reign(f"hall {standing.name} has taken over")
-            return
-        if not standing.known:
-            # The others do not see its beats any more.
-            self._end_reign(f"another process has joined as {standing.name}: give each hall a name of its own")
-            return
-        self._good_us = sent_us
+        self._reign.answered(sent_us, incarnation, standing, serving=self._driver is not None)
+        if self.deposed:
+            _log.warning("this hall is active no more: %s", self.deposed)
         if self._driver is not None:
-            self._driver.may_hand_out(sent_us + LEASE_US)
-            if standing.wish.instead_of == incarnation:
-                self._end_reign(f"a switch-over to {standing.wish.name or 'another hall'} is asked for")
-
-    def _end_reign(self, reason: str) -> None:
-        self.deposed = reason
-        _log.warning("this hall is active no more: %s", reason)
-        if self._driver is not None:
-            self._driver.may_hand_out(0)
-        if self._depose is not None:
+            self._driver.may_hand_out(self._reign.hands_out_until_us)
+        if self.deposed and self._depose is not None:
             self._depose()
+        elif self._address:
+            await self._publish()
+
+    async def _publish(self) -> None:
+        """If the database does not answer, it is told with a later beat."""
+        try:
+            await self._link.publish(self._find_incarnation(), self._address)
+        except StoreError as error:
+            _log.warning("the standbys do not know yet where this hall listens: %s", error)
+        else:
+            self._address = ""

@@ -1,7 +1,6 @@
 """A hall that stands by: it watches the active one, passes connections on to it, and says when to take over.
 
-Invariant: it takes over only from an incarnation that has closed the database, or that it has itself seen
-silent for too long; see `Suspicion`.
+Invariant: it takes over only when its `Succession` says so.
 """
 
 from __future__ import annotations
@@ -10,10 +9,10 @@ import asyncio
 import json
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from hiringhall.cluster.passing import PassDoor
-from hiringhall.cluster.suspicion import Suspicion
+from hiringhall.cluster.succession import Succession
 from hiringhall.config.quantities import Address
 from hiringhall.endpoints import HallError
 from hiringhall.storage.contract import StoreError
@@ -22,25 +21,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hiringhall.storage.postgres.members import MemberLink, Standing
-    from hiringhall.storage.postgres.membership import Member
+    from hiringhall.storage.postgres.membership import Member, Seen
 
 LOOK_S: Final = 0.25
 """How often a standby looks at the active hall."""
 CLOSE_LOOK_S: Final = 0.05
 """The same, when it has been silent for a while."""
-COURTESY_US: Final = 2_000_000
-"""For this long a closed database is left to the member that is asked for by a switch-over."""
 NAMESAKE_US: Final = 1_500_000
 """A member of the same name that does not beat in this time is gone."""
 
 _log = logging.getLogger("hiringhall")
-
-
-class Replaced(NamedTuple):
-    """The incarnation from which a member takes over, and its last beat that the member saw."""
-
-    incarnation: int
-    beat: int
 
 
 class Standby:
@@ -59,15 +49,13 @@ class Standby:
         """Of each door."""
         self._now_us = now_us
         self._doors: list[PassDoor] = []
-        self._suspicion = Suspicion()
+        self._succession = Succession(member.name)
         self._targets: list[list[tuple[str, int]]] = []
         """Where the active hall listens, door by door."""
         self._followed: tuple[int, str] | None = None
         """The incarnation that connections are passed on to, and its addresses."""
         self._incarnation = 0
         """Of this member; 0: it has not joined yet."""
-        self._closed_us = 0
-        """Since when the database is closed; 0: it is open."""
         self._namesake: tuple[int, int] | None = None
         """Incarnation and beat of the member that has, or had, the same name."""
         self._namesake_us = 0
@@ -88,24 +76,28 @@ class Standby:
                 bound[-1].append(await door.open(address.host, address.port))
         return bound
 
-    async def wait(self) -> Replaced:
-        """Watch until this member is to take over: whom it replaces. Raises HallError if another process has
-        its name.
+    async def wait(self) -> Seen:
+        """Watch until this member is to take over: the hall that it replaces. Raises HallError if another
+        process has its name.
         """
         while True:
             try:
                 standing = await self._look()
             except StoreError as error:
-                self._suspicion.missed()
+                self._succession.missed()
                 if not self._trouble:
                     _log.warning("the database does not answer; nobody takes over: %s", error)
                 self._trouble = str(error)
             else:
                 self._trouble = ""
                 self._follow(standing)
-                if self._is_due(standing) and self._incarnation:
-                    return Replaced(standing.incarnation, standing.beat)
-            await asyncio.sleep(CLOSE_LOOK_S if self._suspicion.grows else LOOK_S)
+                if self._succession.answered(self._now_us(), standing) and self._incarnation:
+                    if standing.open:
+                        _log.warning(
+                            "hall %s has been silent for too long", standing.name or standing.incarnation
+                        )
+                    return self._succession.seen(standing)
+            await asyncio.sleep(CLOSE_LOOK_S if self._succession.doubts else LOOK_S)
 
     async def close(self) -> None:
         """Close the doors and every connection that is passed on."""
@@ -117,7 +109,7 @@ class Standby:
                 return await self._link.look()
             self._incarnation = await self._link.join(self._member)
         standing = await self._link.beat(self._incarnation)
-        if not standing.known:
+        if not standing.counted:
             raise self._name_is_taken()
         return standing
 
@@ -138,19 +130,6 @@ class Standby:
             f"another process is a member of this database as {self._member.name}:"
             " stop it, or give this hall another name, in hall.name"
         )
-
-    def _is_due(self, standing: Standing) -> bool:
-        now_us = self._now_us()
-        silent = self._suspicion.answered(now_us, standing.incarnation, standing.beat)
-        if standing.open:
-            self._closed_us = 0
-            if silent:
-                _log.warning("hall %s has been silent for too long", standing.name or standing.incarnation)
-            return silent
-        self._closed_us = self._closed_us or now_us
-        wish = standing.wish
-        courteous = wish.instead_of == standing.incarnation and wish.name not in ("", self._member.name)
-        return not courteous or now_us - self._closed_us >= COURTESY_US
 
     def _follow(self, standing: Standing) -> None:
         """Pass connections on to the hall that is active now. Those to an earlier one are closed."""

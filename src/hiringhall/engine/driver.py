@@ -99,8 +99,6 @@ class Driver:
         """When the timer fires: at the next deadline or earlier."""
         self._deadlines_due = False
         """Start a turn that acts on deadlines after this one. Input that came in time has been read by then."""
-        self._hands_out_until_us = NEVER
-        """After this time the hall hands out nothing, until `may_hand_out` says so again."""
         self._waits_for_leave = False
         """The turn has ended too late to send what it gave to workers: `may_hand_out` decides."""
         self._pauses = Pauses(self.clock.now_us())
@@ -184,7 +182,7 @@ class Driver:
         """
         assert self._loop is not None
         was_too_late = self._is_too_late()
-        self._hands_out_until_us = until_us
+        self.engine.hands_out_until_us = until_us
         if self._turning and not self.scheduler.withholding and self._is_too_late():
             self.scheduler.withhold(True)
             if was_too_late:
@@ -196,7 +194,7 @@ class Driver:
             self.turn()
 
     def _is_too_late(self) -> bool:
-        return self._hands_out_until_us < NEVER and self.clock.now_us() > self._hands_out_until_us
+        return self.engine.hands_out_until_us < NEVER and self.clock.now_us() > self.engine.hands_out_until_us
 
     async def drain(self, grace_us: int) -> None:
         """Stop giving out jobs and wait for those that are being worked on. After the grace period take them
@@ -272,8 +270,6 @@ class Driver:
         assert self._loop is not None
         self._turning = True
         now_us = self.clock.now_us()
-        if (now_us > self._hands_out_until_us) != self.scheduler.withholding:
-            self.scheduler.withhold(now_us > self._hands_out_until_us)
         paused_us = self._end_pause(now_us) if now_us > self._pauses.late_us else 0
         self.engine.begin(now_us, paused_us, deadlines=deadlines)
         self._loop.call_soon(self._end_turn)
@@ -284,7 +280,8 @@ class Driver:
             self._waits_for_leave = True
             return
         # With one arrival in a turn the hall is idle: coalescing would only delay the answer.
-        is_too_late = self._is_too_late if self._hands_out_until_us < NEVER and not withholding else None
+        limited = self.engine.hands_out_until_us < NEVER and not withholding
+        is_too_late = self._is_too_late if limited else None
         self.engine.end(coalesce=self._arrivals > 1 and not self.scheduler.closing, is_too_late=is_too_late)
         self._turning = False
         self._arrivals = 0

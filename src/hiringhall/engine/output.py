@@ -38,6 +38,22 @@ def release(session: Session) -> None:
         session.link.resume()
 
 
+def drop(session: Session) -> None:
+    """Drop what was said, and disconnect the peer. What waits for the commit under way is sent before."""
+    session.out.clear()
+    session.out_bytes = 0
+    session.pledges = None
+    session.closing = True
+    if session.link is not None and session.sealed is None:
+        session.link.close()
+
+
+def keep_sealed(session: Session) -> None:
+    """The commit has returned, but what was said may not be sent now: it waits as `out`, pledged no more."""
+    session.sealed_pledges = None
+    unseal(session)
+
+
 def seal(session: Session) -> None:
     """A commit starts: what was said so far is sent when the commit returns."""
     session.sealed = session.out

@@ -66,6 +66,7 @@ class Engine:
         "_searches",
         "_writer",
         "deadlines",
+        "hands_out_until_us",
         "in_doubt",
         "outbox",
         "reporter",
@@ -100,6 +101,8 @@ class Engine:
         """When the latest commit was started."""
         self._group = GroupCommit()
         self._retries = Retries(self.deadlines)
+        self.hands_out_until_us = NEVER
+        """A turn that begins after this time hands out nothing: then another hall may do so."""
 
     def join(self, session: Session) -> None:
         """A peer has connected."""
@@ -160,6 +163,9 @@ class Engine:
         `deadlines`, leases and timers do not expire in this turn: there may be input to read first.
         """
         scheduler = self.scheduler
+        withholding = now_us > self.hands_out_until_us
+        if withholding != scheduler.withholding:
+            scheduler.withhold(withholding)
         scheduler.set_time(now_us)
         if paused_us:
             scheduler.resume(paused_us)
@@ -204,7 +210,7 @@ class Engine:
             ):
                 self._coalesced.append(session)
             elif is_too_late is not None and is_too_late():
-                _drop(session)
+                output.drop(session)
             else:
                 output.flush(session)
         outbox.clear()
@@ -225,7 +231,7 @@ class Engine:
     def drop_output(self) -> None:
         """Inside a turn: drop what was said in it, and disconnect the peers that it was for."""
         for session in self.outbox:
-            _drop(session)
+            output.drop(session)
         self.outbox.clear()
 
     @property
@@ -347,7 +353,12 @@ class Engine:
         self._retries.reset()
         self.scheduler.committed(batch)
         for session in self._sealed:
-            output.send_sealed(session)
+            if self._is_held_back(session):
+                if not session.out:
+                    self._gathering.append(session)  # the others are in it already
+                output.keep_sealed(session)
+            else:
+                output.send_sealed(session)
         self._group.count(self._sealed, self.scheduler.now_us, self.scheduler.now_us - self._commit_us)
         self._sealed = []
         self._release_unpledged()
@@ -419,24 +430,31 @@ class Engine:
         """Send the output of sessions that waited only to keep their order."""
         waiting: list[Session] = []
         for session in self._gathering:
-            if session.pledges is None:
-                output.release(session)
-            else:
+            if session.pledges is not None:
                 waiting.append(session)
+            elif self._is_held_back(session):
+                self._hold_back(session, waiting)
+            else:
+                output.release(session)
         self._gathering = waiting
 
     def _release_all(self) -> None:
         """There is nothing to commit: everything pledged is on disk already."""
+        waiting: list[Session] = []
         for session in self._gathering:
-            output.release(session)
-        self._gathering.clear()
+            if self._is_held_back(session):
+                self._hold_back(session, waiting)
+            else:
+                output.release(session)
+        self._gathering = waiting
 
+    def _is_held_back(self, session: Session) -> bool:
+        """Whether its output may tell of a job that was handed out, and another hall hands out jobs by now."""
+        return session.worker is not None and self.scheduler.now_us > self.hands_out_until_us
 
-def _drop(session: Session) -> None:
-    """Drop what it has to say, and disconnect it. What waits for the commit under way is sent before."""
-    session.out.clear()
-    session.out_bytes = 0
-    session.pledges = None
-    session.closing = True
-    if session.link is not None and session.sealed is None:
-        session.link.close()
+    def _hold_back(self, session: Session, waiting: list[Session]) -> None:
+        """Wait until this hall may hand out again. A hall that closes does not wait: the peer comes again."""
+        if self.scheduler.closing:
+            output.drop(session)
+        else:
+            waiting.append(session)

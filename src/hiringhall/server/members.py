@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall import __version__
 from hiringhall.cluster.beating import Beats
-from hiringhall.cluster.standby import Replaced, Standby
+from hiringhall.cluster.standby import Standby
 from hiringhall.config.quantities import Address
 from hiringhall.endpoints import HallError
 from hiringhall.engine.driver import Clock
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from hiringhall.doors.dialect import Dialect
     from hiringhall.logs.events import Events
     from hiringhall.storage.postgres import PostgresStore
+    from hiringhall.storage.postgres.membership import Seen
 
 RETRY_S: Final = 1.0
 """The pause after a take-over that failed."""
@@ -88,8 +89,8 @@ class MemberHall:
                 return code
             forget_garbage()
 
-    async def _stand_by(self) -> Replaced | None:
-        """Wait until this member is to take over: whom it replaces. None: the process is to stop."""
+    async def _stand_by(self) -> Seen | None:
+        """Wait until this member is to take over: the hall it replaces. None: the process is to stop."""
         self._handle_signals(asyncio.get_running_loop())
         link = MemberLink(self._url, self._member.name)
         addresses = [door.addresses for door in self._config.door]
@@ -125,9 +126,9 @@ class MemberHall:
         ]
         return Opened(self._config.hall.name, os.getpid(), shown(self._url), doors, 0, standby=True)
 
-    async def _serve(self, replaced: Replaced | None) -> tuple[int, bool]:
+    async def _serve(self, instead_of: Seen | None) -> tuple[int, bool]:
         """Open the database and serve: the exit code, and whether another member is to be active now."""
-        store = self._store(replaced.incarnation if replaced else None, data_folder(self._config))
+        store = self._store(instead_of, data_folder(self._config))
         events = self._make_events()
         beats = Beats(MemberLink(self._url, self._member.name), lambda: store.incarnation, self._clock.now_us)
         beats.start()
@@ -136,8 +137,6 @@ class MemberHall:
                 driver = await asyncio.get_running_loop().run_in_executor(
                     None, open_driver_on, store, self._config, events, self._clock
                 )
-                if replaced is not None:
-                    await beats.outlast(replaced)
             except BaseException:
                 store.close()
                 raise
@@ -154,7 +153,7 @@ class MemberHall:
             await beats.end()
         return code, bool(beats.deposed) and not hall.told_to_stop and not self._stopping.is_set()
 
-    def _store(self, instead_of: int | None, files: Path | None) -> PostgresStore:
+    def _store(self, instead_of: Seen | None, files: Path | None) -> PostgresStore:
         retention = self._config.history.retention()
         return open_member(
             self._url,

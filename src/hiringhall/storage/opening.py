@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hiringhall.storage.history_contract import HistoryReader
     from hiringhall.storage.moving import Moved, MovingStore
     from hiringhall.storage.postgres import PostgresStore
+    from hiringhall.storage.postgres.membership import Seen
 
 __all__ = [
     "DATABASE",
@@ -103,9 +104,9 @@ def open_member(
     *,
     version: str = "",
     files: Path | None = None,
-    instead_of: int | None = None,
+    instead_of: Seen | None = None,
 ) -> PostgresStore:
-    """The store of a database, to be loaded. With `instead_of`, it takes over from that incarnation."""
+    """The store of a database, to be loaded. With `instead_of`, it takes over from that hall."""
     # Only where it is used: it needs an extra.
     from hiringhall.storage.postgres import Member, PostgresStore  # noqa: PLC0415
 

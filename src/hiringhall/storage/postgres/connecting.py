@@ -16,7 +16,7 @@ import uvloop
 
 from hiringhall.storage.contract import StoreError
 from hiringhall.storage.places import shown
-from hiringhall.storage.postgres.faults import POOLED, explain
+from hiringhall.storage.postgres.faults import DISPLACED, POOLED, explain
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine, Mapping, Sequence
@@ -151,7 +151,7 @@ class Database:
         try:
             return await question
         except Exception as error:
-            if not _answered(error):
+            if not _answered(error) or getattr(error, "sqlstate", None) == DISPLACED:
                 await self.disconnect()
             raise explain(error, self.place) from error
         finally:

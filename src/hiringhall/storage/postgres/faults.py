@@ -42,6 +42,9 @@ _ADVICE: Final = {
 """By code, or by the class of codes: its first two characters."""
 
 FENCED: Final = "HALL1"
+DISPLACED: Final = "HALL2"
+"""Another connection of the same hall may write, as after an attempt to connect that was given up and then
+succeeded. A new connection is needed."""
 
 
 class Fenced(StoreError):

@@ -38,11 +38,11 @@ _BEATEN: Final = """
 WITH beaten AS (
     INSERT INTO beats (hall, incarnation, beat) SELECT hall, incarnation, 1 FROM halls WHERE incarnation = $1
     ON CONFLICT (hall) DO UPDATE SET incarnation = excluded.incarnation, beat = beats.beat + 1
-    RETURNING 1
+    RETURNING beat
 )
 """
-_BEAT: Final = f"{_BEATEN} SELECT *, EXISTS (SELECT FROM beaten) FROM ({_STANDING}) AS standing"  # noqa: S608 (our own words)
-_BEAT_OF: Final = "SELECT beat FROM beats WHERE incarnation = $1"
+_COUNTED: Final = "EXISTS (SELECT FROM beaten)"
+_BEAT: Final = f"{_BEATEN} SELECT standing.*, {_COUNTED} FROM ({_STANDING}) AS standing"  # noqa: S608 (our own)
 _PUBLISH: Final = "UPDATE halls SET address = $2 WHERE incarnation = $1"
 _MEMBERS: Final = """
 SELECT halls.name, halls.incarnation, halls.address, halls.version, halls.fenced, COALESCE(beats.beat, 0),
@@ -79,8 +79,9 @@ class Standing(NamedTuple):
     address: str
     beat: int
     wish: Wish
-    known: bool = True
-    """Whoever asked is a member: no other process has joined under its name since."""
+    counted: bool = False
+    """The beat that was answered with this counts. Not so if another process has joined under the same name:
+    then nobody sees that this one lives."""
 
 
 class MemberState(NamedTuple):
@@ -114,11 +115,6 @@ class MemberLink:
         """Show that this incarnation lives; who is active."""
         (row,) = await self._fetch(_BEAT, incarnation)
         return _standing(row)
-
-    async def beat_of(self, incarnation: int) -> int | None:
-        """The last beat of an incarnation; None: it beats no more, since its process has joined again."""
-        rows = await self._fetch(_BEAT_OF, incarnation)
-        return rows[0][0] if rows else None
 
     async def look(self) -> Standing:
         """Who is active."""
@@ -171,5 +167,5 @@ class MemberLink:
 
 
 def _standing(row: Record) -> Standing:
-    incarnation, is_open, name, address, beat, wish, *known = row
-    return Standing(incarnation, is_open, name, address, beat, Wish.read(wish), *known)
+    incarnation, is_open, name, address, beat, wish, *counted = row
+    return Standing(incarnation, is_open, name, address, beat, Wish.read(wish), any(counted))

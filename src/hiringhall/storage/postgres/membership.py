@@ -57,6 +57,9 @@ SELECT pg_terminate_backend(writer.backend, 5000)
 FROM writer JOIN pg_stat_activity AS activity
 ON activity.pid = writer.backend AND activity.backend_start = writer.backend_start
 """
+_HOLD_BEAT: Final = """
+SELECT incarnation, beat FROM beats WHERE hall = (SELECT hall FROM writer) FOR UPDATE
+"""
 _BEAT: Final = """
 INSERT INTO beats (hall, incarnation, beat) VALUES ($1, $2, 1)
 ON CONFLICT (hall) DO UPDATE SET incarnation = excluded.incarnation, beat = beats.beat + 1
@@ -70,6 +73,14 @@ class Member(NamedTuple):
     name: str
     address: str = ""
     version: str = ""
+
+
+class Seen(NamedTuple):
+    """The active hall, as a member saw it that decided to take over."""
+
+    incarnation: int
+    beat: int | None
+    """Of which it was silent for too long; None: it has closed the database."""
 
 
 class Claim(NamedTuple):
@@ -102,9 +113,9 @@ async def open_active(connection: Connection, member: Member, place: str) -> Cla
     return await _replace(connection, member)
 
 
-async def take_over(connection: Connection, member: Member, instead_of: int | None = None) -> Claim:
+async def take_over(connection: Connection, member: Member, instead_of: Seen | None = None) -> Claim:
     """Become active in place of whoever is: end its backend, and fence its incarnation. Raises StoreError if
-    that is not `instead_of`: another member was faster.
+    that is not as `instead_of` says: another member was faster, or the hall beats again.
     """
     if instead_of is not None:
         await _check_active(connection, instead_of)
@@ -125,16 +136,22 @@ async def beat(connection: Connection, hall: int, incarnation: int) -> int:
     return count
 
 
-async def _check_active(connection: Connection, incarnation: int) -> None:
+async def _check_active(connection: Connection, seen: Seen) -> None:
+    """Inside a transaction no beat of the active hall counts from now on, until it ends."""
     active = await connection.fetchval("SELECT incarnation FROM writer")
-    if active != incarnation:
+    if active != seen.incarnation:
         raise StoreError(
-            f"incarnation {incarnation} is not active any more, but {active}: nothing was taken over"
+            f"incarnation {seen.incarnation} is not active any more, but {active}: nothing was taken over"
         )
+    if seen.beat is not None:
+        row = await connection.fetchrow(_HOLD_BEAT)
+        beat = row[1] if row is not None and row[0] == active else 0
+        if beat != seen.beat:
+            raise StoreError(f"incarnation {active} beats again: nothing was taken over")
 
 
 async def _replace(
-    connection: Connection, member: Member, instead_of: int | None = None, *, end_backend: bool = False
+    connection: Connection, member: Member, instead_of: Seen | None = None, *, end_backend: bool = False
 ) -> Claim:
     async with connection.transaction():
         if end_backend:

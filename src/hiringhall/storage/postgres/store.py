@@ -17,6 +17,7 @@ from hiringhall.storage.known_terms import KnownTerms
 from hiringhall.storage.postgres import membership
 from hiringhall.storage.postgres.connecting import Database
 from hiringhall.storage.postgres.faults import Fenced, explain
+from hiringhall.storage.postgres.outcome import find_fenced_outcome, find_outcome
 from hiringhall.storage.postgres.output import OutputWriter, find_output
 from hiringhall.storage.postgres.reading import (
     INTEGER_MAX,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from hiringhall.core.jobs import ParentRef
     from hiringhall.storage.contract import HistoryQuery, Retention
     from hiringhall.storage.postgres.connecting import Connection
-    from hiringhall.storage.postgres.membership import Claim, Member
+    from hiringhall.storage.postgres.membership import Claim, Member, Seen
     from hiringhall.storage.postgres.writing import Commit
     from hiringhall.storage.rows import BadId
 
@@ -61,7 +62,7 @@ class PostgresStore:
     """A hall's database, open from `load` to `close`. Rows that cannot be read, and settings of the server that
     would lose commits, are reported to `on_warning`. Without a retention no history is dropped, and the shelves
     stay as they are. With `take_over`, it replaces the hall that has the database open; with
-    `instead_of`, only if that has this incarnation.
+    `instead_of`, only if that is still as it was seen.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class PostgresStore:
         *,
         take_over: bool = False,
         on_close: Callable[[], None] | None = None,
-        instead_of: int | None = None,
+        instead_of: Seen | None = None,
     ) -> None:
         self._database = Database(url, f"hiringhall {member.name}")
         self._retention = retention
@@ -402,7 +403,7 @@ class PostgresStore:
         batch = await self._reclaim()
         if batch is None:
             return await self._settle_fenced(commit)
-        kept = batch == commit.batch
+        kept = find_outcome(commit.batch, self._batch, batch).kept
         if kept:
             await self._shelves.recount()
             self._accept(commit)
@@ -419,7 +420,7 @@ class PostgresStore:
         if not rows:
             raise fenced
         self._unknown = None
-        return bool(rows[0][0] >= commit.batch)
+        return find_fenced_outcome(commit.batch, rows[0][0]).kept
 
     async def _probe(self) -> None:
         await self._connect()

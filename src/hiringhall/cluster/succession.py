@@ -1,0 +1,54 @@
+"""Whether a standby is to take over, as it judges by what the database answers.
+
+Invariant: it takes over only from an incarnation that has closed the database, or that it has itself seen
+silent for too long; see `Suspicion`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.cluster.suspicion import Suspicion
+from hiringhall.storage.postgres.membership import Seen
+
+if TYPE_CHECKING:
+    from hiringhall.storage.postgres.members import Standing
+
+COURTESY_US: Final = 2_000_000
+"""For this long a closed database is left to the member that is asked for by a switch-over."""
+
+
+class Succession:
+    """What one standby knows of the active hall. `name` is that of the standby."""
+
+    __slots__ = ("_closed_us", "_name", "_suspicion")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._suspicion = Suspicion()
+        self._closed_us = 0
+        """Since when the database is closed; 0: it is open."""
+
+    def answered(self, now_us: int, standing: Standing) -> bool:
+        """The database has answered: whether to take over now."""
+        silent = self._suspicion.answered(now_us, standing.incarnation, standing.beat)
+        if standing.open:
+            self._closed_us = 0
+            return silent
+        self._closed_us = self._closed_us or now_us
+        wish = standing.wish
+        courteous = wish.instead_of == standing.incarnation and wish.name not in ("", self._name)
+        return not courteous or now_us - self._closed_us >= COURTESY_US
+
+    def seen(self, standing: Standing) -> Seen:
+        """What must still be so when this member takes over: much may happen on the way there."""
+        return Seen(standing.incarnation, standing.beat if standing.open else None)
+
+    @property
+    def doubts(self) -> bool:
+        """The active hall has been silent for longer than usual: it is to be looked at more often."""
+        return self._suspicion.grows
+
+    def missed(self) -> None:
+        """The database has not answered."""
+        self._suspicion.missed()
