@@ -50,7 +50,7 @@ def test_the_page_is_true(tmp_path: Path) -> None:
         assert shown["why"].startswith("it is parked by the limit of 2 running for key printer of acme")
         terms = shown["terms"]
         assert (terms["limit_key"], terms["tenant"]) == ("printer of acme", "acme")
-        assert "3 parked" in run("-m", "hiringhall", "queues")
+        assert "no workers, 3 parked" in run("-m", "hiringhall", "queues")
         flags = ("--limit-key", "printer of acme", "--tenant", "acme")
         run("-m", "hiringhall", "submit", "shop.invoice", "{}", *flags)
         with NativePeer(hall.port) as peer:

@@ -121,7 +121,8 @@ def _row(described: dict[str, Any], now_us: int) -> Row:
     paused = "paused" if described["paused"] else ""
     nobody = "no_workers" if described["ready"] and not described["workers"] else ""
     parked = f"{described['parked']} parked" if described.get("parked") else ""
-    state = paused or nobody or parked
+    state = paused or nobody
+    note = ", ".join(filter(None, (state.replace("_", " "), parked)))
     average_us = described.get("average_run_us", 0)
     cells = plain(
         short(described["name"]),
@@ -136,4 +137,4 @@ def _row(described: dict[str, Any], now_us: int) -> Row:
     )
     if described["failed"]:
         cells[_FAILED] = Cell(cells[_FAILED].text, style_of("failed"))
-    return [*cells, Cell(state.replace("_", " "), style_of("parked" if state == parked else state))]
+    return [*cells, Cell(note, style_of(state or ("parked" if parked else "")))]
