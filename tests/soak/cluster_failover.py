@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from cluster_ledger import Ledger
 from cluster_load import Records, Times
 from cluster_stage import DATABASE
+from hall_process import wait_until
 
 from stage.postgres_server import PostgresServer
 
@@ -28,7 +29,7 @@ LONG_LAG_S: Final = 13.0
 """Longer than commits are kept to be written again."""
 RESUMED_S: Final = 90.0
 DRAIN_S: Final = 120.0
-_LOST: Final = re.compile(r"lost (\d+) commits that it had acknowledged[^\n]*")
+_LOST: Final = re.compile(r"lost (\d+) commits that it had acknowledged")
 _NAMED: Final = re.compile(r"lost changes of jobs: ([-\d, ]+)")
 
 
@@ -53,10 +54,10 @@ class Pair:
     def detach(self) -> None:
         """From now on the replica gets nothing."""
         self._set(self.replica, "primary_conninfo", "")
-        until_s = time.monotonic() + 20.0
-        while self.replica.sql("SELECT count(*) FROM pg_stat_wal_receiver") != "0":
-            assert time.monotonic() < until_s, "the replica still follows"
-            time.sleep(0.02)
+        wait_until(self._is_alone, "the replica follows nobody", 20.0)
+
+    def _is_alone(self) -> bool:
+        return self.replica.sql("SELECT count(*) FROM pg_stat_wal_receiver") == "0"
 
     def fail_over(self) -> None:
         self.primary.stop("immediate")
@@ -100,40 +101,51 @@ async def _fail_over_often(
     stage: Stage, cluster: Cluster, pair: Pair, rounds: int, *, synchronous: bool
 ) -> dict[str, object]:
     ledger, resumed = Ledger(cluster, stage.seed, clients=2), Times()
-    active, lost_commits = cluster.active, 0
+    lost_commits = 0
     try:
         for number in stage.rounds(rounds):
             await asyncio.sleep(stage.dice.uniform(*ALIVE_S))
-            if not synchronous:
-                await asyncio.to_thread(pair.detach)
-                await asyncio.sleep(LONG_LAG_S if number == rounds - 1 else stage.dice.uniform(*LAG_S))
-            told = len(active.errors())
-            await asyncio.to_thread(pair.fail_over)
-            before, back_s = set(ledger.created), time.monotonic()
-            async with asyncio.timeout(RESUMED_S):
-                while ledger.created_s <= back_s:  # noqa: ASYNC110 (clients note the time)
-                    await asyncio.sleep(0.01)
-            resumed.add(ledger.created_s - back_s)
-            said = _LOST.search(active.errors(), told)
-            lost_commits += int(said[1]) if said else 0
-            await _check_named(pair, before, active.errors()[told:])
+            lag_s = 0.0 if synchronous else stage.dice.uniform(*LAG_S)
+            lost_commits += await _fail_over(ledger, pair, resumed, lag_s)
             ledger.check()
-            assert cluster.active is active, "another hall is active"
             await asyncio.to_thread(pair.attach, synchronous=synchronous)
-            stage.step(
-                number, rounds, f"{resumed.report()}, {lost_commits} commits lost, {said and said[0][:150]}"
-            )
+            stage.step(number, rounds, f"{resumed.report()}, {lost_commits} commits lost")
         await ledger.drain(Records(pair.primary.url(DATABASE)), DRAIN_S)
     finally:
         ledger.abandon()
     kept = await ledger.settle(Records(pair.primary.url(DATABASE)))
     assert synchronous == (lost_commits == 0), f"{lost_commits} commits were lost"
-    return {
+    report: dict[str, object] = {
         "fail_overs": len(resumed.seconds),
-        "commits_lost_by_postgres": lost_commits,
+        "lost_and_written_again": lost_commits,
         **kept,
-        "resumed_s": resumed.report(),
     }
+    if not synchronous:
+        late = Ledger(cluster, stage.seed + 1, clients=2)
+        try:
+            report["lost_and_named"] = await _fail_over(late, pair, resumed, LONG_LAG_S)
+        finally:
+            late.abandon()
+    return {**report, "resumed_s": resumed.report()}
+
+
+async def _fail_over(ledger: Ledger, pair: Pair, resumed: Times, lag_s: float) -> int:
+    """How many commits the server lost, as the hall says. All jobs that are gone are named."""
+    active = ledger.cluster.active
+    if lag_s:
+        await asyncio.to_thread(pair.detach)
+        await asyncio.sleep(lag_s)
+    told = len(active.errors())
+    await asyncio.to_thread(pair.fail_over)
+    before, back_s = set(ledger.created), time.monotonic()
+    async with asyncio.timeout(RESUMED_S):
+        while ledger.created_s <= back_s:  # noqa: ASYNC110 (clients note the time)
+            await asyncio.sleep(0.01)
+    resumed.add(ledger.created_s - back_s)
+    assert ledger.cluster.active is active, "another hall is active"
+    said = active.errors()[told:]
+    await _check_named(pair, before, said)
+    return sum(map(int, _LOST.findall(said)))
 
 
 async def _check_named(pair: Pair, acknowledged: set[int], said: str) -> None:

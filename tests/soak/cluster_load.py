@@ -6,6 +6,7 @@ import asyncio
 import random
 import socket
 import sys
+import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -42,6 +43,11 @@ PROBE_ANSWER_S: Final = 1.0
 PAUSE_S: Final = 0.02
 
 
+def _rest() -> None:
+    """A peer has something else to do for a moment."""
+    threading.Event().wait(PAUSE_S)
+
+
 class MorePeers:
     """Native and beanstalkd clients and workers, in threads of their own."""
 
@@ -67,7 +73,7 @@ class MorePeers:
     def _submit_native(self) -> None:
         number = 0
         while self.submitting:
-            time.sleep(PAUSE_S)  # a client that rests
+            _rest()
             with suppress(OSError), NativePeer(self._cluster.native) as peer:
                 while self.submitting:
                     number += 1
@@ -76,11 +82,11 @@ class MorePeers:
                         self._promises.created[peer.submit(NATIVE, tag.encode())] = tag
                     except NativeError as error:
                         self._promises.refused.append(str(error).encode())
-                    time.sleep(PAUSE_S)
+                    _rest()
 
     def _work_native(self) -> None:
         while self.working:
-            time.sleep(PAUSE_S)
+            _rest()
             with suppress(OSError), NativePeer(self._cluster.native) as peer:
                 peer.socket.settimeout(PEER_S)
                 peer.work(NATIVE, slots=4)
@@ -92,7 +98,7 @@ class MorePeers:
     def _submit_beans(self) -> None:
         number = 0
         while self.submitting:
-            time.sleep(PAUSE_S)
+            _rest()
             with suppress(OSError), Beans(self._cluster.beanstalkd) as beans:
                 beans.ask(f"use {BEANS}")
                 while self.submitting:
@@ -103,11 +109,11 @@ class MorePeers:
                         self._promises.created[int(rest[0])] = tag
                     else:
                         self._promises.refused.append(word.encode())
-                    time.sleep(PAUSE_S)
+                    _rest()
 
     def _work_beans(self) -> None:
         while self.working:
-            time.sleep(PAUSE_S)
+            _rest()
             with suppress(OSError), Beans(self._cluster.beanstalkd) as beans:
                 beans.ask(f"watch {BEANS}")
                 while self.working:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 from hiringhall.cluster.passing import PassDoor
 from hiringhall.cluster.succession import Succession
 from hiringhall.config.quantities import Address
-from hiringhall.endpoints import HallError
 from hiringhall.storage.contract import StoreError
 
 if TYPE_CHECKING:
@@ -31,6 +30,10 @@ NAMESAKE_US: Final = 1_500_000
 """A member of the same name that does not beat in this time is gone."""
 
 _log = logging.getLogger("hiringhall")
+
+
+class NameTaken(Exception):
+    """Another process is a member under the name of this one."""
 
 
 class Standby:
@@ -77,9 +80,7 @@ class Standby:
         return bound
 
     async def wait(self) -> Seen:
-        """Watch until this member is to take over: the hall that it replaces. Raises HallError if another
-        process has its name.
-        """
+        """Watch until this member is to take over: the hall that it replaces. Raises NameTaken."""
         while True:
             try:
                 standing = await self._look()
@@ -125,8 +126,8 @@ class Standby:
             raise self._name_is_taken()
         return self._now_us() - self._namesake_us >= NAMESAKE_US
 
-    def _name_is_taken(self) -> HallError:
-        return HallError(
+    def _name_is_taken(self) -> NameTaken:
+        return NameTaken(
             f"another process is a member of this database as {self._member.name}:"
             " stop it, or give this hall another name, in hall.name"
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall import __version__
 from hiringhall.cluster.beating import Beats
-from hiringhall.cluster.standby import Standby
+from hiringhall.cluster.standby import NameTaken, Standby
 from hiringhall.config.quantities import Address
 from hiringhall.endpoints import HallError
 from hiringhall.engine.driver import Clock
@@ -69,7 +69,9 @@ class MemberHall:
         return code
 
     async def serve_or_stand_by(self) -> int:
-        """Be active whenever no other member is, and stand by otherwise, until the process is told to stop."""
+        """Be active whenever no other member is, and stand by otherwise, until the process is told to stop.
+        Raises HallError.
+        """
         try:
             store = self._store(None, None)
             await asyncio.get_running_loop().run_in_executor(None, store.migrate)
@@ -105,6 +107,8 @@ class MemberHall:
                 waiting.cancel()
                 return None
             return waiting.result()
+        except NameTaken as error:
+            raise HallError(str(error)) from error
         finally:
             await standby.close()
             await link.close()
