@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 LOOK_S: Final = 0.25
 """How often a standby looks at the active hall."""
 COURTESY_US: Final = 2_000_000
-"""For this long a closed database is left to the member that is asked for by a switch-over."""
+"""For this long a closed database is left to the member that is asked for by a switch-over, or to any other than
+the one that has handed over."""
 
 _log = logging.getLogger("hiringhall")
 
@@ -40,12 +41,15 @@ class Standby:
         member: Member,
         addresses: Sequence[Sequence[Address]],
         now_us: Callable[[], int],
+        former: int = 0,
     ) -> None:
+        """`former`: the incarnation as which this process was active until now; 0: it was not."""
         self._link = link
         self._member = member
         self._addresses = addresses
         """Of each door."""
         self._now_us = now_us
+        self._former = former
         self._doors: list[PassDoor] = []
         self._suspicion = Suspicion()
         self._targets: list[list[tuple[str, int]]] = []
@@ -108,7 +112,8 @@ class Standby:
             return silent
         self._closed_us = self._closed_us or now_us
         wish = standing.wish
-        courteous = wish.instead_of == standing.incarnation and wish.name not in ("", self._member.name)
+        for_another = wish.name not in ("", self._member.name) or standing.incarnation == self._former
+        courteous = wish.instead_of == standing.incarnation and for_another
         return not courteous or now_us - self._closed_us >= COURTESY_US
 
     def _follow(self, standing: Standing) -> None:

@@ -73,27 +73,30 @@ class MemberHall:
             await asyncio.get_running_loop().run_in_executor(None, store.migrate)
         except StoreError as error:
             raise HallError(str(error)) from error
+        former = 0
         while True:
-            replaced = await self._stand_by()
+            replaced = await self._stand_by(former)
             if replaced is None:
                 return 0
             try:
-                code, deposed = await self._serve(replaced)
+                code, former = await self._serve(replaced)
             except StoreError as error:
                 _log.warning("this hall stays a standby: %s", error)
                 await asyncio.sleep(RETRY_S)
                 continue
-            if not deposed:
+            if not former:
                 return code
 
-    async def _stand_by(self) -> int | None:
-        """Wait until this member is to take over: the incarnation it replaces. None: the process is to stop."""
+    async def _stand_by(self, former: int) -> int | None:
+        """Wait until this member is to take over: the incarnation it replaces. None: the process is to stop.
+        `former`: the incarnation as which it was active until now.
+        """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
         link = MemberLink(self._url, self._member.name)
         addresses = [door.addresses for door in self._config.door]
-        standby = Standby(link, self._member, addresses, self._clock.now_us)
+        standby = Standby(link, self._member, addresses, self._clock.now_us, former)
         try:
             self._announce(self._opened(await _open(standby)))
             waiting = asyncio.ensure_future(standby.wait())
@@ -117,8 +120,10 @@ class MemberHall:
         ]
         return Opened(self._config.hall.name, os.getpid(), shown(self._url), doors, 0, standby=True)
 
-    async def _serve(self, instead_of: int | None) -> tuple[int, bool]:
-        """Open the database and serve: the exit code, and whether another member is to be active now."""
+    async def _serve(self, instead_of: int | None) -> tuple[int, int]:
+        """Open the database and serve: the exit code, and its incarnation if another member is to be active now,
+        or 0.
+        """
         store = self._store(instead_of, data_folder(self._config))
         events = self._make_events()
         beats = Beats(MemberLink(self._url, self._member.name), lambda: store.incarnation, self._clock.now_us)
@@ -135,7 +140,7 @@ class MemberHall:
             code = await hall.serve(self._announce)
         finally:
             await beats.end()
-        return code, bool(beats.deposed)
+        return code, store.incarnation if beats.deposed else 0
 
     def _store(self, instead_of: int | None, files: Path | None) -> PostgresStore:
         retention = self._config.history.retention()
