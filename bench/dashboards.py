@@ -2,10 +2,10 @@
 
     python bench/dashboards.py http://127.0.0.1:4780 10     ten dashboards, until stdin is closed
 
-A page keeps the stream of summaries open, and asks for its lists two seconds after they came. As in a browser, a
-connection that the web has closed is opened again: it closes those that are silent for 5 s, as this process may be
-on a busy machine. Prints the number of requests, of summaries and of connections that were opened again at the
-end, as JSON.
+A page keeps the stream of summaries open, and asks for its lists two seconds after they came. As in a browser,
+a connection that the web has closed is opened again: it closes those that are silent for 5 s, as this process
+may be on a busy machine. Prints the number of requests, of summaries and of connections that were opened again
+at the end, as JSON.
 """
 
 from __future__ import annotations

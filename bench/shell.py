@@ -1,7 +1,8 @@
 """Shell commands: `hall run` beside GNU parallel, and a shell worker beside HyperQueue.
 
-All run the same number of commands at a time, in turns, and each turn begins in an empty folder. The figures of the hall contain the start of `hall run`, and
-beside GNU parallel also that of the hall and the worker that it opens; every result is on disk.
+All run the same number of commands at a time, in turns, and each turn begins in an empty folder. The figures of
+the hall contain the start of `hall run`, and beside GNU parallel also that of the hall and the worker that it
+opens; every result is on disk.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 
 Prints the resident memory of the web process and of the hall as it goes, and at the end how much the web
 process grew from the third quarter of the time to the last. In the first half it fills its caches: each thread
-that reads the history has one of SQLite. Ctrl-C or SIGTERM ends it early, with the verdict on the time so far. The
-exit code is 1 if it grew by more than `--allowed`, and 2 if there is no verdict, or if something else failed.
+that reads the history has one of SQLite. Ctrl-C or SIGTERM ends it early, with the verdict on the time so far.
+The exit code is 1 if it grew by more than `--allowed`, and 2 if there is no verdict or something else failed.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ class Watch:
         before, after = statistics.median(seen[-2 * quarter : -quarter]), statistics.median(seen[-quarter:])
         growth = after / before
         flat = "flat" if growth <= allowed else "not flat"
-        print(f"web: {before:.1f} MiB, then {after:.1f} MiB: {growth:.3f} times, {flat}; {len(self.faults)} faults")
+        figures = f"{before:.1f} MiB, then {after:.1f} MiB: {growth:.3f} times"
+        print(f"web: {figures}, {flat}; {len(self.faults)} faults")
         if growth > allowed:
             return 1
         return 2 if self.faults else 0

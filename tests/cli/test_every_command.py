@@ -38,9 +38,11 @@ ON_A_SCREEN: Final = {"top", "work", "dev"}
 
 @pytest.fixture(scope="module")
 def setting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
-    with RemoteStage(tmp_path_factory.mktemp("hall")) as stage:
-        with closing(Setting(stage, tmp_path_factory.mktemp("cwd"))) as setting:
-            yield setting
+    with (
+        RemoteStage(tmp_path_factory.mktemp("hall")) as stage,
+        closing(Setting(stage, tmp_path_factory.mktemp("cwd"))) as setting,
+    ):
+        yield setting
 
 
 @pytest.fixture(scope="module")

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 LOOK_S: Final = 0.25
 """How often a standby looks at the active hall."""
 COURTESY_US: Final = 2_000_000
-"""For this long a closed database is left to the member that is asked for by a switch-over, or to any other than
-the one that has handed over."""
+"""For this long a closed database is left to the member that is asked for by a switch-over, or else to any
+other than the one that has handed over."""
 
 _log = logging.getLogger("hiringhall")
 

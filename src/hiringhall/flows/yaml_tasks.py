@@ -68,8 +68,8 @@ def read_yaml(place: str, data: str) -> FlowFile:
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """All values are kept until the end. The garbage collector would go through them again and again, which takes
-    as long as the rest.
+    """All values are kept until the end. The garbage collector would go through them again and again, which
+    takes half as long as the rest.
     """
     enabled = gc.isenabled()
     gc.disable()

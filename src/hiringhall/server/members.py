@@ -121,8 +121,8 @@ class MemberHall:
         return Opened(self._config.hall.name, os.getpid(), shown(self._url), doors, 0, standby=True)
 
     async def _serve(self, instead_of: int | None) -> tuple[int, int]:
-        """Open the database and serve: the exit code, and its incarnation if another member is to be active now,
-        or 0.
+        """Open the database and serve: the exit code, and its incarnation if another member is to be active
+        now, or 0.
         """
         store = self._store(instead_of, data_folder(self._config))
         events = self._make_events()
