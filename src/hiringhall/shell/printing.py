@@ -11,7 +11,7 @@ import contextlib
 import queue
 import threading
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 STUCK_S: Final = 0.25
+Line: TypeAlias = list[str]
+"""A line that is to be written. Whoever writes it takes it out."""
 
 
 class Printer:
@@ -36,7 +38,7 @@ class Printer:
         self._written = written
         self._failed = failed
         self._loop = asyncio.get_running_loop()
-        self._work: queue.SimpleQueue[Job | str | None] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[Job | Line | None] = queue.SimpleQueue()
         self._broken = False
         self._ended = asyncio.Event()
         self._moved_s = time.monotonic()
@@ -50,11 +52,14 @@ class Printer:
         self._work.put(job)
 
     def say(self, text: str) -> None:
-        """A line for people. It does not wait for output that nobody reads: that may be what it is about."""
-        if self.waiting and self.stuck_s >= STUCK_S:
-            threading.Thread(target=self._write, args=(text,), name="line", daemon=True).start()
-        else:
-            self._work.put(text)
+        """A line for people, in its turn unless that takes long: it may be about output that nobody reads."""
+        line = [text]
+        self._work.put(line)
+        self._loop.call_later(STUCK_S, self._hurry, line)
+
+    def _hurry(self, line: Line) -> None:
+        if line:
+            threading.Thread(target=self._write_line, args=(line,), name="line", daemon=True).start()
 
     @property
     def stuck_s(self) -> float:
@@ -81,8 +86,10 @@ class Printer:
                 if work is None:
                     ended = True
                     break
-                self._write(work)
-                if not isinstance(work, str):
+                if isinstance(work, list):
+                    self._write_line(work)
+                else:
+                    self._write_job(work)
                     jobs.append(work)
                 try:
                     work = self._work.get_nowait()
@@ -94,16 +101,17 @@ class Printer:
             self._show.end()
         self._call(self._ended.set)
 
-    def _write(self, work: Job | str) -> None:
-        if isinstance(work, str):
-            with contextlib.suppress(OSError):
-                self._show.say(work)
-            return
+    def _write_line(self, line: Line) -> None:
+        # OSError: stderr is closed. IndexError: another thread has written it.
+        with contextlib.suppress(OSError, IndexError):
+            self._show.say(line.pop())
+
+    def _write_job(self, job: Job) -> None:
         if self._broken:
             return
         self._moved_s = time.monotonic()
         try:
-            self._show.job(work)
+            self._show.job(job)
         except OSError as error:
             self._broken = True
             self._call(self._failed, error)
