@@ -83,8 +83,8 @@ def test_the_rest_is_done_after_kills_at_random_moments(
 
 
 def ran_once(before: Counter[int], after: Counter[int], done: set[int]) -> Counter[int]:
-    """What has run, after a run that ran nothing twice, and nothing whose success was on disk: so only what ran at
-    a kill, or had ended and was not on disk yet, ever runs again.
+    """What has run, after a run that ran nothing twice, and nothing whose success was on disk: so only what ran
+    at a kill, or had ended and was not on disk yet, ever runs again.
     """
     more = after - before
     assert not more.keys() & done
