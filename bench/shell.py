@@ -1,7 +1,8 @@
 """Shell commands: `hall run` beside GNU parallel, and a shell worker beside HyperQueue.
 
-All run the same number of commands at a time. The figures of the hall contain the start of `hall run`, and
-beside GNU parallel also that of the hall and the worker that it opens; every result is on disk.
+All run the same number of commands at a time, in turns, and each turn begins in an empty folder. The figures of
+the hall contain the start of `hall run`, and beside GNU parallel also that of the hall and the worker that it
+opens; every result is on disk.
 """
 
 from __future__ import annotations
@@ -78,17 +79,18 @@ class Commands:
     def run(self, stage: Stage) -> list[Row]:
         figures = Figures(self.name)
         count = stage.jobs(self.commands)
-        if not stage.halls_only:
-            program = shutil.which("parallel")
-            if program is None:
-                raise NotInstalled("GNU parallel is not installed: run scripts/install-bench-peers")
-            stage.say(f"{PARALLEL}: {count:,} commands")
-            command = [program, "--will-cite", "-j", str(AT_A_TIME), "true"]
-            figures.add(PARALLEL, "rate", count / timed(command, stage.folder / "parallel", count))
-        stage.say(f"hall: {count:,} commands")
-        figures.add(
-            HALL, "rate", count / timed(hall_run(stage, "--data", "own", "true"), stage.folder / "hall", count)
-        )
+        program = shutil.which("parallel")
+        if program is None and not stage.halls_only:
+            raise NotInstalled("GNU parallel is not installed: run scripts/install-bench-peers")
+        for number in range(stage.rounds):
+            if program is not None and not stage.halls_only:
+                stage.say(f"round {number + 1}: {PARALLEL}, {count:,} commands")
+                command = [program, "--will-cite", "-j", str(AT_A_TIME), "true"]
+                elapsed_s = timed(command, stage.folder / f"parallel-{number}", count)
+                figures.add(PARALLEL, "rate", count / elapsed_s)
+            stage.say(f"round {number + 1}: hall, {count:,} commands")
+            elapsed_s = timed(hall_run(stage, "--data", "own", "true"), stage.folder / f"hall-{number}", count)
+            figures.add(HALL, "rate", count / elapsed_s)
         title = f"{count:,} commands, {AT_A_TIME} at a time, with start"
         return [figures.row("rate", "commands/s", title=title).must(AT_LEAST, self.required, TO_PARALLEL)]
 
@@ -104,22 +106,27 @@ class Tasks:
     def run(self, stage: Stage) -> list[Row]:
         figures = Figures(self.name)
         count = stage.jobs(self.tasks)
-        if not stage.halls_only:
-            stage.say(f"{HYPERQUEUE}: {count:,} tasks")
-            figures.add(HYPERQUEUE, "rate", count / self._hyperqueue(stage.folder / "hyperqueue", count))
-        stage.say(f"hall: {count:,} tasks")
-        hall = NativeHall(stage.folder / "hall", stage.python)
+        for number in range(stage.rounds):
+            if not stage.halls_only:
+                stage.say(f"round {number + 1}: {HYPERQUEUE}, {count:,} tasks")
+                elapsed_s = self._hyperqueue(stage.folder / f"hyperqueue-{number}", count)
+                figures.add(HYPERQUEUE, "rate", count / elapsed_s)
+            stage.say(f"round {number + 1}: hall, {count:,} tasks")
+            figures.add(HALL, "rate", count / self._hall(stage, stage.folder / f"hall-{number}", count))
+        title = f"{count:,} no-op tasks, one worker of {AT_A_TIME} slots"
+        return [figures.row("rate", "tasks/s", title=title).must(AT_LEAST, self.required, TO_HYPERQUEUE)]
+
+    def _hall(self, stage: Stage, folder: Path, count: int) -> float:
+        hall = NativeHall(folder, stage.python)
         hall.start()
         try:
             url = f"hall://127.0.0.1:{hall.port}"
             # Not bounded by -j: the worker has so many slots.
             command = [stage.python, "-m", "hiringhall", "run", "--hall", url, "true"]
             with shell_worker(stage, url):
-                figures.add(HALL, "rate", count / timed(command, stage.folder / "run", count))
+                return timed(command, folder / "run", count)
         finally:
             hall.stop()
-        title = f"{count:,} no-op tasks, one worker of {AT_A_TIME} slots"
-        return [figures.row("rate", "tasks/s", title=title).must(AT_LEAST, self.required, TO_HYPERQUEUE)]
 
     def _hyperqueue(self, folder: Path, count: int) -> float:
         python = ENVIRONMENT / "bin" / "python"

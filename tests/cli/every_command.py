@@ -11,8 +11,10 @@ import os
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from database_stage import DatabaseStage
 from native_peer import NativePeer
 from remote_stage import HOSTILE, RemoteStage
 from running import HALL, run
@@ -68,6 +70,8 @@ class Setting:
         self.data = str(stage.data)
         self.folder = folder / FILE
         self.folder.mkdir()
+        self._folders = folder
+        self._closing: list[DatabaseStage] = []
         self._numbers = itertools.count()
         stage.fill()
         self.ids = {name: str(number) for name, number in stage.ids.items()}
@@ -79,6 +83,24 @@ class Setting:
         ):
             made = run(HALL, *words, "--data", self.data, cwd=self.folder)
             assert made.returncode == 0, made.stderr
+
+    @cached_property
+    def database(self) -> DatabaseStage:
+        """Halls on a PostgreSQL; it is started for the first command that needs one."""
+        self._closing.append(stage := DatabaseStage(self._folders, TEXT[:60]))
+        return stage
+
+    def close(self) -> None:
+        for stage in self._closing:
+            stage.close()
+
+    @cached_property
+    def stopped(self) -> str:
+        """The data folder of a hall that has stopped."""
+        name = self.fresh()
+        made = run(HALL, "restore", self.backup, "--data", name, cwd=self.folder)
+        assert made.returncode == 0, made.stderr
+        return name
 
     def fresh(self) -> str:
         """A hostile name that was not used before, for a file or a schedule."""
@@ -262,6 +284,12 @@ CASES: Final = (
     ),
     Case("doors", lambda _: [], ("dialect", "role", "address", "connections"), fits=True),
     Case(
+        "halls",
+        lambda s: ["--data", s.database.url],
+        ("name", "role", "incarnation", "version", "doors"),
+        fits=True,
+    ),
+    Case(
         "history",
         lambda s: ["--data", s.data, "--limit", "500"],
         ("id", "state", "code", "queue", "key", "worker", "result"),
@@ -273,6 +301,7 @@ CASES: Final = (
     Case("retry", lambda s: [s.fail()], CHANGED),
     Case("pause", lambda _: [NAME], QUEUE),
     Case("resume", lambda _: [NAME], QUEUE),
+    Case("switch-over", lambda s: ["--data", s.database.settled()], ("active", "seconds")),
     Case(
         "schedule add",
         lambda s: [s.plain(), "--queue", TEXT, "--key", TEXT, "--every", "1h", "--data", s.data],
@@ -300,6 +329,11 @@ CASES: Final = (
         "restore",
         lambda s: [s.backup, "--data", s.fresh()],
         ("restored", "made", "jobs", "history", "files"),
+    ),
+    Case(
+        "migrate",
+        lambda s: ["--from", s.stopped, "--to", s.database.empty()],
+        ("jobs", "history", "files", "to"),
     ),
     Case("export", lambda s: [s.fresh(), "--data", s.data], ("exported",), page="history.md"),
     Case(

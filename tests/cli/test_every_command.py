@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -31,16 +32,17 @@ STYLES: Final = re.compile("\x1b\\[[0-9;]*m")
 """What a command may send to a terminal that has colours."""
 BAR: Final = re.compile("\r|\x1b\\[(?:\\?25[lh]|[0-9]*A|2?K)")
 """What a progress bar sends to any terminal."""
-ON_A_DATABASE: Final = {"halls", "migrate", "switch-over"}
-"""These need PostgreSQL: see tests/system/test_standby.py and tests/system/test_migrate_command.py."""
 ON_A_SCREEN: Final = {"top", "work", "dev"}
 """These move the cursor of a terminal."""
 
 
 @pytest.fixture(scope="module")
 def setting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
-    with RemoteStage(tmp_path_factory.mktemp("hall")) as stage:
-        yield Setting(stage, tmp_path_factory.mktemp("cwd"))
+    with (
+        RemoteStage(tmp_path_factory.mktemp("hall")) as stage,
+        closing(Setting(stage, tmp_path_factory.mktemp("cwd"))) as setting,
+    ):
+        yield setting
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +56,7 @@ def words_of(case: Case, setting: Setting, *more: str) -> list[str]:
 
 
 def test_every_command_has_a_case() -> None:
-    assert sorted([*(case.command for case in CASES), *ON_A_DATABASE]) == sorted(ENTRIES)
+    assert sorted(case.command for case in CASES) == sorted(ENTRIES)
 
 
 @pytest.mark.parametrize("command", ENTRIES)
@@ -142,4 +144,15 @@ def test_a_refused_name_is_told_without_its_control_characters(
     ended = server.on_a_terminal([*command.split(), f"--nothing{NAME}", NAME], setting.folder, 40)
     text = ended.stdout.decode()
     assert ended.code == 2
+    assert CONTROLS.search(STYLES.sub("", text)) is None
+
+
+def test_a_hall_that_does_not_stand_by_is_told_without_its_control_characters(
+    setting: Setting, server: CommandServer
+) -> None:
+    words = ["switch-over", "--data", setting.database.url, "--to", NAME]
+    ended = server.on_a_terminal(words, setting.folder, 40)
+    text = ended.stdout.decode()
+    assert ended.code == 1
+    assert "no hall stands by as" in text
     assert CONTROLS.search(STYLES.sub("", text)) is None

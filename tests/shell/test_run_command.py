@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import array
+import fcntl
 import json
 import os
 import signal
 import subprocess
-from typing import TYPE_CHECKING, Any
+import termios
+import time
+from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 from hall_process import wait_until
@@ -16,6 +20,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from shell_stage import ShellStage
+
+
+PIPE_BYTES = 65536
+"""A full pipe of Linux."""
 
 
 def run(stage: ShellStage, *words: str | bytes, **options: Any) -> subprocess.CompletedProcess[bytes]:
@@ -219,6 +227,79 @@ def test_the_second_ctrl_c_ends_running_commands_and_the_hall(stage: ShellStage,
     assert process.wait(60) == 130
     process.stderr.close()
     wait_until(lambda: not any(is_alive(pid) for pid in (*pids, *below)), "everything has ended")
+
+
+def test_a_run_whose_output_nobody_reads_hears_ctrl_c(stage: ShellStage, tmp_path: Path) -> None:
+    words = ("head -c 100000 /dev/zero; echo {} >> log; sleep 0.05", ":::", *map(str, range(100)))
+    with stage.worker():
+        for signals, stderr in (([signal.SIGINT, signal.SIGINT], subprocess.PIPE), ([signal.SIGTERM], None)):
+            (tmp_path / "log").unlink(missing_ok=True)
+            process = stage.popen(
+                "run",
+                *("--hall", stage.url, "--queue", stage.queue),
+                *words,
+                stdout=subprocess.PIPE,
+                stderr=stderr or subprocess.STDOUT,
+            )
+            assert process.stdout is not None
+            wait_until(lambda pipe=process.stdout: unread(pipe) == PIPE_BYTES, "the pipe is full", 60)
+            for number in signals:
+                process.send_signal(number)
+                if process.stderr is not None:
+                    assert process.stderr.readline().startswith(b"hall: ")
+            assert process.wait(60) == 130
+            assert unread(process.stdout) == PIPE_BYTES
+            assert (tmp_path / "log").read_text().count("\n") < 100
+            for stream in (process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
+
+
+def unread(pipe: IO[bytes]) -> int:
+    """How many bytes wait in it."""
+    counted = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, counted)
+    return counted[0]
+
+
+def test_the_job_log_has_the_columns_of_gnu_parallel(stage: ShellStage, tmp_path: Path) -> None:
+    before_s = time.time()
+    words = ("-k", "--joblog", "log", "echo {}; sh -c {}; true", ":::", "exit 3", "kill -9 $$", "sleep 0.2")
+    assert run(stage, *words).returncode == 0
+    found = run(stage, "--joblog", "failed", "exit {}", ":::", "3", "137")
+    assert found.returncode == 2
+    heading, *lines = (tmp_path / "log").read_text().splitlines()
+    assert heading.split() == [
+        "Seq",
+        "Host",
+        "Starttime",
+        "JobRuntime",
+        "Send",
+        "Receive",
+        "Exitval",
+        "Signal",
+        "Command",
+    ]
+    rows = [line.split("\t") for line in lines]
+    assert [row[0] for row in rows] == ["1", "2", "3"]
+    assert [row[1] for row in rows] == [":"] * 3
+    assert all(before_s - 1 < float(row[2]) < time.time() for row in rows)
+    assert float(rows[2][3]) >= 0.2
+    assert rows[0][4:] == ["0", "7", "0", "0", "echo 'exit 3'; sh -c 'exit 3'; true"]
+    told = sorted(line.split("\t")[6:] for line in (tmp_path / "failed").read_text().splitlines()[1:])
+    assert told == [["0", "9", "exit 137"], ["3", "0", "exit 3"]]
+    resumed = run(stage, "--resume", *words)
+    assert resumed.returncode == 0
+    again = [line.split("\t") for line in (tmp_path / "log").read_text().splitlines()[1:]]
+    assert [row[3:] for row in again] == [row[3:] for row in rows]
+    assert all(abs(float(new[2]) - float(old[2])) < 1 for new, old in zip(again, rows, strict=True))
+
+
+def test_columns_and_several_arguments_fill_the_places(stage: ShellStage) -> None:
+    found = run(stage, "-k", "--colsep", "[,;]", "--dry-run", "cp {1} {2/}", input=b"a,x/b\nc;d e\nf\n")
+    assert found.stdout == b"cp a b\ncp c 'd e'\ncp f \n"
+    found = run(stage, "-N", "2", "--dry-run", "echo {2} {1}", ":::", "1", "2", "3")
+    assert found.stdout == b"echo 2 1\necho  3\n"
 
 
 def test_halt_starts_nothing_more_after_so_many_failures(stage: ShellStage, tmp_path: Path) -> None:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hiringhall.shell.feeding import Plan
-from hiringhall.shell.inputs import BadInput, combinations, count_of, split_words
+from hiringhall.shell.inputs import (
+    BadInput,
+    Reading,
+    arguments_of,
+    combinations,
+    compile_columns,
+    count_of,
+    split_words,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,11 +87,31 @@ def test_lists_that_cannot_be_read_are_refused(words: str, files: tuple[bytes, .
 
 def test_without_a_command_each_line_is_one_and_empty_lines_are_left_out() -> None:
     _, sources = split_words([b":::", b"echo  a", b" ", b"false"], [])
-    planned = [one for one in Plan(None, sources, b"\n") if one is not None]
+    planned = [one for one in Plan(None, sources, Reading()) if one is not None]
     assert [(one.number, one.command) for one in planned] == [(1, b"echo  a"), (2, b"false")]
 
 
 def test_a_command_that_the_system_does_not_take_has_a_problem() -> None:
     _, sources = split_words([b":::", b"x" * 200_000, b"a\0b", b"fine"], [])
-    problems = [one.problem for one in Plan(None, sources, b"\n") if one is not None]
+    problems = [one.problem for one in Plan(None, sources, Reading()) if one is not None]
     assert ["bytes" in problems[0], "NUL" in problems[1], problems[2]] == [True, True, ""]
+
+
+def shaped(words: str, reading: Reading) -> list[tuple[bytes, ...] | None]:
+    return list(arguments_of(split_words(words.encode().split(), [])[1], reading))
+
+
+def test_columns_of_an_argument_are_arguments() -> None:
+    comma = Reading(columns=compile_columns(","))
+    assert shaped("x ::: a,b c ,d,e", comma) == [(b"a", b"b"), (b"c",), (b"", b"d", b"e")]
+    assert shaped("x ::: a,b ::: 1,2", comma) == [(b"a", b"b", b"1", b"2")]
+    grouped = Reading(columns=compile_columns("(,)|(;)"))
+    assert shaped("x ::: a,b;c", grouped) == [(b"a", b"b", b"c")]
+    with pytest.raises(BadInput, match="--colsep is no regular expression"):
+        compile_columns("(")
+
+
+def test_a_job_gets_several_arguments_and_the_last_one_the_rest() -> None:
+    assert shaped("x ::: a b c", Reading(each=2)) == [(b"a", b"b"), (b"c",)]
+    assert shaped("x ::: a b ::: 1 2", Reading(each=2)) == [(b"a", b"1", b"a", b"2"), (b"b", b"1", b"b", b"2")]
+    assert [count_of(split_words(b"x ::: a b c".split(), [])[1], each) for each in (1, 2, 3)] == [3, 2, 1]

@@ -127,3 +127,9 @@ def test_the_slot_is_left_to_the_worker() -> None:
     command = fill(b"echo {%} \"{%}\" '{%}' {}", b"x")
     found = subprocess.run(["/bin/sh", "-c", command], env={"HALL_SLOT": "3"}, capture_output=True, check=True)
     assert found.stdout == b"3 3 3 x\n"
+
+
+def test_an_argument_that_a_job_does_not_have_is_nothing_if_jobs_differ() -> None:
+    template = Template(b'echo {1} "{2}" {-1} {3.}', None)
+    assert template.fill((b"a.b",), 1) == b'echo a.b """" a.b '
+    assert template.fill((b"", b"b c", b"d.e"), 1) == b"echo '' \"\"'b c'\"\" d.e d"

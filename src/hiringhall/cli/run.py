@@ -26,7 +26,9 @@ from hiringhall.sdk.errors import HallError, HallRefused, HallUnreachable
 from hiringhall.shell import journal
 from hiringhall.shell.command import QUEUE
 from hiringhall.shell.feeding import Feeder, Plan
-from hiringhall.shell.inputs import BadInput, count_of, split_words
+from hiringhall.shell.inputs import BadInput, Reading, compile_columns, count_of, split_words
+from hiringhall.shell.joblog import JobLog
+from hiringhall.shell.printing import Printer
 from hiringhall.shell.running import Order, Run, hall_time_us
 from hiringhall.shell.showing import Bar, Counts, Show
 from hiringhall.shell.templates import BadTemplate, Template
@@ -42,6 +44,12 @@ LOSSES_MAX: Final = 10
 FAILED_MAX: Final = 100
 """More failed jobs than this have the exit code 101."""
 KILL_AFTER_S: Final = 5.0
+UNREAD_S: Final = 1.0
+"""After a second Ctrl-C, output that nobody reads for so long is given up."""
+
+
+class _UnreadError(Exception):
+    """The run was interrupted, and nobody reads the rest of its output."""
 
 
 class Wanted(NamedTuple):
@@ -49,7 +57,7 @@ class Wanted(NamedTuple):
 
     template: Template | None
     sources: list[Source]
-    separator: bytes
+    reading: Reading
     title: bytes
     """The name of the run, or its command."""
     jobs: int | None
@@ -58,6 +66,7 @@ class Wanted(NamedTuple):
     keep_order: bool
     tag: bool
     results: Path | None
+    joblog: Path | None
     resume: bool
     as_json: bool
     halt: int
@@ -81,6 +90,21 @@ def run(
         ),
     ] = None,
     null: Annotated[bool, typer.Option("--null", "-0", help="NUL in place of line ends in the input.")] = False,
+    colsep: Annotated[
+        str | None,
+        typer.Option(
+            "--colsep",
+            "-C",
+            metavar="REGEX",
+            help="What separates the columns of an argument: {1} is the first column.",
+        ),
+    ] = None,
+    each: Annotated[
+        int,
+        typer.Option(
+            "--max-args", "-N", metavar="N", min=1, max=10_000, help="So many arguments for each command."
+        ),
+    ] = 1,
     jobs: Annotated[
         int | None,
         typer.Option(
@@ -104,6 +128,10 @@ def run(
     tag: Annotated[bool, typer.Option("--tag", help="Begin each line of output with the arguments.")] = False,
     results: Annotated[
         Path | None, typer.Option("--results", metavar="DIR", help="Write files of each job to this folder.")
+    ] = None,
+    joblog: Annotated[
+        Path | None,
+        typer.Option("--joblog", metavar="FILE", help="Write a line for each job, as GNU parallel does."),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the last run of this command: what is done stays done.")
@@ -143,10 +171,11 @@ def run(
             [os.fsencode(word) for word in words or ()], [os.fsencode(word) for word in file or ()]
         )
         text = b" ".join(command)
-        template = Template(text, len(sources)) if text.strip() else None
-        separator = b"\0" if null else b"\n"
+        columns = compile_columns(colsep) if colsep is not None else None
+        reading = Reading(b"\0" if null else b"\n", columns, each)
+        template = Template(text, None if reading.varies else len(sources)) if text.strip() else None
         if dry_run:
-            return _print_commands(Plan(template, sources, separator))
+            return _print_commands(Plan(template, sources, reading))
         if hall is not None and data is not None:
             raise CommandError("--data opens a hall for the run: leave it out, or --hall", OTHER)
         _check_url(hall)
@@ -158,7 +187,7 @@ def run(
         wanted = Wanted(
             template,
             sources,
-            separator,
+            reading,
             os.fsencode(name) if name is not None else template.text if template is not None else b"",
             jobs,
             terms,
@@ -166,6 +195,7 @@ def run(
             keep_order,
             tag,
             results,
+            joblog,
             resume,
             as_json,
             halt,
@@ -257,35 +287,46 @@ async def _drive(
     """`pids`: processes that must not end before the run."""
     connection = Connection(url, name="hall run")
     counts = Counts()
-    known = count_of(wanted.sources)
+    known = count_of(wanted.sources, wanted.reading.each)
     going: list[Run] = []
-    closed: list[Job] = []
+    closed: list[OSError] = []
     bar = Bar(
         counts,
         lambda: known if known is not None else going[0].total,
         shown=sys.stderr.isatty() and not wanted.as_json,
     )
     show = Show(
-        counts,
         bar,
         lambda data: escaped(data, lines=True).encode(),
         tag=wanted.tag,
         as_json=wanted.as_json,
         results=wanted.results,
+        log=_open_log(wanted.joblog),
     )
 
     def tell(job: Job) -> None:
-        try:
-            show.job(job)
-        except BrokenPipeError:
-            # Nobody reads any more. The jobs are ended before the command is.
-            if not going[0].interrupted:
-                closed.append(job)
-                going[0].cancel()
+        counts.add(job)
+        if show.wants(job):
+            printer.add(job)
+        else:
+            going[0].written([job])
         if wanted.halt and counts.failed >= wanted.halt and not going[0].interrupted:
-            print_error(f"hall: {counts.failed} jobs have failed (--halt): no more are started")
+            printer.say(f"hall: {counts.failed} jobs have failed (--halt): no more are started")
             going[0].stop()
 
+    def unwritten(error: OSError) -> None:
+        if not isinstance(error, BrokenPipeError):
+            going[0].abort(error)
+        elif not going[0].interrupted:
+            # Nobody reads any more. The jobs are ended before the command is.
+            closed.append(error)
+            going[0].cancel()
+
+    def written(jobs: list[Job]) -> None:
+        going[0].written(jobs)
+
+    printer = Printer(show, written, unwritten)
+    stopped: list[int] = []
     try:
         started_us = await hall_time_us(connection) if wanted.resume else 0
         order = Order(
@@ -298,31 +339,41 @@ async def _drive(
             wanted.keep_order,
             wanted.resume,
             started_us,
+            with_times=wanted.joblog is not None,
         )
-        plan = Plan(wanted.template, wanted.sources, wanted.separator)
+        plan = Plan(wanted.template, wanted.sources, wanted.reading)
         driven = Run(connection, order, lambda wake: Feeder(plan, wake), tell, spool)
         going.append(driven)
-        stopped = _listen_for_signals(driven, bar)
+        stopped = _listen_for_signals(driven, printer)
         _watch(pids, driven)
         if not pids:
-            await _warn_without_workers(connection, queue)
+            await _warn_without_workers(connection, queue, printer)
         await driven.drive()
+        if driven.interrupted and counts.cancelled and not closed:
+            printer.say(
+                f"hall: ended early: {counts.done} done, {counts.failed} failed, and the rest has not run; "
+                "go on with --resume"
+            )
+    except _UnreadError:
+        pass
     finally:
-        bar.clear()
+        await printer.finish()
         await connection.close()
     if closed:
         raise BrokenPipeError
-    if driven.interrupted and counts.cancelled:
-        print_error(
-            f"hall: ended early: {counts.done} done, {counts.failed} failed, and the rest has not run; "
-            "go on with --resume"
-        )
     if stopped:
         return INTERRUPTED
     return min(counts.failed, FAILED_MAX + 1)
 
 
-async def _warn_without_workers(connection: Connection, queue: str) -> None:
+def _open_log(path: Path | None) -> JobLog | None:
+    try:
+        return JobLog(path) if path is not None else None
+    except OSError as error:
+        raise CommandError(f"--joblog: {path} cannot be written: {error.strerror}", OTHER) from error
+
+
+async def _warn_without_workers(connection: Connection, queue: str, printer: Printer) -> None:
     """Say that nothing will run before a worker comes."""
     try:
         workers = int((await connection.request(wire.QUEUE, (os.fsencode(queue),)))["workers"])
@@ -330,7 +381,7 @@ async def _warn_without_workers(connection: Connection, queue: str) -> None:
         workers = 0
     if not workers:
         name = escaped(queue)
-        print_error(f"hall: no worker for the queue {name} is connected: start one with hall work --shell")
+        printer.say(f"hall: no worker for the queue {name} is connected: start one with hall work --shell")
 
 
 def _watch(pids: list[int], driven: Run) -> None:
@@ -346,21 +397,29 @@ def _watch(pids: list[int], driven: Run) -> None:
         loop.add_reader(descriptor, ended, descriptor)
 
 
-def _listen_for_signals(driven: Run, bar: Bar) -> list[int]:
+def _listen_for_signals(driven: Run, printer: Printer) -> list[int]:
     """The first Ctrl-C starts nothing more, the second ends what runs. The list has the signals that came."""
     came: list[int] = []
+    loop = asyncio.get_running_loop()
 
     def hear(number: int) -> None:
         came.append(number)
-        bar.clear()
         if len(came) == 1 and number == signal.SIGINT:
-            print_error("hall: no more jobs are started, those that run may finish; Ctrl-C again ends them")
+            printer.say("hall: no more jobs are started, those that run may finish; Ctrl-C again ends them")
             driven.stop()
         else:
-            print_error("hall: ending the jobs that run")
+            printer.say("hall: ending the jobs that run")
             driven.cancel()
+            loop.call_later(UNREAD_S, give_up)
 
-    loop = asyncio.get_running_loop()
+    def give_up() -> None:
+        """Do not wait for who does not read, once every job has ended."""
+        if printer.waiting == driven.under_way and printer.stuck_s >= UNREAD_S:
+            printer.abandon()
+            driven.abort(_UnreadError())
+        else:
+            loop.call_later(UNREAD_S, give_up)
+
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, hear, number)
     return came

@@ -45,14 +45,16 @@ class Standby:
         member: Member,
         addresses: Sequence[Sequence[Address]],
         now_us: Callable[[], int],
+        former: int = 0,
     ) -> None:
+        """`former`: the incarnation as which this process was active until now; 0: it was not."""
         self._link = link
         self._member = member
         self._addresses = addresses
         """Of each door."""
         self._now_us = now_us
         self._doors: list[PassDoor] = []
-        self._succession = Succession(member.name)
+        self._succession = Succession(member.name, former)
         self._targets: list[list[tuple[str, int]]] = []
         """Where the active hall listens, door by door."""
         self._followed: tuple[int, str] | None = None

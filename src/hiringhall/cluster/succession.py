@@ -15,16 +15,20 @@ if TYPE_CHECKING:
     from hiringhall.storage.postgres.members import Standing
 
 COURTESY_US: Final = 2_000_000
-"""For this long a closed database is left to the member that is asked for by a switch-over."""
+"""For this long a closed database is left to the member that is asked for by a switch-over, or else to any
+other than the one that has handed over."""
 
 
 class Succession:
-    """What one standby knows of the active hall. `name` is that of the standby."""
+    """What one standby knows of the active hall. `name` is that of the standby; `former` the incarnation as
+    which it was active until now, or 0.
+    """
 
-    __slots__ = ("_closed_us", "_name", "_suspicion")
+    __slots__ = ("_closed_us", "_former", "_name", "_suspicion")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, former: int = 0) -> None:
         self._name = name
+        self._former = former
         self._suspicion = Suspicion()
         self._closed_us = 0
         """Since when the database is closed; 0: it is open."""
@@ -37,7 +41,8 @@ class Succession:
             return silent
         self._closed_us = self._closed_us or now_us
         wish = standing.wish
-        courteous = wish.instead_of == standing.incarnation and wish.name not in ("", self._name)
+        for_another = wish.name not in ("", self._name) or standing.incarnation == self._former
+        courteous = wish.instead_of == standing.incarnation and for_another
         return not courteous or now_us - self._closed_us >= COURTESY_US
 
     def seen(self, standing: Standing) -> Seen:

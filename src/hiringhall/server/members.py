@@ -77,26 +77,29 @@ class MemberHall:
             await asyncio.get_running_loop().run_in_executor(None, store.migrate)
         except StoreError as error:
             raise HallError(str(error)) from error
+        former = 0
         while True:
-            replaced = await self._stand_by()
+            replaced = await self._stand_by(former)
             if replaced is None:
                 return 0
             try:
-                code, deposed = await self._serve(replaced)
+                code, former = await self._serve(replaced)
             except StoreError as error:
                 _log.warning("this hall stays a standby: %s", error)
                 await asyncio.sleep(RETRY_S)
                 continue
-            if not deposed:
+            if not former:
                 return code
             forget_garbage()
 
-    async def _stand_by(self) -> Seen | None:
-        """Wait until this member is to take over: the hall it replaces. None: the process is to stop."""
+    async def _stand_by(self, former: int) -> Seen | None:
+        """Wait until this member is to take over: the hall it replaces. None: the process is to stop. `former`:
+        the incarnation as which it was active until now.
+        """
         self._handle_signals(asyncio.get_running_loop())
         link = MemberLink(self._url, self._member.name)
         addresses = [door.addresses for door in self._config.door]
-        standby = Standby(link, self._member, addresses, self._clock.now_us)
+        standby = Standby(link, self._member, addresses, self._clock.now_us, former)
         try:
             self._announce(self._opened(await _open(standby)))
             waiting = asyncio.ensure_future(standby.wait())
@@ -130,8 +133,10 @@ class MemberHall:
         ]
         return Opened(self._config.hall.name, os.getpid(), shown(self._url), doors, 0, standby=True)
 
-    async def _serve(self, instead_of: Seen | None) -> tuple[int, bool]:
-        """Open the database and serve: the exit code, and whether another member is to be active now."""
+    async def _serve(self, instead_of: Seen | None) -> tuple[int, int]:
+        """Open the database and serve: the exit code, and its incarnation if another member is to be active
+        now, or 0.
+        """
         store = self._store(instead_of, data_folder(self._config))
         events = self._make_events()
         beats = Beats(MemberLink(self._url, self._member.name), lambda: store.incarnation, self._clock.now_us)
@@ -155,7 +160,8 @@ class MemberHall:
             code = await hall.serve(announce)
         finally:
             await beats.end()
-        return code, bool(beats.deposed) and not hall.told_to_stop and not self._stopping.is_set()
+        goes_on = bool(beats.deposed) and not hall.told_to_stop and not self._stopping.is_set()
+        return code, store.incarnation if goes_on else 0
 
     def _store(self, instead_of: Seen | None, files: Path | None) -> PostgresStore:
         retention = self._config.history.retention()

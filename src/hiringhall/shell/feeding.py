@@ -10,12 +10,12 @@ import threading
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hiringhall.shell.command import COMMAND_BYTES_MAX
-from hiringhall.shell.inputs import BadInput, combinations
+from hiringhall.shell.inputs import BadInput, arguments_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hiringhall.shell.inputs import Source
+    from hiringhall.shell.inputs import Reading, Source
     from hiringhall.shell.templates import Template
 
 BATCH: Final = 500
@@ -36,10 +36,10 @@ class Planned(NamedTuple):
 class Plan:
     """All jobs of a run, in order."""
 
-    def __init__(self, template: Template | None, sources: Sequence[Source], separator: bytes) -> None:
+    def __init__(self, template: Template | None, sources: Sequence[Source], reading: Reading) -> None:
         """`template`: None if the arguments themselves are commands."""
         self._template = template
-        self._arguments = combinations(sources, separator)
+        self._arguments = arguments_of(sources, reading)
         self._number = 0
 
     def __iter__(self) -> Plan:

@@ -7,6 +7,7 @@ kept, since each of their combinations is made. None in an iterator: the next ar
 from __future__ import annotations
 
 import os
+import re
 import select
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -23,6 +24,22 @@ _MARKS: Final = {b":::": (False, False), b":::+": (False, True), b"::::": (True,
 
 class BadInput(ValueError):
     """Why arguments cannot be read."""
+
+
+class Reading(NamedTuple):
+    """How arguments are made of what is read."""
+
+    separator: bytes = b"\n"
+    """Between the arguments in a file."""
+    columns: re.Pattern[bytes] | None = None
+    """What separates the columns of an argument, each of which is an argument then."""
+    each: int = 1
+    """How many arguments of a list a job gets."""
+
+    @property
+    def varies(self) -> bool:
+        """Not all jobs have the same number of arguments."""
+        return self.columns is not None or self.each > 1
 
 
 class Source(NamedTuple):
@@ -63,18 +80,51 @@ def split_words(words: Sequence[bytes], files: Sequence[bytes]) -> tuple[list[by
     return command, sources
 
 
-def count_of(sources: Sequence[Source]) -> int | None:
-    """How many combinations there are; None: that is known at the end."""
+def compile_columns(text: str) -> re.Pattern[bytes]:
+    """A regular expression that separates columns. Raises BadInput."""
+    try:
+        return re.compile(os.fsencode(text))
+    except re.error as error:
+        raise BadInput(f"--colsep is no regular expression: {error}") from error
+
+
+def count_of(sources: Sequence[Source], each: int = 1) -> int | None:
+    """How many jobs there are, with so many combinations each; None: that is known at the end."""
     if any(source.file is not None for source in sources):
         return None
     total = 1
     for group in _groups(sources):
         total *= min(len(source.words) for source in group)
-    return total
+    return -(-total // each)
+
+
+def arguments_of(sources: Sequence[Source], reading: Reading) -> Iterator[tuple[bytes, ...] | None]:
+    """The arguments of each job. Raises BadInput."""
+    gathered: tuple[bytes, ...] = ()
+    combined = 0
+    for arguments in combinations(sources, reading.separator):
+        if arguments is None:
+            yield None
+            continue
+        if reading.columns is not None:
+            gathered += tuple(column for one in arguments for column in _columns(one, reading.columns))
+        else:
+            gathered += arguments
+        combined += 1
+        if combined == reading.each:
+            yield gathered
+            gathered, combined = (), 0
+    if combined:
+        yield gathered
+
+
+def _columns(argument: bytes, separator: re.Pattern[bytes]) -> list[bytes]:
+    """Without what groups of the expression have matched."""
+    return separator.split(argument)[:: separator.groups + 1]
 
 
 def combinations(sources: Sequence[Source], separator: bytes) -> Iterator[tuple[bytes, ...] | None]:
-    """The arguments of each job: the last list changes fastest. Raises BadInput."""
+    """All of them: the last list changes fastest. Raises BadInput."""
     first, *others = [_linked(group, separator) for group in _groups(sources)]
     kept = [[arguments for arguments in other() if arguments is not None] for other in others]
     for head in first():

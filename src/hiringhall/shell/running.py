@@ -1,8 +1,8 @@
 """One run: commands are submitted in a window, and what becomes of each is told in the wanted order.
 
-Invariant: at most `window` jobs are submitted and not told, so that a run of any length takes the same memory.
-Each job has a key of the run, so that a submit that is repeated, after a lost connection or by `--resume`,
-finds the job that is there.
+Invariant: at most `window` jobs are submitted and not written, so that a run of any length takes the same
+memory. Each job has a key of the run, so that a submit that is repeated, after a lost connection or by
+`--resume`, finds the job that is there.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -52,12 +53,25 @@ class Order(NamedTuple):
     resume: bool
     started_us: int
     """The hall's time when a resumed run began: what had ended before is done, or is tried again."""
+    with_times: bool = False
+    """When each command started must be known."""
 
 
 class Job:
     """A job that is under way."""
 
-    __slots__ = ("code", "complete", "job_id", "output", "planned", "revived", "seconds", "state", "text")
+    __slots__ = (
+        "code",
+        "complete",
+        "job_id",
+        "output",
+        "planned",
+        "revived",
+        "seconds",
+        "started_s",
+        "state",
+        "text",
+    )
 
     def __init__(self, planned: Planned, folder: Path, *, complete: bool) -> None:
         self.planned = planned
@@ -70,6 +84,8 @@ class Job:
         self.state = ""
         self.code = 0
         self.seconds: float | None = None
+        self.started_s: float | None = None
+        """In seconds since 1970."""
         self.text = ""
         """Why it failed."""
 
@@ -86,7 +102,9 @@ _SAID: Final = msgspec.json.Decoder(_Said)
 
 
 class Run:
-    """Drives the connection. `tell` is called with each job at its end, in order if that is wanted."""
+    """Drives the connection. `tell` is called with each job at its end, in order if that is wanted; whoever is
+    told calls `written` when the job is done with.
+    """
 
     def __init__(
         self,
@@ -115,7 +133,7 @@ class Run:
         self._early: dict[int, Job] = {}
         """Ended before their turn, by number."""
         self._under_way = 0
-        """Jobs that were taken from the feeder and not told."""
+        """Jobs that were taken from the feeder and not written."""
         self._next = 1
         """The number of the job whose turn it is."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -135,7 +153,7 @@ class Run:
         return self._under_way
 
     async def drive(self) -> None:
-        """Return when every job was told. Raises HallError, BadInput, or what `tell` raises."""
+        """Return when every job was written. Raises HallError, BadInput, or what `tell` raises."""
         while True:
             self._waiter.clear()
             self._settle()
@@ -266,9 +284,12 @@ class Run:
 
     async def _complete(self, job: Job, end: Ended) -> None:
         """Read from the hall what was not heard. What an earlier run left unfinished is started again."""
-        if self._order.resume and end.state != "done" and not job.revived and not self.interrupted:
+        order = self._order
+        again = order.resume and end.state != "done" and not job.revived and not self.interrupted
+        if again or order.with_times:
             described = await self._connection.request(wire.JOB, (end.job_id,))
-            if described["ended_us"] < self._order.started_us:
+            job.started_s = (described["started_us"] or described["ended_us"]) / 1_000_000
+            if again and described["ended_us"] < order.started_us:
                 job.revived = True
                 await self._revive(job, end)
                 return
@@ -306,6 +327,8 @@ class Run:
         except (msgspec.MsgspecError, ValueError, RecursionError):
             said = _Said(text=end.result.decode(errors="replace"))
         job.seconds = said.seconds
+        if job.started_s is None:
+            job.started_s = time.time() - (said.seconds or 0.0)
         if end.state != "done":
             job.code = end.code or 1
             job.text = (
@@ -317,18 +340,17 @@ class Run:
 
     def _told_in_turn(self, job: Job) -> None:
         if not self._order.in_order:
-            self._told(job)
+            self._tell(job)
             return
         self._early[job.planned.number] = job
         while (job_in_turn := self._early.pop(self._next, None)) is not None:
             self._next += 1
-            self._told(job_in_turn)
+            self._tell(job_in_turn)
 
-    def _told(self, job: Job) -> None:
-        self._under_way -= 1
-        try:
-            self._tell(job)
-        finally:
+    def written(self, jobs: list[Job]) -> None:
+        """Nothing more is wanted of these jobs."""
+        self._under_way -= len(jobs)
+        for job in jobs:
             job.output.clear()
         self._waiter.set()
 

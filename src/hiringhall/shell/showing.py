@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from hiringhall.shell.joblog import JobLog
     from hiringhall.shell.outputs import Stream
     from hiringhall.shell.running import Job
 
@@ -62,7 +63,7 @@ class Bar:
     def __init__(self, counts: Counts, total: Callable[[], int | None], *, shown: bool) -> None:
         self._counts = counts
         self._total = total
-        self._shown = shown
+        self.shown = shown
         self._drawn = False
         self._drawn_s = 0.0
         self._marks: deque[tuple[float, int]] = deque()
@@ -76,7 +77,7 @@ class Bar:
     def draw(self, *, now: bool = False) -> None:
         """Draw it, unless it was drawn a moment ago."""
         at_s = time.monotonic()
-        if not self._shown or (at_s - self._drawn_s < REDRAW_S and not now):
+        if not self.shown or (at_s - self._drawn_s < REDRAW_S and not now):
             return
         self._drawn_s = at_s
         columns = max(shutil.get_terminal_size((80, 24)).columns - 1, 10)
@@ -111,30 +112,31 @@ def _span(seconds: float) -> str:
 
 
 class Show:
-    """Told of each job at its end."""
+    """Writes what is to be seen of each job."""
 
     def __init__(
         self,
-        counts: Counts,
         bar: Bar,
         escaped: Callable[[bytes], bytes],
         *,
         tag: bool,
         as_json: bool,
         results: Path | None,
+        log: JobLog | None,
     ) -> None:
         """`escaped`: output as it may go to a terminal."""
-        self._counts = counts
         self._bar = bar
         self._escaped = escaped
         self._tag = tag
         self._as_json = as_json
         self._results = results
+        self._log = log
         self._terminal = (sys.stdout.isatty(), sys.stderr.isatty())
 
     def job(self, job: Job) -> None:
         """Show the output of a job. Raises OSError."""
-        self._counts.add(job)
+        if self._log is not None:
+            self._log.add(job)
         if self._results is not None and job.state != "cancelled":
             write_result(self._results, job)
         if self._as_json:
@@ -146,6 +148,23 @@ class Show:
             self._copy(2, job, job.output.stderr)
             self._explain(job)
         self._bar.draw()
+
+    def wants(self, job: Job) -> bool:
+        """Something is written about it."""
+        if self._as_json or self._results is not None or self._log is not None or self._bar.shown:
+            return True
+        return bool(job.output.stdout.size or job.output.stderr.size or job.state == "failed")
+
+    def end(self) -> None:
+        """Nothing more comes. Raises OSError."""
+        self._bar.clear()
+        if self._log is not None:
+            self._log.close()
+
+    def say(self, text: str) -> None:
+        """A line about the run, on stderr. Raises OSError."""
+        self._bar.clear()
+        self._write(2, [self._escaped(text.encode(errors="surrogateescape")) + b"\n"])
 
     def _explain(self, job: Job) -> None:
         """Say why a command failed that did not say it itself."""

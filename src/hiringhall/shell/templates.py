@@ -77,8 +77,8 @@ class _Hole(NamedTuple):
 class Template:
     """A command with holes."""
 
-    def __init__(self, text: bytes, lists: int) -> None:
-        """`lists`: how many arguments each job has. Raises BadTemplate."""
+    def __init__(self, text: bytes, lists: int | None) -> None:
+        """`lists`: how many arguments each job has; None: some have more than others. Raises BadTemplate."""
         self._lists = lists
         if _REPLACEMENT.search(text) is None:
             text += b" {}"
@@ -99,7 +99,7 @@ class Template:
         if found[0] in {b"{#}", b"{%}"}:
             return _Hole(found[0][1:2], ALL, context)
         place = int(found[1] or ALL)
-        if abs(place) > self._lists:
+        if self._lists is not None and abs(place) > self._lists:
             written = found[0].decode()
             raise BadTemplate(f"{written} has no argument: each job has {self._lists}")
         return _Hole(found[2] or b"", place, context)
@@ -119,6 +119,8 @@ class Template:
             change = _CHANGES[hole.kind]
             if hole.place == ALL:
                 value = b" ".join([quote(change(argument)) for argument in arguments])
+            elif abs(hole.place) > len(arguments):
+                value = b""  # as GNU parallel does: not even an empty word
             else:
                 index = hole.place - 1 if hole.place > 0 else hole.place
                 value = quote(change(arguments[index]))

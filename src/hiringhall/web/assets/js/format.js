@@ -100,6 +100,15 @@ export function ago(text) {
   return h("time", { datetime: text, title: precise(text), "data-relative": "" }, relative(new Date(text)));
 }
 
+/** In how long something is due; "now" if that should have been a moment ago. */
+export function due(text) {
+  return h("time", { datetime: text, title: precise(text), "data-relative": "due" }, untilDue(new Date(text)));
+}
+
+function untilDue(date) {
+  return date < Date.now() ? "now" : relative(date);
+}
+
 /** A point in time, absolute. */
 export function at(text) {
   if (!text) return h("span", { class: "none" }, "–");
@@ -123,7 +132,8 @@ export function startTicking() {
   setInterval(() => {
     if (document.hidden) return;
     for (const one of document.querySelectorAll("time[data-relative]")) {
-      const text = relative(new Date(one.dateTime));
+      const date = new Date(one.dateTime);
+      const text = one.dataset.relative === "due" ? untilDue(date) : relative(date);
       if (one.textContent !== text) one.textContent = text;
     }
     for (const one of document.querySelectorAll("[data-lasting-since]")) {

@@ -113,6 +113,9 @@ export class Table {
       const link = column.first && this.href ? h("a", { class: "row-link", href: this.href(item), "data-key": "open" }, content) : content;
       fillKeepingFocus(row.children[index + offset], column.first ? h("span", { class: "first-line" }, link, column.after?.(item)) : link);
     });
+    // On a card, one number alone is a line like the others; several stand beside each other.
+    const numbers = [...row.children].filter((cell) => cell.matches(".number:not(:empty):not(:has(> .none:only-child))"));
+    row.classList.toggle("few-numbers", numbers.length < 2);
     if (this.selectable && this.selected.has(key)) this.selected.set(key, item);
     return row;
   }

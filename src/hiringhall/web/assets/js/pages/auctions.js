@@ -2,7 +2,7 @@
 
 import { get } from "../api.js";
 import { fill, h } from "../dom.js";
-import { ago, at, duration, number, plural } from "../format.js";
+import { ago, at, due, duration, number, plural } from "../format.js";
 import { code, emptyState, localDownloads, pageHead } from "../lists.js";
 import { step } from "../steps.js";
 import { Table } from "../table.js";
@@ -25,7 +25,7 @@ const AUCTIONS = [
   { name: "queue", label: "Queue", cell: (auction) => h("a", { class: "plain-link data clip", href: `/queues/${step(auction, "queue")}`, "data-key": "queue" }, auction.queue) },
   { name: "key", label: "Key", cell: (auction) => (auction.key ? h("span", { class: "data clip" }, auction.key) : null) },
   { name: "open", label: "State", cell: (auction) => h("span", { class: `badge tone-${auction.open ? "live" : "quiet"}` }, auction.open ? "Open for bids" : "Not hired yet") },
-  { name: "closes", label: "Next step", cell: (auction) => (auction.closes ? h("span", null, auction.open ? "closes " : "announced again ", ago(auction.closes)) : h("span", { class: "none" }, "–")) },
+  { name: "closes", label: "Next step", cell: (auction) => (auction.closes ? h("span", null, auction.open ? "closes " : "announced again ", due(auction.closes)) : h("span", { class: "none" }, "–")) },
   { name: "skill", label: "Skill asked", number: true, cell: (auction) => (auction.skill ? number(auction.skill) : h("span", { class: "none" }, "any")) },
   { name: "bids", label: "Bids", wide: true, cell: bids },
 ];
