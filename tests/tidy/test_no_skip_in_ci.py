@@ -26,10 +26,11 @@ def test_a_skip_is_a_failure_in_ci_and_only_there(tmp_path: Path, ci: str, code:
     rule = Path(__file__).parents[1] / "conftest.py"
     (tmp_path / "conftest.py").write_text(rule.read_text())
     (tmp_path / "test_story.py").write_text(STORY)
+    path = os.pathsep.join([str(rule.parent), os.environ.get("PYTHONPATH", "")])  # the rule uses the stage
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", str(tmp_path)],
         cwd=tmp_path,
-        env={**os.environ, "CI": ci},
+        env={**os.environ, "CI": ci, "PYTHONPATH": path},
         capture_output=True,
         text=True,
         timeout=60,
