@@ -91,8 +91,8 @@ def test_queues_are_shown_with_their_jobs(stage: RemoteStage) -> None:
     assert shapes["mail"]["done_total"] == 1
     assert shapes["nobody"]["workers"] == 0
     assert set(shapes["mail"]) == {
-        *("name", "ready", "running", "held", "delayed", "failed", "workers", "paused", "oldest", "oldest_s"),
-        *("average_run_s", "done_total", "failed_total", "cancelled_total"),
+        *("name", "ready", "parked", "running", "held", "delayed", "failed", "workers", "paused", "oldest"),
+        *("oldest_s", "average_run_s", "done_total", "failed_total", "cancelled_total", "rules"),
     }
     [found] = stage.json("queues", "nob")
     assert found["name"] == "nobody"

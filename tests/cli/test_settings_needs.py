@@ -94,7 +94,7 @@ def test_variables_say_the_same() -> None:
     [
         (
             '[[queue]]\nname = "f"',
-            'hall.toml: queue[0].name: "f" needs nothing; set its skill or time',
+            'hall.toml: queue[0].name: "f" has no other setting; set its skill, its time or a limit',
         ),
         (
             '[[queue]]\nname = "f"\nskill = 1\n[[queue]]\nname = "f"\nskill = 2',

@@ -1,4 +1,4 @@
-"""The blocks of docs/limits.md on a real hall: its settings, its program, what HTTP and the command tell."""
+"""The blocks of docs/limits.md on a real hall: its settings, its program, and what the command tells."""
 
 from __future__ import annotations
 

@@ -41,7 +41,10 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("storage", ("core.changes", "core.ids", "core.jobs", "core.states", "core.terms", "storage")),
     ("cluster", ("cluster", "config.quantities", "engine.driver", "storage.contract", "storage.postgres")),
     ("transports", ("core.errors", "core.limits", "dialects.session", "engine.driver", "transports")),
-    ("config", ("config", "core.limits", "schedules.plan", "storage.contract", "storage.places")),
+    (
+        "config",
+        ("config", "core.limits", "core.queue_rules", "schedules.plan", "storage.contract", "storage.places"),
+    ),
     ("logs", ("core", "dialects.session", "logs")),
     (
         "records",

@@ -10,6 +10,7 @@ from hiringhall.core.histograms import BUCKETS as BUCKETS  # noqa: PLC0414 (for 
 _TIMES: Final = (0, [0] * BUCKETS)
 _COUNTS: Final = (
     "ready",
+    "parked",
     "running",
     "held",
     "delayed",

@@ -16,8 +16,7 @@ from hiringhall.config.quantities import Address, Age, Size, SizeOrZero, Words
 from hiringhall.config.schedules import ScheduleSettings
 from hiringhall.config.section import Section
 from hiringhall.config.web import WebSettings
-from hiringhall.core.limiting import LIMITED_SHARE
-from hiringhall.core.limits import Limits
+from hiringhall.core.limits import LIMITED_SHARE, Limits
 from hiringhall.storage.contract import RULED_QUEUES_MAX, QueueRetention, Retention
 
 _LIMITS = Limits()

@@ -6,17 +6,15 @@ of that kind; beyond that the oldest limits are dropped.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from hiringhall.core.archive import SPARE_SHIFT
 from hiringhall.core.errors import WRONG_STATE, Refusal
+from hiringhall.core.limits import LIMITED_SHARE
 
 if TYPE_CHECKING:
     from hiringhall.core.queues import Queue
     from hiringhall.core.table import JobTable
-
-LIMITED_SHARE: Final = 10
-"""One queue in this many may exist only because a limit, or a pause, was set for its jobs."""
 
 
 class QueueLimits:

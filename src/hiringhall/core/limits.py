@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SECOND_US = 1_000_000
+LIMITED_SHARE = 10
+"""One queue in this many may exist only because a limit, a pause, or rules were set for its jobs."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hiringhall.core.errors import HALL_FULL, Refusal
-from hiringhall.core.limiting import LIMITED_SHARE
+from hiringhall.core.limits import LIMITED_SHARE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

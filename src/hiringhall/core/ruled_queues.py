@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from hiringhall.core.errors import HALL_FULL, Refusal
 from hiringhall.core.limiter import Limiter
-from hiringhall.core.limiting import LIMITED_SHARE
+from hiringhall.core.limits import LIMITED_SHARE
 from hiringhall.core.queue_rules import check_rules
 from hiringhall.core.states import NEW
 
