@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import asyncpg
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "system"))
 
 from every_load import EveryLoad

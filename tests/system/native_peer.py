@@ -33,7 +33,11 @@ class NativePeer:
         self._number = 0
         self._waiting: list[tuple[str, int, Any]] = []
         if greet:
-            self.hello = self.ask("hello", {"version": 1, "name": "test"})
+            try:
+                self.hello = self.ask("hello", {"version": 1, "name": "test"})
+            except OSError:
+                self.close()
+                raise
 
     def send(self, kind: str, body: object, number: int = 0) -> None:
         data = msgspec.msgpack.encode((kind, number, body))

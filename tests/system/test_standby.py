@@ -153,9 +153,12 @@ def test_a_process_with_the_name_of_a_member_is_refused_and_disturbs_nobody(
 ) -> None:
     for member in members[:2]:
         namesake = MemberProcess(tmp_path / "namesakes", member.name, url)
-        namesake.start()
-        assert namesake.wait() != 0
-        assert "another process is a member of this database as" in namesake.errors()
+        try:
+            namesake.start()
+            assert namesake.wait() != 0
+            assert "another process is a member of this database as" in namesake.errors()
+        finally:
+            namesake.stop()
     assert submit(members[0], 1)
     assert live(members[1]) == 1
     assert not any("active no more" in member.errors() for member in members)
