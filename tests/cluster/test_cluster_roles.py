@@ -66,7 +66,7 @@ class TestSuccession:
 
     def test_a_hall_that_beats_is_not_replaced(self) -> None:
         bob = Succession("bob")
-        assert not any(bob.answered(now * 500_000, standing(beat=now)) for now in range(1, 100))
+        assert not any(bob.answered(beat * 500_000, standing(beat=beat)) for beat in range(1, 100))
 
 
 @pytest.mark.parametrize(

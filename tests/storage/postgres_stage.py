@@ -6,10 +6,29 @@ import asyncio
 import socket
 import threading
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import asyncpg
+from store_house import ignore
 
+from hiringhall.storage.contract import Retention
+from hiringhall.storage.postgres import Member, PostgresStore
 from stage.databases import postgres_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+EAST, WEST = Member("east", "east:1"), Member("west", "west:1")
+
+
+def opened(url: str, member: Member = EAST, warn: Callable[[str], None] = ignore, **how: bool) -> PostgresStore:
+    store = PostgresStore(url, Retention(), warn, member, **how)
+    store.load(100)
+    return store
+
+
+def ids(store: PostgresStore) -> list[int]:
+    return [row.id for row in store.live()]
 
 
 def name_of(url: str) -> str:

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from postgres_stage import Blocker, Copy, Proxy, end_backends, name_of
+from postgres_stage import EAST, WEST, Blocker, Copy, Proxy, end_backends, ids, name_of, opened
 from store_house import ignore
 from store_rows import DAY_US, NOW_US, TERMS, batch, end, job
 
-from hiringhall.core.states import FAILED
 from hiringhall.storage.contract import OutcomeUnknown, QueueRetention, Retention, StoreError
 from hiringhall.storage.opening import open_history, open_store, shown
 from hiringhall.storage.postgres import (
@@ -22,11 +21,9 @@ from hiringhall.storage.postgres import (
     Member,
     PostgresStore,
     connecting,
-    reading,
     receipts,
     schema,
     shelving,
-    writing,
 )
 from hiringhall.storage.postgres.members import MemberLink, Standing
 from hiringhall.storage.postgres.membership import Seen
@@ -34,17 +31,7 @@ from stage.databases import postgres_server, postgres_url
 from stage.postgres_server import PostgresServer, free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from hiringhall.core.changes import Batch
-
-EAST, WEST = Member("east", "east:1"), Member("west", "west:1")
-
-
-def opened(url: str, member: Member = EAST, warn: Callable[[str], None] = ignore, **how: bool) -> PostgresStore:
-    store = PostgresStore(url, Retention(), warn, member, **how)
-    store.load(100)
-    return store
+    from collections.abc import Iterator
 
 
 @pytest.fixture
@@ -68,10 +55,6 @@ def crashing() -> Iterator[PostgresServer]:
     yield server
     server.remove()
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def ids(store: PostgresStore) -> list[int]:
-    return [row.id for row in store.live()]
 
 
 def warm_up(store: PostgresStore) -> None:
@@ -226,78 +209,7 @@ class TestLostConnections:
             assert store.count() == (3, 0)
 
 
-LARGE = 200_000
 """The size of a job in the tests of large commits."""
-
-
-class TestLargeCommits:
-    """A batch that is too large for one statement is several, in one transaction."""
-
-    @pytest.fixture(autouse=True)
-    def _small_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(writing, "PART_BYTES", LARGE)
-        monkeypatch.setattr(writing, "PART_ROWS", 5)
-
-    def large(self, first: int = 1) -> Batch:
-        """Nine jobs and the end of others, as ten statements or so."""
-        jobs = [job(number, payload=bytes([number]) * LARGE) for number in range(first, first + 4)]
-        jobs += [job(number) for number in range(first + 4, first + 9)]
-        ends = [end(1000 + number, ended_us=NOW_US + number) for number in range(12)]
-        dead = end(1100, state=FAILED, payload=b"dead" * 9, key=b"k")
-        return batch(inserts=jobs, ends=[*ends, dead])
-
-    def test_all_of_it_is_kept_and_counted(self, url: str) -> None:
-        with closing(opened(url)) as store:
-            store.commit(self.large(), NOW_US)
-            assert store.count() == (9, 13)
-            assert [row.payload for row in store.live()] == [row.payload for row in self.large().inserts]
-            store.commit(batch(ends=[end(n) for n in range(1, 10)], deletes=list(range(1, 10))), NOW_US)
-            assert store.count() == (0, 22)
-        with closing(opened(url)) as store:
-            assert store.count() == (0, 22)
-        counted = "SELECT jobs, job_bytes, batch FROM hiringhall.writer"
-        assert postgres_server().sql(counted, name_of(url)) == "0|0|2"
-
-    @pytest.mark.parametrize("after", [10_000, LARGE, 2 * LARGE, 3 * LARGE + 5000, 4 * LARGE])
-    def test_a_cut_in_the_middle_keeps_nothing(self, url: str, after: int) -> None:
-        with closing(Proxy(postgres_server().port)) as proxy, closing(opened(proxy.url(url))) as store:
-            store.commit(batch(inserts=[job(500)]), NOW_US)
-            proxy.cut_questions(after)
-            with pytest.raises(OutcomeUnknown):
-                store.commit(self.large(), NOW_US)
-            proxy.heal()
-            assert store.settle() is False
-            assert ids(store) == [500]
-            assert store.count() == (1, 0)
-            store.commit(self.large(), NOW_US)
-            assert store.count() == (10, 13)
-
-    def test_if_the_answer_to_the_last_statement_is_lost_it_is_found_to_be_kept(self, url: str) -> None:
-        with closing(Proxy(postgres_server().port)) as proxy, closing(opened(proxy.url(url))) as store:
-            store.commit(batch(inserts=[job(500)]), NOW_US)
-            proxy.cut_answer_to(b"COMMIT")
-            with pytest.raises(OutcomeUnknown):
-                store.commit(self.large(), NOW_US)
-            proxy.heal()
-            assert store.settle() is True
-            assert store.count() == (10, 13)
-            store.commit(batch(inserts=[job(501)]), NOW_US)
-            assert store.count() == (11, 13)
-
-    def test_a_part_that_is_refused_undoes_the_parts_before_it(self, url: str, store: PostgresStore) -> None:
-        store.commit(batch(inserts=[job(9)]), NOW_US)
-        with pytest.raises(StoreError, match="already has such a row"):
-            store.commit(self.large(), NOW_US)
-        assert ids(store) == [9]
-        store.commit(self.large(first=10), NOW_US)
-        assert store.count() == (10, 13)
-
-    def test_whoever_was_replaced_keeps_nothing_of_it(self, url: str, store: PostgresStore) -> None:
-        with closing(opened(url, WEST, take_over=True)) as other:
-            with pytest.raises(Fenced):
-                store.commit(self.large(), NOW_US)
-            assert other.count() == (0, 0)
-            assert ids(other) == []
 
 
 class TestTheServer:
@@ -454,18 +366,6 @@ class TestOtherHalls:
             with closing(opened(url, member, take_over=True)) as made:
                 found.append(made.incarnation)
         assert found == [1, 2, 3]
-
-
-def test_a_page_of_large_jobs_has_few_of_them(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "PAGE_BYTES", 40_000)
-    with closing(opened(url)) as store:
-        jobs = [job(number, payload=b"x" * (10_000 if number <= 50 else 1)) for number in range(1, 2001)]
-        store.commit(batch(inserts=jobs), NOW_US)
-        assert ids(store) == list(range(1, 2001))
-        pages = reading.JobPages(store._database, 0)
-        sizes = [len(store._read(pages.next())) for _ in range(20)]
-    assert sizes[:9] == [16, 4, 4, 4, 4, 4, 4, 4, 4]
-    assert sum(sizes) == 2000, "the pages grow again"
 
 
 class TestHistory:
