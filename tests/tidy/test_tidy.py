@@ -32,6 +32,7 @@ MAY_SLEEP = {
     "tests/soak/sdk.py": "lets the load run for a while between two kills, and waits for processes",
     "tests/soak/soak_flow_worker.py": "its hall was killed: it tries again after a moment",
     "tests/soak/soak_client.py": "waits for a hall that is being started",
+    "tests/system/test_zmq_memory.py": "measures the CPU time that a hall uses in a second",
 }
 """Files that may call time.sleep, and why."""
 

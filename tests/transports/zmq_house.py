@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
     from hiringhall.core.leases import Lease
     from hiringhall.core.scheduler import Scheduler
-    from hiringhall.transports.zmtp.router import RouterLink
+    from hiringhall.transports.zmtp.router_link import RouterLink
 
 PATIENCE_S = 20.0
 """A story that waits for longer has failed; none comes near it."""

@@ -23,6 +23,7 @@ from hiringhall.transports.zmtp.frames import FRAMES_MAX, Command, Envelope, Mes
 from hiringhall.transports.zmtp.handshake import ROUTER
 from hiringhall.transports.zmtp.link import RouterLink
 from hiringhall.transports.zmtp.listener import Listener
+from hiringhall.transports.zmtp.router_link import RouterLink
 
 if TYPE_CHECKING:
     from collections.abc import Callable
