@@ -27,7 +27,6 @@ PASSED_OVER = ("node_modules", "__pycache__", "build", ".clients", ".hypothesis"
 MAY_SLEEP = {
     "tests/browser/shop.py": "job functions for pictures: to sleep is their work",
     "tests/system/hall_process.py": "waits for another process, which gives no signal; every wait has a limit",
-    "tests/system/test_zmq_memory.py": "measures the CPU time of a hall that has nothing to do",
     "tests/soak/flows.py": "lets the load run for a while between two kills, and waits for processes",
     "tests/soak/sdk.py": "lets the load run for a while between two kills, and waits for processes",
     "tests/soak/soak_flow_worker.py": "its hall was killed: it tries again after a moment",

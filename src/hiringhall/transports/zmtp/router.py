@@ -21,7 +21,6 @@ from hiringhall.transports.budget import Budget
 from hiringhall.transports.zmtp.connection import Side
 from hiringhall.transports.zmtp.frames import FRAMES_MAX, Command, Envelope, Message, Oversized
 from hiringhall.transports.zmtp.handshake import ROUTER
-from hiringhall.transports.zmtp.link import RouterLink
 from hiringhall.transports.zmtp.listener import Listener
 from hiringhall.transports.zmtp.router_link import RouterLink
 
