@@ -281,6 +281,8 @@ class DworkTap(Tap):
             job_id = laws.id_of(task.origin)
             job = laws.scheduler.jobs.get(job_id)
             lease = job.lease if job is not None else None
+            if job is not None and not job.terms.lease_us:
+                location.silence_us = self._options.lease_us  # its own door sets no lease
             if job is None or lease is None or not location.has(lease) or lease.started_us != asked.asked_us:
                 laws.disturbed = True
                 continue

@@ -107,6 +107,8 @@ class Laws:
         self.now_us = self.world.now_us
         self.scheduler = hall.scheduler
         self.mirror.agrees_with_hall(hall.scheduler)
+        for location in self.locations.values():
+            location.silence_us = 0
         for row in self.mirror.live.values():
             if row.holder and row.holder != OUTSIDE:
                 location = self.location(row.queue, row.holder)

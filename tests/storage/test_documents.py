@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from postgres_stage import end_backends
-from store_house import ignore, postgres_server, postgres_url
+from store_house import ignore
 from store_rows import NOW_US, batch, job
 
 from hiringhall.access.tokens import TokenList, TokensError
@@ -20,6 +20,7 @@ from hiringhall.storage.documents import DocumentError
 from hiringhall.storage.opening import find_active, open_documents
 from hiringhall.storage.postgres import Member, PostgresStore
 from hiringhall.storage.postgres import documents as postgres_documents
+from stage.databases import postgres_server, postgres_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

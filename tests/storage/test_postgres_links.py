@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from store_house import ignore, postgres_server, postgres_url
+from store_house import ignore
 from store_rows import NOW_US, batch, job
 
 from hiringhall.storage.contract import Retention, StoreError
 from hiringhall.storage.postgres import Member, PostgresStore
 from hiringhall.storage.postgres.safety import risks_of
 from stage.authority import Authority, make_authority
+from stage.databases import postgres_server, postgres_url
 from stage.needs import skip_without
 from stage.postgres_server import PostgresServer, free_port
 

@@ -449,7 +449,7 @@ def test_terms_that_nobody_uses_are_swept(
     store.close()
     (row,) = store.load(0).jobs
     assert row.terms.as_tuple() == kinds[9].as_tuple()
-    assert sorted(terms.lease_us for terms in store._writer.terms.values()) == [0, 1, 10]
+    assert sorted(terms.lease_us for terms in store._writer.terms.by_id.values()) == [0, 1, 10]
 
 
 def test_attempts_that_were_written_without_a_dialect_are_read(

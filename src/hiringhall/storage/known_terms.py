@@ -39,7 +39,7 @@ class KnownTerms:
         """The id of each. Jobs of one batch mostly share their terms."""
         column = list(column)
         found: dict[Terms, int] = {}
-        for terms in set(column):
+        for terms in dict.fromkeys(column):
             known = self.find(terms)
             found[terms] = self.add(terms) if known is None else known
         return [found[terms] for terms in column]
