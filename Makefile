@@ -13,7 +13,7 @@ COMPILED_TESTS := tests/core tests/dialects tests/engine tests/transports tests/
 # What starts halls and keeps jobs: it also runs with the data in PostgreSQL. Tests of SQLite's files are left out there.
 STORED_TESTS := $(addprefix tests/,system web sdk worker shell flows_cli)
 # The part of it that touches storage most and takes little time, in every `make test`.
-STORED_SOON := $(addprefix tests/system/test_,faults_kill.py output.py draft_result_log.py across_dialects.py pauses.py)
+STORED_SOON := $(addprefix tests/system/test_,across_dialects.py own_peers.py delays.py pauses.py)
 WORKERS ?= 3
 # Thousands of processes are started: none of them should compile the same modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -31,14 +31,14 @@ serve: $(VENV)/installed            ## run a hall with SQLite storage and every 
 test: $(VENV)/tested            ## all tests on the installed, compiled package, those of the browser by themselves; then the tests of compiled code again as plain Python
 	TEST_MODE=$(MODE) $(PYTEST) $(SHARED) -m "not soak" tests --ignore tests/browser
 	TEST_MODE=$(MODE) $(PYTEST) tests/browser
-	HALL_TEST_DATA=postgres TEST_MODE=$(MODE) $(PYTEST) $(SHARED) -m "not soak" $(STORED_SOON)
+	TEST_DATA=postgres TEST_MODE=$(MODE) $(PYTEST) $(SHARED) -m "not soak" $(STORED_SOON)
 	TEST_MODE=plain EXAMPLES=few PYTHONPATH=$(CURDIR)/src $(PYTEST) $(SHARED) -m "not soak" $(COMPILED_TESTS)
 
 test-plain: $(VENV)/tested            ## all tests on the source as plain Python, without compiling; ONLY=tests/core selects some
 	PYTHONPATH=$(CURDIR)/src $(PYTEST) $(SHARED) -m "not soak" $(or $(ONLY),tests)
 
 test-postgres: $(VENV)/tested            ## the tests that start halls, with the data of each hall in PostgreSQL; ONLY=tests/system selects some
-	HALL_TEST_DATA=postgres TEST_MODE=$(MODE) $(PYTEST) $(SHARED) -m "not soak" $(or $(ONLY),$(STORED_TESTS))
+	TEST_DATA=postgres TEST_MODE=$(MODE) $(PYTEST) $(SHARED) -m "not soak" $(or $(ONLY),$(STORED_TESTS))
 
 check: $(VENV)/checked            ## lint, type checks and tidy tests; takes less than a minute
 	$(BIN)/ruff check .

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from hiringhall.core import lanes
 from stage.databases import ON_POSTGRES, stop_postgres
 
 if TYPE_CHECKING:
@@ -33,8 +34,10 @@ def _postgres_is_stopped() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if ON_POSTGRES:
-        left_out = [item for item in items if item.get_closest_marker("sqlite")]
+    left_out = [item for item in items if ON_POSTGRES and item.get_closest_marker("sqlite")]
+    if lanes.__file__.endswith(".so"):
+        left_out += [item for item in items if item.get_closest_marker("plain")]
+    if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
 

@@ -23,6 +23,7 @@ VERSIONS = dict.fromkeys(
         "sqlite",
         "system sqlite",
         "gearmand",
+        "PostgreSQL",
         "job systems",
         "shell commands",
     ),

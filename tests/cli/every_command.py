@@ -46,8 +46,20 @@ ONE_JOB: Final = (
     *("truncated", "parents", "children", "children_count", "tries", "error"),
 )
 QUEUE: Final = (
-    *("name", "ready", "running", "held", "delayed", "failed", "workers", "paused", "oldest", "oldest_s"),
-    *("average_run_s", "done_total", "failed_total", "cancelled_total"),
+    *(
+        "name",
+        "ready",
+        "parked",
+        "running",
+        "held",
+        "delayed",
+        "failed",
+        "workers",
+        "paused",
+        "oldest",
+        "oldest_s",
+    ),
+    *("average_run_s", "done_total", "failed_total", "cancelled_total", "rules"),
 )
 SCHEDULE: Final = (
     *("name", "cron", "every", "timezone", "queue", "key", "payload", "priority", "retries", "quits_max"),
@@ -333,7 +345,7 @@ CASES: Final = (
     Case(
         "migrate",
         lambda s: ["--from", s.stopped, "--to", s.database.empty()],
-        ("jobs", "history", "files", "to"),
+        ("jobs", "history", "documents", "to"),
     ),
     Case("export", lambda s: [s.fresh(), "--data", s.data], ("exported",), page="history.md"),
     Case(

@@ -285,7 +285,7 @@ class Counted:
         return heapq.heappop(heap)
 
 
-@pytest.mark.skipif(fair_lanes.__file__.endswith(".so"), reason="the steps are counted in plain Python")
+@pytest.mark.plain
 def test_a_start_takes_as_many_steps_whatever_is_parked(monkeypatch: pytest.MonkeyPatch) -> None:
     counts: list[int] = []
     for keys in (10, 1000):

@@ -229,7 +229,7 @@ actions = st.one_of(
 
 
 @pytest.mark.parametrize("name", sorted(SETS))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(story=st.lists(actions, min_size=20, max_size=60))
 def test_what_may_start_is_given_and_nothing_else(name: str, story: list[tuple[object, ...]]) -> None:
     shop = Shop(SETS[name])

@@ -76,6 +76,10 @@ FIRST_SEEDS: Final = {
     "drained worker keeps its wake-up": OVERSEEN_SEEDS_FROM + 390,
     "touch does not renew": 225,
     **dict.fromkeys(plantedcluster.BUGS, CLUSTER_SEEDS_FROM),
+    "cluster: fenced commit taken for kept": CLUSTER_SEEDS_FROM + 280,
+    "cluster: take-over from a hall that beats again": CLUSTER_SEEDS_FROM + 560,
+    "cluster: lease too long": CLUSTER_SEEDS_FROM + 600,
+    "cluster: beat counts from its answer on": CLUSTER_SEEDS_FROM + 785,
 }
 """Where the search begins for a bug that few worlds show, or that earlier ones show late; elsewhere at 0."""
 

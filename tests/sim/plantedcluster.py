@@ -110,6 +110,5 @@ BUGS: Final[dict[str, tuple[Any, str, Callable[..., Any] | int]]] = {
     "cluster: lease too long": (reign, "LEASE_US", 60 * SECOND),
     "cluster: beat counts from its answer on": (Member, "_beaten", _count_from_the_answer),
     "cluster: beat that is not seen counts": (Reign, "answered", _count_every_beat),
-    "cluster: held assignment is sent later": (Engine, "_is_held_back", lambda *_: False),
 }
 """What is planted: where, in which method, and what stands there instead."""

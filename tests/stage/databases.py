@@ -1,6 +1,6 @@
 """Where a hall of a test keeps its data: a folder, or a database of its own on a PostgreSQL of the run.
 
-With HALL_TEST_DATA=postgres the data of halls that a test starts are in PostgreSQL; their other files stay in
+With TEST_DATA=postgres the data of halls that a test starts are in PostgreSQL; their other files stay in
 the folder. Each folder has one database, so a hall that is started again finds what it kept.
 """
 
@@ -18,7 +18,7 @@ from hiringhall.storage.postgres.connecting import Database
 from hiringhall.storage.postgres.schema import migrate
 from stage.postgres_server import PostgresServer
 
-ON_POSTGRES: Final = os.environ.get("HALL_TEST_DATA") == "postgres"
+ON_POSTGRES: Final = os.environ.get("TEST_DATA") == "postgres"
 """Halls of tests keep their data in PostgreSQL."""
 
 _STARTED: list[PostgresServer] = []

@@ -56,7 +56,9 @@ _TERMINATE: Final = """
 SELECT pg_terminate_backend(writer.backend, 5000)
 FROM writer JOIN pg_stat_activity AS activity
 ON activity.pid = writer.backend AND activity.backend_start = writer.backend_start
+WHERE $1::bigint = 0 OR writer.incarnation = $1
 """
+"""Of a certain incarnation, if one is given: another member that was faster must not lose its connection."""
 _HOLD_BEAT: Final = """
 SELECT incarnation, beat FROM beats WHERE hall = (SELECT hall FROM writer) FOR UPDATE
 """
@@ -155,7 +157,7 @@ async def _replace(
 ) -> Claim:
     async with connection.transaction():
         if end_backend:
-            await connection.execute(_TERMINATE)
+            await connection.execute(_TERMINATE, instead_of.incarnation if instead_of is not None else 0)
         await connection.execute("SELECT 1 FROM writer FOR UPDATE")
         if instead_of is not None:
             await _check_active(connection, instead_of)
