@@ -31,6 +31,7 @@ def start(name: str, rounds: int) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(400)
 def test_promises_are_kept_under_every_kind_of_fault_and_not_without_the_fence() -> None:
     running = {name: start(name, rounds) for name, rounds in SMALL.items()}
