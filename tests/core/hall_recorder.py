@@ -350,7 +350,8 @@ class Disk:
             assert (row.attempts, row.started_us) == (job.attempts, job.started_us)
             assert (row.worker, row.tries) == (job.worker_name, tuple(job.tries or ()))
         else:
-            assert row.state == (QUEUED if job.state == LEASED else job.state)
+            # A job may be taken by its id before it is due: on disk it is still delayed.
+            assert row.state in ((QUEUED, DELAYED) if job.state == LEASED else (job.state,))
             assert not resident, "the lease of a resident is on disk"
 
     def load(self, ended_max: int = 1000) -> Loaded:

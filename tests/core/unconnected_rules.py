@@ -147,6 +147,11 @@ class UnconnectedRules(RuleBasedStateMachine):
         job = jobs[number % len(jobs)]
         reported, state, now_us = job in self._reported(), job.state, self.core.now_us
         reason = self._end_outside(job, now_us + beside_us, code)
+        if reason == STORE_DOWN:
+            # Its start was not stored, and its end cannot be.
+            assert (reported, job.state) == (True, state)
+            assert self.core.store_trouble
+            return
         if reason:
             assert reason == WRONG_STATE
             assert (reported, job.state) == (False, state)
