@@ -30,7 +30,7 @@ def mode() -> str:
 def notice() -> str:
     """What the Makefile says before it installs the package, because an installer is silent for so long."""
     if mode() == "compiled":
-        return "Installing hiringhall: its hot packages are compiled once, which takes about two minutes."
+        return "Installing hiringhall: its hot packages are compiled once, which takes some minutes."
     return "Installing hiringhall as plain Python."
 
 

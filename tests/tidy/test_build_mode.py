@@ -47,7 +47,7 @@ def test_make_says_before_it_compiles_that_it_does_and_for_about_how_long() -> N
         return output([sys.executable, "-B", "-c", "import setup; print(setup.notice())"], more)
 
     if made_by_setup() == "compiled":
-        assert "compiled once, which takes about two minutes" in notice()
+        assert "compiled once, which takes some minutes" in notice()
     assert "plain Python" in notice(CC=NOWHERE)
     # As if nothing were installed yet: the notice comes before the silence of the installer.
     said = output(["make", "--dry-run", "--no-print-directory", "VENV=no-such-folder", "serve"], {})
