@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 SEEDS_MAX: Final = 500
 CLUSTER_SEEDS_MAX: Final = 1000
 FIRST_SEEDS: Final = {
-    "task of an unreachable stealer stays assigned": 2180,
+    "task of an unreachable stealer stays assigned": 500,
     "cancelled job still counted": 5,
     "DONE of an earlier attempt": 280,
     "paused queue is matched": PAUSING_SEEDS_FROM,
