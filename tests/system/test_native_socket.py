@@ -76,7 +76,7 @@ def test_a_hall_without_a_folder_or_with_a_long_path_opens_without_it(
     with HallProcess(folder, hall=hall_settings, door=NATIVE) as hall:
         with NativePeer(hall.port) as ann:
             assert ann.submit(b"q", b"1") > 0
-        assert text in hall.errors()
+        hall.wait_for_errors(text)
         assert not (hall.data / "native.sock").exists()
 
 

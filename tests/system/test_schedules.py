@@ -201,7 +201,7 @@ def test_a_schedule_added_beside_a_running_hall_fires_without_a_restart_and_stop
         wait_until(lambda: not firings(hall), "the schedule is forgotten")
         wait_until(lambda: not fired(hall, "tick").live, "what it has fired is done")
         assert max(fired(hall, "tick").done.values()) == 1
-    assert 'schedule "tick" was removed' in hall.errors()
+    hall.wait_for_errors('schedule "tick" was removed')
 
 
 def test_a_broken_book_changes_nothing_and_is_told(hall: HallProcess) -> None:

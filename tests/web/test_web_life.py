@@ -41,7 +41,7 @@ def test_a_web_process_that_was_killed_is_started_again_on_the_same_port(tmp_pat
         with hall.api() as again:
             assert again.get("/hall").status_code == 200
         assert hall.web_pid() != first
-        assert "the web process ended (signal 9)" in hall.errors()
+        hall.wait_for_errors("the web process ended (signal 9)")
 
 
 def test_the_web_process_ends_when_the_hall_is_killed(tmp_path: Path) -> None:

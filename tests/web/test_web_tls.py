@@ -135,7 +135,7 @@ def test_a_web_does_not_open_for_other_machines_while_there_is_no_token(
 ) -> None:
     with tls_hall(tmp_path, authority, tokens=False) as hall:
         assert hall.web == ""
-        assert "make one with `hall token add" in hall.errors()
+        hall.wait_for_errors("make one with `hall token add")
 
 
 def test_no_token_is_taken_from_a_hall_that_checks_none(tmp_path: Path, authority: Authority) -> None:
