@@ -154,7 +154,9 @@ class Line:
             self.here = False
             del self.post.lines[self]
             if self._connected:
-                self._leave_route(self.post.weather.half_open_us if silently else 5 * MS)
+                delay_us = self.post.weather.half_open_us if silently else 5 * MS
+                # The end of a connection arrives behind all that was sent by it.
+                self._leave_route(max(delay_us, self._inward_clear_us - self._world.now_us))
 
     def _leave_route(self, delay_us: int) -> None:
         identity, connection = self.identity, self._outward
