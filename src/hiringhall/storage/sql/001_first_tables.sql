@@ -90,37 +90,3 @@ CREATE TABLE quarantine (
     id, queue, key, payload, terms, state, code, result, worker,
     created_us, due_us, started_us, ended_us, attempts, failures, losses, parents, extras
 );
-
--- For use with the sqlite3 shell.
-CREATE VIEW jobs_readable AS
-SELECT
-    jobs.id,
-    CAST(queue AS TEXT) AS queue,
-    CAST(key AS TEXT) AS key,
-    CASE state WHEN 0 THEN 'held' WHEN 1 THEN 'delayed' WHEN 2 THEN 'queued' ELSE state END AS state,
-    CASE priority WHEN 0 THEN 'high' WHEN 1 THEN 'normal' WHEN 2 THEN 'low' ELSE priority END AS priority,
-    strftime('%Y-%m-%dT%H:%M:%fZ', created_us / 1e6, 'unixepoch') AS created,
-    CASE WHEN due_us > 0 THEN strftime('%Y-%m-%dT%H:%M:%fZ', due_us / 1e6, 'unixepoch') END AS due,
-    attempts,
-    failures,
-    losses,
-    length(payload) AS payload_bytes,
-    CAST(payload AS TEXT) AS payload
-FROM jobs LEFT JOIN terms ON terms.id = jobs.terms;
-
-CREATE VIEW history_readable AS
-SELECT
-    history.id,
-    CAST(queue AS TEXT) AS queue,
-    CAST(key AS TEXT) AS key,
-    CASE state WHEN 4 THEN 'done' WHEN 5 THEN 'failed' WHEN 6 THEN 'cancelled' ELSE state END AS state,
-    code,
-    CAST(worker AS TEXT) AS worker,
-    strftime('%Y-%m-%dT%H:%M:%fZ', created_us / 1e6, 'unixepoch') AS created,
-    CASE WHEN started_us > 0 THEN strftime('%Y-%m-%dT%H:%M:%fZ', started_us / 1e6, 'unixepoch') END AS started,
-    strftime('%Y-%m-%dT%H:%M:%fZ', ended_us / 1e6, 'unixepoch') AS ended,
-    attempts,
-    losses,
-    length(result) AS result_bytes,
-    CAST(result AS TEXT) AS result
-FROM history;

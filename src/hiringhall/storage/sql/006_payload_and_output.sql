@@ -35,37 +35,3 @@ BEGIN
             + COALESCE(length(OLD.key) + length(OLD.result) + length(OLD.payload) + COALESCE(length(OLD.extras), 0), 0)
     WHERE id = OLD.shelf;
 END;
-
-DROP VIEW history_readable;
-
-CREATE VIEW history_readable AS
-SELECT
-    history.id,
-    CAST(history.queue AS TEXT) AS queue,
-    CAST(key AS TEXT) AS key,
-    CASE state WHEN 4 THEN 'done' WHEN 5 THEN 'failed' WHEN 6 THEN 'cancelled' ELSE state END AS state,
-    code,
-    CAST(worker AS TEXT) AS worker,
-    strftime('%Y-%m-%dT%H:%M:%fZ', created_us / 1e6, 'unixepoch') AS created,
-    CASE WHEN ready_us > 0 THEN strftime('%Y-%m-%dT%H:%M:%fZ', ready_us / 1e6, 'unixepoch') END AS ready,
-    CASE WHEN started_us > 0 THEN strftime('%Y-%m-%dT%H:%M:%fZ', started_us / 1e6, 'unixepoch') END AS started,
-    strftime('%Y-%m-%dT%H:%M:%fZ', ended_us / 1e6, 'unixepoch') AS ended,
-    attempts,
-    losses,
-    NULLIF(hex(tries), '') AS tries_msgpack,
-    shelf,
-    length(result) AS result_bytes,
-    CAST(result AS TEXT) AS result,
-    CASE WHEN payload_cut > 0 THEN payload_cut ELSE length(payload) END AS payload_bytes,
-    CAST(payload AS TEXT) AS payload,
-    output_bytes
-FROM history;
-
-CREATE VIEW output_readable AS
-SELECT
-    job,
-    position,
-    strftime('%Y-%m-%dT%H:%M:%fZ', at_us / 1e6, 'unixepoch') AS at,
-    CASE kind WHEN 0 THEN 'data' WHEN 1 THEN 'warning' WHEN 2 THEN 'log' ELSE kind END AS kind,
-    CAST(data AS TEXT) AS data
-FROM output;

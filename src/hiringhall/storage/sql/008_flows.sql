@@ -21,13 +21,3 @@ CREATE TABLE flows (
     failed INTEGER,
     cancelled INTEGER
 ) WITHOUT ROWID;
-
-CREATE VIEW flows_readable AS
-SELECT
-    CAST(name AS TEXT) AS name,
-    strftime('%Y-%m-%dT%H:%M:%fZ', created_us / 1e6, 'unixepoch') AS created,
-    CASE WHEN ended_us > 0 THEN strftime('%Y-%m-%dT%H:%M:%fZ', ended_us / 1e6, 'unixepoch') END AS ended,
-    done,
-    failed,
-    cancelled
-FROM flows;

@@ -22,22 +22,25 @@ SQLITE_MIN: Final = (3, 35, 0)
 WHOLE_CHECK_BYTES_MAX: Final = 1 << 30
 """In a larger file only the live jobs are checked, to keep the start short."""
 FOLDER: Final = Path(__file__).parents[1] / "sql"
+VIEWS: Final = FOLDER / "views.sql"
+"""Not a step: the views as the newest version has them, made anew with its last step."""
 
 Migration = tuple[int, str]
 
 
 def migrations() -> list[Migration]:
     """Version and SQL of every step, in order: `001_first_tables.sql` creates version 1."""
-    return sorted((int(file.name[:3]), file.read_text()) for file in FOLDER.glob("*.sql"))
+    return sorted((int(file.name[:3]), file.read_text()) for file in FOLDER.glob("[0-9]*.sql"))
 
 
 def migrate(connection: sqlite3.Connection, steps: Sequence[Migration], path: Path) -> None:
     version = check_version(connection, steps, path)
     for number, sql in steps:
         if number > version:
+            views = VIEWS.read_text() if number == steps[-1][0] else ""
             try:
                 connection.executescript(
-                    f"BEGIN IMMEDIATE;\n{sql}\nPRAGMA application_id = {APPLICATION_ID};\n"
+                    f"BEGIN IMMEDIATE;\n{sql}\n{views}\nPRAGMA application_id = {APPLICATION_ID};\n"
                     f"PRAGMA user_version = {number};\nCOMMIT;"
                 )
             except sqlite3.Error:
