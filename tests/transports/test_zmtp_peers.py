@@ -196,10 +196,10 @@ def test_a_ping_is_answered_with_its_context_and_its_time_to_live_counts() -> No
 
     async def tell(house: House) -> None:
         assert await away(talk, house) == (COMMAND, b"\x04PONG" + b"c" * 16)
-        lively = house.visit(heartbeat_ivl=50, heartbeat_ttl=200)
+        lively = house.visit(heartbeat_ivl=50, heartbeat_ttl=1000)
         lively.says(b"hello")
         await lively.hears(b"hello")
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(2.0)
         assert not house.sessions[0].is_parted
 
     story(tell)

@@ -145,12 +145,23 @@ def test_a_late_result_counts_though_the_transport_had_forgotten_its_worker(hall
     assert client.hears() == [b"done at last"]
 
 
-def test_who_is_cut_off_with_a_job_and_comes_back_is_not_taken_for_done_with_it(hall: PingPongHall) -> None:
-    """The job may not have reached it: what it says is of something else."""
+def test_who_is_cut_off_with_a_job_and_comes_back_gives_its_result(hall: PingPongHall) -> None:
     gone, client = hall.ready_worker(b"w"), hall.client().say(b"job")
     gone.leaves()
-    hall.worker(b"w").say(b"of another hall")
-    assert client.hears() == []
+    hall.worker(b"w").say(b"done meanwhile")
+    assert client.hears() == [b"done meanwhile"]
+
+
+def test_the_result_of_one_that_was_cut_off_counts_although_another_has_begun(hall: PingPongHall) -> None:
+    gone, client = hall.ready_worker(b"w"), hall.client().say(b"job")
+    other = hall.ready_worker(b"o")
+    gone.leaves()
+    assert other.hears() == [b"job"]
+    back = hall.worker(b"w").say(b"first")
+    other.say(b"second")
+    assert client.hears() == [b"first"]
+    assert hall.is_ready(back)
+    assert hall.is_ready(other)
 
 
 def test_ready_after_the_timeout_is_no_second_loss(hall: PingPongHall) -> None:

@@ -150,9 +150,8 @@ class WorkerSession(Session):
 
     def disconnected(self) -> None:
         if self._sent is not None:
-            # A job that it held until now may not have reached it.
-            sent = self._sent if self._blocked_until_us else UNKNOWN_JOB
-            self._context.remember_unanswered(self.caller.route[0], sent)
+            # Its next result is the one of this job: if the job has not reached it, it has none to answer for.
+            self._context.remember_unanswered(self.caller.route[0], self._sent)
 
     def withdrawn(self, job: Job, said: bytes, refusal: Refusal) -> bytes:  # noqa: ARG002 (as contracted)
         return refused(refusal)
