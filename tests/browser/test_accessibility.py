@@ -55,12 +55,17 @@ SERIOUS: Final = """async () => {
 }"""
 CUT: Final = """() => {
   const wide = document.documentElement.scrollWidth > innerWidth + 1;
-  const cut = [...document.querySelectorAll("main button, main h1, main .badge")].filter((one) => {
+  const cut = [...document.querySelectorAll("main button, main h1, main .badge, .top a")].filter((one) => {
     const box = one.getBoundingClientRect();
     return box.width && box.right > innerWidth + 1 && !one.closest(".table-scroll");
   });
   return [wide, cut.map((one) => one.textContent)];
 }"""
+
+HIDDEN: Final = """() => [...document.querySelectorAll(".row-link")]
+  .filter((one) => one.scrollHeight > one.clientHeight + 1 || one.scrollWidth > one.clientWidth + 1)
+  .map((one) => one.textContent)"""
+"""Names that are not shown whole."""
 
 
 @pytest.fixture(scope="module")
@@ -146,4 +151,15 @@ def test_on_a_phone_nothing_is_cut(browser: Browser, hall: WebHall) -> None:
         screen.button("Pages").click()
         screen.page.get_by_role("navigation", name="Pages").get_by_role("link", name="Workers").click()
         expect(screen.page.get_by_role("heading", level=1)).to_have_text("Workers")
+        screen.page.set_viewport_size({"width": 320, "height": 600})
+        assert screen.page.evaluate(CUT) == [False, []]
         assert screen.faults == []
+
+
+def test_a_worker_whose_name_is_a_uuid_is_shown_whole(browser: Browser, hall: WebHall) -> None:
+    with Screen(browser, hall.web) as screen:
+        screen.open("/workers")
+        settled(screen)
+        names = screen.page.locator(".row-link")
+        assert max(len(name) for name in names.all_inner_texts()) == 36
+        assert screen.page.evaluate(HIDDEN) == []

@@ -65,6 +65,23 @@ def test_the_overview_counts_live_and_says_what_needs_attention(
     stays(screen)
 
 
+def test_every_page_counts_the_jobs_of_all_queues_live(api: httpx.Client, screen: Screen) -> None:
+    screen.open("/")
+    api.post("/jobs", json={"jobs": [{"queue": "totalled"}] * 3}).raise_for_status()
+    expect(screen.row("totalled")).to_contain_text("3")
+    jobs = api.get("/summary").json()["jobs"]
+    screen.open("/settings")
+    totals = screen.page.get_by_role("list", name="Jobs in all queues").get_by_role("link")
+    labels = {"Ready": "ready", "Running": "running", "Waiting": "waiting", "Dead letters": "failed"}
+    expect(totals).to_have_text([f"{label}{jobs[name]:,}" for label, name in labels.items()])
+    screen.page.evaluate(MARK)
+    api.post("/jobs", json={"queue": "totalled"}).raise_for_status()
+    expect(totals.first).to_have_text(f"Ready{jobs['ready'] + 1:,}")
+    totals.first.click()
+    expect(screen.row("totalled")).to_contain_text("4")
+    stays(screen)
+
+
 def test_a_long_list_of_what_needs_attention_is_folded(api: httpx.Client, screen: Screen) -> None:
     jobs = [{"queue": f"crowd.{number}", "durable": False} for number in range(12)]
     api.post("/jobs", json={"jobs": jobs}).raise_for_status()

@@ -38,11 +38,11 @@ FILE: Final = "\x1b[2J\u009b31m\x7f\udcff" + "f" * 100
 
 JOB: Final = (
     *("id", "queue", "key", "state", "situation", "created", "started", "ended", "due", "attempts"),
-    *("attempts_max", "losses", "worker", "dialect", "priority", "durable", "code", "flow", "result"),
+    *("attempts_max", "losses", "worker", "dialect", "priority", "durable", "code", "flow", "payload", "result"),
 )
 ONE_JOB: Final = (
     *JOB,
-    *("why", "failures", "terms", "progress", "remaining_s", "payload", "payload_bytes", "result_bytes"),
+    *("why", "failures", "terms", "progress", "remaining_s", "payload_bytes", "result_bytes"),
     *("truncated", "parents", "children", "children_count", "tries", "error"),
 )
 QUEUE: Final = (

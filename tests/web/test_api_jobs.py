@@ -83,6 +83,13 @@ def test_many_jobs_are_submitted_at_once_with_their_terms(api: httpx.Client) -> 
     assert third["due"].startswith("2040-01-01T00:00:00")
 
 
+def test_a_list_has_the_first_hundred_characters_of_a_payload(api: httpx.Client) -> None:
+    jobs = [{"queue": "begun", "payload": payload} for payload in ("short", "\U0001f4e6" * 1000)]
+    api.post("/jobs", json={"jobs": jobs}).raise_for_status()
+    short, long = api.get("/jobs", params={"queue": "begun"}).json()["items"]
+    assert (short["payload"], long["payload"]) == ("short", "\U0001f4e6" * 100)
+
+
 @pytest.mark.parametrize(
     ("body", "named"),
     [

@@ -17,6 +17,8 @@ from hiringhall.web.values import SECOND_US, seconds, shown, text
 
 RESULT_SHOWN: Final = 200
 """Characters of a result in a list."""
+PAYLOAD_SHOWN: Final = 100
+"""Characters of a payload in a list."""
 _KINDS: Final = ("data", "warning", "log")
 _STATES: Final = {"leased": "running"}
 _FAILURE: Final = msgspec.json.Decoder(Failure)
@@ -26,8 +28,14 @@ _UNITS: Final = "_us"
 def job_line(described: dict[str, Any]) -> job_shapes.JobLine:
     """A job in a list."""
     line = _line(described)
-    line["result"] = shown(described.get("result", b"")[: 4 * RESULT_SHOWN])[:RESULT_SHOWN]
+    line["payload"] = _beginning(described.get("payload", b""), PAYLOAD_SHOWN)
+    line["result"] = _beginning(described.get("result", b""), RESULT_SHOWN)
     return job_shapes.JobLine(**line)
+
+
+def _beginning(data: bytes, characters: int) -> str:
+    """As much as a list shows: at most four bytes are one character, so the last one is whole."""
+    return shown(data[: 4 * characters])[:characters]
 
 
 def job(described: dict[str, Any]) -> job_shapes.Job:

@@ -39,6 +39,8 @@ class JobLine(Answer, frozen=True, kw_only=True):
     code: int
     flow: str
     flow_base64: Encoded = UNSET
+    payload: str
+    """The beginning, if it has not ended."""
     result: str
     """The beginning, if it has ended."""
 

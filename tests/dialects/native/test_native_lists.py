@@ -63,8 +63,15 @@ def test_live_jobs_come_by_id_in_short_form(guest: NativeGuest) -> None:
         "priority",
         "durable",
         "flow",
+        "payload",
     ]
     assert (one["queue"], one["state"], one["situation"]) == (b"q", "queued", "no_workers")
+
+
+def test_a_list_has_the_beginning_of_a_payload(guest: NativeGuest) -> None:
+    guest.says_numbered(wire.SUBMIT, (0, [(b"q", b"", {}, b"p" * 1000, 0, [])]))
+    (job,), _ = guest.asks(wire.JOBS, None)
+    assert job["payload"] == b"p" * 400
 
 
 def test_pages_of_live_jobs_add_up(hall: NativeHall, guest: NativeGuest) -> None:

@@ -27,6 +27,8 @@ NAME_SHOWN_MAX: Final = 200
 """Bytes of a name that a message has."""
 PAYLOAD_SHOWN_MAX: Final = 65_536
 """Bytes of a payload that a description has; `payload_bytes` is the size of the whole."""
+PAYLOAD_LISTED_MAX: Final = 400
+"""Bytes of a payload that a list has."""
 RELATED_MAX: Final = 1000
 """Parents, and children, that a description of a job has."""
 EXPECTED: Final = "expected"
@@ -112,6 +114,7 @@ def listed_job(scheduler: Scheduler, job: Job) -> Described:
         "priority": native_terms.priority_name(job.terms),
         "durable": job.terms.durable,
         "flow": job.flow.name if job.flow is not None else b"",
+        "payload": job.payload[:PAYLOAD_LISTED_MAX],
     }
 
 

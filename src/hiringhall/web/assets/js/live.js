@@ -4,6 +4,8 @@
 import { address } from "./api.js";
 
 export const MINUTES = 10;
+/** A summary, and its sums, are of at most so many queues: the busiest ones. */
+export const SUMMARY_QUEUES = 1000;
 const POINTS_MAX = MINUTES * 60;
 const POINT_MS = 1000;
 const QUEUE_POINTS = 90;

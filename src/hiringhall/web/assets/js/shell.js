@@ -7,6 +7,7 @@ import * as live from "./live.js";
 import { go } from "./router.js";
 import { session } from "./session.js";
 import { onTheme, theme, toggle } from "./theme.js";
+import { totals } from "./totals.js";
 
 const AWAY_MS = 1200;
 
@@ -109,11 +110,11 @@ export function build() {
   const foot = footer();
   const menu = h("button", { type: "button", class: "icon-button menu-button", "aria-label": "Pages", "aria-expanded": "false", "aria-controls": "side" }, icon("menu"));
   menu.addEventListener("click", () => openMenu(!document.body.classList.contains("nav-open")));
-  const brand = () => h("a", { class: "brand", href: "/", "aria-label": "hiringhall, overview" }, h("span", { class: "brand-mark", "aria-hidden": "true" }), "hiringhall");
+  const brand = () => h("a", { class: "brand", href: "/", "aria-label": "hiringhall, overview" }, h("span", { class: "brand-mark", "aria-hidden": "true" }), h("span", { class: "brand-name" }, "hiringhall"));
   document.body.append(
     h("a", { class: "skip", href: "#main" }, "Skip to content"),
-    h("header", { class: "top" }, menu, brand()),
-    h("aside", { class: "side", id: "side", "aria-label": "Navigation" }, brand(), searchForm(), navigation(), foot.node),
+    h("header", { class: "top" }, menu, brand(), totals({ short: true })),
+    h("aside", { class: "side", id: "side", "aria-label": "Navigation" }, brand(), searchForm(), navigation(), totals(), foot.node),
     h("div", { class: "content" }, banner, main),
     h("div", { id: "notes", class: "notes", role: "status", "aria-live": "polite" }),
   );

@@ -5,9 +5,10 @@ import { fillKeepingFocus, h } from "./dom.js";
 
 const SKELETON_ROWS = 6;
 
-/** columns: [{ name, label, cell(item), number?, sort?(item), wide?, first?, tile?, after?(item) }]
+/** columns: [{ name, label, cell(item), number?, sort?(item), wide?, spare?, first?, tile?, after?(item) }]
  * The first column is the link of the row; `after` stands beside it. On a card, numbers and what
- * is a `tile` stand in a grid. A column named "actions" stays in view. */
+ * is a `tile` stand in a grid. What is `spare` is left out where the others need the room.
+ * A column named "actions" stays in view. */
 export class Table {
   constructor({ caption, columns, key, href, empty, selectable = null, sort = null }) {
     Object.assign(this, { columns, key, href, empty, selectable, sort });
@@ -35,7 +36,7 @@ export class Table {
   }
 
   headCell(column) {
-    const attributes = { role: "columnheader", scope: "col", class: column.number ? "number" : "" };
+    const attributes = { role: "columnheader", scope: "col", class: [column.number && "number", column.spare && "spare"].filter(Boolean).join(" ") };
     if (column.name === "actions") return h("th", attributes, h("span", { class: "hidden" }, "Actions"));
     if (!column.sort || !this.sort) return h("th", attributes, column.label);
     const { by, down } = this.sort.now();
@@ -100,7 +101,7 @@ export class Table {
       row = h("tr", { role: "row" });
       if (this.selectable) row.append(this.checkCell(key));
       for (const column of this.columns) {
-        const kinds = [column.number && "number", column.wide && "wide", column.first && "first", column.tile && "tile-cell", column.name === "actions" && "actions"].filter(Boolean).join(" ");
+        const kinds = [column.number && "number", column.wide && "wide", column.first && "first", column.tile && "tile-cell", column.spare && "spare", column.name === "actions" && "actions"].filter(Boolean).join(" ");
         row.append(h("td", { role: "cell", class: kinds, "data-label": column.label }));
       }
       if (this.href) row.addEventListener("click", (event) => this.openRow(event, row));
@@ -110,7 +111,7 @@ export class Table {
     const offset = this.selectable ? 1 : 0;
     this.columns.forEach((column, index) => {
       const content = column.cell(item);
-      const link = column.first && this.href ? h("a", { class: "row-link", href: this.href(item), "data-key": "open" }, content) : content;
+      const link = column.first && this.href ? h("a", { class: "row-link", href: this.href(item), title: typeof content === "string" ? content : null, "data-key": "open" }, content) : content;
       fillKeepingFocus(row.children[index + offset], column.first ? h("span", { class: "first-line" }, link, column.after?.(item)) : link);
     });
     // On a card, one number alone is a line like the others; several stand beside each other.

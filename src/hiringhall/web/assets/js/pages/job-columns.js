@@ -33,6 +33,7 @@ const COLUMNS = {
   queue: { label: "Queue", cell: (job) => h("a", { href: `/queues/${step(job, "queue")}`, class: "plain-link data clip", "data-key": "queue", title: job.queue }, job.queue) },
   situation: { label: "Situation", cell: situation },
   key: { label: "Key", cell: (job) => (job.key ? h("span", { class: "data clip", title: job.key }, shorten(job.key, 60)) : "") },
+  payload: { label: "Payload", spare: true, cell: (job) => (job.payload ? h("span", { class: "mono data clip faint", title: job.payload }, shorten(job.payload, 60)) : "") },
   attempts: { label: "Attempts", number: true, cell: (job) => (job.attempts ? `${job.attempts}${job.losses ? ` (${job.losses} lost)` : ""}` : h("span", { class: "none" }, "0")) },
   created: { label: "Submitted", number: true, cell: (job) => ago(job.created) },
   started: { label: "Runs for", number: true, cell: (job) => (job.situation === "running" ? lasting(job.started) : "") },

@@ -61,7 +61,7 @@ export function openJobs(view) {
   const pager = new Pager(view);
   const bar = selectionBar(() => table, "cancel", view);
   table = new Table({
-    caption: "Jobs that have not ended", columns: jobColumns(["queue", "situation", "key", "attempts", "created", "started", "worker"]), key: (job) => job.id, href: (job) => `/jobs/${job.id}`,
+    caption: "Jobs that have not ended", columns: jobColumns(["queue", "situation", "key", "payload", "attempts", "created", "started", "worker"]), key: (job) => job.id, href: (job) => `/jobs/${job.id}`,
     empty: () => nothing(view), selectable: may("operator") ? (selected) => bar.draw(selected) : null,
   });
   const add = h("button", { type: "button", class: "button button-accent" }, "New job");

@@ -14,7 +14,6 @@ import { historyFailures, historyRate, historyTimes, SPANS } from "./chart-data.
 const CHART_EVERY_MS = 10_000;
 const GAP_MS = 6000;
 const BUSIEST = 8;
-const SUMMARY_QUEUES = 1000;
 const ATTENTION_SHOWN = 5;
 const WORKERS_COUNTED = 10_000;
 const WORKERS_EVERY_MS = 6000;
@@ -75,7 +74,7 @@ function drawLive(tiles, summary) {
   const { jobs, rates } = summary;
   tiles.throughput.say(rate(rates.done_s), "jobs done, over the last minute");
   tiles.throughput.chart.update(livePoints(["Done", "live", "done"]));
-  const scope = summary.queues.length < SUMMARY_QUEUES ? "" : ` in the ${number(SUMMARY_QUEUES)} busiest queues`;
+  const scope = summary.queues.length < live.SUMMARY_QUEUES ? "" : ` in the ${number(live.SUMMARY_QUEUES)} busiest queues`;
   tiles.depth.say(number(jobs.ready), `ready, ${number(jobs.running)} running, ${number(jobs.waiting)} waiting${scope}`);
   tiles.depth.chart.update(livePoints(["Ready", "quiet", "ready"], ["Running", "live", "running"], ["Waiting", "hold", "waiting"]));
   const oldest = live.oldestNow();

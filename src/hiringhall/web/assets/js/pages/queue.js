@@ -39,7 +39,7 @@ export function openQueue(view) {
   const span = tabs(view, "span", "Time span", SPANS.map(([value, label]) => [value === "1d" ? "" : value, label]));
   view.queryChanged = span.read;
   const chart = new Chart({ title: `Jobs of ${name} that ended`, kind: "bars" });
-  const live = new Table({ caption: `Jobs of ${name} that have not ended`, columns: jobColumns(["situation", "key", "attempts", "created", "started", "worker"]), key: (job) => job.id, href: (job) => `/jobs/${job.id}`, empty: () => emptyState("Nothing to do", "Every job of this queue has ended.") });
+  const live = new Table({ caption: `Jobs of ${name} that have not ended`, columns: jobColumns(["situation", "key", "payload", "attempts", "created", "started", "worker"]), key: (job) => job.id, href: (job) => `/jobs/${job.id}`, empty: () => emptyState("Nothing to do", "Every job of this queue has ended.") });
   const ended = new Table({ caption: `Jobs of ${name} that ended last`, columns: jobColumns(["situation", "key", "attempts", "ended", "took", "worker", "result"]), key: (job) => job.id, href: (job) => `/jobs/${job.id}`, empty: () => emptyState("Nothing has ended yet", "Durable jobs appear here with their results.") });
   const section = (title, node, link) => h("section", { class: "card" }, h("div", { class: "card-head" }, h("h2", null, title), h("a", { href: link }, "All")), node);
   view.main.append(

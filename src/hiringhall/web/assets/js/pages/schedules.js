@@ -48,7 +48,7 @@ function columns(view) {
     { name: "name", label: "Schedule", first: true, cell: (schedule) => h("span", { class: "situation" }, h("strong", { class: "data clip" }, schedule.name), schedule.paused ? pausedBadge() : null) },
     { name: "rule", label: "When", cell: rule },
     { name: "queue", label: "Queue", cell: (schedule) => h("a", { class: "plain-link data clip", href: `/queues/${step(schedule, "queue")}`, "data-key": "queue" }, schedule.queue) },
-    { name: "payload", label: "Payload", cell: (schedule) => (schedule.payload ? h("span", { class: "mono data clip faint", title: shorten(schedule.payload, 200) }, shorten(schedule.payload, 24)) : null) },
+    { name: "payload", label: "Payload", cell: (schedule) => (schedule.payload ? h("span", { class: "mono data clip faint", title: shorten(schedule.payload, 200) }, shorten(schedule.payload, 60)) : null) },
     { name: "next", label: "Next", number: true, cell: (schedule) => (schedule.paused ? h("span", { class: "none" }, "paused") : ago(schedule.next)) },
     { name: "last", label: "Last", number: true, cell: (schedule) => ago(schedule.last) },
     { name: "source", label: "From", cell: (schedule) => h("span", { class: "faint" }, schedule.source === "settings" ? "hall.toml" : "added") },

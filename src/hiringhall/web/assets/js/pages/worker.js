@@ -37,7 +37,7 @@ export function openWorker(view) {
   const state = h("span", { class: "head-badge" });
   const actions = h("div", { class: "page-actions" });
   const body = h("div", { class: "stack" }, h("div", { class: "card card-body" }, h("span", { class: "skeleton" })));
-  const jobs = new Table({ caption: "Jobs that it runs", columns: jobColumns(["queue", "situation", "key", "attempts", "started"]), key: (job) => job.id, href: (job) => `/jobs/${job.id}`, empty: () => emptyState("It runs nothing now", "Jobs that it is given appear here.") });
+  const jobs = new Table({ caption: "Jobs that it runs", columns: jobColumns(["queue", "situation", "key", "payload", "attempts", "started"]), key: (job) => job.id, href: (job) => `/jobs/${job.id}`, empty: () => emptyState("It runs nothing now", "Jobs that it is given appear here.") });
   const head = pageHead(title, { back: ["/workers", "Workers"], actions });
   view.main.append(head, body, h("section", { class: "card" }, h("div", { class: "card-head" }, h("h2", null, "Runs now")), jobs.node));
   head.querySelector("h1").append(state);
