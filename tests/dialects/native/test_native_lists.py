@@ -69,7 +69,7 @@ def test_live_jobs_come_by_id_in_short_form(guest: NativeGuest) -> None:
 
 
 def test_a_list_has_the_beginning_of_a_payload(guest: NativeGuest) -> None:
-    guest.says_numbered(wire.SUBMIT, (0, [(b"q", b"", {}, b"p" * 1000, 0, [])]))
+    guest.says_numbered(wire.SUBMIT, (0, [(b"q", b"p" * 1000, {}, b"", 0, [])]))
     (job,), _ = guest.asks(wire.JOBS, None)
     assert job["payload"] == b"p" * 400
 
