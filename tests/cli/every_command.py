@@ -38,7 +38,8 @@ FILE: Final = "\x1b[2J\u009b31m\x7f\udcff" + "f" * 100
 
 JOB: Final = (
     *("id", "queue", "key", "state", "situation", "created", "started", "ended", "due", "attempts"),
-    *("attempts_max", "losses", "worker", "dialect", "priority", "durable", "code", "flow", "payload", "result"),
+    *("attempts_max", "losses", "worker", "dialect", "priority", "durable", "code", "flow"),
+    *("payload", "result"),
 )
 ONE_JOB: Final = (
     *JOB,
