@@ -61,8 +61,8 @@ class TestSuccession:
 
     def test_what_was_seen_of_a_silent_hall_must_still_be_so(self) -> None:
         bob = Succession("bob")
-        assert bob.seen(standing(beat=7)) == (5, 7)
-        assert bob.seen(standing(beat=7, is_open=False)) == (5, None)
+        assert bob.predecessor(standing(beat=7)) == (5, 7)
+        assert bob.predecessor(standing(beat=7, is_open=False)) == (5, None)
 
     def test_a_hall_that_beats_is_not_replaced(self) -> None:
         bob = Succession("bob")

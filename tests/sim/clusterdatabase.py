@@ -13,7 +13,7 @@ from hiringhall.storage.postgres.members import Standing, Wish
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Batch, Loaded
-    from hiringhall.storage.postgres.membership import Seen
+    from hiringhall.storage.postgres.membership import Predecessor
 
     from .clusterlaws import ClusterLaws
     from .world import World
@@ -110,7 +110,7 @@ class FencedDatabase:
         if row is not None:
             row.address = address
 
-    def take_over(self, backend: int, name: str, instead_of: Seen) -> Claim:
+    def take_over(self, backend: int, name: str, instead_of: Predecessor) -> Claim:
         if not self._is_as_seen(instead_of):
             raise Refused(f"the active hall is not as it was seen, {instead_of}")
         self.ended_backends.add(self.backend)
@@ -171,7 +171,7 @@ class FencedDatabase:
         if backend != self.backend:
             raise Refused("another connection writes for this hall", displaced=True)
 
-    def _is_as_seen(self, seen: Seen) -> bool:
+    def _is_as_seen(self, seen: Predecessor) -> bool:
         standing = self.standing()
         return seen.incarnation == standing.incarnation and seen.beat in (None, standing.beat)
 

@@ -220,7 +220,7 @@ class Member:
     # --- taking over
 
     def _take_over(self, standing: Standing) -> None:
-        seen = self._succession.seen(standing)
+        seen = self._succession.predecessor(standing)
         self._leave_role("opening")
         self._store_link = self._link(STORE_ANSWER_US)
         database = self.cluster.database

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hiringhall.storage.postgres.members import Standing
-    from hiringhall.storage.postgres.membership import Seen
+    from hiringhall.storage.postgres.membership import Predecessor
 
     from .network import Connection
 
@@ -40,7 +40,7 @@ def _check_incarnation(self: FencedDatabase, backend: int, incarnation: int) -> 
         raise Refused("another hall has taken over", fenced=True)
 
 
-def _is_active(self: FencedDatabase, seen: Seen) -> bool:
+def _is_active(self: FencedDatabase, seen: Predecessor) -> bool:
     return seen.incarnation == self.incarnation
 
 

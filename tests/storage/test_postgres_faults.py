@@ -25,8 +25,7 @@ from hiringhall.storage.postgres import (
     schema,
     shelving,
 )
-from hiringhall.storage.postgres.members import MemberLink, Standing
-from hiringhall.storage.postgres.membership import Seen
+from hiringhall.storage.postgres.members import MemberLink
 from stage.databases import postgres_server, postgres_url
 from stage.postgres_server import PostgresServer, free_port
 
@@ -76,29 +75,6 @@ def test_a_beat_does_not_count_once_another_process_has_the_name(url: str) -> No
             await other.close()
 
     assert asyncio.run(beat()) == [True, False, False]
-
-
-def test_nobody_takes_over_from_a_hall_that_beats_again(url: str, store: PostgresStore) -> None:
-    async def beat() -> Standing:
-        link = MemberLink(url, EAST.name)
-        try:
-            await link.beat(store.incarnation)
-            return await link.look()
-        finally:
-            await link.close()
-
-    seen = asyncio.run(beat())
-    asyncio.run(beat())
-    late = PostgresStore(url, Retention(), ignore, WEST, instead_of=Seen(seen.incarnation, seen.beat))
-    with pytest.raises(StoreError, match="beats again: nothing was taken over"):
-        late.load(100)
-    store.commit(batch(inserts=[job(1)]), NOW_US)
-    now = asyncio.run(beat())
-    in_time = PostgresStore(url, Retention(), ignore, WEST, instead_of=Seen(now.incarnation, now.beat))
-    with closing(in_time):
-        in_time.load(100)
-        with pytest.raises(Fenced):
-            store.commit(batch(inserts=[job(2)]), NOW_US)
 
 
 def test_the_questions_of_a_member_wait_for_each_other(url: str) -> None:

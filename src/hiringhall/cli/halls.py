@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from hiringhall.cluster.overview import Seen
+    from hiringhall.cluster.overview import ObservedMember
 
 COLUMNS: Final = (
     Column("hall", least=12),
@@ -98,12 +98,12 @@ def _wait(work: Coroutine[Any, Any, _T]) -> _T:
         raise CommandError(str(error)) from error
 
 
-def _doors(seen: Seen) -> str:
+def _doors(seen: ObservedMember) -> str:
     places = [f"{host}:{port}" for door in read_addresses(seen.address) for host, port in door if port]
     return " ".join(places)
 
 
-def _shape(seen: Seen) -> dict[str, object]:
+def _shape(seen: ObservedMember) -> dict[str, object]:
     return {
         "name": seen.name,
         "role": seen.role,

@@ -26,7 +26,7 @@ _ROLES: Final = {(True, True): ACTIVE, (True, False): SILENT, (False, True): STA
 """By whether it is active, and whether it beats."""
 
 
-class Seen(NamedTuple):
+class ObservedMember(NamedTuple):
     """One member."""
 
     name: str
@@ -40,7 +40,7 @@ class Seen(NamedTuple):
     """By how much its beat has moved while it was watched."""
 
 
-async def observe(url: str) -> list[Seen]:
+async def observe(url: str) -> list[ObservedMember]:
     """All members, after they were watched for a moment. Raises StoreError."""
     link = MemberLink(url, "operator")
     try:
@@ -49,11 +49,13 @@ async def observe(url: str) -> list[Seen]:
         members = await link.members()
     finally:
         await link.close()
-    seen: list[Seen] = []
+    seen: list[ObservedMember] = []
     for member in members:
         beats = member.beat - before.get(member.incarnation, 0)
         role = _ROLES[member.active, beats > 0]
-        seen.append(Seen(member.name, role, member.incarnation, member.version, member.address, beats))
+        seen.append(
+            ObservedMember(member.name, role, member.incarnation, member.version, member.address, beats)
+        )
     return seen
 
 

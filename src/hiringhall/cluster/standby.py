@@ -19,8 +19,9 @@ from hiringhall.storage.contract import StoreError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from hiringhall.cluster.reading_ahead import ReadingAhead
     from hiringhall.storage.postgres.members import MemberLink, Standing
-    from hiringhall.storage.postgres.membership import Member, Seen
+    from hiringhall.storage.postgres.membership import Member, Predecessor
 
 LOOK_S: Final = 0.25
 """How often a standby looks at the active hall."""
@@ -45,6 +46,7 @@ class Standby:
         member: Member,
         addresses: Sequence[Sequence[Address]],
         now_us: Callable[[], int],
+        ahead: ReadingAhead,
         former: int = 0,
     ) -> None:
         """`former`: the incarnation as which this process was active until now; 0: it was not."""
@@ -53,6 +55,7 @@ class Standby:
         self._addresses = addresses
         """Of each door."""
         self._now_us = now_us
+        self._ahead = ahead
         self._doors: list[PassDoor] = []
         self._succession = Succession(member.name, former)
         self._targets: list[list[tuple[str, int]]] = []
@@ -81,7 +84,7 @@ class Standby:
                 bound[-1].append(await door.open(address.host, address.port))
         return bound
 
-    async def wait(self) -> Seen:
+    async def wait(self) -> Predecessor:
         """Watch until this member is to take over: the hall that it replaces. Raises NameTaken."""
         while True:
             try:
@@ -94,12 +97,15 @@ class Standby:
             else:
                 self._trouble = ""
                 self._follow(standing)
-                if self._succession.answered(self._now_us(), standing) and self._incarnation:
+                now_us = self._now_us()
+                succeeds = self._succession.answered(now_us, standing)
+                self._ahead.answered(now_us, doubts=self._succession.doubts)
+                if succeeds and self._incarnation:
                     if standing.open:
                         _log.warning(
                             "hall %s has been silent for too long", standing.name or standing.incarnation
                         )
-                    return self._succession.seen(standing)
+                    return self._succession.predecessor(standing)
             await asyncio.sleep(CLOSE_LOOK_S if self._succession.doubts else LOOK_S)
 
     async def close(self) -> None:

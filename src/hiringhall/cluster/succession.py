@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.cluster.suspicion import Suspicion
-from hiringhall.storage.postgres.membership import Seen
+from hiringhall.storage.postgres.membership import Predecessor
 
 if TYPE_CHECKING:
     from hiringhall.storage.postgres.members import Standing
@@ -45,9 +45,9 @@ class Succession:
         courteous = wish.instead_of == standing.incarnation and for_another
         return not courteous or now_us - self._closed_us >= COURTESY_US
 
-    def seen(self, standing: Standing) -> Seen:
+    def predecessor(self, standing: Standing) -> Predecessor:
         """What must still be so when this member takes over: much may happen on the way there."""
-        return Seen(standing.incarnation, standing.beat if standing.open else None)
+        return Predecessor(standing.incarnation, standing.beat if standing.open else None)
 
     @property
     def doubts(self) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall import __version__
 from hiringhall.cluster.beating import Beats
+from hiringhall.cluster.reading_ahead import ReadingAhead
 from hiringhall.cluster.standby import NameTaken, Standby
 from hiringhall.config.quantities import Address
 from hiringhall.endpoints import HallError
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from hiringhall.doors.dialect import Dialect
     from hiringhall.logs.events import Events
     from hiringhall.storage.postgres import PostgresStore
-    from hiringhall.storage.postgres.membership import Seen
 
 RETRY_S: Final = 1.0
 """The pause after a take-over that failed."""
@@ -63,7 +63,7 @@ class MemberHall:
     async def serve_alone(self) -> int:
         """Be active from the start, or not at all. Raises HallError."""
         try:
-            code, _ = await self._serve(None)
+            code, _ = await self._serve(self._store(data_folder(self._config)))
         except StoreError as error:
             raise HallError(str(error)) from error
         return code
@@ -73,17 +73,17 @@ class MemberHall:
         Raises HallError.
         """
         try:
-            store = self._store(None, None)
+            store = self._store(None)
             await asyncio.get_running_loop().run_in_executor(None, store.migrate)
         except StoreError as error:
             raise HallError(str(error)) from error
         former = 0
         while True:
-            replaced = await self._stand_by(former)
-            if replaced is None:
-                return 0
             try:
-                code, former = await self._serve(replaced)
+                successor = await self._stand_by(former)
+                if successor is None:
+                    return 0
+                code, former = await self._serve(successor)
             except StoreError as error:
                 _log.warning("this hall stays a standby: %s", error)
                 await asyncio.sleep(RETRY_S)
@@ -92,14 +92,15 @@ class MemberHall:
                 return code
             forget_garbage()
 
-    async def _stand_by(self, former: int) -> Seen | None:
-        """Wait until this member is to take over: the hall it replaces. None: the process is to stop. `former`:
-        the incarnation as which it was active until now.
+    async def _stand_by(self, former: int) -> PostgresStore | None:
+        """Wait until this member is to take over: the store that does so when it is loaded. None: the process
+        is to stop. `former`: the incarnation as which it was active until now. Raises StoreError.
         """
         self._handle_signals(asyncio.get_running_loop())
         link = MemberLink(self._url, self._member.name)
         addresses = [door.addresses for door in self._config.door]
-        standby = Standby(link, self._member, addresses, self._clock.now_us, former)
+        ahead = ReadingAhead(lambda: self._store(data_folder(self._config)))
+        standby = Standby(link, self._member, addresses, self._clock.now_us, ahead, former)
         try:
             self._announce(self._opened(await _open(standby)))
             waiting = asyncio.ensure_future(standby.wait())
@@ -109,11 +110,16 @@ class MemberHall:
             if not waiting.done():
                 waiting.cancel()
                 return None
-            return waiting.result()
+            replaced = waiting.result()
+            await standby.close()  # clients come again, and find this hall
+            store = await ahead.finish() or self._store(data_folder(self._config))
+            store.take_over_from(replaced)
+            return store
         except NameTaken as error:
             raise HallError(str(error)) from error
         finally:
             await standby.close()
+            await ahead.close()
             await link.close()
 
     def _handle_signals(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -133,11 +139,10 @@ class MemberHall:
         ]
         return Opened(self._config.hall.name, os.getpid(), shown(self._url), doors, 0, standby=True)
 
-    async def _serve(self, instead_of: Seen | None) -> tuple[int, int]:
+    async def _serve(self, store: PostgresStore) -> tuple[int, int]:
         """Open the database and serve: the exit code, and its incarnation if another member is to be active
         now, or 0.
         """
-        store = self._store(instead_of, data_folder(self._config))
         events = self._make_events()
         beats = Beats(MemberLink(self._url, self._member.name), lambda: store.incarnation, self._clock.now_us)
         beats.start()
@@ -163,17 +168,10 @@ class MemberHall:
         goes_on = bool(beats.deposed) and not hall.told_to_stop and not self._stopping.is_set()
         return code, store.incarnation if goes_on else 0
 
-    def _store(self, instead_of: Seen | None, files: Path | None) -> PostgresStore:
+    def _store(self, files: Path | None) -> PostgresStore:
         retention = self._config.history.retention()
-        return open_member(
-            self._url,
-            retention,
-            _log.warning,
-            self._member.name,
-            version=__version__,
-            files=files,
-            instead_of=instead_of,
-        )
+        name = self._member.name
+        return open_member(self._url, retention, _log.warning, name, version=__version__, files=files)
 
 
 async def _open(standby: Standby) -> list[list[tuple[str, int]]]:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from hiringhall.storage.history_contract import HistoryReader
     from hiringhall.storage.moving import Moved, MovingStore
     from hiringhall.storage.postgres import PostgresStore
-    from hiringhall.storage.postgres.membership import Seen
 
 __all__ = [
     "DATABASE",
@@ -104,9 +103,8 @@ def open_member(
     *,
     version: str = "",
     files: Path | None = None,
-    instead_of: Seen | None = None,
 ) -> PostgresStore:
-    """The store of a database, to be loaded. With `instead_of`, it takes over from that hall."""
+    """The store of a database, to be loaded."""
     # Only where it is used: it needs an extra.
     from hiringhall.storage.postgres import Member, PostgresStore  # noqa: PLC0415
 
@@ -115,7 +113,7 @@ def open_member(
     if files is not None:
         files.mkdir(mode=0o700, parents=True, exist_ok=True)
         on_close = FileLock(lock_path(files / DATABASE), kind).release
-    return PostgresStore(url, retention, on_warning, member, on_close=on_close, instead_of=instead_of)
+    return PostgresStore(url, retention, on_warning, member, on_close=on_close)
 
 
 def move_all(

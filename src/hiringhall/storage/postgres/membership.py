@@ -77,7 +77,7 @@ class Member(NamedTuple):
     version: str = ""
 
 
-class Seen(NamedTuple):
+class Predecessor(NamedTuple):
     """The active hall, as a member saw it that decided to take over."""
 
     incarnation: int
@@ -115,7 +115,7 @@ async def open_active(connection: Connection, member: Member, place: str) -> Cla
     return await _replace(connection, member)
 
 
-async def take_over(connection: Connection, member: Member, instead_of: Seen | None = None) -> Claim:
+async def take_over(connection: Connection, member: Member, instead_of: Predecessor | None = None) -> Claim:
     """Become active in place of whoever is: end its backend, and fence its incarnation. Raises StoreError if
     that is not as `instead_of` says: another member was faster, or the hall beats again.
     """
@@ -138,7 +138,7 @@ async def beat(connection: Connection, hall: int, incarnation: int) -> int:
     return count
 
 
-async def _check_active(connection: Connection, seen: Seen) -> None:
+async def _check_active(connection: Connection, seen: Predecessor) -> None:
     """Inside a transaction no beat of the active hall counts from now on, until it ends."""
     active = await connection.fetchval("SELECT incarnation FROM writer")
     if active != seen.incarnation:
@@ -153,7 +153,7 @@ async def _check_active(connection: Connection, seen: Seen) -> None:
 
 
 async def _replace(
-    connection: Connection, member: Member, instead_of: Seen | None = None, *, end_backend: bool = False
+    connection: Connection, member: Member, instead_of: Predecessor | None = None, *, end_backend: bool = False
 ) -> Claim:
     async with connection.transaction():
         if end_backend:

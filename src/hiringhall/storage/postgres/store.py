@@ -15,6 +15,7 @@ from hiringhall.core.jobs import OUTPUT
 from hiringhall.storage.contract import OutcomeUnknown, StoreError
 from hiringhall.storage.known_terms import KnownTerms
 from hiringhall.storage.postgres import membership
+from hiringhall.storage.postgres.ahead import TERMS, read_jobs_ahead
 from hiringhall.storage.postgres.connecting import Database
 from hiringhall.storage.postgres.faults import Fenced, explain
 from hiringhall.storage.postgres.outcome import find_fenced_outcome, find_outcome
@@ -36,7 +37,7 @@ from hiringhall.storage.postgres.schema import migrate, sweep_terms
 from hiringhall.storage.postgres.shelving import PostgresShelves, arrange, ruled_queues
 from hiringhall.storage.postgres.writing import BatchWriter, Removed
 from hiringhall.storage.retention import CommitSize, Expiry, Sections, keep_all
-from hiringhall.storage.rows import TERMS_COLUMNS, decode, decode_terms, end_row, job_rows
+from hiringhall.storage.rows import decode, decode_terms, end_row, job_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -44,14 +45,14 @@ if TYPE_CHECKING:
     from hiringhall.core.changes import Batch, EndRow, JobRow, OutputPage
     from hiringhall.core.jobs import ParentRef
     from hiringhall.storage.contract import HistoryQuery, Retention
+    from hiringhall.storage.postgres.ahead import JobsAhead
     from hiringhall.storage.postgres.connecting import Connection
-    from hiringhall.storage.postgres.membership import Claim, Member, Seen
+    from hiringhall.storage.postgres.membership import Claim, Member, Predecessor
     from hiringhall.storage.postgres.writing import Commit
     from hiringhall.storage.rows import BadId
 
 _T = TypeVar("_T")
 _EMPTY: Final = Removed([], {})
-_TERMS: Final = f"SELECT {TERMS_COLUMNS} FROM terms"  # noqa: S608 (our own names)
 _LIVE: Final = "SELECT id FROM jobs WHERE id = ANY($1::bigint[])"
 _RAISE_EPOCH: Final = "SELECT setval('incarnations', GREATEST(last_value, $1)) FROM incarnations"
 _PROBE: Final = "SELECT hall_probe($1)"
@@ -61,8 +62,7 @@ _SET_ASIDE: Final = "SELECT hall_set_aside($1, $2, $3, $4)"
 class PostgresStore:
     """A hall's database, open from `load` to `close`. Rows that cannot be read, and settings of the server that
     would lose commits, are reported to `on_warning`. Without a retention no history is dropped, and the shelves
-    stay as they are. With `take_over`, it replaces the hall that has the database open; with
-    `instead_of`, only if that is still as it was seen.
+    stay as they are. With `take_over`, it replaces the hall that has the database open, whoever that is.
     """
 
     def __init__(
@@ -74,7 +74,6 @@ class PostgresStore:
         *,
         take_over: bool = False,
         on_close: Callable[[], None] | None = None,
-        instead_of: Seen | None = None,
     ) -> None:
         self._database = Database(url, f"hiringhall {member.name}")
         self._retention = retention
@@ -82,7 +81,7 @@ class PostgresStore:
         self._member = member
         self._take_over = take_over
         self._on_close = on_close
-        self._instead_of = instead_of
+        self._instead_of: Predecessor | None = None
         self._incarnation = 0
         self._batch = 0
         """The last batch that is known to be kept."""
@@ -95,12 +94,28 @@ class PostgresStore:
         """Why this store commits nothing any more."""
         self._id_max = 0
         """No line has a larger id: a job above it, that was not live, is new."""
+        self._ahead: JobsAhead | None = None
         self._open = False
 
     @property
     def incarnation(self) -> int:
         """The number of this opening, by which the database knows who may write."""
         return self._incarnation
+
+    def take_over_from(self, predecessor: Predecessor) -> None:
+        """`load` is to replace this hall, if it is still as it was seen."""
+        self._instead_of = predecessor
+
+    def read_ahead(self, is_unwanted: Callable[[], bool]) -> None:
+        """Read the live jobs before this store is loaded, until they are unwanted. `load` uses them if they are
+        still exact. Raises StoreError.
+        """
+
+        async def read() -> None:
+            await self._database.connect()
+            self._ahead = await read_jobs_ahead(self._database, is_unwanted)
+
+        self._run(read())
 
     def load(self, ended_max: int) -> Loaded:
         if self._open:
@@ -225,7 +240,11 @@ class PostgresStore:
 
     async def _load(self, ended_max: int) -> Loaded:
         place = self._database.place
-        connection = await self._database.connect()
+        ahead, self._ahead = self._ahead, None
+        connection = await self._database.current()
+        if connection is None:
+            ahead = None
+            connection = await self._database.connect()
         try:
             await self._database.refuse_poolers()
             await migrate(connection, place)
@@ -245,7 +264,7 @@ class PostgresStore:
         self._receipts, self._unknown, self._fenced = Receipts(), None, ""
         self._shelves = PostgresShelves(self._database, sections, claim.incarnation)
         await self._shelves.recount()
-        terms = decode_terms([tuple(row) for row in await fetch(_TERMS)])
+        terms = decode_terms([tuple(row) for row in await fetch(TERMS)])
         ((terms_id_max,),) = await fetch("SELECT COALESCE(max(id), 0) FROM terms")
         ((self._id_max,),) = await fetch("SELECT COALESCE(max(id), 0) FROM lines")
         output = OutputWriter(self._rules.output_bytes_max)
@@ -256,7 +275,7 @@ class PostgresStore:
         flows = await fetch("SELECT * FROM flows ORDER BY created_us, name")
         return Loaded(
             claim.incarnation,
-            self.live(),
+            ahead.jobs() if ahead is not None and ahead.are_exact(claim) else self.live(),
             self._ended_rows(await latest_ids(self._database, ended_max)),
             {name.decode(): Firing(due_us, plan) for name, due_us, plan in fired},
             [queue for (queue,) in paused],
@@ -317,7 +336,7 @@ class PostgresStore:
             self._on_warning(line)
         if batch + len(lost) != self._batch:
             self._batch = batch
-            terms = decode_terms([tuple(row) for row in await self._database.fetch(_TERMS)])
+            terms = decode_terms([tuple(row) for row in await self._database.fetch(TERMS)])
             self._writer.terms.replace(terms)
 
     async def _commit(self, batch: Batch) -> Commit:

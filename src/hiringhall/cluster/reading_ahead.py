@@ -1,0 +1,86 @@
+"""What a standby does while it doubts that the active hall lives: it reads the jobs, so that it need not do so
+after it has taken over.
+
+Invariant: reading changes nothing and decides nothing. The store uses what it read only if that is still exact
+after the take-over. One store reads at a time, and one that is not needed is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import threading
+from typing import TYPE_CHECKING, Final
+
+from hiringhall.storage.contract import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hiringhall.storage.postgres import PostgresStore
+
+PAUSE_US: Final = 60_000_000
+"""If the active hall beats again, the jobs were read in vain. They are not read again before this time is over:
+a hall that is often late must not be slowed down by its standbys."""
+
+_log = logging.getLogger("hiringhall")
+
+
+class ReadingAhead:
+    """Of one standby. `make_store` opens a store that is not loaded yet; it may raise StoreError."""
+
+    def __init__(self, make_store: Callable[[], PostgresStore]) -> None:
+        self._make_store = make_store
+        self._reading: asyncio.Task[PostgresStore | None] | None = None
+        self._unwanted = threading.Event()
+        self._not_before_us = 0
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def answered(self, now_us: int, *, doubts: bool) -> None:
+        """The database has answered, and the active hall has been silent for longer than usual, or has not."""
+        if not doubts:
+            self._drop()
+        elif self._reading is None and now_us >= self._not_before_us and not self._closing:
+            self._not_before_us = now_us + PAUSE_US
+            self._unwanted = threading.Event()
+            self._reading = asyncio.ensure_future(self._read())
+
+    async def finish(self) -> PostgresStore | None:
+        """The store that has read the jobs, or has failed to; None: none has begun."""
+        reading, self._reading = self._reading, None
+        return None if reading is None else await reading
+
+    async def close(self) -> None:
+        self._drop()
+        await asyncio.gather(*self._closing)
+
+    def _drop(self) -> None:
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            self._unwanted.set()
+            closing = asyncio.ensure_future(_close(reading))
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+
+    async def _read(self) -> PostgresStore | None:
+        try:
+            store = self._make_store()
+        except StoreError as error:
+            _log.info("the jobs are not read ahead: %s", error)
+            return None
+        unwanted = self._unwanted
+        gc.disable()  # It would look at a million new rows again and again.
+        try:
+            await asyncio.get_running_loop().run_in_executor(None, store.read_ahead, unwanted.is_set)
+        except StoreError as error:
+            _log.info("the jobs are not read ahead: %s", error)
+        finally:
+            gc.enable()
+        return store
+
+
+async def _close(reading: asyncio.Task[PostgresStore | None]) -> None:
+    store = await reading
+    if store is not None:
+        await asyncio.get_running_loop().run_in_executor(None, store.close)

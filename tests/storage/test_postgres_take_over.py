@@ -1,0 +1,194 @@
+"""How a member becomes active in place of another: by whom it is stopped, and with which jobs it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import pytest
+from postgres_stage import EAST, WEST, end_backends, ids, name_of, opened
+from store_house import ignore, postgres_url
+from store_rows import NOW_US, batch, job
+
+from hiringhall.storage.contract import Retention, StoreError
+from hiringhall.storage.postgres import Fenced, Member, PostgresStore
+from hiringhall.storage.postgres.members import MemberLink
+from hiringhall.storage.postgres.membership import Claim, Predecessor, take_over
+from stage.databases import postgres_server
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+    from pathlib import Path
+
+NORTH = Member("north", "north:1")
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return postgres_url(tmp_path)
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[PostgresStore]:
+    """The active hall, with one job."""
+    with closing(opened(url)) as made:
+        made.commit(batch(inserts=[job(1)]), NOW_US)
+        yield made
+
+
+def sql(url: str, statement: str) -> str:
+    return postgres_server().sql(f"SET search_path = hiringhall; {statement}", name_of(url))
+
+
+def successor(url: str, seen: Predecessor, member: Member = WEST) -> PostgresStore:
+    """A store that takes over when it is loaded."""
+    made = PostgresStore(url, Retention(), ignore, member)
+    made.take_over_from(seen)
+    return made
+
+
+def beat_once(url: str, store: PostgresStore) -> Predecessor:
+    """The active hall beats; how a standby sees it then."""
+
+    async def beat() -> Predecessor:
+        link = MemberLink(url, EAST.name)
+        try:
+            await link.beat(store.incarnation)
+            standing = await link.look()
+            return Predecessor(standing.incarnation, standing.beat)
+        finally:
+            await link.close()
+
+    return asyncio.run(beat())
+
+
+def never() -> bool:
+    return False
+
+
+def test_nobody_takes_over_from_a_hall_that_beats_again(url: str, store: PostgresStore) -> None:
+    seen = beat_once(url, store)
+    now = beat_once(url, store)
+    with pytest.raises(StoreError, match="beats again: nothing was taken over"):
+        successor(url, seen).load(100)
+    store.commit(batch(inserts=[job(2)]), NOW_US)
+    with closing(successor(url, now)) as in_time:
+        in_time.load(100)
+        with pytest.raises(Fenced):
+            store.commit(batch(inserts=[job(3)]), NOW_US)
+
+
+class SlowConnection:
+    """A connection to the database, on the way to which something else happens before certain words."""
+
+    def __init__(self, connection: Any, words: str, meanwhile: Callable[[], Awaitable[object]]) -> None:
+        self._connection = connection
+        self._words = words
+        self._meanwhile = meanwhile
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    async def execute(self, statement: str, *values: object) -> object:
+        if self._words in statement:
+            await self._meanwhile()
+        return await self._connection.execute(statement, *values)
+
+
+def test_of_two_members_that_take_over_at_once_the_slower_leaves_the_faster_alone(
+    url: str, store: PostgresStore
+) -> None:
+    """Both have seen that the first hall is silent. The slower one comes to end its connection when the faster
+    one is active already.
+    """
+    seen = beat_once(url, store)
+
+    async def race() -> tuple[Claim, int]:
+        fast, slow = [
+            await asyncpg.connect(url, server_settings={"search_path": "hiringhall"}) for _ in range(2)
+        ]
+        claims: list[Claim] = []
+
+        async def be_faster() -> None:
+            claims.append(await take_over(fast, WEST, seen))
+
+        try:
+            with pytest.raises(StoreError, match="is not active any more"):
+                await take_over(SlowConnection(slow, "pg_terminate_backend", be_faster), NORTH, seen)
+            return claims[0], await fast.fetchval(
+                "SELECT incarnation FROM writer WHERE backend = pg_backend_pid()"
+            )
+        finally:
+            await fast.close()
+            await slow.close()
+
+    claim, incarnation = asyncio.run(race())
+    assert claim.incarnation == incarnation, "the faster one is active, on the connection that it had"
+
+
+class TestReadAhead:
+    """The table of jobs is changed past the halls, to see whether it is read again."""
+
+    def test_jobs_that_were_read_ahead_are_not_read_again(self, url: str, store: PostgresStore) -> None:
+        with closing(successor(url, beat_once(url, store))) as taken:
+            taken.read_ahead(never)
+            sql(url, "UPDATE jobs SET payload = 'changed'")
+            assert [row.payload for row in taken.load(100).jobs] == [job(1).payload]
+            assert ids(taken) == [1]
+
+    def test_they_are_read_again_if_the_active_hall_has_committed_since(
+        self, url: str, store: PostgresStore
+    ) -> None:
+        with closing(successor(url, beat_once(url, store))) as taken:
+            taken.read_ahead(never)
+            store.commit(batch(inserts=[job(2)]), NOW_US)
+            assert [row.id for row in taken.load(100).jobs] == [1, 2]
+
+    def test_a_commit_that_leaves_as_many_jobs_counts_too(self, url: str, store: PostgresStore) -> None:
+        with closing(successor(url, beat_once(url, store))) as taken:
+            taken.read_ahead(never)
+            store.commit(batch(inserts=[job(2)], deletes=[1]), NOW_US)
+            assert [row.id for row in taken.load(100).jobs] == [2]
+
+    def test_they_are_read_again_if_a_job_was_taken_out_without_a_commit(
+        self, url: str, store: PostgresStore
+    ) -> None:
+        with closing(successor(url, beat_once(url, store))) as taken:
+            taken.read_ahead(never)
+            sql(url, "UPDATE writer SET jobs = 0; DELETE FROM jobs")
+            assert list(taken.load(100).jobs) == []
+
+    def test_they_are_read_again_on_a_new_connection(self, url: str, store: PostgresStore) -> None:
+        """The server may be another one now."""
+        with closing(successor(url, beat_once(url, store))) as taken:
+            taken.read_ahead(never)
+            end_backends(url)
+            sql(url, "UPDATE jobs SET payload = 'changed'")
+            assert [row.payload for row in taken.load(100).jobs] == [b"changed"]
+
+    def test_they_are_read_again_by_a_store_that_was_closed(self, url: str, store: PostgresStore) -> None:
+        seen = beat_once(url, store)
+        with closing(successor(url, seen)) as taken:
+            taken.read_ahead(never)
+            taken.close()
+            sql(url, "UPDATE jobs SET payload = 'changed'")
+            assert [row.payload for row in taken.load(100).jobs] == [b"changed"]
+
+    def test_reading_ends_when_the_jobs_are_unwanted(self, url: str, store: PostgresStore) -> None:
+        with closing(successor(url, beat_once(url, store))) as taken:
+            taken.read_ahead(lambda: True)
+            sql(url, "UPDATE jobs SET payload = 'changed'")
+            assert [row.payload for row in taken.load(100).jobs] == [b"changed"]
+
+    def test_a_job_that_cannot_be_decoded_is_set_aside_by_the_hall_that_is_active(
+        self, url: str, store: PostgresStore
+    ) -> None:
+        store.commit(batch(inserts=[job(2)]), NOW_US)
+        sql(url, "UPDATE jobs SET state = 99 WHERE id = 1")
+        with closing(successor(url, beat_once(url, store))) as taken:
+            taken.read_ahead(never)
+            assert sql(url, "SELECT count(*) FROM quarantine") == "0"
+            assert [row.id for row in taken.load(100).jobs] == [2]
+            assert sql(url, "SELECT count(*) FROM quarantine") == "1"
