@@ -1,7 +1,7 @@
 """The live jobs, read by a standby before it takes over, while the active hall may still write.
 
 Invariant: they are read in one snapshot, with the number of its last batch. They are used only on the
-connection on which they were read, and only if the database has the same number after the take-over. Then nobody
+connection on which they were read, and only if the database has that number after the take-over. Then nobody
 else can write any more, and nobody has written since. Another connection may lead to another server, which went
 on without some commits.
 """
