@@ -14,12 +14,15 @@ import signal
 import sys
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cluster_away import away
 from cluster_cuts import cuts
 from cluster_failover import failover, failover_async
 from cluster_kills import kills
+from cluster_netns import Networks
+from cluster_networks import HOSTS, networks, networks_unfenced
 from cluster_stage import Stage
 from cluster_stops import stops, stops_unfenced
 from cluster_switches import switches
@@ -40,6 +43,8 @@ class Size(NamedTuple):
     rounds: int
     live: int = 0
     """Jobs that stay live all the time."""
+    in_networks: bool = False
+    """Each hall has a network of its own. Needs root."""
 
 
 SCENARIOS: Final = {
@@ -51,6 +56,8 @@ SCENARIOS: Final = {
     "switches": Size(switches, 20),
     "stops": Size(stops, 200),
     "stops-unfenced": Size(stops_unfenced, 5),
+    "networks": Size(networks, 70, in_networks=True),
+    "networks-unfenced": Size(networks_unfenced, 6, in_networks=True),
 }
 
 
@@ -65,7 +72,10 @@ def play(
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
         return await size.run(stage, rounds or size.rounds, size.live if live < 0 else live)
 
-    with Stage(name, seed, quiet=quiet) as stage:
+    with (
+        Networks(HOSTS) if size.in_networks else nullcontext() as hosts,
+        Stage(name, seed, quiet=quiet, networks=hosts) as stage,
+    ):
         if minutes:
             stage.seconds_max = 60 * minutes
         return asyncio.run(story(stage))

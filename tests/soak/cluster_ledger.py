@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from cluster_load import PAUSE_S, Records
 
+from hiringhall.core import ids
+
 if TYPE_CHECKING:
     from cluster_members import Cluster, SoakMember
 
@@ -99,6 +101,8 @@ class Ledger:
         self.created: dict[int, bytes] = {}
         self.created_s = 0.0
         """When a job was acknowledged last."""
+        self.served_s: dict[int, float] = {}
+        """When each incarnation acknowledged its first job."""
         self.refused: set[bytes] = set()
         self.reasons: Counter[str] = Counter()
         self.open: set[bytes] = set()
@@ -195,6 +199,7 @@ class Ledger:
         else:
             self.created.update(zip(numbers, tags, strict=True))
             self.created_s = time.monotonic()
+            self.served_s.setdefault(ids.epoch_of(numbers[0]), self.created_s)
 
     async def _worker(self) -> None:
         while True:

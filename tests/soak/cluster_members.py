@@ -1,7 +1,6 @@
 """Halls on one PostgreSQL, as processes with a door of every dialect: one is active, the others stand by.
 
-Invariant: a member keeps its ports over all restarts. They lie below those that the system gives to
-connections, so that nobody takes one while its hall is dead.
+Invariant: a member keeps its ports over all restarts, and nobody takes one while its hall is dead.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -25,27 +23,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "system"))
 from dwork_peer import Asker
 from hall_process import CODE, Server, wait_until
 
+from stage.ports import free_port
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PORTS: Final = (15_000, 32_000)
 DOORS: Final = ("gearman", "dwork", "backend", "frontend", "wmp", "hire", "native", "beanstalkd")
 """The names of the ports of a member. Those of PING/PONG are two doors of one dialect."""
 START_S: Final = 60.0
 ACTIVE: Final = "active"
 STANDBY: Final = "standby"
-
-_taken: set[int] = set()
-
-
-def fixed_port(host: str = "127.0.0.1") -> int:
-    """A port that no connection gets from the system, and that was not given out here before."""
-    while True:
-        port = random.randint(*PORTS)  # other runs choose from the same range at the same time
-        with suppress(OSError), socket.create_server((host, port)):
-            if port not in _taken:
-                _taken.add(port)
-                return port
 
 
 class SoakMember(Server):
@@ -61,9 +48,9 @@ class SoakMember(Server):
         self.name = name
         self.url = url
         self.host = host
-        self.ports = {door: fixed_port() for door in DOORS}
+        self.ports = {door: free_port() for door in DOORS}
         self.port = self.ports["gearman"]
-        self.manager = f"127.0.0.1:{fixed_port()}"
+        self.manager = f"127.0.0.1:{free_port()}"
         """Where a WMP manager may be whose jobs the hall takes."""
         self.roles: list[tuple[float, str]] = []
         """What it became, and when that was told."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
+    from cluster_netns import Networks
+
 DATABASE = "soak"
 NAMES = ("ann", "bob", "eve")
 
@@ -26,15 +28,28 @@ class Stage:
     """One scenario: opened with `with`, and everything ends with it."""
 
     def __init__(
-        self, name: str, seed: int, *, quiet: bool = False, safe: bool = False, **settings: str
+        self,
+        name: str,
+        seed: int,
+        *,
+        quiet: bool = False,
+        safe: bool = False,
+        networks: Networks | None = None,
+        **settings: str,
     ) -> None:
+        """`networks`: with hosts called as the halls, and one called as the database."""
         self.name = name
         self.seed = seed
         self.dice = random.Random(f"{seed} {name}")
         self.folder = Path(tempfile.mkdtemp(prefix=f"hall-{name}-"))
-        self.server = PostgresServer(
-            self.folder / "postgres", safe=safe, **{"shared_buffers": "256MB", **settings}
-        )
+        self.networks = networks
+        settings = {"shared_buffers": "256MB", **settings}
+        folder = self.folder / "postgres"
+        if networks is None:
+            self.server = PostgresServer(folder, safe=safe, **settings)
+        else:
+            host, prefix = networks.address(DATABASE), networks.prefix(DATABASE)
+            self.server = PostgresServer(folder, safe=safe, host=host, prefix=prefix, **settings)
         self.seconds_max = float("inf")
         self.kept = False
         """The logs stay for somebody to read."""
@@ -48,9 +63,16 @@ class Stage:
 
     def cluster(self, url: str = "", names: tuple[str, ...] = NAMES) -> Cluster:
         """Halls that are not started yet."""
-        made = Cluster([SoakMember(self.folder / "halls", name, url or self.url) for name in names], self.seed)
+        made = Cluster([self._member(name, url or self.url) for name in names], self.seed)
         self._clusters.append(made)
         return made
+
+    def _member(self, name: str, url: str) -> SoakMember:
+        folder = self.folder / "halls"
+        if self.networks is None:
+            return SoakMember(folder, name, url)
+        host, prefix = self.networks.address(name), self.networks.prefix(name)
+        return SoakMember(folder, name, url, host=host, prefix=prefix)
 
     def say(self, text: str) -> None:
         if not self._quiet:

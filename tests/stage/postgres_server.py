@@ -1,4 +1,4 @@
-"""A PostgreSQL of its own for tests: a cluster in a temporary folder, at a port that the system chose.
+"""A PostgreSQL of its own for tests: a cluster in a temporary folder, at a port that it keeps.
 
 It runs as a user without rights, since PostgreSQL refuses root. Whoever starts one stops it, by its process id.
 """
@@ -8,17 +8,20 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import socket
 import subprocess
-from contextlib import closing
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from stage.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 BINARIES: Final = Path("/usr/lib/postgresql")
 USER: Final = "postgres"
+LOOPBACK: Final = "127.0.0.1"
 START_S: Final = 30
 _SETTINGS: Final = {
-    "listen_addresses": "127.0.0.1",
     "max_connections": "200",
     "shared_buffers": "32MB",
     "log_min_messages": "warning",
@@ -33,21 +36,32 @@ def binary(name: str) -> str:
     return str(found[-1])
 
 
-def free_port() -> int:
-    with closing(socket.create_server(("127.0.0.1", 0))) as chosen:
-        port: int = chosen.getsockname()[1]
-        return port
-
-
 class PostgresServer:
-    """One cluster. With `safe`, it syncs to disk, as needed where a crash is tested."""
+    """One cluster. With `safe`, it syncs to disk, as needed where a crash is tested. `prefix`: a command that
+    runs the server, such as `ip netns exec`; it needs root.
+    """
 
-    def __init__(self, folder: Path, *, safe: bool = False, **settings: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        safe: bool = False,
+        host: str = LOOPBACK,
+        prefix: Sequence[str] = (),
+        **settings: str,
+    ) -> None:
+        self.host = host
+        self._prefix = list(prefix)
         self.folder = folder / "cluster"
         self.port = free_port()
         folder.mkdir(parents=True, exist_ok=True)
         self._user = pwd.getpwnam(USER) if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
-        self._settings = {**_SETTINGS, "unix_socket_directories": str(folder), **settings}
+        self._settings = {
+            **_SETTINGS,
+            "listen_addresses": host,
+            "unix_socket_directories": str(folder),
+            **settings,
+        }
         if not safe:
             self._settings |= {"fsync": "off", "full_page_writes": "off"}
         if os.geteuid() == 0:
@@ -61,6 +75,8 @@ class PostgresServer:
         os.chown(password, self._user.pw_uid, self._user.pw_gid)
         options = ["--username=hall", f"--pwfile={password}", "--auth=scram-sha-256", "--no-sync"]
         self._run([binary("initdb"), "--pgdata", str(self.folder), *options, "--encoding=UTF8", "--locale=C"])
+        if self.host != LOOPBACK:
+            self.allow("local all all scram-sha-256", "host all all all scram-sha-256")
 
     def add_certificate(self, certificate: Path, key: Path) -> None:
         """For a server with `ssl`, before it is started."""
@@ -104,7 +120,7 @@ class PostgresServer:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def url(self, database: str = "postgres", user: str = "hall", password: str = "secret") -> str:
-        return f"postgresql://{user}:{password}@127.0.0.1:{self.port}/{database}"
+        return f"postgresql://{user}:{password}@{self.host}:{self.port}/{database}"
 
     def sql(self, statement: str, database: str = "postgres") -> str:
         """Run a statement with psql, and return what it prints. With TLS, if the server has it."""
@@ -112,12 +128,20 @@ class PostgresServer:
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
     def _control(self, *arguments: str) -> None:
-        self._run([binary("pg_ctl"), "-D", str(self.folder), "-w", "-s", "-t", str(START_S), *arguments])
+        command = [binary("pg_ctl"), "-D", str(self.folder), "-w", "-s", "-t", str(START_S), *arguments]
+        if not self._prefix:
+            self._run(command)
+            return
+        owner = ["--reuid", str(self._user.pw_uid), "--regid", str(self._user.pw_gid), "--clear-groups"]
+        how = {**self.as_owner(), "user": None, "group": None, "extra_groups": None}
+        self._run([*self._prefix, "setpriv", *owner, *command], how)
 
-    def _run(self, command: list[str]) -> None:
+    def _run(self, command: list[str], how: dict[str, Any] | None = None) -> None:
         said = self.folder.parent / "said"
         with said.open("wb") as output:  # not a pipe: a server that was started would hold it open
-            done = subprocess.run(command, check=False, stdout=output, stderr=output, **self.as_owner())
+            done = subprocess.run(
+                command, check=False, stdout=output, stderr=output, **(how or self.as_owner())
+            )
         assert not done.returncode, said.read_text()
 
     def as_owner(self) -> dict[str, Any]:

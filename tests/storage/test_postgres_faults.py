@@ -27,7 +27,8 @@ from hiringhall.storage.postgres import (
 )
 from hiringhall.storage.postgres.members import MemberLink
 from stage.databases import postgres_server, postgres_url
-from stage.postgres_server import PostgresServer, free_port
+from stage.ports import free_port
+from stage.postgres_server import PostgresServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,7 +21,8 @@ from hiringhall.storage.postgres.safety import risks_of
 from stage.authority import Authority, make_authority
 from stage.databases import postgres_server, postgres_url
 from stage.needs import skip_without
-from stage.postgres_server import PostgresServer, free_port
+from stage.ports import free_port
+from stage.postgres_server import PostgresServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

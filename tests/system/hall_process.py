@@ -22,6 +22,7 @@ from hiringhall.peers.gearman import Client
 from hiringhall.storage.contract import HistoryQuery
 from hiringhall.storage.opening import open_history
 from stage.databases import place_of
+from stage.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -177,6 +178,7 @@ class HallProcess(Server):
     def start(self) -> None:
         """Start it, or start it again on the same data and port; returns when it listens."""
         self.stop()
+        self.port = self.port or free_port()
         config = self.folder / "hall.toml"
         door = {**self._door, "address": self.address}
         tables = (("[hall]", self._hall), ("[limits]", self._limits), ("[[door]]", door))
@@ -250,12 +252,6 @@ class Gearmand(Server):
         except OSError:
             return False
         return True
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as chosen:
-        port: int = chosen.getsockname()[1]
-        return port
 
 
 def _table(name: str, values: Mapping[str, object]) -> str:
