@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cluster_away import away
 from cluster_cuts import cuts
+from cluster_doors import doors
 from cluster_failover import failover, failover_async
 from cluster_kills import kills
 from cluster_netns import Networks
@@ -56,6 +57,7 @@ SCENARIOS: Final = {
     "switches": Size(switches, 20),
     "stops": Size(stops, 200),
     "stops-unfenced": Size(stops_unfenced, 5),
+    "doors": Size(doors, 3),
     "networks": Size(networks, 70, in_networks=True),
     "networks-unfenced": Size(networks_unfenced, 6, in_networks=True),
 }

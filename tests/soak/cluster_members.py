@@ -180,6 +180,8 @@ class Cluster:
     def __init__(self, members: Sequence[SoakMember], seed: int = 1) -> None:
         self.members = list(members)
         self._dice = random.Random(f"{seed} doors")
+        self.entered: SoakMember | None = None
+        """Whose doors are used; None: those of any."""
         self.manager = self.members[0].manager
         for member in self.members:
             member.manager = self.manager
@@ -211,7 +213,7 @@ class Cluster:
         return next(member for member in others if member.role == ACTIVE)
 
     def any(self) -> SoakMember:
-        return self._dice.choice(self.members)
+        return self.entered or self._dice.choice(self.members)
 
     # --- what a load asks of a hall
 

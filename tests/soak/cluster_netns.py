@@ -9,7 +9,6 @@ namespaces, which are deleted at the end, also if the run failed.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -30,13 +29,6 @@ NOWHERE: Final = "02:00:00:00:00:ff"
 _PORT: Final = "eth0"
 _SUBNETS: Final = range(64, 128)
 """Of 10.213.N.0/24."""
-
-
-def why_not() -> str:
-    """Why namespaces cannot be made here; empty: they can."""
-    if os.geteuid() != 0:
-        return "network namespaces need root"
-    return "" if shutil.which("ip") else "the program ip is not installed: run scripts/install-test-clients"
 
 
 class Networks:
