@@ -171,6 +171,9 @@ class ClusterLoad(MixedLoad):
 class EveryClusterLoad(EveryLoad):
     """Peers of all dialects. None may be refused."""
 
+    window_s = 0.5
+    """Two halls are on the way of a bid, which may have other halls and their standbys beside them."""
+
     def __init__(self, cluster: Cluster, seed: int) -> None:
         super().__init__(cluster, seed)  # type: ignore[arg-type]
         self.cluster = cluster

@@ -66,6 +66,8 @@ class EveryLoad(MixedLoad):
     """The Gearman load, and beside it a few clients and workers of each of the other dialects."""
 
     others = OTHERS
+    window_s = 0.05
+    """How long a provider waits for bids."""
 
     def __init__(self, hall: EveryDoor, seed: int) -> None:
         super().__init__(hall, seed, clients=2, workers=3)
@@ -269,7 +271,7 @@ class EveryLoad(MixedLoad):
 
     async def _hire_provider(self) -> None:
         """So are a provider's."""
-        terms = {"window_s": 0.05, "buffer_s": 0.5, "answer_s": 0.5, "pause_max_s": 0.5}
+        terms = {"window_s": self.window_s, "buffer_s": 0.5, "answer_s": 0.5, "pause_max_s": 0.5}
         async with hire.Provider(f"tcp://{self.doors.hire}", **terms) as provider:
             while self.submitting:
                 await provider.employ(OWN_TYPE, 0.01)
