@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import select
 import shutil
 import signal
+import socket
 import tempfile
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -119,6 +122,27 @@ def test_a_hall_that_was_stopped_comes_back_as_a_standby_and_has_handed_out_noth
     assert stopped.role() == "standby"
     stopped.wait_for_errors("has taken over")
     wait_until(lambda: reaches(stopped, 4), "its door leads to the hall that is active now")
+
+
+def test_a_hall_that_was_killed_and_started_again_does_not_pass_connections_on_to_itself(
+    tmp_path: Path, url: str
+) -> None:
+    """Its doors are where those of the hall were that is taken for active until it has been silent for long."""
+    ann = MemberProcess(tmp_path, "ann", url)
+    descriptors: list[int] = []
+    try:
+        ann.start()
+        wait_for_role(ann, "active")
+        ann.kill()
+        ann.start()
+        while not select.select([ann.process.stdout], [], [], 0.05)[0]:
+            # For a moment, while it takes over, its doors are closed.
+            with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", ann.port), 5.0):
+                descriptors.append(len(list(Path(f"/proc/{ann.pid}/fd").iterdir())))
+        assert ann.role() == "active"
+    finally:
+        ann.stop()
+    assert max(descriptors) < 100, "a client has one connection or two"
 
 
 def test_a_switch_over_moves_the_role_to_the_hall_that_is_named(members: list[MemberProcess], url: str) -> None:

@@ -146,7 +146,9 @@ class Standby:
         if followed == self._followed:
             return
         self._followed = followed
-        self._targets = read_addresses(standing.address)
+        # An earlier process of this member listened where this one does now: it would pass on to itself.
+        own = standing.name == self._member.name
+        self._targets = [] if own else read_addresses(standing.address)
         for door in self._doors:
             door.drop()
         if self._targets:
