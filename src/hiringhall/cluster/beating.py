@@ -59,9 +59,12 @@ class Beats:
             depose()
 
     async def publish(self, address: str) -> None:
-        """Tell the others where this hall listens."""
+        """Tell the others where this hall listens. It has beaten then, so that it hands out jobs at once."""
         self._address = address
-        await self._publish()
+        if self._reign.hands_out_until_us:
+            await self._publish()
+        else:
+            await self._beat(self._find_incarnation(), self._now_us())
 
     def stop_taking(self) -> None:
         """It goes on until the hall has closed: until then nobody else may take over."""
