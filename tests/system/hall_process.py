@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Self
 import hiringhall
 from hiringhall.peers.gearman import Client
 from hiringhall.storage.contract import HistoryQuery
-from hiringhall.storage.opening import open_history
+from hiringhall.storage.opening import open_documents, open_history
 from stage.databases import place_of
 from stage.ports import free_port
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from hiringhall.core.changes import EndRow
+    from hiringhall.storage.documents import Documents
 
 CODE: Final = os.pathsep.join([str(Path(hiringhall.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
 """Where a server started here finds the same hall as the test that starts it."""
@@ -169,6 +170,7 @@ class HallProcess(Server):
         """The folder of its files."""
         self.place = place_of(self.data)
         """Where its jobs are: the same folder, or a database."""
+        self._documents: Documents | None = None
         self._hall = {"data": self.place, "folder": str(self.data), **(hall or {})}
         self._door = {"dialect": "gearman", **(door or {})}
         self._limits = limits or {}
@@ -207,6 +209,17 @@ class HallProcess(Server):
             self.stop()
             raise AssertionError(f"the hall did not open:\n{self.errors()}")
         return line
+
+    @property
+    def documents(self) -> Documents:
+        """Its schedules and tokens, as a command beside it sees them."""
+        self._documents = self._documents or open_documents(self.place)
+        return self._documents
+
+    def stop(self) -> None:
+        super().stop()
+        if self._documents is not None:
+            self._documents.close()
 
     def drain(self) -> None:
         """Have it finish what runs and close."""

@@ -71,7 +71,7 @@ def test_what_was_started_and_never_ended_survives_a_kill(hall: HallProcess) -> 
     with ResultLog(hall.address, timeout_s=20) as log:
         handle = log.register_start_task(("nightly", "sums"), started)
     for act in (hall.kill, hall.start, hall.kill):
-        with History(hall.data) as records:
+        with History(hall.place) as records:
             (record,) = records.find(state="running")
         assert (record.queue, record.key, record.state) == (b"nightly", b"sums", "running")
         assert (record.started, record.ended) == (started, None)
@@ -155,7 +155,7 @@ def test_a_thousand_tasks_at_once(hall: HallProcess) -> None:
         handles = log.wait_for(story())
     hall.kill()
     assert len(set(handles)) == 1000
-    with History(hall.data) as records:
+    with History(hall.place) as records:
         assert {record.key for record in records.find(queue="step", state="done")} == {
             key.encode() for _, key in tasks
         }

@@ -139,6 +139,7 @@ def test_a_hall_is_killed_and_its_jobs_are_resubmitted(halls: list[HallProcess])
         assert sorted(done[JOBS:]) == sorted(job.args for job in there)
 
 
+@pytest.mark.sqlite  # its data folder is deleted
 def test_a_hall_comes_back_without_its_memory(halls: list[HallProcess]) -> None:
     """Then it can be reached, and yet its jobs are lost."""
     gone = halls[0]

@@ -117,7 +117,7 @@ def test_a_shell_block_shows_what_it_is_for(
 
 @pytest.mark.parametrize("block", blocks("python"), ids=lambda block: block.question)
 def test_a_python_block_prints_what_it_says(hall: HallProcess, block: Block) -> None:
-    program = block.text.replace("127.0.0.1:4730", hall.address).replace('"hall-data"', repr(str(hall.data)))
+    program = block.text.replace("127.0.0.1:4730", hall.address).replace('"hall-data"', repr(hall.place))
     ended = run(hall, [sys.executable, "-W", "error", "-c", program])
     assert (ended.returncode, ended.stdout) == (0, block.promised), ended.stderr
     assert block.promised

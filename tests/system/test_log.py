@@ -128,6 +128,7 @@ def test_much_nonsense_is_a_few_lines_and_a_count(tmp_path: Path) -> None:
         assert summary["message"].startswith("bad input: 45 more in ")
 
 
+@pytest.mark.sqlite  # the lock of its file
 def test_a_lock_taken_over_from_a_hall_that_was_killed_is_told(tmp_path: Path) -> None:
     with HallProcess(tmp_path) as hall:
         killed = hall.pid

@@ -106,6 +106,7 @@ def test_a_submit_of_many_is_all_or_nothing(hall: HallProcess) -> None:
     wait_until(lambda: "retries must be" in hall.errors(), "the refusal is in the log")
 
 
+@pytest.mark.sqlite  # the disk of its file fails
 def test_a_submit_that_the_disk_does_not_keep_is_refused_by_its_number(tmp_path: Path) -> None:
     disk = FaintDisk(tmp_path)
     door = {"dialect": "native"}

@@ -11,7 +11,6 @@ from native_peer import NativeError, NativePeer
 
 from hiringhall.schedules.book import Book
 from hiringhall.schedules.plan import Plan
-from hiringhall.storage.data_folder import DataFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +39,7 @@ def test_a_schedule_is_on_disk_when_it_is_acknowledged_and_survives_kill_9(hall:
     with NativePeer(hall.port) as ann:
         fixed, nightly = ann.ask("schedules", None)
         assert (fixed["name"], fixed["defined"], fixed["every"]) == ("fixed", "settings", "1h")
-        assert (nightly["defined"], nightly["cron"]) == (str(hall.data / "schedules.json"), "0 3 * * *")
+        assert (nightly["defined"], nightly["cron"]) == (hall.documents.where("schedules.json"), "0 3 * * *")
         assert (nightly["retries"], nightly["priority"], nightly["terms"]) == (
             3,
             "low",
@@ -49,7 +48,7 @@ def test_a_schedule_is_on_disk_when_it_is_acknowledged_and_survives_kill_9(hall:
         assert len(nightly["next"]) == 3
         assert ann.ask("schedules", (1, 1)) == [nightly]
         ann.ask("unschedule", (b"nightly",))
-        assert list(Book(DataFolder(hall.data)).read()) == []
+        assert list(Book(hall.documents).read()) == []
         assert names(ann) == ["fixed"]
 
 
@@ -110,15 +109,16 @@ def test_what_the_command_and_the_door_change_is_one_book(hall: HallProcess) -> 
     with NativePeer(hall.port) as ann:
         for number in range(20):
             ann.send("schedule", {**NIGHTLY, "name": b"n%d" % number}, 100 + number)
-            Book(DataFolder(hall.data)).add(Plan(name=f"b{number}", queue="q", cron="0 3 * * *"))
+            Book(hall.documents).add(Plan(name=f"b{number}", queue="q", cron="0 3 * * *"))
         for number in range(20):
             assert ann.answer(100 + number) is None
         hall.process.send_signal(1)
-        written = Book(DataFolder(hall.data)).read()
+        written = Book(hall.documents).read()
         assert len(written) == 40
         wait_until(lambda: names(ann) == sorted([*written, "fixed"]), "the hall has read the book")
 
 
+@pytest.mark.sqlite  # it damages the file of the book
 def test_a_book_that_cannot_be_written_is_told(hall: HallProcess) -> None:
     (hall.data / "schedules.json").write_bytes(msgspec.json.encode({"version": 7}))
     with NativePeer(hall.port) as ann:

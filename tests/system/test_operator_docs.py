@@ -342,7 +342,7 @@ def test_monitoring_every_block_says_what_the_page_says(tmp_path: Path) -> None:
     ]
     alive, tables, idle, dead, times, alerts, counted = (block.text for block in blocks)
     with HallProcess(tmp_path, hall={"log_format": "json"}) as hall:
-        shell = Shell(tmp_path, {"/var/lib/hall": str(hall.data), "--port=4730": f"--port={hall.port}"})
+        shell = Shell(tmp_path, {"/var/lib/hall": hall.place, "--port=4730": f"--port={hall.port}"})
         stand_in_for_journalctl(shell, hall)
         fail_one_job(hall)
         with hall.client() as client:

@@ -172,7 +172,7 @@ def test_across_twenty_kills_every_due_time_fires_once_or_is_told_to_be_missed(
 def hall_schedule(hall: HallProcess, *words: str) -> str:
     """`hall schedule` in the folder of a hall; what it said."""
     ended = subprocess.run(
-        [sys.executable, "-m", "hiringhall", "schedule", *words, "--data", str(hall.data)],
+        [sys.executable, "-m", "hiringhall", "schedule", *words, "--data", str(hall.place)],
         cwd=hall.folder,
         env={"PYTHONPATH": CODE},
         capture_output=True,
@@ -183,6 +183,7 @@ def hall_schedule(hall: HallProcess, *words: str) -> str:
     return ended.stdout
 
 
+@pytest.mark.sqlite  # the hall on a data folder gets a signal; for a database see test_shared_documents.py
 def test_a_schedule_added_beside_a_running_hall_fires_without_a_restart_and_stops_when_removed(
     hall: HallProcess,
 ) -> None:
@@ -204,6 +205,7 @@ def test_a_schedule_added_beside_a_running_hall_fires_without_a_restart_and_stop
     hall.wait_for_errors('schedule "tick" was removed')
 
 
+@pytest.mark.sqlite  # it damages the file of the book
 def test_a_broken_book_changes_nothing_and_is_told(hall: HallProcess) -> None:
     hall_schedule(hall, "add", "tick", "--queue", "tick", "--every", "1s", "--payload", "{due}")
     wait_until(lambda: "tick" in firings(hall), "the schedule has begun")

@@ -17,7 +17,6 @@ from hiringhall import Hall
 from hiringhall.access.tokens import TokenList
 from hiringhall.dialects.native import wire
 from hiringhall.sdk.errors import HallRefused, HallUnreachable
-from hiringhall.storage.data_folder import DataFolder
 from stage.authority import make_authority
 
 if TYPE_CHECKING:
@@ -53,9 +52,7 @@ def hall(tmp_path: Path) -> Iterator[HallProcess]:
 def new_token(hall: HallProcess, name: str, role: Role = "operator", **expires: float) -> str:
     """A token that the hall knows already."""
     now = datetime.now(UTC)
-    token = TokenList(DataFolder(hall.data)).add(
-        name, role, now, now + timedelta(**expires) if expires else None
-    )
+    token = TokenList(hall.documents).add(name, role, now, now + timedelta(**expires) if expires else None)
     wait_until(lambda: comes_in(hall, token), "the hall knows the token")
     return token
 
@@ -145,7 +142,7 @@ def test_an_open_connection_ends_with_its_token(hall: HallProcess) -> None:
     token = new_token(hall, "anna")
     with Raw(hall.port) as peer:
         assert peer.hello(token)[0] == wire.OK
-        TokenList(DataFolder(hall.data)).revoke("anna")
+        TokenList(hall.documents).revoke("anna")
         assert peer.hear() == (wire.ERROR, 0, ["unauthorized", "the token was revoked"])
         assert peer.hear() is None
 
@@ -157,6 +154,7 @@ def test_an_open_connection_ends_when_its_token_expires(hall: HallProcess) -> No
         assert peer.hear() == (wire.ERROR, 0, ["unauthorized", 'the token "anna" has expired'])
 
 
+@pytest.mark.sqlite  # tokens in a database are in no file
 def test_a_damaged_file_stops_no_running_hall_but_the_start_of_the_next(hall: HallProcess) -> None:
     token = new_token(hall, "anna")
     file = hall.data / "tokens.json"
@@ -176,7 +174,7 @@ def test_a_damaged_file_stops_no_running_hall_but_the_start_of_the_next(hall: Ha
 
 def test_the_last_use_is_in_the_list(hall: HallProcess) -> None:
     new_token(hall, "anna")
-    file = TokenList(DataFolder(hall.data))
+    file = TokenList(hall.documents)
     wait_until(lambda: (file.read() or {})["anna"].used is not None, "the last use is written")
 
 
@@ -228,7 +226,7 @@ def test_over_tls_the_hall_is_verified_with_a_file_of_authorities(
     tls = {"certificate": str(authority.server), "key": str(authority.server_key), "verify_client": False}
     more = "[door.tls]\n" + "".join(f"{name} = {json.dumps(value)}\n" for name, value in tls.items())
     with HallProcess(tmp_path, door={"dialect": "native", "tokens": "required"}, more=more) as hall:
-        token = TokenList(DataFolder(hall.data)).add("anna", "operator", datetime.now(UTC), None)
+        token = TokenList(hall.documents).add("anna", "operator", datetime.now(UTC), None)
         wait_until(lambda: _submits(hall, token, str(authority.ca)), "the hall knows the token")
         monkeypatch.setenv("HALL_CA", str(authority.ca))
         assert _submits(hall, token, None)

@@ -15,7 +15,6 @@ from web_process import REQUESTED, TIMEOUT_S
 
 from hiringhall.access.tokens import TokenList
 from hiringhall.dialects.native.roles import ROLES
-from hiringhall.storage.data_folder import DataFolder
 from hiringhall.web.api import Api
 from hiringhall.web.guard import Actor
 from hiringhall.web.options import WebOptions
@@ -67,7 +66,7 @@ def test_a_lesser_role_is_refused_before_anything_is_read(route: Route) -> None:
 def tokens(hall: WebHall) -> dict[str, str]:
     """A token of each role; and `expired`, `revoked` and `wrong` ones."""
     now = datetime.now(UTC)
-    file = TokenList(DataFolder(hall.data))
+    file = TokenList(hall.documents)
     made = {"revoked": file.add("ruth", "admin", now, None)}
     file.revoke("ruth")
     made["expired"] = file.add("ed", "admin", now - timedelta(days=2), now - timedelta(days=1))

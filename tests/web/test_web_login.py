@@ -13,7 +13,6 @@ from hall_process import wait_until
 from web_process import TIMEOUT_S, WebHall
 
 from hiringhall.access.tokens import TokenList
-from hiringhall.storage.data_folder import DataFolder
 from hiringhall.web.hall import CHECKS_MAX
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 def token_of(hall: WebHall, name: str, role: Role) -> str:
     """A new token that the hall knows already."""
-    token = TokenList(DataFolder(hall.data)).add(name, role, datetime.now(UTC), None)
+    token = TokenList(hall.documents).add(name, role, datetime.now(UTC), None)
     with hall.browser() as browser:
         wait_until(lambda: log_in(browser, token).status_code == 200, "the hall knows the token")
     return token
@@ -105,7 +104,7 @@ def test_a_revoked_token_ends_its_sessions(hall: WebHall, api: httpx.Client) -> 
     with hall.browser() as browser:
         assert log_in(browser, token).status_code == 200
         assert actor(browser.get("/api/v1/hall")) == ("gone", "operator")
-        TokenList(DataFolder(hall.data)).revoke("gone")
+        TokenList(hall.documents).revoke("gone")
         bearer = {"Authorization": f"Bearer {token}"}
         wait_until(lambda: api.get("/hall", headers=bearer).status_code == 401, "the token is refused")
         # On this machine whoever has no session is local.
@@ -137,7 +136,7 @@ def test_a_change_is_in_the_audit_log_under_the_name_of_the_token(hall: WebHall,
 def test_whoever_guesses_tokens_keeps_nobody_else_from_logging_in(tmp_path: Path) -> None:
     hall = WebHall(tmp_path)
     hall.data.mkdir(mode=0o700)
-    token = TokenList(DataFolder(hall.data)).add("hans", "viewer", datetime.now(UTC), None)
+    token = TokenList(hall.documents).add("hans", "viewer", datetime.now(UTC), None)
 
     async def guess() -> tuple[list[int], int]:
         here, elsewhere = (

@@ -13,7 +13,6 @@ from hall_process import wait_until
 from web_process import TIMEOUT_S, WebHall
 
 from hiringhall.access.tokens import TokenList
-from hiringhall.storage.data_folder import DataFolder
 from hiringhall.web.routes import API
 from stage.authority import Authority, make_authority
 
@@ -36,7 +35,7 @@ def tls_hall(folder: Path, authority: Authority, *, tokens: bool = True, **setti
     hall.data.mkdir(mode=0o700)
     if tokens:
         for role in ("viewer", "operator", "admin"):
-            made = TokenList(DataFolder(hall.data)).add(f"some-{role}", role, datetime.now(UTC), None)
+            made = TokenList(hall.documents).add(f"some-{role}", role, datetime.now(UTC), None)
             (folder / role).write_text(made)
     return hall
 
@@ -103,14 +102,14 @@ def test_the_audit_log_says_where_the_browser_is(hall: WebHall, authority: Autho
 
 
 def test_a_stream_ends_when_its_token_is_revoked(hall: WebHall, authority: Authority) -> None:
-    token = TokenList(DataFolder(hall.data)).add("brief", "viewer", datetime.now(UTC), None)
+    token = TokenList(hall.documents).add("brief", "viewer", datetime.now(UTC), None)
     (hall.folder / "brief").write_text(token)
     with client(hall, authority, "brief") as viewer, client(hall, authority, "operator") as operator:
         wait_until(lambda: viewer.get("/api/v1/hall").status_code == 200, "the hall knows the token")
         with viewer.stream("GET", "/api/v1/events") as stream:
             lines = stream.iter_lines()
             assert next(lines).startswith("retry")
-            TokenList(DataFolder(hall.data)).revoke("brief")
+            TokenList(hall.documents).revoke("brief")
             started_s = time.monotonic()
             for _ in lines:
                 # Something always happens in the hall: no line may come of it for long.
@@ -121,9 +120,7 @@ def test_a_stream_ends_when_its_token_is_revoked(hall: WebHall, authority: Autho
 
 def test_an_expired_token_is_of_no_use(hall: WebHall, authority: Authority) -> None:
     now = datetime.now(UTC)
-    token = TokenList(DataFolder(hall.data)).add(
-        "old", "admin", now - timedelta(days=2), now - timedelta(days=1)
-    )
+    token = TokenList(hall.documents).add("old", "admin", now - timedelta(days=2), now - timedelta(days=1))
     (hall.folder / "old").write_text(token)
     with client(hall, authority, "old") as old:
         wait_until(lambda: "expired" in old.get("/api/v1/hall").json()["detail"], "the hall knows the token")

@@ -18,7 +18,6 @@ from native_peer import NativePeer
 from web_process import REQUESTED, TIMEOUT_S, LoneWeb, WebHall
 
 from hiringhall.access.tokens import TokenList
-from hiringhall.storage.data_folder import DataFolder
 from hiringhall.web.route import JSON
 
 if TYPE_CHECKING:
@@ -120,6 +119,7 @@ def test_a_request_that_a_killed_hall_does_not_answer_is_no_error_of_the_web(tmp
         assert "Traceback" not in hall.errors()
 
 
+@pytest.mark.sqlite  # the disk of its file fails
 def test_a_store_in_trouble_is_not_ready_and_says_why(tmp_path: Path) -> None:
     disk = FaintDisk(tmp_path)
     trouble = WebHall(tmp_path, environment=disk.environment())
@@ -143,7 +143,7 @@ def test_a_store_in_trouble_is_not_ready_and_says_why(tmp_path: Path) -> None:
 def test_a_web_alone_says_that_the_hall_wants_a_token_of_it(tmp_path: Path) -> None:
     hall = WebHall(tmp_path, door={"tokens": "required"})
     hall.data.mkdir(mode=0o700)
-    token = TokenList(DataFolder(hall.data)).add("web", "viewer", datetime.now(UTC), None)
+    token = TokenList(hall.documents).add("web", "viewer", datetime.now(UTC), None)
     with hall:
         url = f"hall://{hall.address}"
         with LoneWeb(tmp_path, url) as web, web.api() as api:
