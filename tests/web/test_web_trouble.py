@@ -12,6 +12,7 @@ from http.client import HTTPConnection
 from typing import TYPE_CHECKING
 
 import httpx
+import pytest
 from broken_disk import FaintDisk
 from hall_process import wait_until
 from native_peer import NativePeer
