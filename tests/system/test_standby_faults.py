@@ -1,6 +1,6 @@
 """Small runs of tests/soak/cluster.py: several halls on PostgreSQL keep their promises under every fault.
 
-Each has a PostgreSQL and halls of its own, and waits more than it computes: a take-over takes 4 s.
+Each has a PostgreSQL and halls of its own, and takes up to a minute: they are a part of `make soak`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stage.needs import skip_without_networks
 RUNNER = Path(__file__).parents[1] / "soak" / "cluster.py"
 LIVE = 300
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(400)]
 
 
 def play(name: str, rounds: int) -> dict[str, Any]:
@@ -57,7 +57,6 @@ def test_one_hall_is_active_while_networks_are_cut_off_from_each_other() -> None
     assert (kept["late_commits"], kept["overlaps"], kept["lost"]) == (0, 0, 0)
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize(
     ("name", "rounds", "found"),
     [
@@ -72,12 +71,10 @@ def test_promises_are_kept_under_other_faults(name: str, rounds: int, found: dic
     assert play(name, rounds).items() >= found.items()
 
 
-@pytest.mark.soak
 def test_without_the_fence_a_hall_that_was_stopped_writes_late_and_that_is_found_out() -> None:
     assert play("stops-unfenced", 2)["late_writes"] > 0
 
 
-@pytest.mark.soak
 def test_without_the_fence_a_hall_that_was_cut_off_writes_late_and_that_is_found_out() -> None:
     skip_without_networks()
     assert play("networks-unfenced", 3)["late_commits"] > 0
