@@ -369,12 +369,12 @@ def seeds_max(bug: str) -> int:
     return CLUSTER_SEEDS_MAX if bug in plantedcluster.BUGS else SEEDS_MAX
 
 
-def find(bug: str, *, audited: bool = True) -> Find | None:
-    """Plant a bug and run seeds until a law breaks."""
+def find(bug: str, *, audited: bool = True, found: int | None = None) -> Find | None:
+    """Plant a bug and run seeds until a law breaks, or only the seed at which it was found before."""
     owner, name, wrong = BUGS[bug]
+    first = FIRST_SEEDS.get(bug, 0)
     with patch.object(owner, name, wrong):
-        first = FIRST_SEEDS.get(bug, 0)
-        for seed in range(first, first + seeds_max(bug)):
+        for seed in range(first, first + seeds_max(bug)) if found is None else (found,):
             if not _plays(bug, seed):
                 continue
             try:
