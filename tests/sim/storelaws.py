@@ -52,7 +52,7 @@ class Mirror:
         for update in batch.updates:
             if update.id not in self.live:
                 raise Violation("store", f"job {update.id} is updated and is not there")
-            self.live[update.id] = self.live[update.id].updated(update)
+            self.live[update.id] = self.live[update.id].updated(update, batch.payloads.get(update.id))
             _is_begun(self.live[update.id])
         for line in batch.output:
             self.output.setdefault(line.job, []).append(line.data)
