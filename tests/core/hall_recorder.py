@@ -304,7 +304,9 @@ class Disk:
         for update in batch.updates:
             assert update.id in self.live, "only a stored job is updated"
             self.live[update.id] = self.live[update.id].updated(update, batch.payloads.get(update.id))
-        assert batch.payloads.keys() <= {update.id for update in batch.updates}, "a payload is part of an update"
+        assert batch.payloads.keys() <= {update.id for update in batch.updates}, (
+            "a payload is part of an update"
+        )
         for job_id in batch.deletes:
             del self.live[job_id]
         for end in batch.ends:

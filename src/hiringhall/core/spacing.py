@@ -18,6 +18,10 @@ DEBOUNCED: Final = "debounced"
 """The extra of a debounced job: its quiet time in microseconds; empty once it has started."""
 
 
+_DIGITS_MAX: Final = 19
+"""A longer number was not written by the hall but imported with the job."""
+
+
 class Spacing(NamedTuple):
     """What a submit asks for. 0: not asked for."""
 
@@ -58,4 +62,4 @@ def holds_key(job: Job) -> bool:
 def quiet_us_of(job: Job) -> int:
     """The quiet time that a debounced job waits for; 0: it is not debounced, or has started."""
     data = job.extras.get(DEBOUNCED, b"") if job.extras is not None else b""
-    return int(data) if data.isdigit() and len(data) <= 19 else 0
+    return int(data) if data.isdigit() and len(data) <= _DIGITS_MAX else 0

@@ -17,6 +17,7 @@ Seconds = Annotated[float, Meta(ge=0, le=3_153_600_000)]
 Number = Annotated[int, Meta(ge=0, le=1_000_000)]
 Expected = Annotated[float, Meta(ge=0, le=10_000_000, multiple_of=1)]
 """A whole number. JSON has one kind of number, so 3.0 is 3."""
+Running = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 BULK_MAX = 100_000
 
 
@@ -52,6 +53,9 @@ class NewJob(Body, frozen=True, kw_only=True):
     limit_key_base64: Base64 | UnsetType = UNSET
     tenant: Name | UnsetType = UNSET
     tenant_base64: Base64 | UnsetType = UNSET
+    debounce_s: Seconds | UnsetType = UNSET
+    debounce_max_s: Seconds | UnsetType = UNSET
+    throttle_s: Seconds | UnsetType = UNSET
 
 
 class Submission(NewJob, frozen=True, kw_only=True):
@@ -119,6 +123,18 @@ class QueueRetry(Body, frozen=True, kw_only=True):
     expected: Expected | UnsetType = UNSET
 
 
+class NewRules(Body, frozen=True, kw_only=True):
+    """The rules of a queue, in place of all that it has. What is left out is not limited."""
+
+    running_max: Running | UnsetType = UNSET
+    key_running_max: Running | UnsetType = UNSET
+    starts_per_second: Annotated[float, Meta(ge=0.001, le=1_000_000)] | UnsetType = UNSET
+    burst: Running | UnsetType = UNSET
+    fair: bool = False
+    tenant_weights: dict[str, Annotated[int, Meta(ge=1, le=1000)]] | UnsetType = UNSET
+    age_max_s: Seconds | UnsetType = UNSET
+
+
 class NewSchedule(Body, frozen=True, kw_only=True):
     """A schedule to add. One of `cron` and `every_s` is required."""
 
@@ -158,6 +174,7 @@ RULES: dict[str, dict[str, Any]] = {
             _not_both("key", "key_base64"),
             _not_both("flow", "flow_base64"),
             _not_both("delay_s", "at"),
+            _not_both("debounce_s", "throttle_s"),
         ]
     },
     "LiveChoice": _CHOICE,

@@ -1,4 +1,4 @@
-"""Queues: the list, one of them, pause and resume."""
+"""Queues: the list, one of them, pause and resume, and their rules."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from msgspec import UNSET
 from hiringhall.dialects.native import wire
 from hiringhall.web import describing, filters, shapes
 from hiringhall.web.cursors import read_place
+from hiringhall.web.values import SECOND_US
 
 if TYPE_CHECKING:
+    from hiringhall.web.bodies import NewRules
     from hiringhall.web.calls import Call
     from hiringhall.web.questions import QueuesQuestion
     from hiringhall.web.services import Services
@@ -40,6 +42,34 @@ async def pause(call: Call) -> shapes.Queue:
 
 async def resume(call: Call) -> shapes.Queue:
     return await _change(call, wire.RESUME)
+
+
+async def rules(call: Call) -> shapes.QueueRules:
+    found = await _find(call, call.path["name"])
+    return describing.queue_rules(found["rules"], are_set=found["rules_set"])
+
+
+async def set_rules(call: Call) -> shapes.QueueRules:
+    body: NewRules = call.body
+    stated: dict[str, Any] = {"name": call.path["name"], "fair": body.fair}
+    for name in ("running_max", "key_running_max", "starts_per_second", "burst"):
+        value = getattr(body, name)
+        if value is not UNSET:
+            stated[name] = value
+    if body.tenant_weights is not UNSET:
+        stated["tenant_weights"] = {tenant.encode(): weight for tenant, weight in body.tenant_weights.items()}
+    if body.age_max_s is not UNSET:
+        stated["age_max_us"] = round(body.age_max_s * SECOND_US)
+    return await _rule(call, wire.LIMIT, stated)
+
+
+async def clear_rules(call: Call) -> shapes.QueueRules:
+    return await _rule(call, wire.UNLIMIT, {"name": call.path["name"]})
+
+
+async def _rule(call: Call, kind: str, stated: dict[str, Any]) -> shapes.QueueRules:
+    found = await call.hall.change(kind, stated)
+    return describing.queue_rules(found["rules"], are_set=found["set"])
 
 
 async def _change(call: Call, kind: str) -> shapes.Queue:

@@ -169,7 +169,7 @@ def _rules(body: Raw) -> str:
     return ", ".join(stated)[:RULES_CHARACTERS_MAX]
 
 
-def _rule(value: float | dict[bytes, int]) -> str:
+def _rule(value: bool | int | float | dict[bytes, int]) -> str:
     if isinstance(value, dict):
         return " ".join([f"{_text(tenant)}:{weight}" for tenant, weight in value.items()])
     return f"{value:g}" if isinstance(value, float) else str(value).lower()

@@ -88,8 +88,9 @@ class RuleRequests:
     def _confirm(self, number: int, queue: bytes) -> None:
         """Answer with the rules that hold, when the change is on disk."""
         if number:
-            rules = described(self._scheduler.ruled_queues.of(queue))
-            self._session.pledge(wire.encode(wire.OK, number, rules))
+            ruled = self._scheduler.ruled_queues
+            body = {"rules": described(ruled.of(queue)), "set": queue in ruled.set_now}
+            self._session.pledge(wire.encode(wire.OK, number, body))
 
 
 def _name(fields: Fields) -> bytes:
