@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hiringhall.core.jobs import Job, ParentRef
     from hiringhall.core.leases import Engagement, Lease
     from hiringhall.core.queue_rules import QueueRules
+    from hiringhall.core.spacing import Spacing
     from hiringhall.core.workers import Worker
 
 START_US: Final = 1_700_000_000_000_000
@@ -179,11 +180,14 @@ class Hall:
         parents: tuple[ParentRef, ...] = (),
         flow: bytes = b"",
         extras: dict[str, bytes] | None = None,
+        spacing: Spacing | None = None,
     ) -> Job:
         """A job called `name`; without a watcher it is detached, unless the terms say otherwise."""
         if terms is None:
             terms = FOREGROUND if by is not None else DETACHED
-        spec = JobSpec(queue.encode(), name.encode(), key.encode(), terms, due_us, parents, extras, flow)
+        spec = JobSpec(
+            queue.encode(), name.encode(), key.encode(), terms, due_us, parents, extras, flow, spacing
+        )
         return self.core.submit(spec, by)
 
     def turn(self) -> None:
