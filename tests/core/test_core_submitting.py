@@ -413,3 +413,15 @@ def test_a_join_can_be_left_in_the_turn_in_which_it_was_made(hall: Hall) -> None
     hall.core.submissions.leave_join(job, before)
     hall.turn()
     assert (job.terms, job.before, len(hall.core.ledger)) == (before.terms, None, 0)
+
+
+def test_a_job_that_is_withdrawn_keeps_the_priority_that_its_worker_gave_it(hall: Hall) -> None:
+    ann, bob = hall.person("ann"), hall.worker("bob")
+    job = hall.submit("a", by=ann, key="k")
+    assert hall.submit("again", key="k", terms=BACKGROUND) is job
+    lease = bob.takes("a")
+    hall.core.renew(lease, job.terms.replace(priority=HIGH))
+    hall.core.release(lease)
+    assert hall.commit_fails() == ["a"]
+    assert (job.terms.priority, job.terms.durable) == (HIGH, False)
+    bob.takes("a")

@@ -77,6 +77,8 @@ class RuledQueues:
         """The rules that were set before the hall closed, even if there are more than today's limits allow."""
         for name, rules in rules_by_queue.items():
             self.set_now[name] = rules
+            if name not in self._table.queues:
+                self._table.add_queue(name)
             self._apply(name, rules)
 
     def of(self, name: bytes) -> QueueRules:

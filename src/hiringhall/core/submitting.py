@@ -367,8 +367,14 @@ class Submissions:
         self._table.counters.withdrawn += 1
         if job.flow is not None:
             self._table.flows.leave(job, self._table.now_us)
-        job.terms = job.before or job.terms.replace(durable=False, detached=False, logged=False)
+        before = job.before
         job.before = None
+        # Its worker may have given it another priority since: only what made it durable is undone.
+        job.terms = job.terms.replace(
+            durable=before is not None and before.durable,
+            detached=before is not None and before.detached,
+            logged=before is not None and before.logged,
+        )
 
     def withdraw_all(self, unstored: list[Job]) -> dict[int, Job]:
         """The store failed before these jobs were on disk."""
