@@ -185,7 +185,8 @@ class LimitLaws:
         for group in parked:
             if lanes[group] < most - running[group[0]]:
                 raise Violation("parked", f"a job of key {group[0]!r} is parked, and may start")
-        if self.rules.fair and not most:
+        # Of jobs that are announced, those are hired for that somebody bids for.
+        if self.rules.fair and not most and hall.hire_bus is None:
             self._check_turns(waiting)
 
     def _check_turns(self, waiting: dict[int, set[bytes]]) -> None:

@@ -135,10 +135,11 @@ class OwnSession(Session):
         live = self._hall.find_key(spec.queue, spec.key)
         throttled = live is None and spec.spacing is not None and spec.spacing.throttle_us
         first = self._hall.windows.find(spec.queue, spec.key) if throttled else 0
-        if first:
+        answering = self._hall.find(first) or self._hall.unwritten(first) if first else None
+        if first and answering is None:
             self.pledge(line(created=first))
             return
-        job = self._hall.submit(spec, None)
+        job = answering or self._hall.submit(spec, None)
         if job.stored:
             self.pledge(line(created=job.id))
         else:

@@ -52,7 +52,7 @@ class SpacingLaws:
         self._promised: dict[int, SpacedSubmit] = {}
         """By job: the latest submit that was answered with it."""
         self._windows: dict[str, tuple[int, int]] = {}
-        """By key: the job that answers for it, and until when."""
+        """By key: the latest job that answers for it, and when it was created."""
         self._started: set[int] = set()
 
     def opened(self) -> None:
@@ -70,7 +70,7 @@ class SpacingLaws:
         if row is None:
             raise Violation("promise", f"job {job_id} was acknowledged and is not on disk")
         if submit.word == "throttle":
-            self._answered_throttle(submit, job_id, row.created_us + WINDOW_US)
+            self._answered_throttle(submit, job_id, row.created_us)
             return
         if job_id in submit.started:
             raise Violation("debounce", f"submit {submit.number} joined {job_id}, which had started")
@@ -78,12 +78,12 @@ class SpacingLaws:
         if latest is None or latest.number < submit.number:
             self._promised[job_id] = submit
 
-    def _answered_throttle(self, submit: SpacedSubmit, job_id: int, ends_us: int) -> None:
-        first, until_us = self._windows.get(submit.key, (0, 0))
-        if submit.at_us < until_us and first != job_id:
+    def _answered_throttle(self, submit: SpacedSubmit, job_id: int, created_us: int) -> None:
+        first, since_us = self._windows.get(submit.key, (0, 0))
+        if since_us < submit.at_us < since_us + WINDOW_US and first != job_id:
             raise Violation("throttle", f"submit {submit.number} is {job_id}, and {first} answers for its key")
-        if first != job_id:
-            self._windows[submit.key] = (job_id, ends_us)
+        if since_us < created_us:
+            self._windows[submit.key] = (job_id, created_us)
 
     def check(self, hall: Hall) -> None:
         """At the end of a turn."""
