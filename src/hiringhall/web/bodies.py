@@ -150,6 +150,8 @@ class NewSchedule(Body, frozen=True, kw_only=True):
     backoff_s: Seconds | UnsetType = UNSET
     timeout_s: Seconds | UnsetType = UNSET
     expire_s: Seconds | UnsetType = UNSET
+    limit_key: Name = ""
+    tenant: Name = ""
     missed: Literal["latest", "all", "skip"] | UnsetType = UNSET
     late_s: Seconds | UnsetType = UNSET
     replace: bool = False
