@@ -323,6 +323,7 @@ class Laws:
     def told_end(self, tap: Tap, job_id: int, state: int, data: bytes) -> None:
         """A watcher hears that a job has ended."""
         if self.mirror.is_spaced(job_id):
+            tap.watches.pop(job_id, None)
             return
         sight = self.see(job_id)
         if not tap.watches.get(job_id) and job_id not in tap.unwatched:

@@ -157,7 +157,7 @@ class LimitLaws:
 
     def check(self, hall: Hall) -> None:
         """At the end of a turn."""
-        self._follow(hall.scheduler, hall.world.now_us)
+        self._follow(hall.scheduler, hall.scheduler.now_us)
         late: Counter[bytes] = Counter()
         running: Counter[bytes] = Counter()
         lanes: Counter[tuple[bytes, int, int]] = Counter()

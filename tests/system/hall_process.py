@@ -130,7 +130,7 @@ class Server:
         return self._errors.read_text(errors="replace") if self._errors.exists() else ""
 
     def wait_for_errors(self, text: str, timeout_s: float = 15.0) -> None:
-        """Wait until it wrote this. A thread of the hall writes the log, so a line comes after what it tells of."""
+        """Wait until it wrote this. A thread of the hall writes the log, after what it tells of."""
         wait_until(lambda: text in self.errors(), f"stderr has: {text}", timeout_s)
 
     def __enter__(self) -> Self:
