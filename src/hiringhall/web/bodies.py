@@ -179,6 +179,17 @@ RULES: dict[str, dict[str, Any]] = {
             _not_both("debounce_s", "throttle_s"),
         ]
     },
+    "NewRules": {
+        "allOf": [
+            {"anyOf": [{"not": {"required": ["burst"]}}, {"required": ["starts_per_second"]}]},
+            {
+                "anyOf": [
+                    {"not": {"required": ["tenant_weights"]}},
+                    {"required": ["fair"], "properties": {"fair": {"const": True}}},
+                ]
+            },
+        ]
+    },
     "LiveChoice": _CHOICE,
     "DeadChoice": _CHOICE,
     "NewSchedule": _one_of("cron", "every_s"),

@@ -9,6 +9,7 @@ from msgspec import UNSET
 from hiringhall.dialects.native import wire
 from hiringhall.web import describing, filters, shapes
 from hiringhall.web.cursors import read_place
+from hiringhall.web.problems import Problem
 from hiringhall.web.values import SECOND_US
 
 if TYPE_CHECKING:
@@ -51,6 +52,10 @@ async def rules(call: Call) -> shapes.QueueRules:
 
 async def set_rules(call: Call) -> shapes.QueueRules:
     body: NewRules = call.body
+    if body.burst is not UNSET and body.starts_per_second is UNSET:
+        raise Problem("bad_request", "burst: is used only with starts_per_second")
+    if body.tenant_weights is not UNSET and not body.fair:
+        raise Problem("bad_request", "tenant_weights: are used only with fair")
     stated: dict[str, Any] = {"name": call.path["name"], "fair": body.fair}
     for name in ("running_max", "key_running_max", "starts_per_second", "burst"):
         value = getattr(body, name)
