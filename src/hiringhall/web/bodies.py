@@ -17,7 +17,8 @@ Seconds = Annotated[float, Meta(ge=0, le=3_153_600_000)]
 Number = Annotated[int, Meta(ge=0, le=1_000_000)]
 Expected = Annotated[float, Meta(ge=0, le=10_000_000, multiple_of=1)]
 """A whole number. JSON has one kind of number, so 3.0 is 3."""
-Running = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+Running = Annotated[float, Meta(ge=1, le=1_000_000_000, multiple_of=1)]
+Weight = Annotated[float, Meta(ge=1, le=1000, multiple_of=1)]
 BULK_MAX = 100_000
 
 
@@ -131,7 +132,7 @@ class NewRules(Body, frozen=True, kw_only=True):
     starts_per_second: Annotated[float, Meta(ge=0.001, le=1_000_000)] | UnsetType = UNSET
     burst: Running | UnsetType = UNSET
     fair: bool = False
-    tenant_weights: dict[str, Annotated[int, Meta(ge=1, le=1000)]] | UnsetType = UNSET
+    tenant_weights: dict[str, Weight] | UnsetType = UNSET
     age_max_s: Seconds | UnsetType = UNSET
 
 

@@ -57,12 +57,16 @@ async def set_rules(call: Call) -> shapes.QueueRules:
     if body.tenant_weights is not UNSET and not body.fair:
         raise Problem("bad_request", "tenant_weights: are used only with fair")
     stated: dict[str, Any] = {"name": call.path["name"], "fair": body.fair}
-    for name in ("running_max", "key_running_max", "starts_per_second", "burst"):
+    for name in ("running_max", "key_running_max", "burst"):
         value = getattr(body, name)
         if value is not UNSET:
-            stated[name] = value
+            stated[name] = int(value)
+    if body.starts_per_second is not UNSET:
+        stated["starts_per_second"] = body.starts_per_second
     if body.tenant_weights is not UNSET:
-        stated["tenant_weights"] = {tenant.encode(): weight for tenant, weight in body.tenant_weights.items()}
+        stated["tenant_weights"] = {
+            tenant.encode(): int(weight) for tenant, weight in body.tenant_weights.items()
+        }
     if body.age_max_s is not UNSET:
         stated["age_max_us"] = round(body.age_max_s * SECOND_US)
     return await _rule(call, wire.LIMIT, stated)
