@@ -177,7 +177,6 @@ RULES: dict[str, dict[str, Any]] = {
             _not_both("key", "key_base64"),
             _not_both("flow", "flow_base64"),
             _not_both("delay_s", "at"),
-            _not_both("debounce_s", "throttle_s"),
         ]
     },
     "NewRules": {
