@@ -60,7 +60,7 @@ QUEUE: Final = (
         "oldest",
         "oldest_s",
     ),
-    *("average_run_s", "done_total", "failed_total", "cancelled_total", "rules"),
+    *("average_run_s", "done_total", "failed_total", "cancelled_total", "rules", "rules_set"),
 )
 SCHEDULE: Final = (
     *("name", "cron", "every", "timezone", "queue", "key", "payload", "priority", "retries", "quits_max"),
@@ -314,6 +314,7 @@ CASES: Final = (
     Case("retry", lambda s: [s.fail()], CHANGED),
     Case("pause", lambda _: [NAME], QUEUE),
     Case("resume", lambda _: [NAME], QUEUE),
+    Case("limit", lambda _: [NAME, "--running-max", "7"], ("queue", "rules", "set")),
     Case("switch-over", lambda s: ["--data", s.database.settled()], ("active", "seconds")),
     Case(
         "schedule add",

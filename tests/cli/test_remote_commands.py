@@ -92,7 +92,7 @@ def test_queues_are_shown_with_their_jobs(stage: RemoteStage) -> None:
     assert shapes["nobody"]["workers"] == 0
     assert set(shapes["mail"]) == {
         *("name", "ready", "parked", "running", "held", "delayed", "failed", "workers", "paused", "oldest"),
-        *("oldest_s", "average_run_s", "done_total", "failed_total", "cancelled_total", "rules"),
+        *("oldest_s", "average_run_s", "done_total", "failed_total", "cancelled_total", "rules", "rules_set"),
     }
     [found] = stage.json("queues", "nob")
     assert found["name"] == "nobody"
@@ -170,6 +170,43 @@ def test_queues_are_paused_and_resumed(stage: RemoteStage) -> None:
     assert "paused" in stage.run("queues", "nobody").stdout
     assert stage.run("resume", "nobody").stdout == "queue nobody is not paused\n"
     assert stage.json("queues", "nobody")[0]["paused"] is False
+
+
+def test_limits_are_shown_set_merged_and_cleared(stage: RemoteStage) -> None:
+    assert stage.run("limit", "bounded", "--running-max", "5").stdout == (
+        "queue bounded: at most 5 running, set at run time\n"
+    )
+    [shape] = stage.json("limit", "bounded", "--starts-per-second", "2.5", "--burst", "3", "--fair")
+    assert shape["set"] is True
+    assert shape["rules"] == {"running_max": 5, "starts_per_second": 2.5, "burst": 3, "fair": True}
+    stage.run("limit", "bounded", "--tenant-weight", "acme=3", "--age-max", "1h", "--key-running-max", "2")
+    said = stage.run("limit", "bounded").stdout
+    assert "at most 2 running for each key, 2.5 starts a second, burst 3, fair with acme=3, cancelled" in said
+    assert "at most 5 running" in stage.run("queues", "bounded").stdout
+    [listed] = [shape for shape in stage.json("limit") if shape["queue"] == "bounded"]
+    assert listed["rules"]["tenant_weights"] == {"acme": 3}
+    stage.run(
+        "limit", "bounded", "--starts-per-second", "0", "--no-fair", "--age-max", "0", "--key-running-max", "0"
+    )
+    assert stage.json("limit", "bounded")[0]["rules"] == {"running_max": 5}
+    assert "run time" in stage.run("limit").stdout
+    [line] = stage.peer.ask("audit", [1])
+    assert (line["what"], line["queue"]) == ("limit", "bounded")
+    assert "running_max=5" in line["rules"]
+    assert stage.run("limit", "bounded", "--clear").stdout == "queue bounded: no limits\n"
+    assert stage.run("limit", "--clear").exit_code == 2
+    assert stage.run("limit", "bounded", "--clear", "--fair").exit_code == 2
+    assert stage.run("limit", "bounded", "--tenant-weight", "acme").exit_code == 2
+
+
+def test_a_submit_is_debounced_or_throttled_by_its_key(stage: RemoteStage) -> None:
+    first = stage.run("submit", "spaced", "1", "--key", "k", "--debounce", "1h", "--debounce-max", "2h").stdout
+    assert stage.run("submit", "spaced", "2", "--key", "k", "--debounce", "1h").stdout == first
+    assert "it is debounced and waits for 3600 s" in stage.run("job", first.strip()).stdout
+    once = stage.run("submit", "spaced", "1", "--key", "t", "--throttle", "1h").stdout
+    stage.run("cancel", once.strip())
+    assert stage.run("submit", "spaced", "2", "--key", "t", "--throttle", "1h").stdout == once
+    assert "must have a key" in stage.run("submit", "spaced", "3", "--throttle", "1h").stderr
 
 
 def test_workers_are_drained_by_number(stage: RemoteStage) -> None:

@@ -23,9 +23,11 @@ from hiringhall.core.terms import Terms
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hiringhall.core.changes import Batch, EndRow, Firing, FlowRow, JobRow
+    from hiringhall.core.changes import Batch, EndRow, Firing, FlowRow, JobRow, WindowRow
     from hiringhall.core.jobs import Job, ParentRef
     from hiringhall.core.leases import Engagement, Lease
+    from hiringhall.core.queue_rules import QueueRules
+    from hiringhall.core.spacing import Spacing
     from hiringhall.core.workers import Worker
 
 START_US: Final = 1_700_000_000_000_000
@@ -178,11 +180,14 @@ class Hall:
         parents: tuple[ParentRef, ...] = (),
         flow: bytes = b"",
         extras: dict[str, bytes] | None = None,
+        spacing: Spacing | None = None,
     ) -> Job:
         """A job called `name`; without a watcher it is detached, unless the terms say otherwise."""
         if terms is None:
             terms = FOREGROUND if by is not None else DETACHED
-        spec = JobSpec(queue.encode(), name.encode(), key.encode(), terms, due_us, parents, extras, flow)
+        spec = JobSpec(
+            queue.encode(), name.encode(), key.encode(), terms, due_us, parents, extras, flow, spacing
+        )
         return self.core.submit(spec, by)
 
     def turn(self) -> None:
@@ -289,6 +294,8 @@ class Disk:
         self.fired: dict[str, Firing] = {}
         self.paused: set[bytes] = set()
         self.flows: dict[bytes, FlowRow] = {}
+        self.rules: dict[bytes, QueueRules] = {}
+        self.windows: dict[tuple[bytes, bytes], WindowRow] = {}
         self.epoch = 1
 
     def apply(self, batch: Batch) -> None:
@@ -300,7 +307,10 @@ class Disk:
             self.live[row.id] = row
         for update in batch.updates:
             assert update.id in self.live, "only a stored job is updated"
-            self.live[update.id] = self.live[update.id].updated(update)
+            self.live[update.id] = self.live[update.id].updated(update, batch.payloads.get(update.id))
+        assert batch.payloads.keys() <= {update.id for update in batch.updates}, (
+            "a payload is part of an update"
+        )
         for job_id in batch.deletes:
             del self.live[job_id]
         for end in batch.ends:
@@ -315,6 +325,16 @@ class Disk:
                 self.fired[name] = firing
         for queue, paused in batch.paused.items():
             (self.paused.add if paused else self.paused.discard)(queue)
+        for queue, rules in batch.rules.items():
+            if rules is None:
+                self.rules.pop(queue, None)
+            else:
+                self.rules[queue] = rules
+        for key, window in batch.windows.items():
+            if window is None:
+                self.windows.pop(key, None)
+            else:
+                self.windows[key] = window
         for flow, flow_row in batch.flows.items():
             if flow_row is None:
                 self.flows.pop(flow, None)
@@ -330,6 +350,7 @@ class Disk:
             self._compare_attempt(row, job)
             assert (row.failures, row.losses, row.ready_us) == (job.failures, job.losses, job.ready_us)
             assert (row.terms.as_tuple(), row.key) == (job.terms.as_tuple(), job.key)
+            assert row.payload == job.payload
             waits = [ref if parent is None else ref_of(parent) for ref, parent in (job.parents or {}).items()]
             # A parent that came after its name moves to the end: their order means nothing.
             assert sorted(row.parents, key=repr) == sorted(waits, key=repr)
@@ -338,6 +359,8 @@ class Disk:
             assert row.all_parents == job.all_parents
         assert self.fired == core.firings.by_name
         assert self.paused == set(core.paused_queues.queues)
+        assert self.rules == core.ruled_queues.set_now
+        assert set(self.windows) == {window.name for window in core.windows.all() if window.kept}
         assert self.flows == {flow.name: flow.row() for flow in core.flows.by_name.values()}
 
     def _compare_attempt(self, row: JobRow, job: Job) -> None:
@@ -359,7 +382,16 @@ class Disk:
         ended = list(self.history.values())[-ended_max:]
         jobs = iter(sorted(self.live.values()))
         flows = list(self.flows.values())
-        return Loaded(self.epoch, jobs, iter(ended), dict(self.fired), sorted(self.paused), flows)
+        return Loaded(
+            self.epoch,
+            jobs,
+            iter(ended),
+            dict(self.fired),
+            sorted(self.paused),
+            flows,
+            dict(self.rules),
+            list(self.windows.values()),
+        )
 
 
 @contextmanager

@@ -109,6 +109,10 @@ def parent_comes_and_fails(hall: Hall, job: Job) -> None:
     hall.core.fail(hall.worker("carl").takes("parent"))
 
 
+def it_is_debounced_and_submitted_again(hall: Hall, job: Job) -> None:
+    hall.core.table.postpone(job, hall.core.now_us + SECOND_US)
+
+
 def it_has_to_wait_for_one_more(hall: Hall, job: Job) -> None:
     hall.core.dependencies.depend(job, ((b"q", b"one more"),))
 
@@ -184,6 +188,7 @@ STORIES: dict[tuple[int, int], tuple[Callable[[Hall, Job], None], str]] = {
     (DELAYED, LEASED): (somebody_is_hired_ahead_of_time, ""),
     (DELAYED, CANCELLED): (somebody_cancels, "cancelled a"),
     (QUEUED, HELD): (it_has_to_wait_for_one_more, ""),
+    (QUEUED, DELAYED): (it_is_debounced_and_submitted_again, ""),
     (QUEUED, LEASED): (a_worker_takes_it, ""),
     (QUEUED, CANCELLED): (somebody_cancels, "cancelled a"),
     (LEASED, QUEUED): (its_worker_gives_it_back, ""),

@@ -9,7 +9,7 @@ from hall_recorder import BACKGROUND, DETACHED, SECOND_US, START_US, Disk, Hall,
 from hiring_stories import bids, crier, hire, some_rules
 
 from hiringhall.core import fair_lanes
-from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, TOO_LARGE, WRONG_STATE, BrokenLaw
+from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, STORE_DOWN, TOO_LARGE, WRONG_STATE, BrokenLaw
 from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import Limits
 from hiringhall.core.queue_rules import LIMIT_KEY, RATE_MAX, TENANT, QueueRules
@@ -358,3 +358,74 @@ def test_the_audit_finds_a_forgotten_parked_job_and_a_lost_count(hall: Hall) -> 
     limiter.entries[job.id] = entry
     hall.core.cancel(job)
     assert job.state == CANCELLED
+
+
+def test_rules_set_at_run_time_win_over_the_settings_until_they_are_cleared() -> None:
+    disk, hall = Disk(), Hall()
+    rule(hall, QueueRules(running_max=1))
+    bob = hall.worker("bob", "q", "free")
+    ruled = hall.core.ruled_queues
+    jobs = [hall.submit(name, terms=BACKGROUND, extras=of_key("k")) for name in "abcd"]
+    hall.turn()
+    lease = bob.takes("a")
+    ruled.set(b"q", QueueRules(key_running_max=2))
+    hall.turn()
+    assert [job.in_lane for job in jobs[1:]] == [True, False, False]
+    bob.takes("b")
+    assert bob.takes_from("q") == ""
+    ruled.set(b"free", QueueRules(fair=True))
+    disk.apply(hall.commit())
+    disk.compare(hall.core)
+    reborn = Hall()
+    reborn.core = Scheduler(Limits(), 1, START_US)
+    reborn.core.restore(disk.load())
+    rule(reborn, QueueRules(running_max=1))
+    assert (reborn.core.ruled_queues.of(b"q"), reborn.core.queues[b"q"].parked) == (
+        QueueRules(key_running_max=2),
+        2,
+    )
+    reborn.core.ruled_queues.clear(b"q")
+    reborn.core.ruled_queues.clear(b"free")
+    reborn.turn()
+    assert (reborn.core.ruled_queues.of(b"q"), reborn.core.queues[b"q"].parked) == (
+        QueueRules(running_max=1),
+        0,
+    )
+    assert b"free" not in reborn.core.ruled_queues.queues
+    disk.apply(reborn.commit())
+    assert not disk.rules
+    ruled.set(b"q", QueueRules())
+    hall.turn()
+    bob.takes("c")
+    hall.core.finish(lease, b"")
+    ruled.clear(b"q")
+    hall.turn()
+    assert hall.core.queues[b"q"].closed, "two run, and one may"
+    hall.core.table.store_trouble = "disk full"
+    with refused(STORE_DOWN):
+        ruled.set(b"q", QueueRules(running_max=7))
+
+
+def test_a_change_of_rules_that_keeps_the_rate_keeps_the_tokens(hall: Hall) -> None:
+    bob = hall.worker("bob")
+    ruled = hall.core.ruled_queues
+    ruled.set(b"q", QueueRules(starts_per_1000s=1000))
+    hall.submit("a")
+    hall.submit("b")
+    hall.after(SECOND_US)
+    ruled.set(b"q", QueueRules(starts_per_1000s=1000, running_max=5))
+    bob.takes("a")
+    bob.takes_nothing()
+    ruled.set(b"q", QueueRules(starts_per_1000s=2000))
+    hall.after(SECOND_US // 2 - 1)
+    bob.takes_nothing()
+    hall.after(1)
+    bob.takes("b")
+
+
+def test_rules_that_were_not_stored_are_stored_with_the_next_commit() -> None:
+    disk, hall = Disk(), Hall()
+    hall.core.ruled_queues.set(b"q", QueueRules(running_max=1))
+    hall.commit_fails()
+    disk.apply(hall.commit())
+    assert disk.rules == {b"q": QueueRules(running_max=1)}

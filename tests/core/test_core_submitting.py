@@ -7,6 +7,7 @@ from hall_recorder import BACKGROUND, DETACHED, FOREGROUND, SECOND_US, Hall, Per
 
 from hiringhall.core.errors import BAD_REQUEST, CLOSING, STORE_DOWN
 from hiringhall.core.jobs import JobSpec
+from hiringhall.core.replacing import content_of
 from hiringhall.core.states import CANCELLED, DELAYED, DONE, LEASED, QUEUED
 from hiringhall.core.terms import HIGH, Terms
 
@@ -405,10 +406,22 @@ def test_a_due_time_that_no_store_could_keep_is_refused(hall: Hall) -> None:
 def test_a_join_can_be_left_in_the_turn_in_which_it_was_made(hall: Hall) -> None:
     ann = hall.person("ann")
     job = hall.submit("a", by=ann, key="k")
-    before = job.terms
+    before = content_of(job)
     hall.turn()
     assert hall.submit("again", key="k", terms=BACKGROUND) is job
     assert job.terms.durable
     hall.core.submissions.leave_join(job, before)
     hall.turn()
-    assert (job.terms, job.before, len(hall.core.ledger)) == (before, None, 0)
+    assert (job.terms, job.before, len(hall.core.ledger)) == (before.terms, None, 0)
+
+
+def test_a_job_that_is_withdrawn_keeps_the_priority_that_its_worker_gave_it(hall: Hall) -> None:
+    ann, bob = hall.person("ann"), hall.worker("bob")
+    job = hall.submit("a", by=ann, key="k")
+    assert hall.submit("again", key="k", terms=BACKGROUND) is job
+    lease = bob.takes("a")
+    hall.core.renew(lease, job.terms.replace(priority=HIGH))
+    hall.core.release(lease)
+    assert hall.commit_fails() == ["a"]
+    assert (job.terms.priority, job.terms.durable) == (HIGH, False)
+    bob.takes("a")

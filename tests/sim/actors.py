@@ -34,6 +34,8 @@ class Town:
         self.locations: list[bytes] = []
         self.dead: list[bytes] = []
         """Locations whose workers are gone, for somebody to see to."""
+        self.spaced = 0
+        """Submits of those who debounce and throttle."""
         self._last_tag = 0
         self._last_result = 0
 

@@ -29,6 +29,7 @@ from .nativetap import NativeTap
 from .network import Connection, Socket
 from .owndialect import OwnSession
 from .owntap import OwnTap
+from .spacers import SpacedTap
 from .taps import DeafTap
 from .world import MS, Violation
 
@@ -56,6 +57,7 @@ TAPS: Final[dict[str, type[Tap]]] = {
     "native": NativeTap,
     "bean": BeanTap,
     "deaf": DeafTap,
+    "spaced": SpacedTap,
     "deaf bean": BeanDeafTap,
 }
 
@@ -99,6 +101,8 @@ class Hall:
         self.scheduler = open_scheduler(self.disk.store, self.limits, self.world.now_us)
         if self.laws.limits is not None:
             self.laws.limits.opened(self)
+        if self.laws.spacing is not None:
+            self.laws.spacing.opened()
         self.engine = Engine(self.scheduler, self.disk.writer(self))
         house = ProcessInfo("1.0", 1, "ERROR", self._stopped)
         self.door = GearmanContext(self.scheduler, self.options, house)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .hall import Hall
     from .limitlaws import LimitLaws
     from .sights import Submit
+    from .spacers import SpacingLaws
     from .taps import Holder, Tap
     from .wmptap import HandHolder
     from .world import World
@@ -69,6 +70,8 @@ class Laws:
         self.drains = Drains()
         self.limits: LimitLaws | None = None
         """What must hold for the queue with limits; None: there is none."""
+        self.spacing: SpacingLaws | None = None
+        """What must hold for debounced and throttled jobs; None: there are none."""
         self.now_us = world.now_us
         """The stamp of the turn."""
         self.order = 0
@@ -319,6 +322,9 @@ class Laws:
 
     def told_end(self, tap: Tap, job_id: int, state: int, data: bytes) -> None:
         """A watcher hears that a job has ended."""
+        if self.mirror.is_spaced(job_id):
+            tap.watches.pop(job_id, None)
+            return
         sight = self.see(job_id)
         if not tap.watches.get(job_id) and job_id not in tap.unwatched:
             raise Violation("one end", f"c{tap.number} hears an end of {job_id} and waits for none")

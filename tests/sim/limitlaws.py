@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from hiringhall.core.jobs import Job
+    from hiringhall.core.scheduler import Scheduler
 
     from .actors import Town
     from .hall import Hall
@@ -79,19 +80,59 @@ class LimitLaws:
         self._starts: list[int] = []
         """When jobs were given to workers."""
         self._leases: dict[int, None] = {}
+        self._settings = rules
+        self._promised = rules
+        """The rules that are on disk for certain, or those of the settings."""
+        self._asked: list[QueueRules] = []
+        """Rules that somebody asked for since."""
+        self._before: set[int] = set()
+        """Jobs that run since before the latest change: they may be too many."""
         self._turns: dict[int, Counter[bytes]] = {}
         """By priority: starts of each tenant while both had jobs waiting."""
 
     def opened(self, hall: Hall) -> None:
-        """The rules are read at each start of the hall."""
-        hall.scheduler.ruled_queues.rule(self.queue, self.rules)
+        """The rules of the settings are read at each start of the hall; others are in the store."""
+        ruled = hall.scheduler.ruled_queues
+        ruled.rule(self.queue, self._settings)
+        if ruled.of(self.queue) not in [self._promised, *self._asked]:
+            raise Violation(
+                "rules", f"{ruled.of(self.queue)} hold after a start, and {self._promised} were set"
+            )
+        self.rules = self._promised = ruled.of(self.queue)
+        self._asked = []
+        self._before = set()
         self._opened_us = hall.world.now_us
         self._starts = []
         self._leases = {}
         self._turns = {}
 
-    def started(self, job: Job, now_us: int) -> None:
+    def asked(self, rules: QueueRules | None) -> None:
+        """Somebody sets rules, or clears them; perhaps that is refused."""
+        self._asked.append(self._settings if rules is None else rules)
+
+    def answered(self, rules: QueueRules | None) -> None:
+        """They are on disk."""
+        promised = self._settings if rules is None else rules
+        self._promised = promised
+        if promised in self._asked:
+            del self._asked[: self._asked.index(promised) + 1]
+
+    def _follow(self, scheduler: Scheduler, now_us: int) -> None:
+        """The rules may have changed in this turn. What was counted before does not count."""
+        rules = scheduler.ruled_queues.of(self.queue)
+        if rules == self.rules:
+            return
+        if rules not in [self._promised, *self._asked]:
+            raise Violation("rules", f"{rules} hold, and nobody asked for them")
+        self.rules = rules
+        self._before = {job.id for job in scheduler.jobs.values() if job.state == LEASED}
+        self._opened_us = now_us
+        self._starts = []
+        self._turns = {}
+
+    def started(self, job: Job, now_us: int, scheduler: Scheduler) -> None:
         """A worker was given a job, or hired for it."""
+        self._follow(scheduler, now_us)
         lease = job.lease
         if job.queue.name != self.queue or lease is None or lease.number in self._leases:
             return
@@ -116,6 +157,8 @@ class LimitLaws:
 
     def check(self, hall: Hall) -> None:
         """At the end of a turn."""
+        self._follow(hall.scheduler, hall.scheduler.now_us)
+        late: Counter[bytes] = Counter()
         running: Counter[bytes] = Counter()
         lanes: Counter[tuple[bytes, int, int]] = Counter()
         parked: Counter[tuple[bytes, int, int]] = Counter()
@@ -128,20 +171,22 @@ class LimitLaws:
             key = extras.get(LIMIT_KEY, b"")
             if job.state == LEASED and job.lease is not None and job.lease.worker.name != OUTSIDE:
                 running[key] += 1
+                late[key] += job.id not in self._before
                 total += 1
             elif job.state == QUEUED:
                 (lanes if job.in_lane else parked)[key, job.terms.skill, job.terms.takes_us] += 1
                 waiting.setdefault(job.terms.priority, set()).add(extras.get(TENANT, b""))
-        if self.rules.running_max and total > self.rules.running_max:
+        if self.rules.running_max and total > self.rules.running_max and late.total():
             raise Violation("running", f"{total} jobs of {self.queue!r} run")
         most = self.rules.key_running_max
         for key, count in running.items():
-            if key and most and count > most:
+            if key and most and count > most and late[key]:
                 raise Violation("running", f"{count} jobs of key {key!r} run")
         for group in parked:
             if lanes[group] < most - running[group[0]]:
                 raise Violation("parked", f"a job of key {group[0]!r} is parked, and may start")
-        if self.rules.fair and not most:
+        # Of jobs that are announced, those are hired for that somebody bids for.
+        if self.rules.fair and not most and hall.hire_bus is None:
             self._check_turns(waiting)
 
     def _check_turns(self, waiting: dict[int, set[bytes]]) -> None:
@@ -151,6 +196,6 @@ class LimitLaws:
                 del self._turns[priority]
                 continue
             starts = self._turns[priority]
-            shares = [Fraction(starts[tenant], weight) for tenant, weight in WEIGHTS.items()]
+            shares = [Fraction(starts[tenant], self.rules.weights.get(tenant, 1)) for tenant in WEIGHTS]
             if max(shares) - min(shares) > 3:
                 raise Violation("turns", f"the tenants of {self.queue!r} had {dict(starts)} starts")

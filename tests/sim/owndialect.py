@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from hiringhall.core.errors import UNKNOWN_JOB, Refusal
 from hiringhall.core.jobs import JobSpec
+from hiringhall.core.queue_rules import QueueRules
+from hiringhall.core.spacing import Spacing
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.session import Session
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.dialects.session import Caller
 
+SPACED = b"spaced"
+"""The queue of those who debounce and throttle."""
 TERMS = (
     "priority",
     "durable",
@@ -88,6 +92,13 @@ class OwnSession(Session):
         elif verb == "resume":
             hall.resume_queue(request["queue"].encode())
             self.pledge(line(resumed=request["queue"]))
+        elif verb in ("limit", "unlimit"):
+            queue = request["queue"].encode()
+            if verb == "limit":
+                hall.ruled_queues.set(queue, QueueRules(**request["rules"]))
+            else:
+                hall.ruled_queues.clear(queue)
+            self.pledge(line(limited=request["queue"]))
         elif verb == "retry":
             job = self._job(request)
             hall.retry(job)
@@ -109,9 +120,30 @@ class OwnSession(Session):
             request.get("due_us", 0),
             parents,
             {name: value.encode() for name, value in request.get("extras", {}).items()} or None,
+            spacing=_spacing(request),
         )
+        if spec.spacing is not None:
+            self._submit_spaced(spec)
+            return
         job = self._hall.submit(spec, self if request.get("watched") else None)
         self.acknowledge(job, line(created=job.id), watching=bool(request.get("watched")))
+
+    def _submit_spaced(self, spec: JobSpec) -> None:
+        """As at the native door: what a job is replaced with, and a first job that has ended, are on disk
+        first.
+        """
+        live = self._hall.find_key(spec.queue, spec.key)
+        throttled = live is None and spec.spacing is not None and spec.spacing.throttle_us
+        first = self._hall.windows.find(spec.queue, spec.key) if throttled else 0
+        answering = self._hall.find(first) or self._hall.unwritten(first) if first else None
+        if first and answering is None:
+            self.pledge(line(created=first))
+            return
+        job = answering or self._hall.submit(spec, None)
+        if job.stored:
+            self.pledge(line(created=job.id))
+        else:
+            self.acknowledge(job, line(created=job.id))
 
     def _work(self, verb: str, request: dict[str, Any]) -> None:
         hall = self._hall
@@ -181,6 +213,12 @@ class OwnSession(Session):
         self.conclude(
             job, line(notice="ended", id=job.id, state=job.state, code=job.code, result=job.result.decode())
         )
+
+
+def _spacing(request: dict[str, Any]) -> Spacing | None:
+    if "debounce_us" in request:
+        return Spacing(debounce_us=request["debounce_us"])
+    return Spacing(throttle_us=request["throttle_us"]) if "throttle_us" in request else None
 
 
 def _assignment(lease: Lease) -> dict[str, Any]:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from hiringhall.core.ledger import Ledger
 from hiringhall.core.limiter import Limiter
 from hiringhall.core.parking import Parking
+from hiringhall.core.queues import Queue
 from hiringhall.core.rates import TokenBucket
 from hiringhall.core.tenants import Tenants
+from hiringhall.core.windows import Windows
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job
 
 _FILL = TokenBucket.__init__
 _TOKENS = TokenBucket.tokens
 _GET = Tenants._get
 _BALANCE = Parking.balance
+_TAKE_OUT = Queue.take_out_all
 
 
 def _begin_full(self: TokenBucket, starts_per_1000s: int, burst: int, now_us: int) -> None:
@@ -42,6 +49,21 @@ def _weigh_nothing(self: Tenants, name: bytes) -> Any:
     return tenant
 
 
+def _note_no_payload(self: Ledger, job: Job) -> None:
+    """A debounced job is stored with its first payload."""
+    self.note(job)
+
+
+def _forget_windows(self: Windows, rows: object) -> None:
+    del self, rows
+
+
+def _forget_parked(self: Queue) -> list[Job]:
+    """A change of rules loses the jobs that are parked."""
+    parked = {job.id for job in self.parked_jobs()}
+    return [job for job in _TAKE_OUT(self) if job.id not in parked]
+
+
 def _never_full(self: Limiter) -> bool:
     return False
 
@@ -52,4 +74,7 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "parked job forgotten": (Parking, "balance", _admit_nobody),
     "weight ignored": (Tenants, "_get", _weigh_nothing),
     "full queue starts jobs": (Limiter, "full", property(_never_full)),
+    "debounced payload lost at restart": (Ledger, "note_payload", _note_no_payload),
+    "throttle window forgotten at restart": (Windows, "restore", _forget_windows),
+    "rule change forgets a parked job": (Queue, "take_out_all", _forget_parked),
 }

@@ -30,6 +30,7 @@ from .nativeactors import NativeClient, NativePauser, NativeVandal, NativeWorker
 from .network import Weather
 from .overseers import OVERSEEN_SEEDS_FROM, Drainer, Overseer, Retrier
 from .pausers import PAUSING_SEEDS_FROM, Pauser
+from .spacers import Ruler, SpacedWorker, Spacer, SpacingLaws
 from .workers import KINDS, GearmanWorker, OwnWorker
 from .world import MS, SECOND, Violation, World
 
@@ -141,6 +142,11 @@ class Run:
         if self.world.seed >= LIMITS_SEEDS_FROM:
             LimitedClient(town, "limited client 0")
             LimitedClient(town, "limited client 1")
+            self.laws.spacing = SpacingLaws()
+            Spacer(town, "spacer 0")
+            Spacer(town, "spacer 1")
+            SpacedWorker(town, "spaced worker")
+            Ruler(town, "ruler")
         elif self.world.seed >= OVERSEEN_SEEDS_FROM:
             if self.natives:
                 self.overseers = [Drainer(town, "drainer"), Retrier(town, "retrier")]

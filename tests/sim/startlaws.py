@@ -30,7 +30,7 @@ def check(laws: Laws, sight: Sight, submit: Submit, *, ahead_us: int = 0) -> Non
     if job is not None and job.lease is not None:
         laws.drains.started(job.lease)
         if laws.limits is not None:
-            laws.limits.started(job, laws.now_us)
+            laws.limits.started(job, laws.now_us, laws.scheduler)
     if submit.losses_max and sight.losses >= submit.losses_max:
         raise Violation("losses", f"job {sight.id} has cost {sight.losses} workers and is handed out")
     if sight.failures > submit.failures_max and not sight.retried:

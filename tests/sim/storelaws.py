@@ -11,6 +11,7 @@ from hiringhall.engine.deadlines import LINGER_US, STARTED_US
 from hiringhall.storage.contract import HistoryQuery, Retention
 
 from .dworktap import LocationHolder
+from .owndialect import SPACED
 from .world import Violation
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Mirror:
         for update in batch.updates:
             if update.id not in self.live:
                 raise Violation("store", f"job {update.id} is updated and is not there")
-            self.live[update.id] = self.live[update.id].updated(update)
+            self.live[update.id] = self.live[update.id].updated(update, batch.payloads.get(update.id))
             _is_begun(self.live[update.id])
         for line in batch.output:
             self.output.setdefault(line.job, []).append(line.data)
@@ -76,9 +77,17 @@ class Mirror:
         if counts != (flow.done, flow.failed, flow.cancelled):
             raise Violation("flow", f"flow {flow.name!r} counts {flow[3:]}, and the history has {counts}")
 
+    def is_spaced(self, job_id: int) -> bool:
+        """It is a debounced or throttled job, which has laws of its own."""
+        row = self.live.get(job_id) or self.history.get(job_id)
+        return row is not None and row.queue == SPACED
+
     def _insert(self, row: JobRow) -> None:
         if row.id in self.live or row.id in self.history:
             raise Violation("identity", f"id {row.id} is given to a second job")
+        if row.queue == SPACED:
+            self.live[row.id] = row
+            return
         if row.key:
             other = self._keys.setdefault((row.queue, row.key), row.id)
             if other != row.id:
@@ -106,10 +115,13 @@ class Mirror:
 
     def _forget(self, job_id: int) -> None:
         row = self.live.pop(job_id)
-        if row.key:
+        if row.key and row.queue != SPACED:
             del self._keys[row.queue, row.key]
 
     def _end(self, end: EndRow) -> None:
+        if end.queue == SPACED:
+            self.history[end.id] = end
+            return
         sight = self._laws.see(end.id)
         if end.id in self.history and not sight.retried:
             raise Violation("one end", f"job {end.id} has a second end in the history")

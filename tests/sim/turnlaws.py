@@ -29,6 +29,8 @@ def check(laws: Laws, hall: Hall) -> None:
     _bounds(hall)
     if laws.limits is not None:
         laws.limits.check(hall)
+    if laws.spacing is not None:
+        laws.spacing.check(hall)
     _commit_in_time(hall)
     _holders(laws, scheduler)
     _sleepers(laws, hall)

@@ -173,3 +173,61 @@ def test_tenants_take_turns_and_a_slow_queue_starts_no_more_than_it_may(hall: Ha
         assert told["terms"]["expire_us"] == 3600 * 1_000_000
         with pytest.raises(NativeError, match="limit_key must be bytes"):
             ann.submit(b"few", b"", limit_key=7)
+
+
+def test_rules_debounce_and_throttle_hold_after_a_kill(hall: HallProcess) -> None:
+    debounced: dict[str, Any] = {"debounce_us": 1_500_000}
+    throttled: dict[str, Any] = {"throttle_us": 3_600_000_000}
+    with NativePeer(hall.port) as ann, NativePeer(hall.port) as bob:
+        jobs = [(b"cut", b"%d" % number, {"limit_key": "k"}, b"", 0, []) for number in range(20)]
+        ann.ask("submit", (0, jobs))
+        bob.ask("work", (b"bob", 10, [(b"cut", 0, 0), (b"once", 0, 0)], -1, 0))
+        held = [bob.hear("assign")[0] for _ in range(10)]
+        # Five more may run than did: but ten run, so none starts until six have ended.
+        answer = ann.ask("limit", {"name": b"cut", "running_max": 5})
+        assert answer == {"rules": {"running_max": 5}, "set": True}
+        for lease in held[:6]:
+            bob.send("finish", (lease, b""))
+        assert bob.hear("assign")[3] == b"10"
+        told = ann.ask("queue", (b"cut",))
+        assert (told["running"], told["ready"], told["rules_set"]) == (5, 9, True)
+        # With a limit by key the nine that wait are parked.
+        ann.ask("limit", {"name": b"cut", "key_running_max": 1, "starts_per_second": 1000})
+        told = ann.ask("queue", (b"cut",))
+        assert (told["running"], told["ready"], told["parked"]) == (5, 0, 9)
+        ann.ask("limit", {"name": QUEUE})
+        assert ann.ask("queue", (QUEUE,))["rules"] == {}
+        with pytest.raises(NativeError, match="burst: is used only with"):
+            ann.ask("limit", {"name": b"cut", "burst": 3})
+        # Throttle: the first answers, also after its end.
+        (first,) = ann.ask("submit", (0, [(b"once", b"1", throttled, b"key", 0, [])]))
+        lease, _, _, payload, *_ = bob.hear("assign")
+        assert payload == b"1"
+        bob.ask("finish", (lease, b"the result"))
+        assert ann.ask("submit", (1, [(b"once", b"2", throttled, b"key", 0, [])])) == [first]
+        assert ann.hear("ended") == [first, "done", 0, b"the result"]
+        # Debounce: the second payload is on disk when it is acknowledged.
+        (waits,) = ann.ask("submit", (0, [(b"quiet", b"1", debounced, b"key", 0, [])]))
+        assert ann.ask("submit", (0, [(b"quiet", b"2", debounced, b"key", 0, [])])) == [waits]
+        assert "debounced" in ann.ask("job", (waits,))["why"]
+        hall.kill()
+    hall.start()
+    with NativePeer(hall.port) as ann, NativePeer(hall.port) as bob:
+        told = ann.ask("queue", (b"cut",))
+        assert (told["rules"], told["rules_set"]) == (
+            {"key_running_max": 1, "starts_per_second": 1000.0, "burst": 1},
+            True,
+        )
+        assert (told["ready"], told["parked"]) == (1, 13)
+        assert ann.ask("queue", (QUEUE,))["rules"] == {}, "those of hall.toml are lifted"
+        assert ann.ask("unlimit", {"name": QUEUE}) == {"rules": {"key_running_max": MOST}, "set": False}
+        assert ann.ask("submit", (0, [(b"once", b"3", throttled, b"key", 0, [])])) == [first]
+        assert ann.ask("submit", (0, [(b"quiet", b"3", debounced, b"key", 0, [])])) == [waits]
+        bob.work(b"quiet")
+        _, job, _, payload, *_ = bob.hear("assign")
+        assert (job, payload) == (waits, b"3")
+        # It has started: what comes now is another job.
+        (later,) = ann.ask("submit", (0, [(b"quiet", b"4", debounced, b"key", 0, [])]))
+        assert later != waits
+        with pytest.raises(NativeError, match="must have a key"):
+            ann.submit(b"quiet", b"", debounce_us=5)

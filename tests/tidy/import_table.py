@@ -38,7 +38,19 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     *((module, ()) for module in _SHARED_BY_PEERS),
     ("peers.<name>", ("dialects.<name>.wire", *_SHARED_BY_PEERS, "peers.<name>")),
     ("engine", ("core", "engine", "dialects.session", "storage.contract")),
-    ("storage", ("core.changes", "core.ids", "core.jobs", "core.states", "core.terms", "storage")),
+    (
+        "storage",
+        (
+            "core.changes",
+            "core.errors",
+            "core.ids",
+            "core.jobs",
+            "core.queue_rules",
+            "core.states",
+            "core.terms",
+            "storage",
+        ),
+    ),
     ("cluster", ("cluster", "config.quantities", "engine.driver", "storage.contract", "storage.postgres")),
     ("transports", ("core.errors", "core.limits", "dialects.session", "engine.driver", "transports")),
     (

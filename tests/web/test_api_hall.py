@@ -50,6 +50,42 @@ def test_events_tell_of_the_hall_and_of_each_change(api: httpx.Client) -> None:
                 break
 
 
+def test_rules_of_a_queue_are_set_shown_and_cleared(api: httpx.Client) -> None:
+    rules = {
+        "running_max": 3,
+        "starts_per_second": 0.5,
+        "fair": True,
+        "tenant_weights": {"acme": 2},
+        "age_max_s": 60,
+    }
+    told = api.put("/queues/ruled/rules", json=rules).json()
+    assert told == {"rules": {**rules, "burst": 1}, "set": True}
+    assert api.get("/queues/ruled/rules").json() == told
+    assert api.get("/queues/ruled").json()["rules_set"] is True
+    assert api.put("/queues/ruled/rules", json={"running_max": 0}).status_code == 400
+    assert api.put("/queues/ruled/rules", json={"burst": 2}).status_code == 400
+    assert api.put("/queues/ruled/rules", json={"running_max": 1}).json()["rules"] == {"running_max": 1}
+    line = api.get("/audit", params={"limit": 1}).json()["items"][0]
+    assert (line["what"], line["queue"], line["rules"]) == ("limit", "ruled", "fair=false, running_max=1")
+    assert api.delete("/queues/ruled/rules").json() == {"rules": {}, "set": False}
+    assert api.get("/queues/never.seen/rules").status_code == 404
+
+
+def test_submits_are_debounced_and_throttled(api: httpx.Client) -> None:
+    def submit(**said: Any) -> str:
+        ids: list[str] = api.post("/jobs", json={"queue": "spaced", **said}).json()["ids"]
+        return ids[0]
+
+    first = submit(key="d", debounce_s=3600, debounce_max_s=7200, payload="1")
+    assert submit(key="d", debounce_s=3600, payload="2", limit_key="a") == first
+    job = api.get(f"/jobs/{first}").json()
+    assert (job["payload"], job["situation"], job["terms"]["limit_key"]) == ("2", "delayed", "a")
+    once = submit(key="t", throttle_s=3600)
+    api.post(f"/jobs/{once}/cancel")
+    assert submit(key="t", throttle_s=3600) == once
+    assert api.post("/jobs", json={"queue": "spaced", "debounce_s": 5}).status_code == 400
+
+
 def test_workers_are_listed_by_queue_dialect_and_text(api: httpx.Client, hall: WebHall) -> None:
     with hall.native() as peer:
         peer.work(b"staffed", name=b"worker-7")

@@ -216,6 +216,12 @@ COMMANDS: Final[tuple[Entry | Group, ...]] = (
     ),
     Entry("resume", "queues:resume", "Resume paused queues: their jobs start again.", CHANGE),
     Entry(
+        "limit",
+        "limit:limit",
+        "Show, set or clear the limits of queues: what may run and start. They survive a restart.",
+        CHANGE,
+    ),
+    Entry(
         "switch-over",
         "halls:switch_over",
         "Let a standby be active in place of the hall that is. Nothing is lost; clients connect again.",

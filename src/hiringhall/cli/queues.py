@@ -13,7 +13,7 @@ from hiringhall.cli.paging import show
 from hiringhall.cli.remote import HallFlag, JsonFlag, Remote, connected, name_of, print_json
 from hiringhall.cli.reporting import print_error
 from hiringhall.cli.styling import terminal_colours
-from hiringhall.cli.wording import age, duration, now, short, style_of
+from hiringhall.cli.wording import age, duration, now, rules_text, short, style_of
 from hiringhall.dialects.native import wire
 
 COLUMNS: Final = (
@@ -122,7 +122,8 @@ def _row(described: dict[str, Any], now_us: int) -> Row:
     nobody = "no_workers" if described["ready"] and not described["workers"] else ""
     parked = f"{described['parked']} parked" if described.get("parked") else ""
     state = paused or nobody
-    note = ", ".join(filter(None, (state.replace("_", " "), parked)))
+    limits = rules_text(described["rules"]) if described.get("rules") else ""
+    note = ", ".join(filter(None, (state.replace("_", " "), parked, limits)))
     average_us = described.get("average_run_us", 0)
     cells = plain(
         short(described["name"]),

@@ -94,6 +94,13 @@ def add(
             help="The job fails after this many hired workers have quit; 0: no limit.",
         ),
     ] = 0,
+    limit_key: Annotated[
+        str, typer.Option("--limit-key", metavar="KEY", help="What the limits of the queue count its jobs by.")
+    ] = "",
+    tenant: Annotated[
+        str,
+        typer.Option("--tenant", metavar="NAME", help="For whom they are, in a queue that is shared fairly."),
+    ] = "",
     missed: Annotated[
         str,
         typer.Option(
@@ -129,6 +136,8 @@ def add(
         priority=_one_of("--priority", priority, cast("tuple[Priority, ...]", get_args(Priority))),
         retries=retries,
         quits_max=quits_max,
+        limit_key=limit_key,
+        tenant=tenant,
         missed=_one_of("--missed", missed, cast("tuple[Missed, ...]", get_args(Missed))),
         late_us=_late_us(late_s),
     )

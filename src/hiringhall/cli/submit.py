@@ -83,6 +83,15 @@ def submit(
     tenant: Annotated[
         str, typer.Option("--tenant", metavar="NAME", help="For whom it is, in a queue that is shared fairly.")
     ] = "",
+    debounce: Annotated[
+        str | None,
+        _span("--debounce", "With --key: it starts after this time without another submit; the latest wins"),
+    ] = None,
+    debounce_max: Annotated[str | None, _span("--debounce-max", "With --debounce: the longest wait")] = None,
+    throttle: Annotated[
+        str | None,
+        _span("--throttle", "With --key: for this time, further submits are the first job; the first wins"),
+    ] = None,
     memory: Annotated[
         bool, typer.Option("--memory", help="Keep it in memory only: it is lost if the hall stops.")
     ] = False,
@@ -101,8 +110,9 @@ def submit(
             f'--priority: "{priority}" is not allowed; it takes {", ".join(PRIORITIES)}', WRONG_USE
         )
     spans = {"backoff_us": backoff, "timeout_us": timeout, "expire_us": expire, "takes_us": takes}
+    spans |= {"debounce_us": debounce, "debounce_max_us": debounce_max, "throttle_us": throttle}
     terms: dict[str, Any] = {
-        name: read_span_us(f"--{name.removesuffix('_us')}", written)
+        name: read_span_us(f"--{name.removesuffix('_us').replace('_', '-')}", written)
         for name, written in spans.items()
         if written is not None
     }

@@ -82,3 +82,23 @@ def situation_of(described: dict[str, Any]) -> str:
 def counted(count: int, thing: str) -> str:
     """`1 job`, `2 jobs`."""
     return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
+def rules_text(rules: dict[str, Any]) -> str:
+    """The limits of a queue, as the hall describes them."""
+    texts: list[str] = []
+    if "running_max" in rules:
+        texts.append(f"at most {rules['running_max']} running")
+    if "key_running_max" in rules:
+        texts.append(f"at most {rules['key_running_max']} running for each key")
+    if "starts_per_second" in rules:
+        burst = rules.get("burst", 1)
+        texts.append(
+            f"{rules['starts_per_second']:g} starts a second" + (f", burst {burst}" if burst > 1 else "")
+        )
+    if "fair" in rules:
+        weights = [f"{short(tenant)}={weight}" for tenant, weight in rules.get("tenant_weights", {}).items()]
+        texts.append("fair" + (f" with {' '.join(weights)}" if weights else ""))
+    if "age_max_us" in rules:
+        texts.append(f"cancelled after {duration(rules['age_max_us'])}")
+    return ", ".join(texts) or "no limits"

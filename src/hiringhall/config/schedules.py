@@ -65,6 +65,12 @@ class ScheduleSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields
             description="A job fails after this many workers quit while they perform (hire); 0: no limit.",
         ),
     ] = 0
+    limit_key: Annotated[
+        str, Meta(description="What the limits of the queue count its jobs by. Default: nothing.")
+    ] = ""
+    tenant: Annotated[
+        str, Meta(description="For whom its jobs are, in a queue that is shared fairly. Default: nobody.")
+    ] = ""
     missed: Annotated[
         Missed,
         Meta(description="Which missed due times fire: only the latest, all, or none."),
@@ -89,6 +95,8 @@ class ScheduleSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields
             priority=self.priority,
             retries=self.retries,
             quits_max=self.quits_max,
+            limit_key=self.limit_key,
+            tenant=self.tenant,
             missed=self.missed,
             late_us=round(self.late_s * SECOND_US),
         )

@@ -171,10 +171,12 @@ class Auctions:
 
     def moved(self, job: Job) -> None:
         """A job has changed its state."""
+        auction = self.by_job.get(job.id)
         if job.state == DELAYED:
+            if auction is not None:
+                self._close(auction)
             self._plan(job)
             return
-        auction = self.by_job.get(job.id)
         if auction is None:
             return
         ready = job.state == QUEUED and job.in_lane

@@ -16,6 +16,7 @@ from hiringhall.core.leases import ARRIVED, PERFORMING, Engagement
 from hiringhall.core.markets import AHEAD
 from hiringhall.core.queues import Queue
 from hiringhall.core.residents import OUTSIDE
+from hiringhall.core.spacing import holds_key
 from hiringhall.core.states import CANCELLED, DELAYED, DONE, HELD, LEASED, QUEUED, STATE_NAMES
 from hiringhall.core.terms import NO_REQUIREMENT
 from hiringhall.core.workers import DRAINED
@@ -72,7 +73,8 @@ def _audit_job(scheduler: Scheduler, job: Job) -> None:
     if lease is not None and lease.provider is not None:
         _law(not job.terms.durable, job, "a provider's job is not durable")
     else:
-        _law(not job.key or scheduler.keys.find(job.queue, job.key) is job, job, "a live job holds its key")
+        holder = scheduler.keys.find(job.queue, job.key) if job.key else None
+        _law((holder is job) == holds_key(job), job, "a live job holds its key, unless it was debounced")
     _law((lease is not None) == (job.state == LEASED), job, "it has a lease exactly while it is LEASED")
     if lease is not None:
         _law(lease.job is job, job, "its lease is for this job")

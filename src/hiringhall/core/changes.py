@@ -7,10 +7,11 @@ plain tuples, made in the core's thread: the store's thread never sees a live jo
 
 from __future__ import annotations
 
-from collections.abc import Iterable  # noqa: TC003 (compiled, a NamedTuple looks its types up)
+from collections.abc import Iterable, Sequence  # noqa: TC003 (compiled, a NamedTuple looks its types up)
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hiringhall.core.jobs import ParentRef, Try  # noqa: TC001 (as above)
+from hiringhall.core.queue_rules import QueueRules  # noqa: TC001 (as above)
 from hiringhall.core.terms import Terms  # noqa: TC001 (as above)
 
 if TYPE_CHECKING:
@@ -52,12 +53,16 @@ class JobRow(NamedTuple):
     dialect: str = ""
     """The dialect of the worker of the latest attempt; empty: unknown."""
 
-    def updated(self, update: JobRow) -> JobRow:
-        """The row after an update, in which queue, key, payload, time of creation and flow count for
-        nothing.
+    def updated(self, update: JobRow, payload: bytes | None = None) -> JobRow:
+        """The row after an update, in which queue, key, payload, time of creation and flow count for nothing. A
+        payload that is given is new.
         """
         return update._replace(
-            queue=self.queue, key=self.key, payload=self.payload, created_us=self.created_us, flow=self.flow
+            queue=self.queue,
+            key=self.key,
+            payload=self.payload if payload is None else payload,
+            created_us=self.created_us,
+            flow=self.flow,
         )
 
 
@@ -168,6 +173,15 @@ class Firing(NamedTuple):
     """A digest of the plan; a changed plan starts anew."""
 
 
+class WindowRow(NamedTuple):
+    """A throttled key: submits with it are answered with this job until the window is over."""
+
+    queue: bytes
+    key: bytes
+    job: int
+    until_us: int
+
+
 class FlowRow(NamedTuple):
     """A flow: when it began and ended, and how many of its jobs have ended how."""
 
@@ -194,16 +208,22 @@ class Batch:
         "inserts",
         "output",
         "paused",
+        "payloads",
         "revived",
+        "rules",
         "touched",
         "updated",
         "updates",
+        "windows",
     )
 
     def __init__(self) -> None:
         self.inserts: list[JobRow] = []
         self.updates: list[JobRow] = []
-        """Stored jobs that changed. Their queue, key, payload and time of creation never do."""
+        """Stored jobs that changed. Their queue, key and time of creation never do; a payload does if it is in
+        `payloads`."""
+        self.payloads: dict[int, bytes] = {}
+        """The new payloads of some jobs of `updates`, by id: they were debounced, and submitted again."""
         self.deletes: list[int] = []
         """Ids to remove from the live jobs; each is also in `ends`."""
         self.ends: list[EndRow] = []
@@ -217,6 +237,10 @@ class Batch:
         the name OUTPUT."""
         self.paused: dict[bytes, bool] = {}
         """Queues that were paused (True) or resumed (False), by name."""
+        self.rules: dict[bytes, QueueRules | None] = {}
+        """The rules of queues that were set at run time, by name; None: they were cleared."""
+        self.windows: dict[tuple[bytes, bytes], WindowRow | None] = {}
+        """Keys that are throttled, by queue and key; None: no longer."""
         self.flows: dict[bytes, FlowRow | None] = {}
         """The flows that changed, by name; None: the flow was dropped."""
         self.expires = False
@@ -233,7 +257,7 @@ class Batch:
     @property
     def empty(self) -> bool:
         changed = self.inserts or self.updates or self.ends
-        noted = self.fired or self.output or self.paused or self.flows
+        noted = self.fired or self.output or self.paused or self.flows or self.rules or self.windows
         return not (changed or noted or self.expires)
 
 
@@ -253,3 +277,7 @@ class Loaded(NamedTuple):
     """The names of the paused queues."""
     flows: list[FlowRow]
     """All flows, the oldest first."""
+    rules: dict[bytes, QueueRules] = {}  # noqa: RUF012 (a NamedTuple copies no default, and nothing changes it)
+    """The rules of queues that were set at run time, by name."""
+    windows: Sequence[WindowRow] = ()
+    """The keys that are throttled. Their time may be over."""

@@ -11,14 +11,18 @@ from typing import TYPE_CHECKING
 from hiringhall.core.errors import CYCLE, HALL_FULL, Refusal
 from hiringhall.core.inquiries import Inquiries
 from hiringhall.core.jobs import Job
+from hiringhall.core.spacing import DEBOUNCED
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import ParentRef
 
 
 def name_of(job: Job) -> ParentRef:
-    """The reference that a child waits for after this job ended without success."""
-    return (job.queue.name, job.key) if job.named else job.id
+    """The reference that a child waits for after this job ended without success. The key of a debounced job may
+    mean a later one.
+    """
+    named = job.named and (job.extras is None or DEBOUNCED not in job.extras)
+    return (job.queue.name, job.key) if named else job.id
 
 
 def known_jobs(parents: list[Job | ParentRef]) -> list[Job]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hiringhall.core.peer import Peer
     from hiringhall.core.queues import Queue
     from hiringhall.core.scheduler import Scheduler
+    from hiringhall.core.spacing import Spacing
     from hiringhall.core.terms import Terms
 
 ParentRef = int | tuple[bytes, bytes]
@@ -50,7 +51,7 @@ def is_named(key: bytes, extras: dict[str, bytes] | None) -> bool:
 class JobSpec:
     """A job as a client asks for it."""
 
-    __slots__ = ("due_us", "extras", "flow", "key", "parents", "payload", "queue", "terms")
+    __slots__ = ("due_us", "extras", "flow", "key", "parents", "payload", "queue", "spacing", "terms")
 
     def __init__(
         self,
@@ -62,6 +63,7 @@ class JobSpec:
         parents: tuple[ParentRef, ...] = (),
         extras: dict[str, bytes] | None = None,
         flow: bytes = b"",
+        spacing: Spacing | None = None,
     ) -> None:
         self.queue = queue
         self.payload = payload
@@ -75,6 +77,8 @@ class JobSpec:
         """Named values that a dialect keeps with the job; the core uses some names itself."""
         self.flow = flow
         """The name of the flow that it belongs to; empty: none."""
+        self.spacing = spacing
+        """Debounce or throttle by its key; None: neither."""
 
     @property
     def work(self) -> bytes:

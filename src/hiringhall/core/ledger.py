@@ -15,9 +15,10 @@ from hiringhall.core.output import Output
 from hiringhall.core.states import DELAYED, DONE, FAILED, QUEUED
 
 if TYPE_CHECKING:
-    from hiringhall.core.changes import Firing
+    from hiringhall.core.changes import Firing, WindowRow
     from hiringhall.core.flows import Flow
     from hiringhall.core.jobs import Job, ParentRef, Try
+    from hiringhall.core.queue_rules import QueueRules
 
 
 def _parents(job: Job) -> tuple[ParentRef, ...]:
@@ -80,10 +81,22 @@ def _tries(job: Job) -> tuple[Try, ...]:
 
 class Ledger:
     """The durable jobs that changed, what their workers said, the schedules that fired, the queues that were
-    paused or resumed, and the flows.
+    paused or resumed or got other rules, throttled keys, and the flows.
     """
 
-    __slots__ = ("_changed", "_deferred", "_fired", "_flows", "_paused", "_sealed", "_started", "output")
+    __slots__ = (
+        "_changed",
+        "_deferred",
+        "_fired",
+        "_flows",
+        "_paused",
+        "_payloads",
+        "_rules",
+        "_sealed",
+        "_started",
+        "_windows",
+        "output",
+    )
 
     def __init__(self) -> None:
         self._changed: dict[int, Job] = {}
@@ -96,15 +109,24 @@ class Ledger:
         self._fired: dict[str, Firing | None] = {}
         self._paused: dict[bytes, bool] = {}
         self._flows: dict[bytes, Flow] = {}
+        self._payloads: dict[int, None] = {}
+        """Ids of changed jobs whose payload is another one."""
+        self._rules: dict[bytes, QueueRules | None] = {}
+        self._windows: dict[tuple[bytes, bytes], WindowRow | None] = {}
         self.output = Output()
 
     def __len__(self) -> int:
         changes = len(self._changed) + len(self._fired) + len(self._paused) + len(self._flows)
-        return changes + len(self.output)
+        return changes + len(self._rules) + len(self._windows) + len(self.output)
 
     def note(self, job: Job) -> None:
         """A durable job has changed."""
         self._changed[job.id] = job
+
+    def note_payload(self, job: Job) -> None:
+        """A durable job has another payload."""
+        self._changed[job.id] = job
+        self._payloads[job.id] = None
 
     def note_deferred(self, job: Job) -> None:
         """A durable job was leased to a resident: it needs a row only if it stays leased for a while."""
@@ -137,6 +159,14 @@ class Ledger:
         """A queue was paused or resumed."""
         self._paused[queue] = paused
 
+    def note_rules(self, queue: bytes, rules: QueueRules | None) -> None:
+        """A queue got other rules at run time, or they were cleared."""
+        self._rules[queue] = rules
+
+    def note_window(self, name: tuple[bytes, bytes], row: WindowRow | None) -> None:
+        """A key is throttled, or no longer."""
+        self._windows[name] = row
+
     def note_flow(self, flow: Flow) -> None:
         """A flow has changed, or was dropped."""
         self._flows[flow.name] = flow
@@ -159,6 +189,7 @@ class Ledger:
         self._changed.pop(job.id, None)
         self._deferred.pop(job.id, None)
         self._started.pop(job.id, None)
+        self._payloads.pop(job.id, None)
 
     def find(self, job_id: int) -> Job | None:
         """A job with changes that are not on disk yet."""
@@ -179,6 +210,8 @@ class Ledger:
             elif job.stored:
                 batch.updated.append(job)
                 batch.updates.append(_job_row(job))
+                if job.id in self._payloads:
+                    batch.payloads[job.id] = job.payload
             else:
                 self._seal_insert(batch, job)
         self._sealed = self._changed
@@ -188,6 +221,11 @@ class Ledger:
         self.output.seal(batch)
         batch.paused = self._paused
         self._paused = {}
+        batch.rules = self._rules
+        self._rules = {}
+        batch.windows = self._windows
+        self._windows = {}
+        self._payloads.clear()
         if self._flows:
             self._seal_flows(batch)
         return batch
@@ -258,6 +296,9 @@ class Ledger:
         self._sealed = {}
         self.output.drop()
         self._paused = {**batch.paused, **self._paused}
+        self._rules = {**batch.rules, **self._rules}
+        self._windows = {**batch.windows, **self._windows}
+        self._payloads.update(dict.fromkeys(batch.payloads))
         for flow in batch.touched:
             self._flows.setdefault(flow.name, flow)
         newcomers = [job for job in batch.inserted if not job.logged]

@@ -90,6 +90,14 @@ class Limiter(Timed):
         self._last_place = 0
         self._last_number = 0
 
+    def inherit(self, before: Limiter) -> None:
+        """The rules of the queue were others until now. If the rate is the same, the tokens are too; else the
+        bucket begins empty.
+        """
+        mine, theirs = self.rules, before.rules
+        if (mine.starts_per_1000s, mine.burst) == (theirs.starts_per_1000s, theirs.burst):
+            self._bucket = before._bucket
+
     # --- what a queue asks
 
     def room(self) -> int:

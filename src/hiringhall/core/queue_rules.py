@@ -43,7 +43,11 @@ class QueueRules(NamedTuple):
     @property
     def empty(self) -> bool:
         """It limits nothing."""
-        return self == QueueRules()
+        return self == NO_RULES
+
+
+NO_RULES: Final = QueueRules()
+"""What holds for a queue that has no rules."""
 
 
 def check_rules(rules: QueueRules) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.limits import SECOND_US
+from hiringhall.core.spacing import quiet_us_of
 from hiringhall.core.states import DELAYED, GIVEN_BACK, HELD, LEASED, QUEUED, STATE_NAMES
 from hiringhall.core.terms import NO_REQUIREMENT
 
@@ -69,6 +70,9 @@ def why(scheduler: Scheduler, job: Job) -> str:
         if _backs_off(job):
             most = job.terms.failures_max + 1
             return f"attempt {job.failures} of {most} failed; it is tried again in {due_s} s"
+        if quiet_us := quiet_us_of(job):
+            quiet = f"{quiet_us / SECOND_US:g} s without another submit of its key"
+            return f"it is debounced and waits for {quiet}: it is due in {due_s} s"
         return f"it is due in {due_s} s"
     if job.lease is not None and job.lease.promised:
         return "a worker was hired for it and has not begun"

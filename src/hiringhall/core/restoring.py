@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from hiringhall.core import ids
 from hiringhall.core.jobs import Job
+from hiringhall.core.spacing import holds_key
 from hiringhall.core.states import CUT_SHORT, DELAYED, HELD, LEASED, QUEUED
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ def restore(scheduler: Scheduler, loaded: Loaded) -> None:
     table.last_id = ids.make(loaded.epoch, 0)
     scheduler.firings.restore(loaded.fired)
     scheduler.paused_queues.restore(loaded.paused)
+    scheduler.ruled_queues.restore(loaded.rules)
+    scheduler.windows.restore(loaded.windows)
     table.flows.restore(loaded.flows)
     count = 0
     for end in loaded.ended:
@@ -49,7 +52,11 @@ def restore(scheduler: Scheduler, loaded: Loaded) -> None:
             table.flows.enter(job, row.flow, row.created_us)
             job.all_parents = row.all_parents
         table.enter(job)
-        if row.key:
+        if row.key and holds_key(job):
+            earlier = table.keys.find(queue, row.key)
+            if earlier is not None:
+                # It had started, and the hall ended before that was stored.
+                table.release_key(earlier)
             table.keys.add(job)
         if row.state == HELD:
             table.move(job, HELD)

@@ -3,7 +3,7 @@
 Verbs return at once or raise a `Refusal`; what happens later reaches a peer as a notice. A verb only notes that
 a queue has to be matched; `settle`, at the end of the turn, matches ready jobs to workers. Verbs that only some
 dialects need are called on the part: `auctions`, `hiring`, `residents`, `reports`, `firings`, `flow_verbs`,
-`needs`, `draining`, `ruled_queues` and `dependencies`.
+`needs`, `draining`, `ruled_queues`, `windows` and `dependencies`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from hiringhall.core.submitting import Submissions
 from hiringhall.core.table import JobTable
 from hiringhall.core.timers import NEVER
 from hiringhall.core.waking import Wakeups
+from hiringhall.core.windows import Windows
 from hiringhall.core.workforce import Workforce
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ class Scheduler:
         self.workforce = Workforce(table, self.wakeups, self.leases, self.hiring, self.needs)
         self.matching = Matching(table, self.wakeups, self.leases, self.hiring)
         self.residents = Residents(table, self.workforce, self.leases, self.needs)
-        self.submissions = Submissions(table, self.dependencies, self.needs)
+        self.windows = Windows(table)
+        self.submissions = Submissions(table, self.dependencies, self.needs, self.windows)
         self.reports = Reports(table, self.dependencies, self.leases, self.residents)
         self.firings = Firings(table, self.submissions)
         self.queue_limits = QueueLimits(table)

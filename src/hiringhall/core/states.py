@@ -27,7 +27,7 @@ STATE_NAMES: Final = ("held", "delayed", "queued", "leased", "done", "failed", "
 MOVES: Final = (
     (HELD, (DELAYED, QUEUED, FAILED, CANCELLED)),
     (DELAYED, (HELD, QUEUED, LEASED, CANCELLED)),
-    (QUEUED, (HELD, LEASED, CANCELLED)),
+    (QUEUED, (HELD, DELAYED, LEASED, CANCELLED)),
     (LEASED, (QUEUED, DELAYED, DONE, FAILED, CANCELLED)),
     (DONE, ()),
     (FAILED, (HELD, QUEUED)),

@@ -12,8 +12,10 @@ from hiringhall.core.graph import known_jobs, name_of
 from hiringhall.core.jobs import QUITS, Job
 from hiringhall.core.queue_rules import LIMIT_KEY, TENANT
 from hiringhall.core.queues import Queue
+from hiringhall.core.replacing import Replacements
 from hiringhall.core.reports import REPORTED
 from hiringhall.core.restoring import ended_job
+from hiringhall.core.spacing import DEBOUNCED, check_spacing, holds_key, is_debounced
 from hiringhall.core.states import (
     DELAYED,
     DONE,
@@ -33,8 +35,11 @@ if TYPE_CHECKING:
     from hiringhall.core.jobs import JobSpec, ParentRef
     from hiringhall.core.needs import Needs
     from hiringhall.core.peer import Peer
+    from hiringhall.core.replacing import Content
+    from hiringhall.core.spacing import Spacing
     from hiringhall.core.table import JobTable
     from hiringhall.core.terms import Requirement, Terms
+    from hiringhall.core.windows import Windows
 
 DUE_US_MAX: Final = 1 << 62
 """The latest due time: what is added to it still fits into the 63 bits that stores keep."""
@@ -45,14 +50,18 @@ FILLED_MAX: Final = 1000
 class Submissions:
     """The submitting verbs."""
 
-    def __init__(self, table: JobTable, dependencies: Dependencies, needs: Needs) -> None:
+    def __init__(self, table: JobTable, dependencies: Dependencies, needs: Needs, windows: Windows) -> None:
         self._table = table
         self._dependencies = dependencies
         self._needs = needs
+        self._windows = windows
+        self.replacements = Replacements(table)
         self._filled: dict[tuple[Requirement, int, Terms], Terms] = {}
 
     def submit(self, spec: JobSpec, watcher: Peer | None) -> Job:
-        """Take a job in, or join a live one with the same queue and key."""
+        """Take a job in, or join a live one with the same queue and key. If both are debounced, the live one is
+        replaced, unless it has started.
+        """
         table = self._table
         limits = table.limits
         if watcher is None and not spec.terms.detached:
@@ -68,16 +77,24 @@ class Submissions:
         key = spec.key
         if spec.flow:
             table.flows.check(spec.flow, spec.terms.durable)
+        if spec.extras is not None:
+            table.check_key(spec.extras.get(LIMIT_KEY, b""))
+            table.check_key(spec.extras.get(TENANT, b""))
+        spacing = spec.spacing
+        if spacing is not None:
+            check_spacing(spec, spacing)
         if key:
             table.check_key(key)
             job = table.keys.find(queue, key)
             if job is not None:
-                self._join(job, spec, watcher)
+                if spacing is not None and spacing.debounce_us and is_debounced(job):
+                    self._replace(job, spec, spacing, watcher)
+                else:
+                    self._join(job, spec, watcher)
                 return job
         table.check_room()
-        if spec.extras is not None:
-            table.check_key(spec.extras.get(LIMIT_KEY, b""))
-            table.check_key(spec.extras.get(TENANT, b""))
+        if spacing is not None and spacing.throttle_us:
+            self._check_window(queue.name, key)
         if spec.due_us > DUE_US_MAX:
             raise Refusal(BAD_REQUEST, "the due time is too far in the future")
         maximum = queue.maxima[spec.terms.priority]
@@ -99,9 +116,13 @@ class Submissions:
         table.graph.adopt(job)
         if parents is not None:
             self._dependencies.hold(job, parents)
+        if spacing is not None:
+            self._space(job, spacing)
         if job.parents is not None:
             table.move(job, HELD)
             job.due_us = spec.due_us
+        elif spacing is not None and spacing.debounce_us:
+            table.move(job, DELAYED, due_us=table.now_us + spacing.debounce_us)
         elif spec.due_us > table.now_us:
             table.move(job, DELAYED, due_us=spec.due_us)
         else:
@@ -114,6 +135,33 @@ class Submissions:
         most = self._table.limits.payload_bytes_max
         if len(spec.payload) > most:
             raise Refusal(TOO_LARGE, f"a payload may have {most} bytes (payload_bytes_max)")
+
+    # --- debounce and throttle
+
+    def _check_window(self, queue: bytes, key: bytes) -> None:
+        first = self._windows.find(queue, key)
+        if first:
+            raise Refusal(WRONG_STATE, f"the key is throttled: job {first} answers for it")
+        self._windows.check_room()
+
+    def _space(self, job: Job, spacing: Spacing) -> None:
+        if spacing.throttle_us:
+            if not job.terms.detached:
+                # It answers for later submits, too.
+                job.terms = job.terms.replace(detached=True)
+            self._windows.open(job, self._table.now_us + spacing.throttle_us)
+        else:
+            self._table.keep_extra(job, DEBOUNCED, b"%d" % spacing.debounce_us)
+
+    def _replace(self, job: Job, spec: JobSpec, spacing: Spacing, watcher: Peer | None) -> None:
+        """The latest submit wins. As with any join, the job stays durable and detached if it was."""
+        if watcher is not None:
+            self._table.watch(job, watcher)
+        before, after = job.terms, spec.terms
+        if (before.durable and not after.durable) or (before.detached and not after.detached):
+            after = after.replace(durable=before.durable or after.durable, detached=True)
+        self.replacements.replace(job, spec, spacing, self._with_defaults(after, job.queue))
+        self._table.counters.joined += 1
 
     def _join(self, job: Job, spec: JobSpec, watcher: Peer | None) -> None:
         if watcher is not None:
@@ -133,6 +181,7 @@ class Submissions:
             )
             if job.terms.durable:
                 self._table.ledger.note(job)
+                self._windows.note(job)
         self._table.counters.joined += 1
 
     def _with_defaults(self, terms: Terms, queue: Queue) -> Terms:
@@ -262,7 +311,7 @@ class Submissions:
         self._table.check_store()
         self._table.check_room()
         queue = self._table.queue(job.queue.name)
-        if job.key and self._table.keys.find(queue, job.key) is not None:
+        if holds_key(job) and self._table.keys.find(queue, job.key) is not None:
             raise Refusal(WRONG_STATE, "another job with the same key is live")
 
     def _revive(self, job: Job) -> None:
@@ -284,7 +333,7 @@ class Submissions:
         if job.flow is not None:
             self._table.flows.reenter(job, self._table.now_us)
         self._table.enter(job)
-        if job.key:
+        if holds_key(job):
             self._table.keys.add(job)
 
     def take_back(self, job: Job) -> None:
@@ -297,8 +346,12 @@ class Submissions:
                 self._table.graph.inquiries.add(name_of(job))
         self._table.cancel_as(job, WITHDRAWN, b"it was refused together with another")
 
-    def leave_join(self, job: Job, terms: Terms) -> None:
-        """Undo a join of this turn: the job has these terms again. No commit may have begun since."""
+    def leave_join(self, job: Job, content: Content) -> None:
+        """Undo a join of this turn: the job is as it was before. No commit may have begun since."""
+        if job.payload is not content.payload or job.extras is not content.extras:
+            self.replacements.undo(job, content)
+            return
+        terms = content.terms
         if job.terms is terms:
             return
         if job.terms.durable and not terms.durable:
@@ -309,11 +362,19 @@ class Submissions:
     def withdraw(self, job: Job) -> None:
         """Make a job non-durable that was never acknowledged as durable."""
         self._table.ledger.forget(job)
+        if len(self._windows):
+            self._windows.withdraw(job)
         self._table.counters.withdrawn += 1
         if job.flow is not None:
             self._table.flows.leave(job, self._table.now_us)
-        job.terms = job.before or job.terms.replace(durable=False, detached=False, logged=False)
+        before = job.before
         job.before = None
+        # Its worker may have given it another priority since: only what made it durable is undone.
+        job.terms = job.terms.replace(
+            durable=before is not None and before.durable,
+            detached=before is not None and before.detached,
+            logged=before is not None and before.logged,
+        )
 
     def withdraw_all(self, unstored: list[Job]) -> dict[int, Job]:
         """The store failed before these jobs were on disk."""

@@ -29,6 +29,7 @@ from hiringhall.core.ledger import Ledger
 from hiringhall.core.observer import Observer
 from hiringhall.core.peer import NO_JOBS
 from hiringhall.core.queues import Queue
+from hiringhall.core.spacing import DEBOUNCED, holds_key
 from hiringhall.core.states import (
     CALLED_OFF,
     CANCELLED,
@@ -284,10 +285,29 @@ class JobTable:
             self.timers.arm(job, due_us)
         elif state == HELD:
             queue.held += 1
+        elif state == LEASED and job.extras is not None and DEBOUNCED in job.extras:
+            self.release_key(job)
         if queue.limiter is not None:
             queue.limiter.moved(job, before)
         if self.announcer is not None:
             self.announcer.moved(job)
+
+    def postpone(self, job: Job, due_us: int) -> None:
+        """A job that has not started is due at another time: it is submitted again, and was debounced."""
+        if job.state == QUEUED:
+            self.move(job, DELAYED, due_us=due_us)
+            return
+        self.timers.arm(job, due_us)
+        if job.state == DELAYED:
+            job.queued_us = due_us
+            if self.announcer is not None:
+                self.announcer.moved(job)
+
+    def release_key(self, job: Job) -> None:
+        """A debounced job has started: what is submitted with its key from now on is another job."""
+        if holds_key(job):
+            self.keys.remove(job)
+            self.keep_extra(job, DEBOUNCED, b"")
 
     def _end_lease(self, job: Job) -> None:
         lease = job.lease

@@ -19,6 +19,7 @@ import msgspec
 from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import SECOND_US, Limits
 from hiringhall.core.needs import SKILL_MAX, TIME_US_MAX
+from hiringhall.core.queue_rules import LIMIT_KEY, TENANT
 from hiringhall.core.terms import DEFAULT_TERMS, HIGH, LOW, NORMAL, Terms
 from hiringhall.schedules.calendar import check_cron, find_zone, next_due
 
@@ -45,7 +46,8 @@ _TERMS: Final = {
     "keep_us": TIME_US_MAX,
 }
 """The terms that only a peer or the book can set, and the largest value of each."""
-_TEXTS: Final = ("name", "queue", "key", "payload")
+_NAMES: Final = (LIMIT_KEY, TENANT)
+_TEXTS: Final = ("name", "queue", "key", "payload", *_NAMES)
 
 
 class Plan(
@@ -85,6 +87,10 @@ class Plan(
     """How much time its worker must have left."""
     keep_us: int = 0
     """How long its job stays in the history; 0: as the rules of the history say."""
+    limit_key: str = ""
+    """What the limits of its queue count its jobs by; empty: nothing."""
+    tenant: str = ""
+    """For whom its jobs are, in a queue that is shared fairly; empty: nobody in particular."""
     missed: Missed = "latest"
     late_us: int = LATE_US
     """A due time that is later than this is missed."""
@@ -138,6 +144,7 @@ class Plan(
             ("queue", job.queue, limits.queue_name_bytes_max, "queue_name_bytes_max"),
             ("key", job.key, limits.key_bytes_max, "key_bytes_max"),
             ("payload", job.payload, limits.payload_bytes_max, "payload_bytes_max"),
+            *((name, getattr(self, name).encode(), limits.key_bytes_max, "key_bytes_max") for name in _NAMES),
         ):
             if len(data) > limit:
                 yield field, f"is too long: at most {limit} bytes are allowed (limits.{name})"
@@ -186,10 +193,11 @@ class Plan(
 
     # --- what
 
-    def further_terms(self) -> dict[str, int]:
+    def further_terms(self) -> dict[str, int | str]:
         """The terms beside priority, retries and quits_max that are not as usual."""
         usual = Plan(name=self.name, queue=self.queue)
-        return {name: getattr(self, name) for name in _TERMS if getattr(self, name) != getattr(usual, name)}
+        names = (*_TERMS, *_NAMES)
+        return {name: getattr(self, name) for name in names if getattr(self, name) != getattr(usual, name)}
 
     @cached_property
     def _terms(self) -> Terms:
@@ -220,6 +228,7 @@ class Plan(
             _render(self.key, due).encode(),
             self._terms,
             start_us,
+            extras={name: getattr(self, name).encode() for name in _NAMES if getattr(self, name)} or None,
         )
 
 

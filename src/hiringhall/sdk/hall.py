@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar, Unpack, 
 
 from hiringhall.dialects.native import wire
 from hiringhall.sdk import executor, schedules
+from hiringhall.sdk import limits as queue_limits
 from hiringhall.sdk.addresses import read_addresses
 from hiringhall.sdk.connection import Connection
 from hiringhall.sdk.executor import HallExecutor
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from hiringhall.sdk.conversation import JobSpec
+    from hiringhall.sdk.limits import Limits
     from hiringhall.sdk.link import Dial
     from hiringhall.sdk.options import Seconds
     from hiringhall.sdk.substitute import Substitute
@@ -183,6 +185,28 @@ class Hall:
     async def aunschedule(self, name: str) -> None:
         """As `unschedule`."""
         await self.connection().request(wire.UNSCHEDULE, (name.encode(),))
+
+    # --- limits of queues
+
+    def limit(self, queue: str | JobFunction[..., Any], /, **limits: Unpack[Limits]) -> None:
+        """Limit what may run and start of a queue, in place of all limits that it has.
+
+        `hall.limit(report, running_max=5)` takes effect at once, survives a restart of the hall, and wins over
+        its settings until `unlimit`.
+        """
+        self.run(self.alimit(queue, **limits))
+
+    async def alimit(self, queue: str | JobFunction[..., Any], /, **limits: Unpack[Limits]) -> None:
+        """As `limit`."""
+        await self.connection().request(wire.LIMIT, queue_limits.body(queue, limits))
+
+    def unlimit(self, queue: str | JobFunction[..., Any], /) -> None:
+        """Go back to the limits of the hall's settings, which may be none."""
+        self.run(self.aunlimit(queue))
+
+    async def aunlimit(self, queue: str | JobFunction[..., Any], /) -> None:
+        """As `unlimit`."""
+        await self.connection().request(wire.UNLIMIT, {"name": queue_limits.name_of(queue)})
 
     # --- jobs
 

@@ -24,6 +24,19 @@ OnParentFailure: TypeAlias = Literal["fail", "run", "hold"]
 SECONDS_MAX: Final = 100 * 365 * 86_400
 COUNT_MAX: Final = 1_000_000
 FLOW_BYTES_MAX: Final = 200
+_TIMES: Final = (
+    "backoff",
+    "backoff_max",
+    "timeout",
+    "delay",
+    "expires",
+    "takes",
+    "keep",
+    "silence",
+    "debounce",
+    "debounce_max",
+    "throttle",
+)
 FLOWS_CACHED: Final = 100
 """Flows whose terms are kept encoded with the options."""
 
@@ -51,6 +64,9 @@ class CallOptions(TypedDict, total=False):
     flow: str
     limit_key: str
     tenant: str
+    debounce: Seconds
+    debounce_max: Seconds
+    throttle: Seconds
 
 
 class JobOptions(CallOptions, total=False):
@@ -104,6 +120,12 @@ class Options:
     """Jobs of the queue with the same one count together where the hall limits how many run at a time."""
     tenant: str | None = None
     """For whom the job is: in a queue that the hall shares fairly, tenants take turns."""
+    debounce: Seconds | None = None
+    """It starts after this time without a further submit of its key; the latest submit wins."""
+    debounce_max: Seconds | None = None
+    """With debounce: it waits no longer than this in total."""
+    throttle: Seconds | None = None
+    """Submits of its key within this time after the first are that first job; the first submit wins."""
 
     def __post_init__(self) -> None:
         for name in ("retries", "skill", "losses_max"):
@@ -111,7 +133,7 @@ class Options:
             whole = isinstance(value, int) and not isinstance(value, bool)
             if value is not None and not (whole and 0 <= value <= COUNT_MAX):
                 raise ValueError(f"{name} must be a whole number from 0 to {COUNT_MAX}, not {value!r}")
-        for name in ("backoff", "backoff_max", "timeout", "delay", "expires", "takes", "keep", "silence"):
+        for name in _TIMES:
             if getattr(self, name) is not None:
                 microseconds(name, getattr(self, name))
         if self.keep is not None and not microseconds("keep", self.keep):
@@ -182,6 +204,9 @@ class Options:
             "on_parent_failure": self.on_parent_failure,
             "limit_key": self.limit_key,
             "tenant": self.tenant,
+            "debounce_us": _us("debounce", self.debounce),
+            "debounce_max_us": _us("debounce_max", self.debounce_max),
+            "throttle_us": _us("throttle", self.throttle),
         }
         terms = {name: value for name, value in stated.items() if value is not None}
         return msgspec.Raw(msgspec.msgpack.encode(terms))

@@ -37,8 +37,9 @@ from hiringhall.storage.retention import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hiringhall.core.changes import Batch, EndRow, Firing, FlowRow, JobRow, OutputRow
+    from hiringhall.core.changes import Batch, EndRow, Firing, FlowRow, JobRow, OutputRow, WindowRow
     from hiringhall.core.jobs import ParentRef
+    from hiringhall.core.queue_rules import QueueRules
     from hiringhall.storage.contract import HistoryQuery
     from hiringhall.storage.retention import Shelf
 
@@ -72,13 +73,24 @@ class MemoryStore:
         self._fired: dict[str, Firing] = {}
         self._paused: dict[bytes, None] = {}
         self._flows: dict[bytes, FlowRow] = {}
+        self._rules: dict[bytes, QueueRules] = {}
+        self._windows: dict[tuple[bytes, bytes], WindowRow] = {}
 
     def load(self, ended_max: int) -> Loaded:
         self._epoch += 1
         latest = sorted(self._shelves.lines.values(), key=_BY_END)
         ended = [_shortened(row) for row in latest[max(0, len(latest) - ended_max) :]]
         flows = sorted(self._flows.values(), key=attrgetter("created_us", "name"))
-        return Loaded(self._epoch, self.live(), ended, dict(self._fired), sorted(self._paused), flows)
+        return Loaded(
+            self._epoch,
+            self.live(),
+            ended,
+            dict(self._fired),
+            sorted(self._paused),
+            flows,
+            dict(self._rules),
+            list(self._windows.values()),
+        )
 
     def commit(self, batch: Batch, now_us: int) -> None:
         for row in batch.inserts:
@@ -95,7 +107,7 @@ class MemoryStore:
         for update in batch.updates:
             before = self._jobs.get(update.id)
             if before is not None:
-                self._put_job(before.updated(update))
+                self._put_job(before.updated(update, batch.payloads.get(update.id)))
         for name, firing in batch.fired.items():
             if firing is None:
                 self._fired.pop(name, None)
@@ -106,6 +118,16 @@ class MemoryStore:
                 self._paused[queue] = None
             else:
                 self._paused.pop(queue, None)
+        for queue, rules in batch.rules.items():
+            if rules is None:
+                self._rules.pop(queue, None)
+            else:
+                self._rules[queue] = rules
+        for key, window in batch.windows.items():
+            if window is None:
+                self._windows.pop(key, None)
+            else:
+                self._windows[key] = window
         for flow, flow_row in batch.flows.items():
             if flow_row is None:
                 self._flows.pop(flow, None)

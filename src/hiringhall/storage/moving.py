@@ -46,7 +46,7 @@ def move(source: Store, target: MovingStore, place: str, moved: Callable[[int, i
     are copied, and how many there are. `place` names the target. Raises StoreError.
     """
     theirs = target.load(1)
-    if target.count() != (0, 0) or theirs.fired or theirs.paused or theirs.flows:
+    if target.count() != (0, 0) or theirs.fired or theirs.paused or theirs.flows or theirs.rules:
         raise StoreError(f"{place} is not empty: move it away, or give another target")
     ours = source.load(0)
     target.raise_epoch(ours.epoch)
@@ -60,6 +60,8 @@ def move(source: Store, target: MovingStore, place: str, moved: Callable[[int, i
     rest.fired |= ours.fired
     rest.paused |= dict.fromkeys(ours.paused, True)
     rest.flows |= {row.name: row for row in ours.flows}
+    rest.rules |= ours.rules
+    rest.windows |= {(row.queue, row.key): row for row in ours.windows}
     if not rest.empty:
         target.commit(rest, 0)
     if target.count() != (jobs, lines):

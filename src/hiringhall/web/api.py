@@ -81,7 +81,9 @@ class Api:
             actor,
             read_path(route.path, below),
             read_query(route.query, request.scope["query_string"]),
-            await read_body(request, route.body) if request.method != "GET" else None,
+            await read_body(request, route.body, required=route.body_required)
+            if request.method != "GET"
+            else None,
             request,
         )
         answer = await route.handler(call)

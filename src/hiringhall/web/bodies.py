@@ -17,6 +17,8 @@ Seconds = Annotated[float, Meta(ge=0, le=3_153_600_000)]
 Number = Annotated[int, Meta(ge=0, le=1_000_000)]
 Expected = Annotated[float, Meta(ge=0, le=10_000_000, multiple_of=1)]
 """A whole number. JSON has one kind of number, so 3.0 is 3."""
+Running = Annotated[float, Meta(ge=1, le=1_000_000_000, multiple_of=1)]
+Weight = Annotated[float, Meta(ge=1, le=1000, multiple_of=1)]
 BULK_MAX = 100_000
 
 
@@ -52,6 +54,9 @@ class NewJob(Body, frozen=True, kw_only=True):
     limit_key_base64: Base64 | UnsetType = UNSET
     tenant: Name | UnsetType = UNSET
     tenant_base64: Base64 | UnsetType = UNSET
+    debounce_s: Seconds | UnsetType = UNSET
+    debounce_max_s: Seconds | UnsetType = UNSET
+    throttle_s: Seconds | UnsetType = UNSET
 
 
 class Submission(NewJob, frozen=True, kw_only=True):
@@ -119,6 +124,18 @@ class QueueRetry(Body, frozen=True, kw_only=True):
     expected: Expected | UnsetType = UNSET
 
 
+class NewRules(Body, frozen=True, kw_only=True):
+    """The rules of a queue, in place of all that it has. What is left out is not limited."""
+
+    running_max: Running | UnsetType = UNSET
+    key_running_max: Running | UnsetType = UNSET
+    starts_per_second: Annotated[float, Meta(ge=0.001, le=1_000_000)] | UnsetType = UNSET
+    burst: Running | UnsetType = UNSET
+    fair: bool = False
+    tenant_weights: dict[str, Weight] | UnsetType = UNSET
+    age_max_s: Seconds | UnsetType = UNSET
+
+
 class NewSchedule(Body, frozen=True, kw_only=True):
     """A schedule to add. One of `cron` and `every_s` is required."""
 
@@ -134,6 +151,8 @@ class NewSchedule(Body, frozen=True, kw_only=True):
     backoff_s: Seconds | UnsetType = UNSET
     timeout_s: Seconds | UnsetType = UNSET
     expire_s: Seconds | UnsetType = UNSET
+    limit_key: Name = ""
+    tenant: Name = ""
     missed: Literal["latest", "all", "skip"] | UnsetType = UNSET
     late_s: Seconds | UnsetType = UNSET
     replace: bool = False
@@ -158,6 +177,17 @@ RULES: dict[str, dict[str, Any]] = {
             _not_both("key", "key_base64"),
             _not_both("flow", "flow_base64"),
             _not_both("delay_s", "at"),
+        ]
+    },
+    "NewRules": {
+        "allOf": [
+            {"anyOf": [{"not": {"required": ["burst"]}}, {"required": ["starts_per_second"]}]},
+            {
+                "anyOf": [
+                    {"not": {"required": ["tenant_weights"]}},
+                    {"required": ["fair"], "properties": {"fair": {"const": True}}},
+                ]
+            },
         ]
     },
     "LiveChoice": _CHOICE,

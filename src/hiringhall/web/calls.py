@@ -106,15 +106,17 @@ def _decoded(written: bytes) -> str:
     return unquote_to_bytes(written.replace(b"+", b" ")).decode(errors="surrogateescape")
 
 
-async def read_body(request: Request, shape: Any) -> Any:
-    """The JSON of a request, whose length the guard has bounded. An empty body is an empty object. Raises
-    Problem.
+async def read_body(request: Request, shape: Any, *, required: bool) -> Any:
+    """The JSON of a request, whose length the guard has bounded. If none is required, an empty body is an empty
+    object. Raises Problem.
     """
     data = await request.body()
     if shape is None:
         if data:
             raise Problem("bad_request", "this request takes no body")
         return None
+    if required and not data:
+        raise Problem("bad_request", "the body is missing")
     try:
         return msgspec.json.decode(data or b"{}", type=shape)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

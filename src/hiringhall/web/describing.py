@@ -126,7 +126,13 @@ def queue(described: dict[str, Any], done_s: float) -> shapes.Queue:
         cancelled_total=described.get("cancelled_total", 0),
         done_s=done_s,
         rules=_rules(described.get("rules", {})),
+        rules_set=described.get("rules_set", False),
     )
+
+
+def queue_rules(rules: dict[str, Any], *, are_set: bool) -> shapes.QueueRules:
+    """The rules of a queue."""
+    return shapes.QueueRules(rules=_rules(rules), set=are_set)
 
 
 def _rules(stated: dict[str, Any]) -> dict[str, Any]:

@@ -155,6 +155,8 @@ class AuditLine(Answer, frozen=True, kw_only=True, rename={"address": "from"}):
     queue: str
     name: str
     """Of the schedule, the flow or the worker that was changed."""
+    rules: str
+    """What the rules of the queue are since then, if they were set."""
     person: str
     """Who used the token, if that was said."""
     through: str

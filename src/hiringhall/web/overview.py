@@ -93,6 +93,7 @@ async def audit(call: Call) -> hall_shapes.AuditList:
                 job=str(line.get("job", "")),
                 queue=str(line.get("queue", "")),
                 name=str(line.get("schedule") or line.get("flow") or line.get("worker") or ""),
+                rules=str(line.get("rules", "")),
                 person=str(line.get("person", "")),
                 through=str(line.get("through", "")),
             )

@@ -43,6 +43,9 @@ async def add(call: Call) -> hall_shapes.Schedule:
         "replace": stated.replace,
         "terms": terms_of(stated),
     }
+    for name in ("limit_key", "tenant"):
+        if getattr(stated, name):
+            body["terms"][name] = getattr(stated, name)
     for name in ("cron", "timezone", "missed"):
         if getattr(stated, name) is not UNSET:
             body[name] = getattr(stated, name)

@@ -125,6 +125,17 @@ class Queue(Answer, frozen=True, kw_only=True):
     """Jobs done a second, over the last minute in which somebody looked."""
     rules: dict[str, Any]
     """Its limits, by the names of the settings; times in seconds."""
+    rules_set: bool
+    """They were set at run time, and win over the settings until they are cleared."""
+
+
+class QueueRules(Answer, frozen=True, kw_only=True):
+    """The rules of a queue."""
+
+    rules: dict[str, Any]
+    """By the names of the settings; times in seconds. What is not limited is left out."""
+    set: bool
+    """They were set at run time, and win over the settings until they are cleared."""
 
 
 class QueueList(Answer, frozen=True, kw_only=True):

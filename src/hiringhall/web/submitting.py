@@ -25,6 +25,9 @@ DURATIONS: Final = {
     "expire_s": "expire_us",
     "takes_s": "takes_us",
     "keep_s": "keep_us",
+    "debounce_s": "debounce_us",
+    "debounce_max_s": "debounce_max_us",
+    "throttle_s": "throttle_us",
 }
 PLAIN: Final = ("priority", "retries", "skill", "durable")
 

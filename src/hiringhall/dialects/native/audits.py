@@ -28,6 +28,8 @@ AUDITED: Final[dict[str, str]] = {
     wire.RETRY: "job",
     wire.PAUSE: "queue",
     wire.RESUME: "queue",
+    wire.LIMIT: "queue",
+    wire.UNLIMIT: "queue",
     wire.SCHEDULE: "schedule",
     wire.UNSCHEDULE: "schedule",
     wire.DRAIN: "worker",
@@ -44,6 +46,7 @@ are in the history.
 PERSON_BYTES_MAX: Final = 200
 ADDRESS_BYTES_MAX: Final = 64
 NAME_CHARACTERS_MAX: Final = 200
+RULES_CHARACTERS_MAX: Final = 1000
 OK: Final = "ok"
 UNANSWERED: Final = "unanswered"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -52,6 +55,7 @@ _FIELDS: Final = Decoder(dict[str, Raw])
 _NUMBER_OR_TEXT: Final = Decoder(int | str)
 _BYTES: Final = Decoder(bytes)
 _ERROR: Final = Decoder(tuple[str, str])
+_RULE: Final = Decoder(bool | int | float | dict[bytes, int])
 
 
 class Audits:
@@ -131,6 +135,8 @@ class Audits:
         named = _named(body)
         if named is not None:
             entry[AUDITED[kind]] = str(named)[:NAME_CHARACTERS_MAX]
+        if kind == wire.LIMIT:
+            entry["rules"] = _rules(body)
         if isinstance(named, int) and AUDITED[kind] == "job":
             job = self._scheduler.find(named)
             if job is not None:
@@ -149,6 +155,24 @@ def _named(body: Raw) -> int | str | None:
         return _read(name) if name is not None else None
     except (wire.BadBody, IndexError):
         return None
+
+
+def _rules(body: Raw) -> str:
+    """The rules that a request states, as a text; empty: it cannot be read."""
+    stated: list[str] = []
+    try:
+        for name, value in wire.decode(_FIELDS, body).items():
+            if name != "name":
+                stated.append(f"{name}={_rule(wire.decode(_RULE, value))}")
+    except wire.BadBody:
+        return ""
+    return ", ".join(stated)[:RULES_CHARACTERS_MAX]
+
+
+def _rule(value: bool | int | float | dict[bytes, int]) -> str:
+    if isinstance(value, dict):
+        return " ".join([f"{_text(tenant)}:{weight}" for tenant, weight in value.items()])
+    return f"{value:g}" if isinstance(value, float) else str(value).lower()
 
 
 def _read(name: Raw) -> int | str:

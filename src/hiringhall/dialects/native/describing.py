@@ -9,6 +9,7 @@ from hiringhall.core.jobs import RESULT_CUT
 from hiringhall.core.queue_rules import LIMIT_KEY, TENANT
 from hiringhall.core.reasons import situation, why
 from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED, QUEUED, STATE_NAMES
+from hiringhall.dialects.native import ruling
 from hiringhall.dialects.native import terms as native_terms
 from hiringhall.dialects.session import Session
 
@@ -151,31 +152,14 @@ def queue(scheduler: Scheduler, queue: Queue) -> Described:
         "workers": len(queue.workers),
         "paused": queue.paused_us > 0,
         "paused_us": queue.paused_us,
-        "rules": _rules(queue),
+        "rules": ruling.described(scheduler.ruled_queues.of(queue.name)),
+        "rules_set": queue.name in scheduler.ruled_queues.set_now,
         "oldest_us": queue.oldest_us(),
         "average_run_us": queue.average_run_us,
         "done_total": queue.done,
         "failed_total": queue.failed,
         "cancelled_total": queue.cancelled,
     }
-
-
-def _rules(queue: Queue) -> Described:
-    """The rules that a queue has, by the names of the settings; what it does not limit is left out."""
-    if queue.limiter is None:
-        return {}
-    rules = queue.limiter.rules
-    rate = rules.starts_per_1000s / 1000
-    stated: Described = {
-        "running_max": rules.running_max,
-        "key_running_max": rules.key_running_max,
-        "starts_per_second": rate,
-        "burst": rules.burst if rate else 0,
-        "fair": rules.fair,
-        "tenant_weights": rules.weights,
-        "age_max_us": rules.age_max_us,
-    }
-    return {name: value for name, value in stated.items() if value}
 
 
 def worker(worker: Worker, held: list[int]) -> Described:

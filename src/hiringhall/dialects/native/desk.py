@@ -18,6 +18,7 @@ from hiringhall.dialects.native.graph_walks import GraphWalks
 from hiringhall.dialects.native.listing import Lists
 from hiringhall.dialects.native.overview import Overview
 from hiringhall.dialects.native.planning import Planning
+from hiringhall.dialects.native.ruling import RuleRequests
 from hiringhall.dialects.native.summing import Subscription
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Desk:
         self._planning = Planning(session, services)
         self._subscription = Subscription(session, services.summaries)
         overview = Overview(session, services.scheduler)
+        rules = RuleRequests(session, services.scheduler)
         self._handlers: dict[str, Handler] = {
             wire.CANCEL: inquiries.cancel,
             wire.RETRY: inquiries.retry,
@@ -76,6 +78,8 @@ class Desk:
             wire.SUBSCRIBE: self._subscribe,
             wire.PAUSE: self._pause,
             wire.RESUME: self._resume,
+            wire.LIMIT: rules.limit,
+            wire.UNLIMIT: rules.unlimit,
             wire.SCHEDULES: self._planning.describe,
             wire.SCHEDULE: self._planning.add,
             wire.UNSCHEDULE: self._planning.remove,

@@ -21,6 +21,8 @@ _BYTES: Final = Decoder(bytes)
 _TEXT: Final = Decoder(str)
 _NUMBER: Final = Decoder(int)
 _FLAG: Final = Decoder(bool)
+_DECIMAL: Final = Decoder(float)
+_COUNTS: Final = Decoder(dict[bytes, int])
 _Value = TypeVar("_Value")
 
 
@@ -50,6 +52,14 @@ class Fields:
         if value is not None and not least <= value <= most:
             raise Refusal(BAD_REQUEST, f"{name}: {problem}")
         return value
+
+    def decimal(self, name: str) -> float | None:
+        """A number, which may have a fraction; None: it was left out."""
+        return self._take(name, _DECIMAL, "must be a number")
+
+    def counts(self, name: str) -> dict[bytes, int] | None:
+        """A whole number for each of some names; None: it was left out."""
+        return self._take(name, _COUNTS, "must be a map of names (bin) and whole numbers")
 
     def flag(self, name: str) -> bool:
         """True or false; false if it was left out."""

@@ -10,7 +10,7 @@ from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, WRONG_STATE, Refusal
 from hiringhall.core.needs import TIME_US_MAX
 from hiringhall.dialects.native import wire
 from hiringhall.dialects.native.fields import Fields, text_of
-from hiringhall.dialects.native.terms import DEFAULTS, parse
+from hiringhall.dialects.native.terms import DEFAULTS, TermsCache
 
 if TYPE_CHECKING:
     from msgspec import Raw
@@ -56,13 +56,13 @@ class Planning:
             "missed": fields.word("missed", MISSED),
             "late_us": fields.number("late_us", 0, TIME_US_MAX),
         }
-        terms = _terms(fields.raw("terms"))
+        terms, names = _terms(fields.raw("terms"))
         replace = fields.flag("replace")
         fields.end()
         for name in ("name", "queue"):
             if not stated[name]:
                 raise Refusal(BAD_REQUEST, f"{name}: is missing")
-        given = {name: value for name, value in stated.items() if value is not None}
+        given = {name: value for name, value in stated.items() if value is not None} | names
         self._schedules().add(given, terms, replace, PlanAnswer(self, number).done)
         self._under_way += 1
 
@@ -130,9 +130,19 @@ def _name(body: Raw) -> str:
     return text_of("name", wire.decode(wire.NAME_BODY, body)[0])
 
 
-def _terms(data: bytes | None) -> Terms:
-    """The terms of the jobs of a schedule, which are durable."""
-    terms = parse(wire.decode(wire.TERMS_BODY, data)) if data is not None else DEFAULTS
-    if not terms.durable:
+def _terms(data: bytes | None) -> tuple[Terms, dict[str, str]]:
+    """The terms of the jobs of a schedule, which are durable, and the names that limits go by."""
+    if data is None:
+        return DEFAULTS, {}
+    stated = TermsCache().get(data)
+    if stated.flow or stated.spacing is not None:
+        raise Refusal(BAD_REQUEST, "terms: the jobs of a schedule have no flow, debounce or throttle")
+    if not stated.terms.durable:
         raise Refusal(BAD_REQUEST, "terms: durable must be true, since the jobs of a schedule are durable")
-    return terms
+    names: dict[str, str] = {}
+    for name, value in (stated.extras or {}).items():
+        try:
+            names[name] = value.decode()
+        except UnicodeDecodeError as error:
+            raise Refusal(BAD_REQUEST, f"terms: {name} of a schedule must be UTF-8 text") from error
+    return stated.terms, names

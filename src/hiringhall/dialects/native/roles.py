@@ -59,6 +59,8 @@ NEEDED: Final[dict[str, int]] = {
     wire.RETRY: OPERATOR,
     wire.PAUSE: OPERATOR,
     wire.RESUME: OPERATOR,
+    wire.LIMIT: OPERATOR,
+    wire.UNLIMIT: OPERATOR,
     wire.DRAIN: OPERATOR,
     wire.UNDRAIN: OPERATOR,
     wire.PAUSE_SCHEDULE: OPERATOR,

@@ -60,6 +60,8 @@ FEATURES: Final = (
     "settings",
     "tokens",
     "audit",
+    "limit",
+    "debounce",
 )
 """What a hall of this version can do; a later one names more."""
 LOCAL: Final = Actor("local", ADMIN, "")

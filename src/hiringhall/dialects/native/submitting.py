@@ -3,7 +3,8 @@
 A client that has lost its connection does not know whether its last submits arrived. It sends them again, with
 the keys that they had. A job of such a key that lives is joined. One that has ended, as memory or the history
 knows, is not submitted a second time: its id is the answer, and a watcher is told its end. A client that wants
-jobs that failed or were cancelled to run again says so (`unless_done`).
+jobs that failed or were cancelled to run again says so (`unless_done`). Jobs with debounce or throttle, whose
+keys are used again and again, are submitted as if for the first time.
 
 Invariant: only a request that is sent again waits for the history, and it changes nothing until the history has
 answered.
@@ -16,7 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, STORE_DOWN, Refusal
 from hiringhall.core.jobs import Job, JobSpec
-from hiringhall.core.states import DONE, STATE_NAMES
+from hiringhall.core.replacing import content_of
+from hiringhall.core.spacing import is_debounced
+from hiringhall.core.states import CALLED_OFF, CANCELLED, DONE, STATE_NAMES
 from hiringhall.core.timers import NEVER
 from hiringhall.dialects.native import describing, wire
 from hiringhall.dialects.session import REFUSED_SUBMIT
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
     from hiringhall.core.changes import EndRow
     from hiringhall.core.jobs import ParentRef
-    from hiringhall.core.terms import Terms
+    from hiringhall.core.replacing import Content
     from hiringhall.dialects.native.context import NativeContext
     from hiringhall.dialects.native.session import NativeSession
 
@@ -184,9 +187,11 @@ class Submits:
         ids: list[int] = []
         jobs: list[Job] = []
         created: list[Job] = []
-        joined: list[tuple[Job, Terms]] = []
+        joined: list[tuple[Job, Content]] = []
+        replaced: dict[int, None] = {}
         ended: list[Job] = []
         rows: list[EndRow] = []
+        gone: list[int] = []
         again = 0
         durable: bool | None = None
         try:
@@ -200,10 +205,31 @@ class Submits:
                     raise Refusal(BAD_REQUEST, "the jobs of one submit must be all durable, or all not")
                 live = scheduler.find_key(queue, key) if key else None
                 due_us = came_us + delay_us if delay_us else NEVER
-                spec = JobSpec(queue, payload, key, terms, due_us, tuple(parents), stated.extras, stated.flow)
+                spec = JobSpec(
+                    queue,
+                    payload,
+                    key,
+                    terms,
+                    due_us,
+                    tuple(parents),
+                    stated.extras,
+                    stated.flow,
+                    stated.spacing,
+                )
                 if live is not None:
-                    joined.append((live, live.terms))
-                elif known is not None:
+                    if stated.spacing is not None and is_debounced(live):
+                        replaced[live.id] = None
+                    joined.append((live, content_of(live)))
+                elif first := self._throttled_by(spec):
+                    # As if it was sent again: the first one answers, though it has ended.
+                    archived = scheduler.find(first) or scheduler.unwritten(first)
+                    if archived is not None:
+                        ended.append(archived)
+                    else:
+                        gone.append(first)
+                    ids.append(first)
+                    continue
+                elif known is not None and stated.spacing is None:
                     archived = scheduler.archive.find_key(queue, key)
                     row = known.get((queue, key)) if archived is None else None
                     if unless_done:
@@ -241,13 +267,19 @@ class Submits:
         if watch > ENDS:
             session.streamed.update([job.id for job in jobs])
         if number:
-            unstored = [job for job in jobs if job.terms.durable and not job.stored]
+            unstored = [job for job in jobs if job.terms.durable and (not job.stored or job.id in replaced)]
             unstored += [job for job in ended if job.terms.durable and not job.stored and not job.logged]
             # If the commit fails, the others are refused with those that it had.
             pledged = jobs + ended if unstored else unstored
             session.acknowledge_all(pledged, wire.encode(wire.OK, number, ids), watching=watch > 0)
-        if watch and known is not None:
-            self._tell_ends(session, ended, rows)
+        if watch and (ended or rows or gone):
+            self._tell_ends(session, ended, rows, gone)
+
+    def _throttled_by(self, spec: JobSpec) -> int:
+        """The job that answers for a throttled key, if the submit heeds it; 0: none."""
+        if spec.spacing is None or not spec.spacing.throttle_us:
+            return 0
+        return self._context.scheduler.windows.find(spec.queue, spec.key)
 
     def _run_again(
         self, spec: JobSpec, archived: Job | None, row: EndRow | None, watcher: NativeSession | None
@@ -265,7 +297,7 @@ class Submits:
         session: NativeSession,
         jobs: list[Job],
         created: list[Job],
-        joined: list[tuple[Job, Terms]],
+        joined: list[tuple[Job, Content]],
         *,
         watching: bool,
     ) -> None:
@@ -274,15 +306,17 @@ class Submits:
         if watching:
             for job in jobs:
                 scheduler.table.unwatch_once(job, session)
-        for job, terms in reversed(joined):
-            scheduler.submissions.leave_join(job, terms)
+        for job, content in reversed(joined):
+            scheduler.submissions.leave_join(job, content)
         for job in reversed(created):
             scheduler.submissions.take_back(job)
 
     # --- jobs that ended before they were sent again
 
-    def _tell_ends(self, session: NativeSession, ended: list[Job], rows: list[EndRow]) -> None:
-        """Tell the watcher how they ended. The result of a job whose end is in the history is only there."""
+    def _tell_ends(self, session: NativeSession, ended: list[Job], rows: list[EndRow], gone: list[int]) -> None:
+        """Tell the watcher how they ended. The result of a job whose end is in the history is only there. Of
+        those that are `gone` only the ids are known; if the history has dropped them, they count as cancelled.
+        """
         before = len(self._ends_wanted)
         for job in ended:
             if job.logged:
@@ -294,6 +328,8 @@ class Submits:
                 session.conclude(job, wire.encode(wire.ENDED, 0, body))
         for row in rows:
             self._ends_wanted.append((row.id, row.state, row.code))
+        for job_id in gone:
+            self._ends_wanted.append((job_id, CANCELLED, CALLED_OFF))
         self._untold += len(self._ends_wanted) - before
         self._ask_for_ends(session)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from hiringhall.core.errors import BAD_REQUEST, Refusal
 from hiringhall.core.needs import SKILL_MAX, TIME_US_MAX
 from hiringhall.core.queue_rules import LIMIT_KEY, TENANT
+from hiringhall.core.spacing import Spacing
 from hiringhall.core.terms import FAIL_WITH_PARENT, HIGH, HOLD, LOW, NORMAL, RUN_ANYWAY, Terms
 from hiringhall.dialects.native import wire
 
@@ -54,13 +55,23 @@ _NAMES: Final = ("flow", LIMIT_KEY, TENANT)
 """What a map states that is not among the terms: names, given as `bin` or as `str`."""
 
 
+_SPACING: Final = ("debounce_us", "debounce_max_us", "throttle_us")
+"""What else it states that is not among the terms: times of `Spacing`, in this order."""
+
+
 class Stated:
-    """What a map states: the terms, the flow that the job belongs to, and the names that limits go by."""
+    """What a map states: the terms, the flow that the job belongs to, the names that limits go by, and debounce
+    or throttle.
+    """
 
-    __slots__ = ("extras", "flow", "terms")
+    __slots__ = ("extras", "flow", "spacing", "terms")
 
-    def __init__(self, terms: Terms, flow: bytes, extras: dict[str, bytes] | None) -> None:
+    def __init__(
+        self, terms: Terms, flow: bytes, extras: dict[str, bytes] | None, spacing: Spacing | None
+    ) -> None:
         self.terms = terms
+        self.spacing = spacing
+        """None: neither."""
         self.flow = flow
         """Empty: none."""
         self.extras = extras
@@ -90,12 +101,15 @@ class TermsCache:
     def _read(self, data: bytes) -> Stated:
         values = wire.decode(wire.STATED_BODY, data)
         names: dict[str, bytes] = {name: _name(name, values.pop(name)) for name in _NAMES if name in values}
-        if names:
+        times = [_time(name, values.pop(name)) if name in values else 0 for name in _SPACING]
+        if names or any(times):
             # Jobs of many flows, keys and tenants share their terms too.
             flow = names.pop("flow", b"")
             extras = {name: data for name, data in names.items() if data} or None
-            return Stated(self.get(bytes(wire.encode_body(values))).terms, flow, extras)
-        return Stated(parse(wire.decode(wire.TERMS_BODY, data), self._defaults), b"", None)
+            spacing = Spacing(*times) if any(times) else None
+            return Stated(self.get(bytes(wire.encode_body(values))).terms, flow, extras, spacing)
+        stated = wire.decode(wire.TERMS_BODY, wire.encode_body(values))
+        return Stated(parse(stated, self._defaults), b"", None, None)
 
 
 def _name(name: str, value: Raw) -> bytes:
@@ -107,6 +121,14 @@ def _name(name: str, value: Raw) -> bytes:
     if not isinstance(text, str):
         raise Refusal(BAD_REQUEST, f"terms: {name} must be bytes (bin) or a text (str)")
     return text.encode()
+
+
+def _time(name: str, value: Raw) -> int:
+    """Microseconds."""
+    time_us = wire.decode(wire.TERM_BODY, value)
+    if not isinstance(time_us, int) or isinstance(time_us, bool) or not 0 <= time_us <= TIME_US_MAX:
+        raise Refusal(BAD_REQUEST, f"terms: {name} must be a whole number from 0 to {TIME_US_MAX}")
+    return time_us
 
 
 def parse(stated: dict[str, bool | int | str], defaults: Terms = DEFAULTS) -> Terms:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from hiringhall.core.changes import Firing, FlowRow, HistoryPage, Loaded
+from hiringhall.core.changes import Firing, FlowRow, HistoryPage, Loaded, WindowRow
 from hiringhall.core.jobs import OUTPUT
 from hiringhall.storage.contract import OutcomeUnknown, StoreError
 from hiringhall.storage.known_terms import KnownTerms
@@ -38,12 +38,14 @@ from hiringhall.storage.postgres.shelving import PostgresShelves, arrange, ruled
 from hiringhall.storage.postgres.writing import BatchWriter, Removed
 from hiringhall.storage.retention import CommitSize, Expiry, Sections, keep_all
 from hiringhall.storage.rows import decode, decode_terms, end_row, job_rows
+from hiringhall.storage.rule_rows import decode_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 
     from hiringhall.core.changes import Batch, EndRow, JobRow, OutputPage
     from hiringhall.core.jobs import ParentRef
+    from hiringhall.core.queue_rules import QueueRules
     from hiringhall.storage.contract import HistoryQuery, Retention
     from hiringhall.storage.postgres.ahead import JobsAhead
     from hiringhall.storage.postgres.connecting import Connection
@@ -273,6 +275,8 @@ class PostgresStore:
         fired = await fetch("SELECT name, due_us, plan FROM schedules")
         paused = await fetch("SELECT queue FROM paused ORDER BY queue")
         flows = await fetch("SELECT * FROM flows ORDER BY created_us, name")
+        rules = self._rules_of(await fetch("SELECT queue, rules FROM queue_rules ORDER BY queue"))
+        windows = await fetch("SELECT queue, key, job, until_us FROM windows ORDER BY queue, key")
         return Loaded(
             claim.incarnation,
             ahead.jobs() if ahead is not None and ahead.are_exact(claim) else self.live(),
@@ -280,7 +284,21 @@ class PostgresStore:
             {name.decode(): Firing(due_us, plan) for name, due_us, plan in fired},
             [queue for (queue,) in paused],
             [FlowRow(*row) for row in flows],
+            rules,
+            [WindowRow(*row) for row in windows],
         )
+
+    def _rules_of(self, rows: Iterable[tuple[bytes, bytes]]) -> dict[bytes, QueueRules]:
+        """The rules that were set at run time, by queue."""
+        found: dict[bytes, QueueRules] = {}
+        for queue, data in rows:
+            rules = decode_rules(data)
+            if rules is None:
+                name = queue.decode(errors="replace")
+                self._on_warning(f"the rules of queue {name} cannot be read: set them again")
+            else:
+                found[queue] = rules
+        return found
 
     async def _claim(self, connection: Connection) -> Claim:
         if self._take_over or self._instead_of is not None:

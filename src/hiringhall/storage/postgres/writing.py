@@ -16,6 +16,7 @@ import msgspec
 from hiringhall.core.jobs import OUTPUT, RESULT_CUT
 from hiringhall.core.states import DONE, FAILED
 from hiringhall.storage.retention import UNBOUNDED, drop_time_us
+from hiringhall.storage.rule_rows import encode_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -184,6 +185,11 @@ class BatchWriter:
         if batch.updates:
             for jobs in made.pieces(batch.updates):
                 self._add_updates(made, jobs)
+        if batch.payloads:
+            sizes = [len(payload) for payload in batch.payloads.values()]
+            for ids in made.pieces(list(batch.payloads), sizes):
+                made.add("hall_replace", ids, [batch.payloads[job_id] for job_id in ids])
+            made.content_bytes += sum(sizes)
         self._add_notes(made, batch)
         return made
 
@@ -272,6 +278,19 @@ class BatchWriter:
 
     def _add_notes(self, made: Commit, batch: Batch) -> None:
         fresh = self.terms.fresh
+        if batch.rules:
+            rules = [(queue, rules) for queue, rules in batch.rules.items() if rules is not None]
+            made.add(
+                "hall_rule",
+                [queue for queue, _ in rules],
+                [encode_rules(each) for _, each in rules],
+                [queue for queue, each in batch.rules.items() if each is None],
+            )
+        if batch.windows:
+            windows = [window for window in batch.windows.values() if window is not None]
+            over = [name for name, window in batch.windows.items() if window is None]
+            opened = zip(*windows, strict=True) if windows else [[]] * 4
+            made.add("hall_throttle", *opened, [queue for queue, _ in over], [key for _, key in over])
         if not (fresh or batch.fired or batch.paused or batch.flows):
             return
         terms = [(terms_id, *self.terms.by_id[terms_id].as_tuple()) for terms_id in fresh]

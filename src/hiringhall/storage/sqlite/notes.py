@@ -1,18 +1,21 @@
-"""Reads what the file holds beside jobs and lines: terms, schedules, paused queues and flows."""
+"""Reads what the file holds beside jobs and lines: terms, schedules, paused queues, rules, windows, flows."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.changes import Firing, FlowRow
+from hiringhall.core.changes import Firing, FlowRow, WindowRow
 from hiringhall.storage.rows import TERMS_COLUMNS, decode_terms
+from hiringhall.storage.rule_rows import decode_rules
 
 if TYPE_CHECKING:
     import sqlite3
 
+    from hiringhall.core.queue_rules import QueueRules
     from hiringhall.core.terms import Terms
 
 _FLOW_SHAPE: Final = (bytes, int, int, int, int, int)
+_WINDOW_SHAPE: Final = (bytes, bytes, int, int)
 
 
 def read_terms(connection: sqlite3.Connection) -> dict[int, Terms]:
@@ -36,6 +39,24 @@ def read_paused(connection: sqlite3.Connection) -> list[bytes]:
     """The names of the paused queues. What is not a name is ignored."""
     rows = connection.execute("SELECT queue FROM paused ORDER BY queue")
     return [bytes(queue) for (queue,) in rows if type(queue) is bytes]
+
+
+def read_rules(connection: sqlite3.Connection, bad: list[str]) -> dict[bytes, QueueRules]:
+    """The rules that were set at run time, by queue. Queues whose rules cannot be read are added to `bad`."""
+    found: dict[bytes, QueueRules] = {}
+    for queue, data in connection.execute("SELECT queue, rules FROM queue_rules ORDER BY queue"):
+        rules = decode_rules(data) if (type(queue), type(data)) == (bytes, bytes) else None
+        if rules is None:
+            bad.append(queue.decode(errors="replace") if isinstance(queue, bytes) else str(queue))
+        else:
+            found[queue] = rules
+    return found
+
+
+def read_windows(connection: sqlite3.Connection) -> list[WindowRow]:
+    """The keys that are throttled. A row that cannot be read is ignored."""
+    rows = connection.execute("SELECT queue, key, job, until_us FROM windows ORDER BY queue, key")
+    return [WindowRow._make(row) for row in rows if tuple(map(type, row)) == _WINDOW_SHAPE]
 
 
 def read_flows(connection: sqlite3.Connection) -> list[FlowRow]:

@@ -29,7 +29,14 @@ from hiringhall.storage.sqlite.faults import explain, explained, failed_late, is
 from hiringhall.storage.sqlite.files import FileIdentities, make_private
 from hiringhall.storage.sqlite.lock import FileLock, lock_path
 from hiringhall.storage.sqlite.loss import check_log
-from hiringhall.storage.sqlite.notes import read_firings, read_flows, read_paused, read_terms
+from hiringhall.storage.sqlite.notes import (
+    read_firings,
+    read_flows,
+    read_paused,
+    read_rules,
+    read_terms,
+    read_windows,
+)
 from hiringhall.storage.sqlite.outcome import is_kept
 from hiringhall.storage.sqlite.output import OutputWriter, find_output
 from hiringhall.storage.sqlite.pages import find_page
@@ -151,6 +158,11 @@ class SqliteStore:
                 for name in unread:
                     self._on_warning(f"schedule {name} in {self._path} cannot be read: it starts over")
                 paused = read_paused(self._connection)
+                unruled: list[str] = []
+                rules = read_rules(self._connection, unruled)
+                for name in unruled:
+                    self._on_warning(f"the rules of queue {name} in {self._path} cannot be read: set them anew")
+                windows = read_windows(self._connection)
                 flows = read_flows(self._connection)
                 epoch = self._bump_epoch()
                 self._begin_log()
@@ -159,7 +171,7 @@ class SqliteStore:
             with suppress(StoreError):
                 self.close()
             raise
-        return Loaded(epoch, self.live(), self._latest_ended(ended_max), fired, paused, flows)
+        return Loaded(epoch, self.live(), self._latest_ended(ended_max), fired, paused, flows, rules, windows)
 
     def raise_epoch(self, epoch: int) -> None:
         """Later openings have larger epochs than this: jobs of another store were moved here."""

@@ -14,6 +14,7 @@ from hiringhall.core.states import DONE, FAILED
 from hiringhall.core.terms import TERMS_FIELDS
 from hiringhall.storage.retention import UNBOUNDED, drop_time_us
 from hiringhall.storage.rows import END_COLUMNS, TERMS_COLUMNS, pack
+from hiringhall.storage.rule_rows import encode_rules
 from hiringhall.storage.sqlite.statements import CHUNK_BYTES_MAX, Bulk, Statement
 
 if TYPE_CHECKING:
@@ -68,6 +69,17 @@ _KEEP_OUTPUT: Final = (
 )
 _PAUSE: Final = "INSERT OR IGNORE INTO paused (queue) VALUES (?)"
 _RESUME: Final = "DELETE FROM paused WHERE queue = ?"
+_SET_RULES: Final = (
+    "INSERT INTO queue_rules (queue, rules) VALUES (?, ?)"
+    " ON CONFLICT (queue) DO UPDATE SET rules = excluded.rules"
+)
+_CLEAR_RULES: Final = "DELETE FROM queue_rules WHERE queue = ?"
+_OPEN_WINDOW: Final = (
+    "INSERT INTO windows (queue, key, job, until_us) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (queue, key) DO UPDATE SET job = excluded.job, until_us = excluded.until_us"
+)
+_CLOSE_WINDOW: Final = "DELETE FROM windows WHERE queue = ? AND key = ?"
+_REPLACE_PAYLOAD: Final = "UPDATE jobs SET payload = ? WHERE id = ?"
 _SET_FLOW: Final = (
     "INSERT INTO flows (name, created_us, ended_us, done, failed, cancelled) VALUES (?, ?, ?, ?, ?, ?)"
     " ON CONFLICT (name) DO UPDATE SET created_us = excluded.created_us, ended_us = excluded.ended_us,"
@@ -154,6 +166,8 @@ class BatchWriter:
             yield from self._write_jobs(batch.inserts)
         if batch.updates:
             yield from self._write_updates(batch.updates)
+        for job_id, payload in batch.payloads.items():
+            yield Statement(_REPLACE_PAYLOAD, [bytearray(payload), job_id])
         for name, firing in batch.fired.items():
             if firing is None:
                 yield Statement(_UNMARK, [name])
@@ -161,6 +175,16 @@ class BatchWriter:
                 yield Statement(_MARK, [name, firing.due_us, bytearray(firing.plan)])
         for queue, paused in batch.paused.items():
             yield Statement(_PAUSE if paused else _RESUME, [bytearray(queue)])
+        for queue, rules in batch.rules.items():
+            if rules is None:
+                yield Statement(_CLEAR_RULES, [bytearray(queue)])
+            else:
+                yield Statement(_SET_RULES, [bytearray(queue), bytearray(encode_rules(rules))])
+        for (queue, key), window in batch.windows.items():
+            if window is None:
+                yield Statement(_CLOSE_WINDOW, [bytearray(queue), bytearray(key)])
+            else:
+                yield Statement(_OPEN_WINDOW, [bytearray(queue), bytearray(key), window.job, window.until_us])
         for flow, row in batch.flows.items():
             if row is None:
                 yield Statement(_DROP_FLOW, [bytearray(flow)])

@@ -143,6 +143,45 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hall_replace(p_id bigint[], p_payload bytea[]) RETURNS bigint LANGUAGE plpgsql AS $$
+-- Gives live jobs other payloads. Returns how many bytes fewer they have.
+DECLARE
+    freed bigint;
+BEGIN
+    WITH new AS (SELECT * FROM unnest(p_id, p_payload) AS new (id, payload)),
+    freeing AS (
+        SELECT COALESCE(sum(octet_length(jobs.payload) - octet_length(new.payload)), 0) AS bytes
+        FROM new JOIN jobs USING (id)
+    ),
+    replacing AS (UPDATE jobs SET payload = new.payload FROM new WHERE jobs.id = new.id)
+    SELECT bytes INTO freed FROM freeing;
+    RETURN freed;
+END
+$$;
+
+CREATE FUNCTION hall_rule(p_queue bytea[], p_rules bytea[], p_cleared bytea[]) RETURNS bigint LANGUAGE plpgsql AS $$
+-- Sets and clears the rules of queues.
+BEGIN
+    INSERT INTO queue_rules (queue, rules) SELECT * FROM unnest(p_queue, p_rules)
+    ON CONFLICT (queue) DO UPDATE SET rules = excluded.rules;
+    DELETE FROM queue_rules WHERE queue = ANY(p_cleared);
+    RETURN 0;
+END
+$$;
+
+CREATE FUNCTION hall_throttle(
+    p_queue bytea[], p_key bytea[], p_job bigint[], p_until_us bigint[], p_over_queue bytea[], p_over_key bytea[]
+) RETURNS bigint LANGUAGE plpgsql AS $$
+-- Opens and closes the windows of throttled keys.
+BEGIN
+    INSERT INTO windows (queue, key, job, until_us) SELECT * FROM unnest(p_queue, p_key, p_job, p_until_us)
+    ON CONFLICT (queue, key) DO UPDATE SET job = excluded.job, until_us = excluded.until_us;
+    DELETE FROM windows USING unnest(p_over_queue, p_over_key) AS over (queue, key)
+    WHERE windows.queue = over.queue AND windows.key = over.key;
+    RETURN 0;
+END
+$$;
+
 CREATE FUNCTION hall_note(
     p_terms bigint[], p_fired bytea[], p_due_us bigint[], p_plan bytea[], p_unfired bytea[], p_paused bytea[],
     p_resumed bytea[], p_flow bytea[], p_created_us bigint[], p_ended_us bigint[], p_done bigint[], p_failed bigint[],

@@ -14,6 +14,17 @@ import { queueActions, queueParts } from "./queues.js";
 
 const CHART_EVERY_MS = 15_000;
 
+function limits(rules) {
+  const texts = [];
+  if (rules.running_max) texts.push(`at most ${number(rules.running_max)} running`);
+  if (rules.key_running_max) texts.push(`at most ${number(rules.key_running_max)} running for each key`);
+  if (rules.starts_per_second) texts.push(`${rules.starts_per_second} starts a second${rules.burst > 1 ? `, burst ${number(rules.burst)}` : ""}`);
+  if (rules.fair) texts.push("tenants take turns");
+  for (const [tenant, weight] of Object.entries(rules.tenant_weights || {})) texts.push(`${tenant} has ${weight} in a turn`);
+  if (rules.age_max_s) texts.push(`cancelled after ${duration(rules.age_max_s)}`);
+  return texts.join("; ");
+}
+
 function figures(queue) {
   const one = (label, value, hint) => h("div", { class: "figure" }, h("dt", null, label), h("dd", null, value, hint && h("span", { class: "figure-hint" }, hint)));
   return h(
@@ -25,6 +36,7 @@ function figures(queue) {
     one("Dead letters", number(queue.failed), `${number(queue.failed_total)} failed since the hall opened`),
     one("Rate", rate(queue.done_s), `over the last minute; ${number(queue.done_total)} done since the hall opened`),
     one("Typical run", queue.average_run_s ? duration(queue.average_run_s) : "–", "average of the last runs"),
+    limits(queue.rules) || queue.rules_set ? one("Limits", limits(queue.rules) || "none", queue.rules_set ? "set at run time" : "of the settings") : null,
   );
 }
 

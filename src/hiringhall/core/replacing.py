@@ -1,0 +1,72 @@
+"""Debounced jobs that are submitted again before they start: the latest submit wins.
+
+Invariant: a replacement that is acknowledged is on disk, with its payload.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hiringhall.core.spacing import DEBOUNCED
+from hiringhall.core.states import DELAYED, QUEUED
+from hiringhall.core.timers import NEVER
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job, JobSpec
+    from hiringhall.core.spacing import Spacing
+    from hiringhall.core.table import JobTable
+    from hiringhall.core.terms import Terms
+
+
+class Content:
+    """What a further submit replaces of a debounced job."""
+
+    __slots__ = ("due_us", "extras", "payload", "terms")
+
+    def __init__(self, payload: bytes, terms: Terms, extras: dict[str, bytes] | None, due_us: int) -> None:
+        self.payload = payload
+        self.terms = terms
+        self.extras = extras
+        self.due_us = due_us
+        """In the past: it is ready."""
+
+
+def content_of(job: Job) -> Content:
+    """What a job is now, so that a replacement can be undone."""
+    return Content(job.payload, job.terms, job.extras, job.due_us if job.state < QUEUED else NEVER)
+
+
+class Replacements:
+    """Replaces what a debounced job is, and undoes it."""
+
+    def __init__(self, table: JobTable) -> None:
+        self._table = table
+
+    def replace(self, job: Job, spec: JobSpec, spacing: Spacing, terms: Terms) -> None:
+        """Payload and terms are those of a further submit, and the wait starts anew."""
+        due_us = self._table.now_us + spacing.debounce_us
+        if spacing.debounce_max_us:
+            due_us = min(due_us, job.created_us + spacing.debounce_max_us)
+        if terms.durable and not job.terms.durable:
+            job.before = job.terms
+        extras = {**(spec.extras or {}), DEBOUNCED: b"%d" % spacing.debounce_us}
+        self._write(job, Content(spec.payload, terms, extras, due_us))
+
+    def undo(self, job: Job, before: Content) -> None:
+        """Undo a replacement of this turn. No commit may have begun since."""
+        if job.terms.durable and not before.terms.durable:
+            self._table.ledger.forget(job)
+            job.before = None
+        self._write(job, before)
+
+    def _write(self, job: Job, content: Content) -> None:
+        table = self._table
+        table.postpone(job, max(content.due_us, table.now_us + 1))
+        if job.terms is not content.terms:
+            job.queue.change_terms(job, content.terms)
+        job.payload = content.payload
+        job.extras = content.extras
+        if content.due_us <= table.now_us and job.state == DELAYED:
+            table.move(job, QUEUED)
+        if job.terms.durable:
+            table.ledger.note_payload(job)
