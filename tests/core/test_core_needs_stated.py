@@ -40,7 +40,7 @@ def test_what_a_queue_needs_holds_for_jobs_that_do_not_say(hall: Hall) -> None:
     hall.core.needs.need(b"q", 0, 0)
     assert hall.core.needs.by_queue == {}
     assert hall.submit("late", key="k") is late
-    assert late.terms.requirement == (3, MINUTE_US)
+    assert late.terms.requirement == (3, MINUTE_US, ())
     assert hall.submit("free").terms.requirement is None
 
 
