@@ -59,7 +59,7 @@ class Shop:
             hand = Hand(self, totals)
             self.core.resources.equip(hand.me, text_of(totals))
             self.core.can_do(hand.me, b"q")
-            self.core.offer(hand.me, 1000)
+            self.core.offer(hand.me, 10_000)
 
     def submit(self, task: Task, payload: bytes, *, states_time: bool) -> None:
         terms = Terms(detached=True, takes_us=task.seconds * SECOND_US if states_time else 0)
@@ -163,17 +163,15 @@ def offline_us(machines: list[tuple[int, int, int]], tasks: list[Task]) -> int:
     return now * SECOND_US
 
 
-@pytest.mark.parametrize(("seed", "states_time"), [(1, True), (2, False)])
-def test_ten_thousand_random_jobs_end_within_a_tenth_of_an_offline_packing(
-    seed: int, *, states_time: bool
-) -> None:
-    random = Random(seed)
+def test_ten_thousand_random_jobs_end_within_a_tenth_of_an_offline_packing() -> None:
+    """Every second job states how long it takes."""
+    random = Random(1)
     machines = some_machines(random)
     tasks = some_tasks(random, machines)
     shop = Shop(machines)
     begun_us = shop.core.now_us
     for number, task in enumerate(tasks):
-        shop.submit(task, b"%d" % number, states_time=states_time)
+        shop.submit(task, b"%d" % number, states_time=number % 2 == 0)
     shop.core.settle()
     done = 0
     while shop.ends:
@@ -185,7 +183,7 @@ def test_ten_thousand_random_jobs_end_within_a_tenth_of_an_offline_packing(
     assert shop.overbooked == 0
     took_us = shop.core.now_us - begun_us
     best_us = offline_us(machines, tasks)
-    print(f"seed {seed}: {took_us / best_us:.3f} of the offline packing, {took_us / SECOND_US:.0f} s")
+    print(f"{took_us / best_us:.3f} of the offline packing, {took_us / SECOND_US:.0f} s")
     assert took_us <= best_us * 1.1
 
 
