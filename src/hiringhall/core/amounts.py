@@ -63,6 +63,11 @@ def parse_totals(text: bytes) -> Stated:
     return totals
 
 
+def parse_given(text: bytes) -> Stated:
+    """What a job was given: name, amount, and the units if there are some. Raises Refusal."""
+    return _parse(text)
+
+
 def needs_text(needs: Amounts) -> bytes:
     """The text of amounts that are sorted by name."""
     return b" ".join([b"%s=%s" % (name, amount_text(amount)) for name, amount in needs])

@@ -65,23 +65,24 @@ class Resources:
     def __init__(self, table: JobTable) -> None:
         self._table = table
 
-    def equip(self, worker: Worker, text: bytes, *, by_name: bool = False) -> None:
+    def equip(self, worker: Worker, text: bytes, machine: bytes = b"") -> None:
         """The worker has these resources, in place of those that it stated before; empty: none.
 
-        With `by_name`, workers of the same name and dialect that state the same are one: it has several
-        connections, or others still hold its jobs.
+        Workers of one dialect that name the same machine and state the same share them: a worker with several
+        connections, or with jobs that others hold for it.
         """
-        if worker.room is not None and worker.room.text == text:
+        room = worker.room
+        if room is not None and (room.text, room.machine) == (text, machine):
             return
         stated = parse_totals(text) if text else []
-        if worker.room is not None and worker.room.shares:
+        if room is not None and room.shares:
             raise Refusal(WRONG_STATE, "a worker can change its resources only while no job uses them")
         self.leave(worker)
         if not text:
             return
-        room = self._of_the_same(worker, text) if by_name and worker.name else None
+        room = self._shared(worker, text, machine) if machine else None
         if room is None:
-            room = Room(text, stated)
+            room = Room(text, machine, stated)
             self._measure(room)
         worker.room = room
         room.workers[worker] = None
@@ -109,10 +110,10 @@ class Resources:
         for name, amount in room.totals.items():
             scales[name] = max(amount, scales.get(name, 0))
 
-    def _of_the_same(self, worker: Worker, text: bytes) -> Room | None:
+    def _shared(self, worker: Worker, text: bytes, machine: bytes) -> Room | None:
         for other in self._table.workers:
             room = other.room
-            if room is not None and other.name == worker.name and other.dialect == worker.dialect:
-                if room.text == text:
+            if room is not None and other.dialect == worker.dialect:
+                if (room.text, room.machine) == (text, machine):
                     return room
         return None

@@ -54,11 +54,13 @@ class Share:
 class Room:
     """The resources of one worker, also if it has several connections, or others hold its jobs."""
 
-    __slots__ = ("free", "labels", "reservation", "shares", "text", "totals", "units", "workers")
+    __slots__ = ("free", "labels", "machine", "reservation", "shares", "text", "totals", "units", "workers")
 
-    def __init__(self, text: bytes, stated: Stated) -> None:
+    def __init__(self, text: bytes, machine: bytes, stated: Stated) -> None:
         self.text = text
         """How the worker states it."""
+        self.machine = machine
+        """What connections that share it name; empty: it is of one connection."""
         self.totals: dict[bytes, int] = {}
         """What it has, in thousandths."""
         self.labels: dict[bytes, list[bytes]] = {}

@@ -60,9 +60,7 @@ class Scheduler:
         self.leases = Leases(table)
         self.hiring = Hiring(table, self.leases, self.needs)
         self.resources = Resources(table)
-        self.workforce = Workforce(
-            table, self.wakeups, self.leases, self.hiring, self.needs, self.resources
-        )
+        self.workforce = Workforce(table, self.wakeups, self.leases, self.hiring, self.needs, self.resources)
         self.matching = Matching(table, self.wakeups, self.leases, self.hiring, Reservations(table))
         self.residents = Residents(table, self.workforce, self.leases, self.needs)
         self.submissions = Submissions(table, self.dependencies, self.needs)

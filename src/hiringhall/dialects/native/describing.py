@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from hiringhall.core.amounts import ONE, RESOURCES
 from hiringhall.core.jobs import RESULT_CUT
 from hiringhall.core.queue_rules import LIMIT_KEY, TENANT
 from hiringhall.core.reasons import situation, why
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from hiringhall.core.flows import Flow
     from hiringhall.core.jobs import Job
     from hiringhall.core.queues import Queue
+    from hiringhall.core.rooms import Room
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.core.terms import Terms
     from hiringhall.core.workers import Worker
@@ -199,7 +201,15 @@ def worker(worker: Worker, held: list[int]) -> Described:
         "until_us": worker.leaves_us,
         "draining": worker.draining,
         "resident": worker.resident is not None,
+        "resources": _resources(worker.room),
     }
+
+
+def _resources(room: Room | None) -> dict[bytes, tuple[float, float]]:
+    """How much is used of what a worker has, and how much that is."""
+    if room is None:
+        return {}
+    return {name: ((total - room.free[name]) / ONE, total / ONE) for name, total in room.totals.items()}
 
 
 def _state(worker: Worker, *, working: bool) -> str:
@@ -244,9 +254,9 @@ def _job(scheduler: Scheduler, job: Job) -> Described:
 
 
 def _terms(terms: Terms, extras: dict[str, bytes] | None) -> Described:
-    """The terms, and the names that limits go by."""
+    """The terms, the names that limits go by, and the resources that it needs."""
     described: Described = dict(native_terms.describe(terms))
-    for name in (LIMIT_KEY, TENANT):
+    for name in (LIMIT_KEY, TENANT, RESOURCES):
         if extras is not None and extras.get(name):
             described[name] = extras[name]
     return described

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from hiringhall.core.amounts import RESOURCES, needs_text, parse_needs
 from hiringhall.core.errors import BAD_REQUEST, Refusal
 from hiringhall.core.needs import SKILL_MAX, TIME_US_MAX
 from hiringhall.core.queue_rules import LIMIT_KEY, TENANT
@@ -50,12 +51,14 @@ DEFAULTS: Final = Terms(durable=True, detached=True)
 _PRIORITY_NAMES: Final = {value: name for name, value in _PRIORITIES.items()}
 
 
-_NAMES: Final = ("flow", LIMIT_KEY, TENANT)
-"""What a map states that is not among the terms: names, given as `bin` or as `str`."""
+_NAMES: Final = ("flow", LIMIT_KEY, TENANT, RESOURCES)
+"""What a map states that is not among the terms: names and texts, given as `bin` or as `str`."""
 
 
 class Stated:
-    """What a map states: the terms, the flow that the job belongs to, and the names that limits go by."""
+    """What a map states: the terms, the flow that the job belongs to, the names that limits go by, and the
+    resources that it needs.
+    """
 
     __slots__ = ("extras", "flow", "terms")
 
@@ -64,7 +67,8 @@ class Stated:
         self.flow = flow
         """Empty: none."""
         self.extras = extras
-        """Its limit_key and its tenant; None: neither. Shared by jobs that are submitted alike."""
+        """Its limit_key, its tenant and its resources; None: none of them. Shared by jobs that are submitted
+        alike."""
 
 
 class TermsCache:
@@ -93,6 +97,8 @@ class TermsCache:
         if names:
             # Jobs of many flows, keys and tenants share their terms too.
             flow = names.pop("flow", b"")
+            if RESOURCES in names:
+                names[RESOURCES] = needs_text(parse_needs(names[RESOURCES]))
             extras = {name: data for name, data in names.items() if data} or None
             return Stated(self.get(bytes(wire.encode_body(values))).terms, flow, extras)
         return Stated(parse(wire.decode(wire.TERMS_BODY, data), self._defaults), b"", None)
