@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 SECOND_US = 1_000_000
 QUEUES = (b"saw", b"plane")
 TOTALS = ("cpus=4 gpus=2", "cpus=2 mem=2G", "cpus=8", "gpus=[a,b,c] cpus=1.5")
-NEEDS = ("", "cpus=1", "cpus=0.5", "cpus=2", "cpus=4", "cpus=8", "gpus=1", "gpus=0.5", "gpus=2", "gpus=1.5 cpus=1", "mem=1G cpus=1", "mem=3G")  # fmt: skip
-UNITS = {"cpus": 1, "gpus": 1, "mem": 1 << 30}
+NEEDS = (
+    *("", "cpus=1", "cpus=0.5", "cpus=2", "cpus=4", "cpus=8", "mem=1G cpus=1", "mem=3G"),
+    *("gpus=1", "gpus=0.5", "gpus=2", "gpus=1.5 cpus=1"),
+)
 
 
 def _amounts(text: str) -> dict[str, Fraction]:

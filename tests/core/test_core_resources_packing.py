@@ -1,5 +1,5 @@
-"""How well jobs are packed: ten thousand random jobs on twenty random workers, in the time of the core, against a
-list schedule that knows all jobs beforehand; and how long a large job waits beside a stream of small ones.
+"""How well jobs are packed: ten thousand random jobs on twenty random workers, in the time of the core, against
+a list schedule that knows all jobs beforehand; and how long a large job waits beside a stream of small ones.
 """
 
 from __future__ import annotations
@@ -183,7 +183,6 @@ def test_ten_thousand_random_jobs_end_within_a_tenth_of_an_offline_packing() -> 
     assert shop.overbooked == 0
     took_us = shop.core.now_us - begun_us
     best_us = offline_us(machines, tasks)
-    print(f"{took_us / best_us:.3f} of the offline packing, {took_us / SECOND_US:.0f} s")
     assert took_us <= best_us * 1.1
 
 
@@ -214,6 +213,5 @@ def _longest_wait_us(reserve_after_us: int, *, states_time: bool) -> int:
 def test_a_job_that_needs_a_whole_worker_starts_within_the_stated_bound(*, states_time: bool) -> None:
     """The patience, and the longest of the small jobs that its worker had then."""
     wait_us = _longest_wait_us(PATIENCE_US, states_time=states_time)
-    print(f"large jobs waited up to {wait_us / SECOND_US:.1f} s")
     assert wait_us <= PATIENCE_US + LONGEST * SECOND_US
     assert _longest_wait_us(1 << 60, states_time=states_time) > 2 * (PATIENCE_US + LONGEST * SECOND_US)

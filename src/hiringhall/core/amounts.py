@@ -4,16 +4,18 @@
     gpus=2 disks=[sda,sdb]  what a worker has: `gpus` has the units 0 and 1, `disks` the units sda and sdb
     gpus=2[0,1]             what a job was given: an amount, and of which units
 
-Invariant: there is one text for the same amounts (`needs_text`), so that jobs with the same needs are found alike.
+Invariant: there is one text for the same amounts (`needs_text`), so jobs with the same needs say the same.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import BAD_REQUEST, Refusal
-from hiringhall.core.terms import Amounts
+
+if TYPE_CHECKING:
+    from hiringhall.core.terms import Amounts
 
 ONE: Final = 1000
 """The thousandths of one."""
@@ -52,7 +54,8 @@ def parse_needs(text: bytes) -> Amounts:
 def parse_totals(text: bytes) -> Stated:
     """What a worker has: name, amount, and the units of resources that have some. Raises Refusal."""
     totals: Stated = []
-    for name, amount, units in _parse(text):
+    for name, amount, named in _parse(text):
+        units = named
         if units is None and name in UNITS_BY_DEFAULT:
             if amount % ONE or amount > UNITS_MAX * ONE:
                 raise Refusal(BAD_REQUEST, f"resources: a worker has 0 to {UNITS_MAX} whole {name.decode()}")

@@ -1,13 +1,13 @@
 """Reservations: a large job is not overtaken for ever by small ones that fit where it does not.
 
-A job goes to a worker as soon as it fits one, and jobs that fit go before jobs that do not. When the first job of
-a queue has waited for `reserve_after_us` because it fits nowhere, one worker is reserved for it: the one that
-should be free soonest. It gets that job next. Until then it gets only jobs that say how long they take, and that
-end before the worker should be free.
+A job goes to a worker as soon as it fits one, and jobs that fit go before jobs that do not. When the first job
+of a queue has waited for `reserve_after_us` because it fits nowhere, one worker is reserved for it: the one
+that should be free soonest. It gets that job next. Until then it gets only jobs that say how long they take,
+and that end before the worker should be free.
 
 Invariant: a queue has at most one reservation, a worker as well, and the job that it is for is ready. Whatever
-ends one lets all queues of that worker be matched again. So a job that some worker could do starts at the latest
-when the jobs have ended that the worker had at the time of the reservation.
+ends one lets all queues of that worker be matched again. So the first job of a queue that some worker could do
+starts at the latest when the jobs have ended that the worker had at the time of the reservation.
 """
 
 from __future__ import annotations

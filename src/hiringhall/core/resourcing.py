@@ -113,7 +113,7 @@ class Resources:
     def _shared(self, worker: Worker, text: bytes, machine: bytes) -> Room | None:
         for other in self._table.workers:
             room = other.room
-            if room is not None and other.dialect == worker.dialect:
-                if (room.text, room.machine) == (text, machine):
-                    return room
+            known = room is not None and (room.text, room.machine) == (text, machine)
+            if known and other.dialect == worker.dialect:
+                return room
         return None

@@ -1,7 +1,8 @@
 """The room of a worker: the resources that it has, and which of its jobs use how much of them.
 
-Invariant: what is free and what the shares hold add up to what the worker has, for each resource and each of its
-units, and nothing is ever below 0. A share is taken when a job is leased and given back when that lease ends.
+Invariant: what is free and what the shares hold add up to what the worker has, for each resource and each of
+its units, and nothing is ever below 0. A share is taken when a job is leased and given back when that lease
+ends.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a worker states of itself to the hall: its skill in each function, the time it has left, and its resources."""
+"""What a worker states of itself to the hall: its skill in each function, its time left, and its resources."""
 
 from __future__ import annotations
 
