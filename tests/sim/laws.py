@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from .hall import Hall
     from .limitlaws import LimitLaws
+    from .resourcelaws import ResourceLaws
     from .sights import Submit
     from .taps import Holder, Tap
     from .wmptap import HandHolder
@@ -69,6 +70,8 @@ class Laws:
         self.drains = Drains()
         self.limits: LimitLaws | None = None
         """What must hold for the queue with limits; None: there is none."""
+        self.resources: ResourceLaws | None = None
+        """What must hold for the queue whose jobs need resources; None: there is none."""
         self.now_us = world.now_us
         """The stamp of the turn."""
         self.order = 0

@@ -12,7 +12,7 @@ from hiringhall.core.states import DONE, HELD
 from hiringhall.core.terms import FAIL_WITH_PARENT
 from hiringhall.dialects.gearman.session import GearmanOptions
 
-from . import beanactors, draftactors, handlaws, nativeactors, startlaws
+from . import beanactors, draftactors, handlaws, nativeactors, resourcelaws, startlaws
 from .actors import Town
 from .beanactors import BeanProducer, BeanVandal, BeanWorker
 from .clients import GearmanClient, OwnClient
@@ -26,6 +26,7 @@ from .hiredoors import Participants
 from .hostile import DraftVandal, Vandal
 from .laws import Laws
 from .limitlaws import LIMITS_SEEDS_FROM, LimitedClient, LimitLaws, some_rules
+from .resourcelaws import RESOURCES_SEEDS_FROM, GridClient, GridWorker, ResourceLaws
 from .nativeactors import NativeClient, NativePauser, NativeVandal, NativeWorker
 from .network import Weather
 from .overseers import OVERSEEN_SEEDS_FROM, Drainer, Overseer, Retrier
@@ -83,6 +84,7 @@ class Run:
             abilities_max=QUEUES_ENOUGH,
             ended_max=random.choice((3, 30)),
             wake_us=random.choice((50 * MS, 300 * MS)),
+            reserve_after_us=100 * MS,
         )
         self.laws = Laws(world, options, audited=audited)
         self.weather = Weather(world)
@@ -92,7 +94,13 @@ class Run:
         self.town.queues = [b"q%d" % number for number in range(random.choice((1, 1, 2, 3)))]
         self.town.strays = [b"s%d" % number for number in range(random.choice((0, 0, 4)))]
         self.town.keys = [b"k%d" % number for number in range(random.choice((1, 2, 4)))]
-        if seed >= LIMITS_SEEDS_FROM:
+        self.grid = seed >= RESOURCES_SEEDS_FROM
+        """It has jobs that need resources."""
+        if self.grid:
+            self.laws.resources = ResourceLaws()
+            # Whether a worker of it must be woken depends on what is free, which has laws of its own.
+            self.laws.may_be_paused[ResourceLaws.queue] = None
+        elif seed >= LIMITS_SEEDS_FROM:
             self.laws.limits = LimitLaws(self.town.queues[0], some_rules(world.stream("limits")))
             # Whether a worker of it must be woken depends on the limits, which have laws of their own.
             self.laws.may_be_paused[self.town.queues[0]] = None
@@ -138,7 +146,9 @@ class Run:
             self._native_people()
         if self.beans:
             self._bean_people()
-        if self.world.seed >= LIMITS_SEEDS_FROM:
+        if self.grid:
+            self._grid_people()
+        elif self.world.seed >= LIMITS_SEEDS_FROM:
             LimitedClient(town, "limited client 0")
             LimitedClient(town, "limited client 1")
         elif self.world.seed >= OVERSEEN_SEEDS_FROM:
@@ -149,6 +159,15 @@ class Run:
                 FlowPlayer(town, "flow player")
         elif self.world.seed >= PAUSING_SEEDS_FROM:
             self.pauser = NativePauser(town, "pauser") if self.natives else Pauser(town, "pauser")
+
+    def _grid_people(self) -> None:
+        random = self.world.stream("grid")
+        for number in range(2):
+            GridClient(self.town, f"grid client {number}")
+        for number in range(random.choice((1, 2, 3))):
+            kind = random.choice(resourcelaws.KINDS)
+            has = random.choice(resourcelaws.HAS)
+            self.passing.append(GridWorker(self.town, f"grid worker {number}", kind, has))
 
     def _draft_people(self) -> None:
         random = self.world.random
@@ -231,6 +250,9 @@ class Run:
         for number in range(2):
             GearmanWorker(self.town, f"helper {number}", "honest", queues)
         OwnWorker(self.town, "own helper", "honest", queues)
+        if self.grid:
+            for number in range(2):
+                GridWorker(self.town, f"grid helper {number}", "honest", resourcelaws.ENOUGH)
         if self.drafts:
             DraftWorker(self.town, "helper", "honest", queues)
         if self.natives:

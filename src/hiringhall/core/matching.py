@@ -155,6 +155,8 @@ class Matching:
                 self._push(worker.pick(now_us) or job, worker)  # a job of another queue may go before
             else:
                 self._push(job, worker)
+        if queue.unsettled:
+            return  # a reservation has ended: it is matched once more, with what that has made free
         self._wakeups.wake_choosily(queue)
         self._reservations.consider(queue)
 
