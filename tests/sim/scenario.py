@@ -26,11 +26,11 @@ from .hiredoors import Participants
 from .hostile import DraftVandal, Vandal
 from .laws import Laws
 from .limitlaws import LIMITS_SEEDS_FROM, LimitedClient, LimitLaws, some_rules
-from .resourcelaws import RESOURCES_SEEDS_FROM, GridClient, GridWorker, ResourceLaws
 from .nativeactors import NativeClient, NativePauser, NativeVandal, NativeWorker
 from .network import Weather
 from .overseers import OVERSEEN_SEEDS_FROM, Drainer, Overseer, Retrier
 from .pausers import PAUSING_SEEDS_FROM, Pauser
+from .resourcelaws import RESOURCES_SEEDS_FROM, GridClient, GridWorker, ResourceLaws
 from .workers import KINDS, GearmanWorker, OwnWorker
 from .world import MS, SECOND, Violation, World
 

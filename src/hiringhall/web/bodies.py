@@ -52,6 +52,7 @@ class NewJob(Body, frozen=True, kw_only=True):
     limit_key_base64: Base64 | UnsetType = UNSET
     tenant: Name | UnsetType = UNSET
     tenant_base64: Base64 | UnsetType = UNSET
+    resources: Annotated[dict[str, float | str], Meta(max_length=16)] | UnsetType = UNSET
 
 
 class Submission(NewJob, frozen=True, kw_only=True):
