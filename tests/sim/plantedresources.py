@@ -30,7 +30,7 @@ def _keep(self: Room, lease: Lease) -> bool:
 
 
 def _without_needs(self: ResourceTerms, terms: Terms, extras: dict[str, bytes]) -> Terms:
-    return terms
+    return terms.with_resources(())
 
 
 def _fits_by_skill(self: Worker, name: bytes, requirement: Requirement, now_us: int) -> bool:

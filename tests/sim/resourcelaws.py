@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .hall import Hall
 
 RESOURCES_SEEDS_FROM: Final = 60_000_000
-"""Worlds of these seeds have a queue whose jobs need resources. Others are as they were before there was one."""
+"""Worlds of these seeds have a queue whose jobs need resources. Others are as they were without one."""
 QUEUE: Final = b"grid"
 HAS: Final = ("cpus=4 gpus=2", "cpus=4", "gpus=1 cpus=2", "cpus=1.5")
 ENOUGH: Final = "cpus=4 gpus=2"
