@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hall_recorder import BACKGROUND, DETACHED, SECOND_US, Disk, Hall, Person, refused
 
-from hiringhall.core.amounts import needs_text, parse_needs, parse_totals
+from hiringhall.amounts import needs_text, parse_needs, parse_totals
 from hiringhall.core.errors import BAD_REQUEST, WRONG_STATE
 from hiringhall.core.reasons import why
 from hiringhall.core.states import CANCELLED, FAILED

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
+from hiringhall.amounts import BadAmounts, needs_text, parse_needs
 from hiringhall.cli.reporting import UNREACHABLE, WRONG_USE, CommandError, json_line, print_result
-from hiringhall.core.amounts import needs_text, parse_needs
-from hiringhall.core.errors import Refusal
 from hiringhall.dialects.native import wire
 from hiringhall.sdk.addresses import read_addresses
 from hiringhall.sdk.connection import Connection
@@ -121,8 +120,8 @@ def read_needs(words: list[str], exit_code: int) -> str:
     """What --resource says that a job needs. Raises CommandError."""
     try:
         return needs_text(parse_needs(" ".join(words).encode())).decode()
-    except Refusal as refused:
-        raise CommandError(f"--resource: {refused.text.removeprefix('resources: ')}", exit_code) from None
+    except BadAmounts as error:
+        raise CommandError(f"--resource: {str(error).removeprefix('resources: ')}", exit_code) from None
 
 
 def job_id(written: str) -> int:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import typer
 import uvloop
 
+from hiringhall.amounts import needs_text, parse_needs, parse_totals
 from hiringhall.cli.escaping import escaped
 from hiringhall.cli.remote import HallFlag, read_needs, refusal
 from hiringhall.cli.reporting import INTERRUPTED, CommandError, print_error
 from hiringhall.cli.run_hall import OTHER, RunHall
 from hiringhall.cli.times import read_span_us
-from hiringhall.core.amounts import needs_text, parse_needs, parse_totals
 from hiringhall.dialects.native import wire
 from hiringhall.sdk.addresses import VARIABLE, read_addresses
 from hiringhall.sdk.connection import Connection

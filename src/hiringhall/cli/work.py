@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 import uvloop
 
+from hiringhall.amounts import BadAmounts
 from hiringhall.cli.shell_work import (
     STAYS_S_MAX,
     CwdFlag,
@@ -38,7 +39,6 @@ from hiringhall.cli.slurm.options import (
 )
 from hiringhall.config.quantities import Size
 from hiringhall.config.sources import ConfigError
-from hiringhall.core.errors import Refusal
 from hiringhall.sdk.addresses import read_token
 from hiringhall.worker.machine import resources_of
 from hiringhall.worker.screen import JsonLines, Lines, Screen, Show
@@ -311,8 +311,8 @@ def read_resources(words: list[str]) -> str:
     """The resources of a worker. Raises ConfigError."""
     try:
         return resources_of(words)
-    except Refusal as refusal:
-        raise ConfigError([f"--resource: {refusal.text.removeprefix('resources: ')}"]) from None
+    except BadAmounts as error:
+        raise ConfigError([f"--resource: {str(error).removeprefix('resources: ')}"]) from None
 
 
 def read_token_file(path: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.core.amounts import ONE
+from hiringhall.amounts import ONE
 from hiringhall.core.errors import BrokenLaw
 from hiringhall.core.states import QUEUED
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def audit_rooms(scheduler: Scheduler) -> None:
     """Raise BrokenLaw at the first law that does not hold."""
-    rooms: dict[int, tuple[Room, Worker, set[int]]] = {}
+    rooms: dict[Room, tuple[Worker, set[int]]] = {}
     for worker in scheduler.workers:
         room = worker.room
         leases = [lease for lease in worker.leases.values() if lease.job.terms.resources]
@@ -24,14 +24,14 @@ def audit_rooms(scheduler: Scheduler) -> None:
             continue
         listed = worker in room.workers
         _law(listed or worker.stands_for is not None, worker, "its resources are those of the worker")
-        known = rooms.setdefault(id(room), (room, worker, set()))
+        known = rooms.setdefault(room, (worker, set()))
         for lease in leases:
-            known[2].add(lease.number)
+            known[1].add(lease.number)
             share = room.shares.get(lease.number)
             right = share is not None and share.lease is lease and share.amounts == lease.job.terms.resources
             _law(right, worker, f"job {lease.job.id} has the resources that it needs")
     reserved = 0
-    for room, worker, numbers in rooms.values():
+    for room, (worker, numbers) in rooms.items():
         _audit_room(room, worker, numbers)
         reserved += room.reservation is not None
         for other in room.workers:
@@ -45,7 +45,7 @@ def audit_rooms(scheduler: Scheduler) -> None:
         waits = job.queue is queue and job.state == QUEUED and scheduler.jobs.get(job.id) is job
         if not waits or queue.paused_us or reservation.room.reservation is not reservation:
             raise BrokenLaw(f"job {job.id}: a worker is reserved for it while it waits, and for it alone")
-        if id(reservation.room) not in rooms or not reservation.room.workers:
+        if reservation.room not in rooms or not reservation.room.workers:
             raise BrokenLaw(f"job {job.id}: the worker that is reserved for it is present")
     if reserved:
         raise BrokenLaw("every reservation belongs to a queue")

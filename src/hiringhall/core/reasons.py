@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.amounts import amount_text, needs_text
+from hiringhall.amounts import amount_text, needs_text
 from hiringhall.core.limits import SECOND_US
 from hiringhall.core.states import DELAYED, GIVEN_BACK, HELD, LEASED, QUEUED, STATE_NAMES
 from hiringhall.core.terms import NO_REQUIREMENT

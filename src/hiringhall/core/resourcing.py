@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.amounts import RESOURCES, parse_needs, parse_totals
-from hiringhall.core.errors import WRONG_STATE, Refusal
+from hiringhall.amounts import BadAmounts, needs_text, parse_needs, parse_totals
+from hiringhall.core.errors import BAD_REQUEST, WRONG_STATE, Refusal
+from hiringhall.core.jobs import RESOURCES
 from hiringhall.core.rooms import Room
 
 if TYPE_CHECKING:
+    from hiringhall.amounts import Stated
     from hiringhall.core.table import JobTable
-    from hiringhall.core.terms import Terms
+    from hiringhall.core.terms import Amounts, Terms
     from hiringhall.core.workers import Worker
 
 CACHED_MAX: Final = 1000
@@ -22,12 +24,33 @@ SCALES_MAX: Final = 1000
 """Names of resources whose largest amounts are kept."""
 
 
+def needs_of(text: bytes) -> Amounts:
+    """What a job needs, as a text states it. Raises Refusal."""
+    try:
+        return parse_needs(text)
+    except BadAmounts as error:
+        raise Refusal(BAD_REQUEST, str(error)) from None
+
+
+def totals_of(text: bytes) -> Stated:
+    """What a worker has, as a text states it. Raises Refusal."""
+    try:
+        return parse_totals(text)
+    except BadAmounts as error:
+        raise Refusal(BAD_REQUEST, str(error)) from None
+
+
+def same_text(text: bytes) -> bytes:
+    """The one text for what a job needs. Raises Refusal."""
+    return needs_text(needs_of(text))
+
+
 def needing(terms: Terms, extras: dict[str, bytes] | None) -> Terms:
     """The terms of a job that was stored with these extras: with the resources that it needs, and no others."""
     text = extras.get(RESOURCES, b"") if extras is not None else b""
     try:
         resources = parse_needs(text)
-    except Refusal:
+    except BadAmounts:
         resources = ()  # Not written by a hall of this version.
     return terms if terms.resources == resources else terms.with_resources(resources)
 
@@ -45,7 +68,7 @@ class ResourceTerms:
         key = (terms, text)
         found = self._known.get(key)
         if found is None:
-            found = terms.with_resources(parse_needs(text))
+            found = terms.with_resources(needs_of(text))
             if len(self._known) >= CACHED_MAX:
                 self._known.clear()
             self._known[key] = found
@@ -74,7 +97,7 @@ class Resources:
         room = worker.room
         if room is not None and (room.text, room.machine) == (text, machine):
             return
-        stated = parse_totals(text) if text else []
+        stated = totals_of(text) if text else []
         if room is not None and room.shares:
             raise Refusal(WRONG_STATE, "a worker can change its resources only while no job uses them")
         self.leave(worker)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.amounts import ONE, amount_text
+from hiringhall.amounts import ONE, amount_text
 from hiringhall.core.errors import invariant
 from hiringhall.core.timers import NEVER
 
 if TYPE_CHECKING:
-    from hiringhall.core.amounts import Stated
+    from hiringhall.amounts import Stated
     from hiringhall.core.leases import Lease
     from hiringhall.core.reserving import Reservation
     from hiringhall.core.terms import Amounts, Requirement
@@ -150,6 +150,10 @@ class Room:
                 stated = share.stated_us()
                 stated_us = max(stated, stated_us) if stated > now_us else 0
         return expected_us, stated_us
+
+    def used(self) -> dict[bytes, tuple[float, float]]:
+        """How much of each resource its jobs use, and how much there is."""
+        return {name: ((total - self.free[name]) / ONE, total / ONE) for name, total in self.totals.items()}
 
     def given(self, lease: Lease) -> bytes:
         """What a lease uses, as its worker is told: with the names of the units; empty: nothing."""

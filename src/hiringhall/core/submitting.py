@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.amounts import RESOURCES
 from hiringhall.core.errors import BAD_REQUEST, CLOSING, QUEUE_FULL, TOO_LARGE, WRONG_STATE, Refusal
 from hiringhall.core.graph import known_jobs, name_of
-from hiringhall.core.jobs import QUITS, Job
+from hiringhall.core.jobs import QUITS, RESOURCES, Job
 from hiringhall.core.queue_rules import LIMIT_KEY, TENANT
 from hiringhall.core.queues import Queue
 from hiringhall.core.reports import REPORTED

@@ -17,7 +17,7 @@ RUN_ANYWAY: Final = 1
 HOLD: Final = 2
 
 Amounts = tuple[tuple[bytes, int], ...]
-"""Amounts of resources by name, sorted, in thousandths; see `amounts`."""
+"""Amounts of resources by name, sorted, in thousandths."""
 Requirement = tuple[int, int, Amounts]
 """What a job requires of its worker: a skill, the time in us that the job takes, and free resources."""
 NO_REQUIREMENT: Final[Requirement] = (0, 0, ())

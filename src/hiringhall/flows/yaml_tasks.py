@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from hiringhall.core.amounts import needs_text, parse_needs
-from hiringhall.core.errors import Refusal
+from hiringhall.amounts import BadAmounts, needs_text, parse_needs
 from hiringhall.flows.tasks import (
     NEEDS_MAX,
     TASKS_MAX,
@@ -253,8 +252,8 @@ class _Reading:
             )
         try:
             return needs_text(parse_needs(text.encode())).decode()
-        except Refusal as refusal:
-            raise FileError(self._place, value.line, refusal.text) from None
+        except BadAmounts as error:
+            raise FileError(self._place, value.line, str(error)) from None
 
     def _environment(self, name: str, value: Value) -> dict[str, str]:
         found: dict[str, str] = {}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from hiringhall.core.amounts import ONE, UNITS_BY_DEFAULT, needs_text, parse_given, parse_needs
-from hiringhall.core.errors import Refusal
+from hiringhall.amounts import ONE, UNITS_BY_DEFAULT, needs_text, parse_given, parse_needs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,10 +24,7 @@ def text_of(resources: Mapping[str, float | str]) -> str:
     for part in parts:
         if any(mark in part for mark in " ,\t\n[]"):
             raise ValueError(f"resources: {part!r} must be a name and an amount, such as cpus=2")
-    try:
-        return needs_text(parse_needs(" ".join(parts).encode())).decode()
-    except Refusal as refusal:
-        raise ValueError(refusal.text) from None
+    return needs_text(parse_needs(" ".join(parts).encode())).decode()
 
 
 def _amount(name: str, amount: object) -> str:

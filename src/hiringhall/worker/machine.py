@@ -9,14 +9,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.amounts import ONE, amount_text, parse_totals
+from hiringhall.amounts import ONE, amount_text, parse_totals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 AUTO: Final = "auto"
 CUDA: Final = "CUDA_VISIBLE_DEVICES"
-CGROUPS: Final = Path("/sys/fs/cgroup")
+MOUNTS: Final = Path("/proc/self/mounts")
 GPUS: Final = Path("/proc/driver/nvidia/gpus")
 _QUOTA: Final = "cpu.max"
 _MEMORY: Final = "memory.max"
@@ -24,7 +24,7 @@ _MEMORY: Final = "memory.max"
 
 def resources_of(words: list[str]) -> str:
     """The text of resources that were given one by one; `auto` adds what is found and not given. Raises
-    Refusal.
+    BadAmounts.
     """
     stated = [word for word in words if word != AUTO]
     text = " ".join(stated)
@@ -37,10 +37,10 @@ def resources_of(words: list[str]) -> str:
 
 
 def found_resources(
-    cgroups: Path = CGROUPS, gpus: Path = GPUS, environment: Mapping[str, str] = os.environ
+    cgroups: Path | None = None, gpus: Path = GPUS, environment: Mapping[str, str] = os.environ
 ) -> str:
     """The cores, the memory and the GPUs of this machine."""
-    folders = _folders(cgroups)
+    folders = _folders(cgroups or _mounted())
     parts = [f"cpus={_text(_cpus(folders))}", f"mem={_text(_memory(folders) * ONE)}"]
     units = _gpus(gpus, environment)
     if units:
@@ -52,12 +52,17 @@ def _text(amount: int) -> str:
     return amount_text(amount).decode()
 
 
-def _folders(cgroups: Path) -> list[Path]:
+def _mounted() -> Path | None:
+    """Where the control groups are; None: there are none."""
+    mounts = [line.split(" ") for line in _read(MOUNTS).splitlines()]
+    return next((Path(mount[1]) for mount in mounts if len(mount) > 2 and mount[2] == "cgroup2"), None)
+
+
+def _folders(cgroups: Path | None) -> list[Path]:
     """The control groups of this process, from its own up to the root."""
-    try:
-        lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
+    if cgroups is None:
+        return []
+    lines = _read(Path("/proc/self/cgroup")).splitlines()
     own = next((line[3:] for line in lines if line.startswith("0::")), "/").strip("/")
     folder = cgroups / own
     return [folder, *(parent for parent in folder.parents if parent.is_relative_to(cgroups))]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from hiringhall.core.amounts import ONE, RESOURCES
-from hiringhall.core.jobs import RESULT_CUT
+from hiringhall.core.jobs import RESOURCES, RESULT_CUT
 from hiringhall.core.queue_rules import LIMIT_KEY, TENANT
 from hiringhall.core.reasons import situation, why
 from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED, QUEUED, STATE_NAMES
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from hiringhall.core.flows import Flow
     from hiringhall.core.jobs import Job
     from hiringhall.core.queues import Queue
-    from hiringhall.core.rooms import Room
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.core.terms import Terms
     from hiringhall.core.workers import Worker
@@ -201,15 +199,8 @@ def worker(worker: Worker, held: list[int]) -> Described:
         "until_us": worker.leaves_us,
         "draining": worker.draining,
         "resident": worker.resident is not None,
-        "resources": _resources(worker.room),
+        "resources": worker.room.used() if worker.room is not None else {},
     }
-
-
-def _resources(room: Room | None) -> dict[bytes, tuple[float, float]]:
-    """How much is used of what a worker has, and how much that is."""
-    if room is None:
-        return {}
-    return {name: ((total - room.free[name]) / ONE, total / ONE) for name, total in room.totals.items()}
 
 
 def _state(worker: Worker, *, working: bool) -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.amounts import RESOURCES, needs_text, parse_needs
 from hiringhall.core.errors import BAD_REQUEST, Refusal
+from hiringhall.core.jobs import RESOURCES
 from hiringhall.core.needs import SKILL_MAX, TIME_US_MAX
 from hiringhall.core.queue_rules import LIMIT_KEY, TENANT
+from hiringhall.core.resourcing import same_text
 from hiringhall.core.terms import FAIL_WITH_PARENT, HIGH, HOLD, LOW, NORMAL, RUN_ANYWAY, Terms
 from hiringhall.dialects.native import wire
 
@@ -98,7 +99,7 @@ class TermsCache:
             # Jobs of many flows, keys and tenants share their terms too.
             flow = names.pop("flow", b"")
             if RESOURCES in names:
-                names[RESOURCES] = needs_text(parse_needs(names[RESOURCES]))
+                names[RESOURCES] = same_text(names[RESOURCES])
             extras = {name: data for name, data in names.items() if data} or None
             return Stated(self.get(bytes(wire.encode_body(values))).terms, flow, extras)
         return Stated(parse(wire.decode(wire.TERMS_BODY, data), self._defaults), b"", None)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.amounts import parse_totals
 from hiringhall.core.errors import Refusal
+from hiringhall.core.resourcing import totals_of
 from hiringhall.core.states import FAILURE
 from hiringhall.dialects.session import BAD_INPUT, Session
 from hiringhall.dialects.wmp import wire
@@ -127,7 +127,7 @@ class WmpSession(Session):
         """The resources that the worker states, in the order of their headers."""
         resources = b" ".join(message.every(b"resource"))
         try:
-            parse_totals(resources)
+            totals_of(resources)
         except Refusal as refusal:
             raise wire.BadMessage(refusal.text) from None
         return resources
