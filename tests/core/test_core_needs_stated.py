@@ -31,8 +31,8 @@ def test_what_a_queue_needs_holds_for_jobs_that_do_not_say(hall: Hall) -> None:
     own = hall.submit("own", terms=Terms(detached=True, skill=1))
     assert (early.terms.requirement, late.terms.requirement, own.terms.requirement) == (
         None,
-        (3, MINUTE_US),
-        (1, 0),
+        (3, MINUTE_US, ()),
+        (1, 0, ()),
     )
     assert hall.submit("elsewhere", "r").terms.requirement is None
     # Jobs submitted alike share their terms, and a joined one keeps its own.
