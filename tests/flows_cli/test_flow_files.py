@@ -58,8 +58,8 @@ tasks:
 """
     defaults = Settings(retries=2, timeout_us=600_000_000, env={"LANG": "C"})
     assert read(tmp_path, text) == [
-        Task("fetch", 14, command="curl example", settings=defaults),
-        Task("clean", 15, ("fetch",), "one\ntwo\n", settings=defaults),
+        Task("fetch", 15, command="curl example", settings=defaults),
+        Task("clean", 16, ("fetch",), "one\ntwo\n", settings=defaults),
         Task(
             "plot",
             5,
@@ -78,7 +78,7 @@ tasks:
         ),
         Task(
             "notice",
-            20,
+            21,
             ("plot",),
             payload="it is done",
             settings=Settings(queue="mail", retries=2, timeout_us=600_000_000, env={"LANG": "C"}),
