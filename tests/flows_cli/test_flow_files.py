@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 TASK_FIELDS: Final = (
-    "command, payload, needs, queue, retries, backoff, timeout, priority, on_parent_failure, cwd, env, resources"
+    "command, payload, needs, queue, retries, backoff, timeout, priority, on_parent_failure, cwd, env, "
+    "resources"
 )
 
 
