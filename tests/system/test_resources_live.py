@@ -41,7 +41,9 @@ def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HallProcess]:
 def command(hall: HallProcess, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": CODE, "HALL_URL": f"hall://{hall.address}", **more}
     line = [sys.executable, "-W", "error", "-m", "hiringhall", *words]
-    return subprocess.run(line, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(
+        line, cwd=hall.folder, env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
 
 
 def spec(queue: bytes, resources: str, payload: bytes = b"", **terms: Any) -> tuple[object, ...]:
