@@ -396,8 +396,8 @@ def test_jobs_of_about_one_length_are_of_one_shape() -> None:
         terms = Terms(takes_us=seconds * SECOND_US)
         assert terms.requirement is not None
         assert seconds * SECOND_US <= terms.requirement[1] <= seconds * SECOND_US * 17 // 16 + SECOND_US
-    assert LONG.requirement == (0, MINUTE_US)
-    assert Terms(takes_us=1).requirement == (0, SECOND_US)
+    assert LONG.requirement == (0, MINUTE_US, ())
+    assert Terms(takes_us=1).requirement == (0, SECOND_US, ())
 
 
 def test_shapes_of_which_no_job_is_left_are_forgotten(hall: Hall) -> None:

@@ -31,8 +31,8 @@ def test_what_a_queue_needs_holds_for_jobs_that_do_not_say(hall: Hall) -> None:
     own = hall.submit("own", terms=Terms(detached=True, skill=1))
     assert (early.terms.requirement, late.terms.requirement, own.terms.requirement) == (
         None,
-        (3, MINUTE_US),
-        (1, 0),
+        (3, MINUTE_US, ()),
+        (1, 0, ()),
     )
     assert hall.submit("elsewhere", "r").terms.requirement is None
     # Jobs submitted alike share their terms, and a joined one keeps its own.
@@ -40,7 +40,7 @@ def test_what_a_queue_needs_holds_for_jobs_that_do_not_say(hall: Hall) -> None:
     hall.core.needs.need(b"q", 0, 0)
     assert hall.core.needs.by_queue == {}
     assert hall.submit("late", key="k") is late
-    assert late.terms.requirement == (3, MINUTE_US)
+    assert late.terms.requirement == (3, MINUTE_US, ())
     assert hall.submit("free").terms.requirement is None
 
 

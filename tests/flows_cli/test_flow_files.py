@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 TASK_FIELDS: Final = (
-    "command, payload, needs, queue, retries, backoff, timeout, priority, on_parent_failure, cwd, env"
+    "command, payload, needs, queue, retries, backoff, timeout, priority, on_parent_failure, cwd, env, "
+    "resources"
 )
 
 
@@ -47,6 +48,7 @@ tasks:
     on_parent_failure: run
     cwd: plots
     env: {SIZE: 3}
+    resources: {mem: 8G, cpus: 2}
   fetch: curl example
   clean:
     command: |
@@ -57,8 +59,8 @@ tasks:
 """
     defaults = Settings(retries=2, timeout_us=600_000_000, env={"LANG": "C"})
     assert read(tmp_path, text) == [
-        Task("fetch", 14, command="curl example", settings=defaults),
-        Task("clean", 15, ("fetch",), "one\ntwo\n", settings=defaults),
+        Task("fetch", 15, command="curl example", settings=defaults),
+        Task("clean", 16, ("fetch",), "one\ntwo\n", settings=defaults),
         Task(
             "plot",
             5,
@@ -72,11 +74,12 @@ tasks:
                 on_parent_failure="run",
                 cwd="plots",
                 env={"LANG": "C", "SIZE": "3"},
+                resources="cpus=2 mem=8G",
             ),
         ),
         Task(
             "notice",
-            20,
+            21,
             ("plot",),
             payload="it is done",
             settings=Settings(queue="mail", retries=2, timeout_us=600_000_000, env={"LANG": "C"}),
@@ -146,6 +149,10 @@ def test_an_empty_file_has_no_tasks(tmp_path: Path, ending: str) -> None:
         ("tasks:\n  a: {command: x, needs: {b: c}}\n",
          "/flow.yaml:2: needs must be the name of a task, or a list of names"),
         ("tasks:\n  a: {command: x, env: {'A=B': c}}\n", '/flow.yaml:2: "A=B" is no name of a variable'),
+        (
+            "tasks:\n  a: {command: x, resources: cpus}\n",
+            "/flow.yaml:2: resources: 'cpus' must be NAME=AMOUNT, such as cpus=2 or mem=32G",
+        ),
         ("tasks:\n  a: &x {env: *x}\n", "/flow.yaml:2: the alias *x has no anchor before it"),
         ("tasks:\n  ? [a]\n  : b\n", "/flow.yaml:2: the key of a map must be a text"),
         ("tasks: {}\n---\ntasks: {}\n", "/flow.yaml:3: the file has a second document; a flow is one document"),

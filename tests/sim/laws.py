@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from .hall import Hall
     from .limitlaws import LimitLaws
+    from .resourcelaws import ResourceLaws
     from .sights import Submit
     from .spacers import SpacingLaws
     from .taps import Holder, Tap
@@ -72,6 +73,8 @@ class Laws:
         """What must hold for the queue with limits; None: there is none."""
         self.spacing: SpacingLaws | None = None
         """What must hold for debounced and throttled jobs; None: there are none."""
+        self.resources: ResourceLaws | None = None
+        """What must hold for the queue whose jobs need resources; None: there is none."""
         self.now_us = world.now_us
         """The stamp of the turn."""
         self.order = 0

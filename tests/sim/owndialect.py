@@ -36,6 +36,7 @@ TERMS = (
     "lease_us",
     "run_us",
     "on_parent_failure",
+    "takes_us",
 )
 
 
@@ -161,6 +162,8 @@ class OwnSession(Session):
             hall.sleep(worker)
         elif verb == "offer":
             hall.offer(worker, request["slots"])
+        elif verb == "equip":
+            hall.resources.equip(worker, request["resources"].encode())
         elif verb == "expect":
             hall.expect(worker, request["silence_us"])
         elif verb != "beat":

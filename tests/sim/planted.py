@@ -41,6 +41,7 @@ from . import (
     plantedlimits,
     plantednative,
     plantedoverseen,
+    plantedresources,
     plantedzmq,
 )
 from .clusterworld import CLUSTER_SEEDS_FROM
@@ -49,6 +50,7 @@ from .flowplayers import FLOW_SEEDS_FROM
 from .limitlaws import LIMITS_SEEDS_FROM
 from .overseers import OVERSEEN_SEEDS_FROM
 from .pausers import PAUSING_SEEDS_FROM
+from .resourcelaws import RESOURCES_SEEDS_FROM
 from .runs import run_of
 from .scenario import speaks_natively, speaks_of_beans
 from .world import SECOND, Violation
@@ -73,6 +75,7 @@ FIRST_SEEDS: Final = {
     **dict.fromkeys(plantednative.FLOW_BUGS, FLOW_SEEDS_FROM),
     **dict.fromkeys(plantedoverseen.BUGS, OVERSEEN_SEEDS_FROM),
     **dict.fromkeys(plantedlimits.BUGS, LIMITS_SEEDS_FROM),
+    **dict.fromkeys(plantedresources.BUGS, RESOURCES_SEEDS_FROM),
     "drained worker keeps its wake-up": OVERSEEN_SEEDS_FROM + 390,
     "touch does not renew": 225,
     **dict.fromkeys(plantedcluster.BUGS, CLUSTER_SEEDS_FROM),
@@ -347,6 +350,7 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     **plantedbean.BUGS,
     **plantedoverseen.BUGS,
     **plantedlimits.BUGS,
+    **plantedresources.BUGS,
     **plantedcluster.BUGS,
 }
 """What is planted: where, in which method, and what stands there instead."""

@@ -12,7 +12,7 @@ from hiringhall.core.states import DONE, HELD
 from hiringhall.core.terms import FAIL_WITH_PARENT
 from hiringhall.dialects.gearman.session import GearmanOptions
 
-from . import beanactors, draftactors, handlaws, nativeactors, startlaws
+from . import beanactors, draftactors, handlaws, nativeactors, resourcelaws, startlaws
 from .actors import Town
 from .beanactors import BeanProducer, BeanVandal, BeanWorker
 from .clients import GearmanClient, OwnClient
@@ -30,6 +30,7 @@ from .nativeactors import NativeClient, NativePauser, NativeVandal, NativeWorker
 from .network import Weather
 from .overseers import OVERSEEN_SEEDS_FROM, Drainer, Overseer, Retrier
 from .pausers import PAUSING_SEEDS_FROM, Pauser
+from .resourcelaws import RESOURCES_SEEDS_FROM, GridClient, GridWorker, ResourceLaws
 from .spacers import Ruler, SpacedWorker, Spacer, SpacingLaws
 from .workers import KINDS, GearmanWorker, OwnWorker
 from .world import MS, SECOND, Violation, World
@@ -84,6 +85,7 @@ class Run:
             abilities_max=QUEUES_ENOUGH,
             ended_max=random.choice((3, 30)),
             wake_us=random.choice((50 * MS, 300 * MS)),
+            reserve_after_us=100 * MS,
         )
         self.laws = Laws(world, options, audited=audited)
         self.weather = Weather(world)
@@ -93,7 +95,13 @@ class Run:
         self.town.queues = [b"q%d" % number for number in range(random.choice((1, 1, 2, 3)))]
         self.town.strays = [b"s%d" % number for number in range(random.choice((0, 0, 4)))]
         self.town.keys = [b"k%d" % number for number in range(random.choice((1, 2, 4)))]
-        if seed >= LIMITS_SEEDS_FROM:
+        self.grid = seed >= RESOURCES_SEEDS_FROM
+        """It has jobs that need resources."""
+        if self.grid:
+            self.laws.resources = ResourceLaws()
+            # Whether a worker of it must be woken depends on what is free, which has laws of its own.
+            self.laws.may_be_paused[ResourceLaws.queue] = None
+        elif seed >= LIMITS_SEEDS_FROM:
             self.laws.limits = LimitLaws(self.town.queues[0], some_rules(world.stream("limits")))
             # Whether a worker of it must be woken depends on the limits, which have laws of their own.
             self.laws.may_be_paused[self.town.queues[0]] = None
@@ -139,7 +147,9 @@ class Run:
             self._native_people()
         if self.beans:
             self._bean_people()
-        if self.world.seed >= LIMITS_SEEDS_FROM:
+        if self.grid:
+            self._grid_people()
+        elif self.world.seed >= LIMITS_SEEDS_FROM:
             LimitedClient(town, "limited client 0")
             LimitedClient(town, "limited client 1")
             self.laws.spacing = SpacingLaws()
@@ -155,6 +165,15 @@ class Run:
                 FlowPlayer(town, "flow player")
         elif self.world.seed >= PAUSING_SEEDS_FROM:
             self.pauser = NativePauser(town, "pauser") if self.natives else Pauser(town, "pauser")
+
+    def _grid_people(self) -> None:
+        random = self.world.stream("grid")
+        for number in range(2):
+            GridClient(self.town, f"grid client {number}")
+        for number in range(random.choice((1, 2, 3))):
+            kind = random.choice(resourcelaws.KINDS)
+            has = random.choice(resourcelaws.HAS)
+            self.passing.append(GridWorker(self.town, f"grid worker {number}", kind, has))
 
     def _draft_people(self) -> None:
         random = self.world.random
@@ -237,6 +256,9 @@ class Run:
         for number in range(2):
             GearmanWorker(self.town, f"helper {number}", "honest", queues)
         OwnWorker(self.town, "own helper", "honest", queues)
+        if self.grid:
+            for number in range(2):
+                GridWorker(self.town, f"grid helper {number}", "honest", resourcelaws.ENOUGH)
         if self.drafts:
             DraftWorker(self.town, "helper", "honest", queues)
         if self.natives:

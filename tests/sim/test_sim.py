@@ -12,6 +12,7 @@ from .flowplayers import FLOW_SEEDS_FROM
 from .limitlaws import LIMITS_SEEDS_FROM
 from .overseers import OVERSEEN_SEEDS_FROM
 from .pausers import PAUSING_SEEDS_FROM
+from .resourcelaws import RESOURCES_SEEDS_FROM
 from .runs import play
 
 SEEDS = 200 if os.environ.get("EXAMPLES") == "few" else 1000
@@ -53,6 +54,11 @@ def test_no_law_is_broken_where_workers_drain_and_dead_letters_are_retried() -> 
 
 def test_no_law_is_broken_where_a_queue_has_limits() -> None:
     for seed in range(LIMITS_SEEDS_FROM, LIMITS_SEEDS_FROM + 4 * CHUNK):
+        play(seed)
+
+
+def test_no_law_is_broken_where_jobs_need_resources() -> None:
+    for seed in range(RESOURCES_SEEDS_FROM, RESOURCES_SEEDS_FROM + 4 * CHUNK):
         play(seed)
 
 

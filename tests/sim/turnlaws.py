@@ -31,6 +31,8 @@ def check(laws: Laws, hall: Hall) -> None:
         laws.limits.check(hall)
     if laws.spacing is not None:
         laws.spacing.check(hall)
+    if laws.resources is not None:
+        laws.resources.check(hall)
     _commit_in_time(hall)
     _holders(laws, scheduler)
     _sleepers(laws, hall)
@@ -49,8 +51,8 @@ def _one_place(scheduler: Scheduler) -> None:
     """Each job stands in one lane, or is with one worker, or waits for a time or a parent."""
     places = 0
     for queue in scheduler.queues.values():
-        for lane in queue.lanes:
-            places += len(lane.waiting())
+        for lanes in queue.all_lanes().values():
+            places += sum(len(lane.waiting()) for lane in lanes)
         places += len(queue.parked_jobs())
     for worker in scheduler.workers:
         places += len(worker.leases) + (worker.promise is not None)
@@ -142,7 +144,8 @@ def _in_order(laws: Laws, sight: Sight, scheduler: Scheduler) -> None:
     taken = scheduler.jobs.get(sight.id)
     again = taken is None or taken.attempts > 1 or sight.assignments > 1 or sight.retried or sight.hired
     limited = laws.limits is not None and laws.limits.queue == submit.queue
-    if again or limited or not submit.plain:
+    grid = laws.resources is not None and laws.resources.queue == submit.queue
+    if again or limited or grid or not submit.plain:
         return
     for job in scheduler.jobs.values():
         if job.state != QUEUED or job.queue.name != submit.queue:

@@ -15,7 +15,8 @@ _SHARED_BY_PEERS: Final = (
 
 MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     # Of ours, what each part may import; the first line that fits counts. `<name>` is the same on both sides.
-    ("core", ("core",)),
+    ("amounts", ()),
+    ("core", ("amounts", "core")),
     ("dialects.session", ("core",)),
     ("dialects.hall", ("core", "dialects.session")),
     ("dialects.collecting", ("core.jobs", "core.peer")),
@@ -96,6 +97,7 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
         "cli",
         (
             "access",
+            "amounts",
             "cli",
             "cluster",
             "config",
@@ -139,10 +141,10 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
             "web",
         ),
     ),
-    ("flows", ("flows",)),
-    ("sdk", ("dialects.native.wire", "sdk")),
+    ("flows", ("amounts", "flows")),
+    ("sdk", ("amounts", "dialects.native.wire", "sdk")),
     ("__init__", ("sdk",)),
-    ("worker", ("dialects.native.wire", "sdk", "worker")),
+    ("worker", ("amounts", "dialects.native.wire", "sdk", "worker")),
     ("shell", ("dialects.native.wire", "sdk", "shell", "worker")),
     (
         "testing",

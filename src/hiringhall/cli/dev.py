@@ -23,10 +23,12 @@ from hiringhall.cli.work import (
     OnlyFlag,
     ProcessesFlag,
     RecycleFlag,
+    ResourceFlag,
     SkillFlag,
     StaysFlag,
     ThreadsFlag,
     make_show,
+    read_resources,
     read_settings,
     run_worker,
 )
@@ -67,6 +69,7 @@ def dev(
     memory_max: MemoryFlag = None,
     skill: SkillFlag = None,
     stays: StaysFlag = None,
+    resource: ResourceFlag = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Start a hall and a worker for a module, and load the code again when it changes.
@@ -89,6 +92,7 @@ def dev(
         None,
         None,
     )
+    settings.resources = read_resources(resource or [])
     show = make_show(as_json=as_json)
     try:
         web_words = ("--no-web",) if no_web else ("--web", web) if web is not None else ()

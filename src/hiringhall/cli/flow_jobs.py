@@ -116,10 +116,11 @@ class _Jobs:
             self._way.timeout_us if settings.timeout_us is None else settings.timeout_us,
             settings.priority,
             settings.on_parent_failure,
+            settings.resources or None,
         )
         terms = self._terms.get(stated)
         if terms is None:
-            names = ("retries", "backoff_us", "timeout_us", "priority", "on_parent_failure")
+            names = ("retries", "backoff_us", "timeout_us", "priority", "on_parent_failure", "resources")
             terms = {name: value for name, value in zip(names, stated, strict=True) if value is not None}
             self._terms[stated] = terms
             terms["flow"] = self._way.flow

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
+from hiringhall.amounts import BadAmounts, needs_text, parse_needs
 from hiringhall.cli.reporting import UNREACHABLE, WRONG_USE, CommandError, json_line, print_result
 from hiringhall.dialects.native import wire
 from hiringhall.sdk.addresses import read_addresses
@@ -113,6 +114,14 @@ def refusal(error: HallRefused) -> str:
 def name_of(written: str) -> bytes:
     """A name or a text of the command line, as the bytes that were typed."""
     return os.fsencode(written)
+
+
+def read_needs(words: list[str], exit_code: int) -> str:
+    """What --resource says that a job needs. Raises CommandError."""
+    try:
+        return needs_text(parse_needs(" ".join(words).encode())).decode()
+    except BadAmounts as error:
+        raise CommandError(f"--resource: {str(error).removeprefix('resources: ')}", exit_code) from None
 
 
 def job_id(written: str) -> int:

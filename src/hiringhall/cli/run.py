@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import typer
 import uvloop
 
+from hiringhall.amounts import needs_text, parse_needs, parse_totals
 from hiringhall.cli.escaping import escaped
-from hiringhall.cli.remote import HallFlag, refusal
+from hiringhall.cli.remote import HallFlag, read_needs, refusal
 from hiringhall.cli.reporting import INTERRUPTED, CommandError, print_error
 from hiringhall.cli.run_hall import OTHER, RunHall
 from hiringhall.cli.times import read_span_us
@@ -32,6 +33,7 @@ from hiringhall.shell.printing import Printer
 from hiringhall.shell.running import Order, Run, hall_time_us
 from hiringhall.shell.showing import Bar, Counts, Show
 from hiringhall.shell.templates import BadTemplate, Template
+from hiringhall.worker.machine import found_resources
 
 if TYPE_CHECKING:
     from hiringhall.shell.inputs import Source
@@ -146,6 +148,14 @@ def run(
             "--env", metavar="NAME", help="Give commands this variable of yours; workers must allow it."
         ),
     ] = None,
+    resource: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--resource",
+            metavar="NAME=AMOUNT",
+            help="What each command needs of its worker, such as cpus=2 or gpus=1. Repeatable.",
+        ),
+    ] = None,
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="The name of the run, for --resume.")
     ] = None,
@@ -184,6 +194,8 @@ def run(
             terms["retries"] = retries
         if timeout is not None:
             terms["timeout_us"] = read_span_us("--timeout", timeout)
+        if needs := read_needs(resource or [], OTHER):
+            terms["resources"] = needs
         wanted = Wanted(
             template,
             sources,
@@ -255,12 +267,26 @@ def _run(wanted: Wanted, hall: str | None, *, own: bool) -> int:
     with ExitStack() as stack:
         if not shared:
             slots = wanted.jobs or len(os.sched_getaffinity(0))
-            own_hall = stack.enter_context(RunHall(wanted.folder, queue, slots, KILL_AFTER_S))
+            has = _found_for(wanted.terms.get("resources", ""))
+            own_hall = stack.enter_context(RunHall(wanted.folder, queue, slots, KILL_AFTER_S, has))
             url, pids = own_hall.url, own_hall.pids
         assert url is not None
         spool = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hall-run-")))
         window = WINDOW if not shared or wanted.jobs is None else wanted.jobs
         return uvloop.run(_drive(wanted, entry, url, queue, window, spool, pids))
+
+
+def _found_for(needs: str) -> str:
+    """The resources of this machine, if the commands need some. Raises CommandError if it has too little."""
+    if not needs:
+        return ""
+    found = found_resources()
+    has = {name: amount for name, amount, _ in parse_totals(found.encode())}
+    for name, amount in parse_needs(needs.encode()):
+        if amount > has.get(name, 0):
+            wanted = needs_text(((name, amount),)).decode()
+            raise CommandError(f"--resource: a command needs {wanted}, and this machine has {found}", OTHER)
+    return found
 
 
 def _find_hall(queue: str | None) -> str | None:

@@ -39,9 +39,12 @@ _LIBC: Final = ctypes.CDLL(None)
 class RunHall:
     """A hall and a worker for shell commands."""
 
-    def __init__(self, folder: Path, queue: str, slots: int, kill_after_s: float) -> None:
+    def __init__(self, folder: Path, queue: str, slots: int, kill_after_s: float, resources: str) -> None:
         self._folder = folder.absolute()
-        self._words = ("--queue", queue, "--slots", str(slots), "--kill-after", f"{kill_after_s:g}")
+        words = ["--queue", queue, "--slots", str(slots), "--kill-after", f"{kill_after_s:g}"]
+        for part in resources.split():
+            words += ["--resource", part]
+        self._words = tuple(words)
         self._processes: list[subprocess.Popen[bytes]] = []
         self.url = ""
 

@@ -12,7 +12,16 @@ import typer
 
 from hiringhall.cli.escaping import escaped
 from hiringhall.cli.help_texts import completing
-from hiringhall.cli.remote import HallFlag, JsonFlag, Remote, connected, job_id, name_of, print_json
+from hiringhall.cli.remote import (
+    HallFlag,
+    JsonFlag,
+    Remote,
+    connected,
+    job_id,
+    name_of,
+    print_json,
+    read_needs,
+)
 from hiringhall.cli.reporting import FAILURE, NOT_ENDED, WRONG_USE, CommandError, print_error, print_result
 from hiringhall.cli.times import read_span_us
 from hiringhall.dialects.native import wire
@@ -92,6 +101,14 @@ def submit(
         str | None,
         _span("--throttle", "With --key: for this time, further submits are the first job; the first wins"),
     ] = None,
+    resource: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--resource",
+            metavar="NAME=AMOUNT",
+            help="What it needs of its worker, such as cpus=2 or mem=8G. Can be given several times.",
+        ),
+    ] = None,
     memory: Annotated[
         bool, typer.Option("--memory", help="Keep it in memory only: it is lost if the hall stops.")
     ] = False,
@@ -118,6 +135,7 @@ def submit(
     }
     stated = {"retries": retries, "skill": skill, "flow": name_of(flow)}
     stated |= {"limit_key": name_of(limit_key), "tenant": name_of(tenant)}
+    stated |= {"resources": read_needs(resource or [], WRONG_USE)}
     terms |= {name: value for name, value in stated.items() if value}
     if priority != "normal":
         terms["priority"] = priority

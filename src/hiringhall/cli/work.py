@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 import uvloop
 
+from hiringhall.amounts import BadAmounts
 from hiringhall.cli.shell_work import (
     STAYS_S_MAX,
     CwdFlag,
@@ -39,6 +40,7 @@ from hiringhall.cli.slurm.options import (
 from hiringhall.config.quantities import Size
 from hiringhall.config.sources import ConfigError
 from hiringhall.sdk.addresses import read_token
+from hiringhall.worker.machine import resources_of
 from hiringhall.worker.screen import JsonLines, Lines, Screen, Show
 from hiringhall.worker.supervisor import Settings, Supervisor
 
@@ -110,6 +112,14 @@ StaysFlag = Annotated[
         help="The time it has left: it gets only jobs that it can finish, and later none. Default: no limit.",
     ),
 ]
+ResourceFlag = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--resource",
+        metavar="NAME=AMOUNT",
+        help="What it has for jobs that need it, such as cpus=8 or gpus=2; auto: what is found. Repeatable.",
+    ),
+]
 HallFlag = Annotated[
     str | None,
     typer.Option(
@@ -149,6 +159,7 @@ def work(
     memory_max: MemoryFlag = None,
     skill: SkillFlag = None,
     stays: StaysFlag = None,
+    resource: ResourceFlag = None,
     hall: HallFlag = None,
     name: NameFlag = None,
     token_file: TokenFileFlag = None,
@@ -185,6 +196,7 @@ def work(
             raise ConfigError([f'--shell runs commands, and no module: leave out "{module}"'])
         chosen = read_shell_settings(queue, slots, cwd_below, env, kill_after, grace, skill, stays, hall, name)
         chosen.token = token
+        chosen.resources = read_resources(resource or [])
         if slurm:
             return run_slurm(Asked(context, [chosen.queue], hall, name, token, as_json), fleet)
         return run_shell_worker(chosen, as_json=as_json)
@@ -214,6 +226,7 @@ def work(
         hall,
         name,
     )
+    settings.resources = read_resources(resource or [])
     if token is not None:
         settings.token = token
     if slurm:
@@ -292,6 +305,14 @@ def _read_skills(words: list[str], settings: Settings) -> Iterator[str]:
             settings.skills[found[1]] = int(found[2])
         else:
             settings.skill = int(found[2])
+
+
+def read_resources(words: list[str]) -> str:
+    """The resources of a worker. Raises ConfigError."""
+    try:
+        return resources_of(words)
+    except BadAmounts as error:
+        raise ConfigError([f"--resource: {str(error).removeprefix('resources: ')}"]) from None
 
 
 def read_token_file(path: Path) -> str:

@@ -123,6 +123,10 @@ class LimitsSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=T
     wake_us: Annotated[
         int, Meta(ge=1, description="A woken worker that does not ask for a job in this time is skipped.")
     ] = _LIMITS.wake_us
+    reserve_after_us: Annotated[
+        int,
+        Meta(ge=0, description="A job that fits no worker for so long has one reserved for it (resources)."),
+    ] = _LIMITS.reserve_after_us
 
     def limits(self) -> Limits:
         return Limits(**{name: int(getattr(self, name)) for name in self.__struct_fields__})

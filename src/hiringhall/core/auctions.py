@@ -275,6 +275,8 @@ class Auctions:
         if queue.limiter is not None:
             left = queue.limiter.room() - listing.asking()  # no more than may start
         for requirement, lanes in queue.all_lanes().items():
+            if requirement[2]:
+                continue  # workers that bid state no resources
             for priority, lane in enumerate(lanes):
                 room = min(rules.auctions_max - listing.counts.get((priority, requirement), 0), left)
                 if lane.ready and room > 0:
@@ -287,7 +289,7 @@ class Auctions:
     def _plan(self, job: Job) -> None:
         """Announce a delayed job before it is due, if the market does so."""
         listing = job.queue.listing
-        if listing is None or job.queue.paused_us or job.id in self.by_job:
+        if listing is None or job.queue.paused_us or job.terms.resources or job.id in self.by_job:
             return
         rules = listing.markets[0].rules
         if rules.ahead_us:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hiringhall.core.audit_rooms import audit_rooms
 from hiringhall.core.audit_rules import audit_rules
 from hiringhall.core.blocks import BLOCK_BITS
 from hiringhall.core.errors import BrokenLaw
@@ -65,6 +66,7 @@ def audit(scheduler: Scheduler) -> None:
     _audit_paused(scheduler)
     _audit_flows(scheduler)
     audit_rules(scheduler)
+    audit_rooms(scheduler)
 
 
 def _audit_job(scheduler: Scheduler, job: Job) -> None:

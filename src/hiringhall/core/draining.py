@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hiringhall.core.leasing import Leases
     from hiringhall.core.needs import Needs
+    from hiringhall.core.resourcing import Resources
     from hiringhall.core.table import JobTable
     from hiringhall.core.waking import Wakeups
     from hiringhall.core.workers import Worker
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
 class Draining:
     """The verbs of operators that drain a worker."""
 
-    def __init__(self, table: JobTable, wakeups: Wakeups, leases: Leases, needs: Needs) -> None:
+    def __init__(
+        self, table: JobTable, wakeups: Wakeups, leases: Leases, needs: Needs, resources: Resources
+    ) -> None:
         self._table = table
+        self._resources = resources
         self._wakeups = wakeups
         self._leases = leases
         self._needs = needs
@@ -34,6 +38,7 @@ class Draining:
         if worker.promise is not None:
             self._leases.dismiss(worker.promise)
         worker.drain()
+        self._resources.unreserve(worker)
         worker.peer.drained(True)
 
     def undrain(self, worker: Worker) -> None:

@@ -196,12 +196,12 @@ class Hiring:
 
     def _is_good(self, worker: Worker, queue: Queue) -> bool:
         """Whether it may get a provider's job. The provider has seen the skill of a worker that bids."""
-        skill, takes_us = self._needs.by_queue.get(queue.name, NO_REQUIREMENT)
+        skill, takes_us, _ = self._needs.by_queue.get(queue.name, NO_REQUIREMENT)
         if worker.bids:
             skill = 0
         elif queue not in worker.abilities:
             return False
-        return worker.fits(queue.name, (skill, takes_us), self._table.now_us)
+        return worker.fits(queue.name, (skill, takes_us, ()), self._table.now_us)
 
     def pass_on(self, engagement: Engagement, worker: Worker) -> None:
         """Move the promise of a worker that delegates to its stand-in."""

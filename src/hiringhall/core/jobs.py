@@ -39,6 +39,9 @@ QUITS: Final = "quits"
 OUTPUT: Final = "output"
 """The extra that marks a job whose workers have said something that is kept."""
 
+RESOURCES: Final = "resources"
+"""The extra with the text of what a job needs of the resources of its worker."""
+
 RESULT_CUT: Final = "result_cut"
 """The extra that marks a done job whose result is longer than the history keeps."""
 

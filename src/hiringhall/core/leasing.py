@@ -222,6 +222,8 @@ class Leases:
         lease = Lease(self.last_number, job, worker, now_us, now_us + run_us if run_us else NEVER)
         job.lease = lease
         worker.hold(lease)
+        if worker.room is not None and job.terms.resources:
+            worker.room.take(lease, job.terms.resources)
         if run_us or job.terms.lease_us:
             self._arm(lease)
         return lease

@@ -40,3 +40,5 @@ class Limits:
     """Flows kept after their end, with their counts; the oldest are dropped."""
     wake_us: int = SECOND_US // 2
     """A woken worker that has not asked for work after this time loses its turn to the next."""
+    reserve_after_us: int = 5 * SECOND_US
+    """A worker is reserved for a job that fits none after it has waited for so long."""

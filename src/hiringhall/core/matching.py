@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from hiringhall.core.leases import Lease
     from hiringhall.core.leasing import Leases
     from hiringhall.core.queues import Queue
+    from hiringhall.core.reserving import Reservations
     from hiringhall.core.table import JobTable
+    from hiringhall.core.terms import Requirement
     from hiringhall.core.waking import Wakeups
     from hiringhall.core.workers import Worker
 
@@ -22,11 +24,19 @@ if TYPE_CHECKING:
 class Matching:
     """`take` for workers that ask, and `settle` at the end of a turn for those that wait."""
 
-    def __init__(self, table: JobTable, wakeups: Wakeups, leases: Leases, hiring: Hiring) -> None:
+    def __init__(
+        self,
+        table: JobTable,
+        wakeups: Wakeups,
+        leases: Leases,
+        hiring: Hiring,
+        reservations: Reservations,
+    ) -> None:
         self._table = table
         self._wakeups = wakeups
         self._leases = leases
         self._hiring = hiring
+        self._reservations = reservations
 
     def take(self, worker: Worker, name: bytes | None = None) -> Lease | None:
         """Lease the job that goes first in the worker's queues, or in the named one. A job that was promised to
@@ -67,7 +77,7 @@ class Matching:
         if worker.draining:
             raise Refusal(WRONG_STATE, "the worker drains: it gets no more jobs")
         if not worker.fits(job.queue.name, job.terms.requirement or NO_REQUIREMENT, table.now_us):
-            raise Refusal(WRONG_STATE, "the worker lacks the skill or the time for the job")
+            raise Refusal(WRONG_STATE, "the worker lacks the skill, the time or the resources for the job")
         return self._leases.lease(job, worker)
 
     def settle(self) -> None:
@@ -87,7 +97,10 @@ class Matching:
         """Match ready jobs to waiting workers; the rest is announced to workers that bid."""
         if queue.closed:
             return
-        self._match_waiting(queue)
+        if queue.resourced:
+            self._match_by_job(queue)
+        else:
+            self._match_waiting(queue)
         if queue.limiter is not None:
             queue.limiter.await_token()
         if queue.listing is not None:
@@ -123,6 +136,46 @@ class Matching:
                     break
                 self._push(job, worker)
         self._wakeups.wake_choosily(queue)
+
+    def _match_by_job(self, queue: Queue) -> None:
+        """Some jobs need resources: give the jobs in their order each to the worker with an empty slot where
+        it leaves the least unused.
+        """
+        now_us = self._table.now_us
+        untried = queue.matchable() if queue.takers else []
+        while untried and queue.takers and not queue.closed:
+            job = queue.first_of_these(untried)
+            if job is None:
+                break
+            requirement = job.terms.requirement or NO_REQUIREMENT
+            worker = self._tightest(queue, requirement)
+            if worker is None:
+                untried.remove(requirement)  # what is free gets less while jobs are given out
+            elif len(worker.abilities) > 1:
+                self._push(worker.pick(now_us) or job, worker)  # a job of another queue may go before
+            else:
+                self._push(job, worker)
+        if queue.unsettled:
+            return  # a reservation has ended: it is matched once more, with what that has made free
+        self._wakeups.wake_choosily(queue)
+        self._reservations.consider(queue)
+
+    def _tightest(self, queue: Queue, requirement: Requirement) -> Worker | None:
+        """The worker with an empty slot that a job of this requirement fits best; None: it fits none."""
+        now_us = self._table.now_us
+        best: Worker | None = None
+        least = 0
+        for worker in queue.takers:
+            if not worker.has_time(now_us) or not worker.fits(queue.name, requirement, now_us):
+                continue
+            room = worker.room
+            if room is None or not requirement[2]:
+                return worker
+            left = room.left_over(requirement[2], self._table.scales)
+            if best is None or left < least:
+                best = worker
+                least = left
+        return best
 
     def _push(self, job: Job, worker: Worker) -> None:
         self._spend(worker)

@@ -99,7 +99,7 @@ class Needs:
             raise Refusal(
                 HALL_FULL, f"{self._table.limits.queues_max} queues have requirements already (queues_max)"
             )
-        self.by_queue[name] = (skill, takes_us)
+        self.by_queue[name] = (skill, takes_us, ())
 
     def stay(self, worker: Worker, left_us: int) -> None:
         """The worker leaves after `left_us`; negative: it stays."""

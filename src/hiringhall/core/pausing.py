@@ -42,6 +42,8 @@ class PausedQueues:
         for worker in list(table.workers):
             if worker.promise is not None and worker.promise.job.queue is queue:
                 self._leases.dismiss(worker.promise)
+        if queue.reservation is not None:
+            queue.reservation.end()
         if table.announcer is not None:
             table.announcer.queue_paused(queue)
 

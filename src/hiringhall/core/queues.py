@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
     from hiringhall.core.limiter import Limiter
     from hiringhall.core.markets import Listing
+    from hiringhall.core.reserving import Patience, Reservation
     from hiringhall.core.terms import Requirement, Terms
     from hiringhall.core.workers import Worker
 
@@ -43,9 +44,12 @@ class Queue:
         "maxima",
         "name",
         "overdue",
+        "patience",
         "paused_us",
         "ready",
         "requirements_max",
+        "reservation",
+        "resourced",
         "retried",
         "run",
         "sleepers",
@@ -121,6 +125,13 @@ class Queue:
         """No job of it starts: it is paused, or a limit for the whole queue is reached."""
         self.listing: Listing | None = None
         """Its announcements to workers that bid; None: its jobs are not announced."""
+        self.resourced = False
+        """There was a job that needs resources: its jobs are matched in their order, each with the worker that
+        it fits best."""
+        self.reservation: Reservation | None = None
+        """The worker that is kept for its first job; None: it has none."""
+        self.patience: Patience | None = None
+        """The timer of the next reservation; None: there was none yet."""
 
     def best(self, worker: Worker, now_us: int) -> Job | None:
         """The ready job that goes first for this worker: priority, then age."""
@@ -183,6 +194,23 @@ class Queue:
                     return True
         return False
 
+    def matchable(self) -> list[Requirement]:
+        """The requirements of ready jobs that a worker with an empty slot may meet."""
+        found: list[Requirement] = []
+        if ready_in(self.lanes) and NO_REQUIREMENT not in self.unmatched:
+            found.append(NO_REQUIREMENT)
+        for requirement, lanes in (self.by_requirement or {}).items():
+            if ready_in(lanes) and requirement not in self.unmatched:
+                found.append(requirement)
+        return found
+
+    def first_of_these(self, requirements: list[Requirement]) -> Job | None:
+        """The ready job that goes first of those with these requirements."""
+        best: Job | None = None
+        for requirement in requirements:
+            best = self._first_of(best, head_of(self._lanes(requirement)))
+        return best
+
     def candidates(self) -> list[Requirement]:
         """The requirements of ready jobs that a waiting worker may meet."""
         return [requirement for requirement in self.unclaimed() if requirement not in self.unmatched]
@@ -217,6 +245,8 @@ class Queue:
             if len(self.by_requirement) >= self.requirements_max:
                 self._sweep_requirements()
             lanes = self.by_requirement[requirement] = self._new_lanes()
+            if requirement[2]:
+                self.resourced = True
         return lanes[priority]
 
     def _sweep_requirements(self) -> None:
@@ -261,12 +291,22 @@ class Queue:
         """Remove a job that is no longer ready."""
         if self.limiter is not None and self.limiter.orders:
             self.limiter.remove(job)
+            if job.terms.requirement is not None:
+                self._unreserve(job)
             return
         terms = job.terms
         requirement = terms.requirement
-        lane = self.lanes[terms.priority] if requirement is None else self._lane_of(requirement, terms.priority)
+        if requirement is None:
+            lane = self.lanes[terms.priority]
+        else:
+            lane = self._lane_of(requirement, terms.priority)
+            self._unreserve(job)
         lane.remove(job)
         self.ready -= 1
+
+    def _unreserve(self, job: Job) -> None:
+        if self.reservation is not None and self.reservation.job is job:
+            self.reservation.end()
 
     def change_terms(self, job: Job, terms: Terms) -> None:
         """Replace the terms of a job that is not ready. Its ghost is removed if it returns to another lane."""

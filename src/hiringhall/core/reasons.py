@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from hiringhall.amounts import amount_text, needs_text
 from hiringhall.core.limits import SECOND_US
 from hiringhall.core.spacing import quiet_us_of
 from hiringhall.core.states import DELAYED, GIVEN_BACK, HELD, LEASED, QUEUED, STATE_NAMES
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from hiringhall.core.markets import Auction
     from hiringhall.core.queues import Queue
     from hiringhall.core.scheduler import Scheduler
+    from hiringhall.core.terms import Requirement
     from hiringhall.core.workers import Worker
 
 
@@ -92,14 +94,42 @@ def why(scheduler: Scheduler, job: Job) -> str:
         return f"all {len(queue.workers)} workers of its queue drain: they get no more jobs"
     if not any(worker.has_time(scheduler.now_us) for worker in queue.workers):
         return f"all {len(queue.workers)} workers of its queue have no time left"
-    skill, takes_us = job.terms.requirement or NO_REQUIREMENT
+    skill, takes_us, _ = job.terms.requirement or NO_REQUIREMENT
     skilled = [worker for worker in queue.workers if worker.skill(queue.name) >= skill]
     if not skilled:
         return f"it needs skill {skill}, which none of {len(queue.workers)} workers has"
-    able = [worker for worker in skilled if worker.fits(queue.name, (skill, takes_us), scheduler.now_us)]
+    able = [worker for worker in skilled if worker.fits(queue.name, (skill, takes_us, ()), scheduler.now_us)]
     if not able:
         return f"it takes {takes_us // SECOND_US} s, and none of {len(skilled)} workers has that much time left"
+    if job.terms.resources and (lack := _lacks_resources(job, able, scheduler.now_us)):
+        return lack
     return _unclaimed(able, queue, auction)
+
+
+def _lacks_resources(job: Job, able: list[Worker], now_us: int) -> str:
+    """Why no worker has the resources for it; empty: one has."""
+    needs = job.terms.resources
+    stated = f"it needs {needs_text(needs).decode()}"
+    rooms = [worker.room for worker in able if worker.room is not None]
+    for name, need in needs:
+        most = max([room.totals.get(name, 0) for room in rooms], default=0)
+        if most < need:
+            has = f"no worker has more than {amount_text(most).decode()}" if most else "no worker has any"
+            return f"it needs {needs_text(((name, need),)).decode()}; {has}"
+    rooms = [room for room in rooms if room.could_fit(needs)]
+    if not rooms:
+        return f"{stated}; no worker has all of that"
+    if any(room.fits(needs) and room.admits(job.queue.name, _requirement(job), now_us) for room in rooms):
+        return ""
+    reservation = job.queue.reservation
+    if reservation is not None and reservation.job is job:
+        who = next(iter(reservation.room.workers)).name.decode("utf-8", "backslashreplace")
+        return f"{stated}; worker {who} is reserved for it, and gets it as soon as that much is free"
+    return f"{stated}; that much is not free on any worker now"
+
+
+def _requirement(job: Job) -> Requirement:
+    return job.terms.requirement or NO_REQUIREMENT
 
 
 def _unclaimed(able: list[Worker], queue: Queue, auction: Auction | None) -> str:

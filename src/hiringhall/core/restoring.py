@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from hiringhall.core import ids
 from hiringhall.core.jobs import Job
+from hiringhall.core.resourcing import ResourceTerms, needing
 from hiringhall.core.spacing import holds_key
 from hiringhall.core.states import CUT_SHORT, DELAYED, HELD, LEASED, QUEUED
 
@@ -28,6 +29,7 @@ def restore(scheduler: Scheduler, loaded: Loaded) -> None:
     scheduler.ruled_queues.restore(loaded.rules)
     scheduler.windows.restore(loaded.windows)
     table.flows.restore(loaded.flows)
+    resourced = ResourceTerms()
     count = 0
     for end in loaded.ended:
         table.archive.add(ended_job(end, _queue(table, end.queue), table.flows))
@@ -37,7 +39,8 @@ def restore(scheduler: Scheduler, loaded: Loaded) -> None:
     held: list[tuple[Job, tuple[ParentRef, ...]]] = []
     for row in loaded.jobs:
         queue = _queue(table, row.queue)
-        job = Job(row.id, queue, row.key, row.payload, row.terms, row.created_us)
+        terms = row.terms if row.extras is None else resourced.restored(row.terms, row.extras)
+        job = Job(row.id, queue, row.key, row.payload, terms, row.created_us)
         job.attempts = row.attempts
         job.failures = row.failures
         job.losses = row.losses
@@ -105,7 +108,8 @@ def _restore_lease(scheduler: Scheduler, job: Job, holder: bytes) -> None:
 
 def ended_job(end: EndRow, queue: Queue, flows: Flows) -> Job:
     """An ended job from its row in the history."""
-    job = Job(end.id, queue, end.key, end.payload, end.terms, end.created_us, end.state)
+    terms = needing(end.terms, end.extras)
+    job = Job(end.id, queue, end.key, end.payload, terms, end.created_us, end.state)
     job.code = end.code
     job.attempts = end.attempts
     job.losses = end.losses

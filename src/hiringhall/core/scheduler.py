@@ -3,7 +3,7 @@
 Verbs return at once or raise a `Refusal`; what happens later reaches a peer as a notice. A verb only notes that
 a queue has to be matched; `settle`, at the end of the turn, matches ready jobs to workers. Verbs that only some
 dialects need are called on the part: `auctions`, `hiring`, `residents`, `reports`, `firings`, `flow_verbs`,
-`needs`, `draining`, `ruled_queues`, `windows` and `dependencies`.
+`needs`, `resources`, `draining`, `ruled_queues`, `windows` and `dependencies`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from hiringhall.core.matching import Matching
 from hiringhall.core.needs import Needs
 from hiringhall.core.pausing import PausedQueues
 from hiringhall.core.reports import Reports
+from hiringhall.core.reserving import Reservations
 from hiringhall.core.residents import Residents
+from hiringhall.core.resourcing import Resources
 from hiringhall.core.ruled_queues import RuledQueues
 from hiringhall.core.states import CALLED_OFF, CANCELLED, DELAYED, FAILURE, QUEUED
 from hiringhall.core.submitting import Submissions
@@ -58,8 +60,9 @@ class Scheduler:
         self.wakeups = Wakeups(table)
         self.leases = Leases(table)
         self.hiring = Hiring(table, self.leases, self.needs)
-        self.workforce = Workforce(table, self.wakeups, self.leases, self.hiring, self.needs)
-        self.matching = Matching(table, self.wakeups, self.leases, self.hiring)
+        self.resources = Resources(table)
+        self.workforce = Workforce(table, self.wakeups, self.leases, self.hiring, self.needs, self.resources)
+        self.matching = Matching(table, self.wakeups, self.leases, self.hiring, Reservations(table))
         self.residents = Residents(table, self.workforce, self.leases, self.needs)
         self.windows = Windows(table)
         self.submissions = Submissions(table, self.dependencies, self.needs, self.windows)
@@ -69,7 +72,7 @@ class Scheduler:
         self.paused_queues = PausedQueues(table, self.leases)
         self.ruled_queues = RuledQueues(table)
         self.flow_verbs = FlowVerbs(table, self.dependencies, self.submissions)
-        self.draining = Draining(table, self.wakeups, self.leases, self.needs)
+        self.draining = Draining(table, self.wakeups, self.leases, self.needs, self.resources)
         self.auctions = Auctions(self)
         # Read by sessions, used by the engine.
         self.limits = limits

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import BAD_REQUEST, CLOSING, QUEUE_FULL, TOO_LARGE, WRONG_STATE, Refusal
 from hiringhall.core.graph import known_jobs, name_of
-from hiringhall.core.jobs import QUITS, Job
+from hiringhall.core.jobs import QUITS, RESOURCES, Job
 from hiringhall.core.queue_rules import LIMIT_KEY, TENANT
 from hiringhall.core.queues import Queue
 from hiringhall.core.replacing import Replacements
 from hiringhall.core.reports import REPORTED
+from hiringhall.core.resourcing import ResourceTerms
 from hiringhall.core.restoring import ended_job
 from hiringhall.core.spacing import DEBOUNCED, check_spacing, holds_key, is_debounced
 from hiringhall.core.states import (
@@ -57,6 +58,7 @@ class Submissions:
         self._windows = windows
         self.replacements = Replacements(table)
         self._filled: dict[tuple[Requirement, int, Terms], Terms] = {}
+        self._resourced = ResourceTerms()
 
     def submit(self, spec: JobSpec, watcher: Peer | None) -> Job:
         """Take a job in, or join a live one with the same queue and key. If both are debounced, the live one is
@@ -80,6 +82,8 @@ class Submissions:
         if spec.extras is not None:
             table.check_key(spec.extras.get(LIMIT_KEY, b""))
             table.check_key(spec.extras.get(TENANT, b""))
+            if RESOURCES in spec.extras:
+                self._resourced.of(spec.terms, spec.extras[RESOURCES])
         spacing = spec.spacing
         if spacing is not None:
             check_spacing(spec, spacing)
@@ -111,6 +115,8 @@ class Submissions:
         job = table.admit(spec, queue, table.now_us)
         if queue.limiter is not None or (self._needs.by_queue and job.terms.requirement is None):
             job.terms = self._with_defaults(job.terms, queue)
+        if spec.extras is not None and RESOURCES in spec.extras:
+            job.terms = self._resourced.of(job.terms, spec.extras[RESOURCES])
         if watcher is not None:
             table.watch(job, watcher)
         table.graph.adopt(job)
@@ -160,7 +166,10 @@ class Submissions:
         before, after = job.terms, spec.terms
         if (before.durable and not after.durable) or (before.detached and not after.detached):
             after = after.replace(durable=before.durable or after.durable, detached=True)
-        self.replacements.replace(job, spec, spacing, self._with_defaults(after, job.queue))
+        terms = self._with_defaults(after, job.queue)
+        if spec.extras is not None and RESOURCES in spec.extras:
+            terms = self._resourced.of(terms, spec.extras[RESOURCES])
+        self.replacements.replace(job, spec, spacing, terms)
         self._table.counters.joined += 1
 
     def _join(self, job: Job, spec: JobSpec, watcher: Peer | None) -> None:
@@ -200,7 +209,7 @@ class Submissions:
                 self._filled.clear()
             changes = {"expire_us": age_max_us} if age_max_us else {}
             if requirement is not None:
-                changes["skill"], changes["takes_us"] = requirement
+                changes["skill"], changes["takes_us"], _ = requirement
             filled = self._filled[key] = terms.replace(**changes)
         return filled
 
@@ -274,14 +283,17 @@ class Submissions:
         waiting.update(table.graph.expected.get(job.id, {}))
         waiting.update(table.graph.expected.get(name, {}))
         table.graph.refuse_cycle(waiting, known_jobs(parents), table.limits.graph_walk_max)
+        extras = spec.extras or {}
         terms = self._with_defaults(spec.terms, job.queue)
+        if RESOURCES in extras:
+            terms = self._resourced.of(terms, extras[RESOURCES])
         if job.terms is not terms:
             # It may have been cancelled while it was ready: its ghost is in the lane of its old terms.
             job.queue.change_terms(job, terms)
         self._revive(job)
         job.payload = spec.payload
-        if spec.extras is not None:
-            job.extras = {**(job.extras or {}), **spec.extras}
+        kept = {name: data for name, data in (job.extras or {}).items() if name != RESOURCES}
+        job.extras = {**kept, **extras} or None
         if job.flow is not None:
             job.all_parents = spec.parents
         self._dependencies.hold(job, parents)

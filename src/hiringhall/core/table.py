@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from hiringhall.core.leases import Lease
     from hiringhall.core.limits import Limits
     from hiringhall.core.peer import Peer
+    from hiringhall.core.rooms import Room
     from hiringhall.core.workers import Worker
 
 NO_WATCHERS: Final = b"nobody waits for it any more"
@@ -107,6 +108,8 @@ class JobTable:
         """Queues to match at the end of the turn."""
         self.dependencies: Dependencies | None = None
         """Is told when a job ends that others wait for."""
+        self.scales: dict[bytes, int] = {}
+        """The largest amount of each resource that a worker has stated."""
 
     def queue(self, name: bytes) -> Queue:
         """The queue of that name, made on first use."""
@@ -209,6 +212,15 @@ class JobTable:
         if not queue.unsettled:
             queue.unsettled = True
             self.unsettled.append(queue)
+
+    def look_again(self, room: Room) -> None:
+        """Some resources of a worker are free: match its queues again."""
+        for worker in room.workers:
+            for queue in worker.abilities:
+                if queue.unmatched:
+                    queue.reconsider(worker, self.now_us)
+                if queue.ready:
+                    self.unsettle(queue)
 
     def check_room(self) -> None:
         """Refuse a new job if the hall holds as many as it may."""
@@ -323,6 +335,8 @@ class JobTable:
         job.queue.leased -= 1
         if lease.due_us != NEVER:
             self.timers.disarm(lease)
+        if worker.room is not None and worker.room.give_back(lease):
+            self.look_again(worker.room)
         if self.announcer is not None and lease.promised:
             self.announcer.worker_free(worker)
 

@@ -16,9 +16,11 @@ FAIL_WITH_PARENT: Final = 0
 RUN_ANYWAY: Final = 1
 HOLD: Final = 2
 
-Requirement = tuple[int, int]
-"""What a job requires of its worker: a skill, and the time in us that the job takes."""
-NO_REQUIREMENT: Final[Requirement] = (0, 0)
+Amounts = tuple[tuple[bytes, int], ...]
+"""Amounts of resources by name, sorted, in thousandths."""
+Requirement = tuple[int, int, Amounts]
+"""What a job requires of its worker: a skill, the time in us that the job takes, and free resources."""
+NO_REQUIREMENT: Final[Requirement] = (0, 0, ())
 """The requirement of jobs that any worker can do; their terms have None instead."""
 
 TERMS_FIELDS: Final = (
@@ -47,7 +49,7 @@ _FLAGS: Final = ("durable", "detached", "logged", "key_is_work")
 class Terms:
     """What holds for a whole kind of jobs; one object is shared by all jobs submitted alike."""
 
-    __slots__ = (*TERMS_FIELDS, "requirement")
+    __slots__ = (*TERMS_FIELDS, "requirement", "resources")
 
     def __init__(
         self,
@@ -69,6 +71,7 @@ class Terms:
         quits_max: int = 0,
         key_is_work: bool = False,
         keep_us: int = 0,
+        resources: Amounts = (),
     ) -> None:
         self.priority = priority
         self.durable = durable
@@ -101,7 +104,12 @@ class Terms:
         """Workers receive its key instead of its payload. Only its own dialect reads the payload."""
         self.keep_us = keep_us
         """Its line leaves the history this long after its end, unless it FAILED; 0: only by the rules."""
-        self.requirement: Requirement | None = (skill, _rounded_up(takes_us)) if skill or takes_us else None
+        self.resources = resources
+        """What it needs of the resources of its worker while it runs. Stores keep it among the extras of the
+        job, see `resourcing`, so it is no field of stored terms."""
+        self.requirement: Requirement | None = (
+            (skill, _rounded_up(takes_us), resources) if skill or takes_us or resources else None
+        )
         """Jobs with the same requirement fit the same workers; None: any worker fits."""
 
     def as_tuple(self) -> tuple[int, ...]:
@@ -112,7 +120,12 @@ class Terms:
         """The same terms but for some fields."""
         fields: dict[str, Any] = dict(zip(TERMS_FIELDS, self.as_tuple(), strict=True))
         fields.update(changes)
-        return Terms(**fields)
+        return Terms(**fields, resources=self.resources)
+
+    def with_resources(self, resources: Amounts) -> Terms:
+        """The same terms, but for the resources."""
+        fields: dict[str, Any] = dict(zip(TERMS_FIELDS, self.as_tuple(), strict=True))
+        return Terms(**fields, resources=resources)
 
 
 def terms_of(values: Sequence[int]) -> Terms:

@@ -71,7 +71,11 @@ class Wakeups:
         candidates = queue.candidates()
         if not candidates:
             return
-        for worker in reversed(list(queue.sleepers)):
+        sleepers = list(queue.sleepers)
+        sleepers.reverse()
+        if queue.resourced:
+            sleepers.sort(key=self._unused)
+        for worker in sleepers:
             requirement = queue.claim(worker, candidates, self._table.now_us)
             if requirement is None:
                 continue
@@ -84,6 +88,10 @@ class Wakeups:
             if not candidates:
                 return
         queue.unmatched.update(dict.fromkeys(candidates))
+
+    def _unused(self, worker: Worker) -> int:
+        """How much of its resources is free: the worker with the least is woken first."""
+        return worker.room.left_over((), self._table.scales) if worker.room is not None else 0
 
     def wake(self, worker: Worker, queue: Queue) -> None:
         worker.asleep = False

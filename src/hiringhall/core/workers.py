@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hiringhall.core.peer import Peer
     from hiringhall.core.queues import Queue
     from hiringhall.core.rests import Rest
+    from hiringhall.core.rooms import Room
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.core.terms import Requirement
 
@@ -50,6 +51,7 @@ class Worker(Timed):
         "requeues_overruns",
         "resident",
         "rests",
+        "room",
         "rotation",
         "silence_us",
         "since_us",
@@ -128,6 +130,8 @@ class Worker(Timed):
         self.resident: Queue | None = None
         """The one queue of a worker that is known by name and not by a connection: its leases survive a restart
         of the hall."""
+        self.room: Room | None = None
+        """Its resources; None: it has stated none, and gets only jobs that need none."""
 
     def ring(self, scheduler: Scheduler) -> None:
         scheduler.workforce.worker_due(self)
@@ -142,9 +146,11 @@ class Worker(Timed):
         return 0 if self.skills is None else self.skills.get(name, 0)
 
     def fits(self, name: bytes, requirement: Requirement, now_us: int) -> bool:
-        """Whether it meets the requirement of jobs of this queue."""
-        return requirement[0] <= self.skill(name) and (
-            not self.until_us or now_us + requirement[1] <= self.until_us
+        """Whether it meets the requirement of jobs of this queue now."""
+        return (
+            requirement[0] <= self.skill(name)
+            and (not self.until_us or now_us + requirement[1] <= self.until_us)
+            and (not requirement[2] or (self.room is not None and self.room.admits(name, requirement, now_us)))
         )
 
     def leave_at(self, until_us: int) -> None:

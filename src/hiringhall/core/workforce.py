@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hiringhall.core.leasing import Leases
     from hiringhall.core.needs import Needs
     from hiringhall.core.peer import Peer
+    from hiringhall.core.resourcing import Resources
     from hiringhall.core.table import JobTable
     from hiringhall.core.waking import Wakeups
 
@@ -23,8 +24,17 @@ if TYPE_CHECKING:
 class Workforce:
     """The verbs of workers that look for work, and the deadlines of silence and rests."""
 
-    def __init__(self, table: JobTable, wakeups: Wakeups, leases: Leases, hiring: Hiring, needs: Needs) -> None:
+    def __init__(
+        self,
+        table: JobTable,
+        wakeups: Wakeups,
+        leases: Leases,
+        hiring: Hiring,
+        needs: Needs,
+        resources: Resources,
+    ) -> None:
         self._table = table
+        self._resources = resources
         self._wakeups = wakeups
         self._leases = leases
         self._hiring = hiring
@@ -51,14 +61,15 @@ class Workforce:
         return None
 
     def stand_in(self, peer: Peer, worker: Worker) -> Worker:
-        """A worker that holds one job for a worker that delegates, with the name, skills and time of that
-        one.
+        """A worker that holds one job for a worker that delegates, with the name, skills, time and resources
+        of that one.
         """
         other = self.worker(peer)
         other.name = worker.name
         other.number = worker.number
         other.stands_for = worker
         other.skills = worker.skills
+        other.room = worker.room
         other.leave_at(worker.leaves_us)
         if worker.draining:
             other.drain()
@@ -125,6 +136,8 @@ class Workforce:
         if worker.waking is queue:
             self._wakeups.answer(worker)
         del worker.abilities[queue]
+        if queue.reservation is not None:
+            self._resources.unreserve(worker)
         if worker.rotation is not None:
             del worker.rotation[queue]
         del queue.workers[worker]
@@ -243,6 +256,7 @@ class Workforce:
             self._leases.lost(worker.promise)
         for lease in reversed(list(worker.leases.values())):
             self._leases.lost(lease)
+        self._resources.leave(worker)
         self._table.timers.disarm(worker)
         del self._table.workers[worker]
         if worker.resident is not None:

@@ -40,6 +40,8 @@ class Settings:
     on_parent_failure: str | None = None
     cwd: str | None = None
     env: Mapping[str, str] | None = None
+    resources: str | None = None
+    """What it needs of the resources of its worker."""
 
 
 @dataclass(frozen=True, slots=True)

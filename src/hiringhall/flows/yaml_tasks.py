@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from hiringhall.amounts import BadAmounts, needs_text, parse_needs
 from hiringhall.flows.tasks import (
     NEEDS_MAX,
     TASKS_MAX,
@@ -51,6 +52,7 @@ SETTING_FIELDS: Final = (
     "on_parent_failure",
     "cwd",
     "env",
+    "resources",
 )
 TASK_FIELDS: Final = ("command", "payload", "needs", *SETTING_FIELDS)
 _FILE_FIELDS: Final = ("name", "defaults", "tasks")
@@ -95,6 +97,7 @@ class _Reading:
             "on_parent_failure": lambda name, value: self._word(name, value, POLICIES),
             "cwd": self._filled,
             "env": self._environment,
+            "resources": self._resources,
         }
 
     def flow(self, document: Value) -> FlowFile:
@@ -238,6 +241,19 @@ class _Reading:
                 self._place, value.line, f"the tasks of a flow may have {NEEDS_MAX:,} needs together"
             )
         return tuple(dict.fromkeys(self._filled("a name in needs", each) for each in listed))
+
+    def _resources(self, name: str, value: Value) -> str:
+        """`cpus=2 mem=8G`, or a map of names and amounts."""
+        if isinstance(value, Text):
+            text = value.text
+        else:
+            text = " ".join(
+                f"{key.text}={self._text(key.text, each)}" for key, each in self._entries(name, value)
+            )
+        try:
+            return needs_text(parse_needs(text.encode())).decode()
+        except BadAmounts as error:
+            raise FileError(self._place, value.line, str(error)) from None
 
     def _environment(self, name: str, value: Value) -> dict[str, str]:
         found: dict[str, str] = {}

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Protocol
 
 from hiringhall.dialects.native import wire
+from hiringhall.sdk.resources import Given, given_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,8 +37,15 @@ class CurrentJob:
 
     __slots__ = ("_assign", "_ends_at", "_progress_at", "_sink", "cancelled")
 
-    def __init__(self, assign: tuple[int, int, bytes, bytes, bytes, int, int], sink: Sink) -> None:
-        """`assign` is the body of the frame: lease, job, queue, payload, key, attempt, run_us."""
+    def __init__(
+        self,
+        assign: tuple[int, int, bytes, bytes, bytes, int, int]
+        | tuple[int, int, bytes, bytes, bytes, int, int, bytes],
+        sink: Sink,
+    ) -> None:
+        """`assign` is the body of the frame: lease, job, queue, payload, key, attempt, run_us; and what it was
+        given of the resources of its worker, if it needs some.
+        """
         self._assign = assign
         self._sink = sink
         self._ends_at = time.monotonic() + assign[6] / 1e6 if assign[6] else 0.0
@@ -64,6 +72,14 @@ class CurrentJob:
     def attempt(self) -> int:
         """1 for the first attempt."""
         return self._assign[5]
+
+    @property
+    def resources(self) -> dict[str, Given]:
+        """What it may use of the resources of its worker, by name; empty: it needs none.
+
+        `current_job().resources["gpus"].units` are the numbers of its GPUs.
+        """
+        return given_of(self._assign[7]) if len(self._assign) > 7 else {}
 
     def progress(self, done: int, of: int = 100, *, remaining: float = 0) -> None:
         """Tell watchers how far the job is, and how many seconds it will still take, if known. Cheap: at most

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable, Iterable  # noqa: TC003 (in annotations that are read at run time)
+from collections.abc import Callable, Iterable, Mapping  # noqa: TC003 (in annotations that are read at run time)
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Literal, Self, TypeAlias, TypedDict
@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, TypedDict
 import msgspec
 
 from hiringhall.sdk.hooks import Handle
+from hiringhall.sdk.resources import text_of
 
 Seconds: TypeAlias = float | dt.timedelta
 """A time in seconds."""
@@ -67,6 +68,7 @@ class CallOptions(TypedDict, total=False):
     debounce: Seconds
     debounce_max: Seconds
     throttle: Seconds
+    resources: Mapping[str, float | str]
 
 
 class JobOptions(CallOptions, total=False):
@@ -126,6 +128,8 @@ class Options:
     """With debounce: it waits no longer than this in total."""
     throttle: Seconds | None = None
     """Submits of its key within this time after the first are that first job; the first submit wins."""
+    resources: Mapping[str, float | str] | None = None
+    """What it needs of the resources of its worker while it runs, such as `{"cpus": 2, "mem": "8G"}`."""
 
     def __post_init__(self) -> None:
         for name in ("retries", "skill", "losses_max"):
@@ -146,6 +150,8 @@ class Options:
             key: object = getattr(self, name)
             if key is not None and not (isinstance(key, str) and key):
                 raise ValueError(f"{name} must be a text that is not empty, not {key!r}")
+        if self.resources is not None:
+            text_of(self.resources)
         flow: object = self.flow
         if flow is not None and not (isinstance(flow, str) and 0 < len(flow.encode()) <= FLOW_BYTES_MAX):
             raise ValueError(f"flow must be a text of 1 to {FLOW_BYTES_MAX} bytes in UTF-8, not {flow!r}")
@@ -207,6 +213,7 @@ class Options:
             "debounce_us": _us("debounce", self.debounce),
             "debounce_max_us": _us("debounce_max", self.debounce_max),
             "throttle_us": _us("throttle", self.throttle),
+            "resources": text_of(self.resources) if self.resources else None,
         }
         terms = {name: value for name, value in stated.items() if value is not None}
         return msgspec.Raw(msgspec.msgpack.encode(terms))

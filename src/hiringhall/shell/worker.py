@@ -21,12 +21,13 @@ import msgspec
 from hiringhall.dialects.native import wire
 from hiringhall.sdk.addresses import read_addresses, read_token
 from hiringhall.sdk.failures import Failure
+from hiringhall.sdk.resources import environment_of
 from hiringhall.shell.allowing import NOT_ALLOWED, Allowance, NotAllowed
 from hiringhall.shell.command import BAD_COMMAND, QUEUE, BadCommand, decode
 from hiringhall.shell.processes import Processes
 from hiringhall.worker.board import Board, counted
-from hiringhall.worker.link import SILENCE_S, Link, LinkLost, Refused
-from hiringhall.worker.messages import ASSIGN_FRAME
+from hiringhall.worker.link import Link, LinkLost, Refused
+from hiringhall.worker.messages import ASSIGN_FRAME, RESOURCED_FRAME
 from hiringhall.worker.prefetch import TICK_US, Prefetch
 from hiringhall.worker.stating import Stated
 
@@ -71,6 +72,8 @@ class Settings:
     """Between SIGTERM and SIGKILL for a command."""
     skill: int = 0
     stays_s: float | None = None
+    resources: str = ""
+    """What it has, for jobs that need some of it."""
     url: str | None = None
     token: str | None = None
     name: str = field(default_factory=lambda: f"{socket.gethostname()} {os.getpid()}")
@@ -96,6 +99,7 @@ class Task:
     __slots__ = (
         "attempt",
         "counts",
+        "given",
         "job",
         "lease",
         "payload",
@@ -119,6 +123,8 @@ class Task:
         self.counts = counts
         self.taken_s = now
         self.started_s = 0.0
+        self.given = b""
+        """What it may use of the resources of the worker; empty: it needs none."""
         self.slot = 0
         """From 1 on, while it runs."""
         self.tail = b""
@@ -137,7 +143,7 @@ class ShellWorker:
         self._allowance = Allowance(settings.env, settings.cwd_below)
         self._loop = asyncio.get_running_loop()
         self._over: asyncio.Future[int] = self._loop.create_future()
-        self._stated = Stated(settings.skill, None, settings.stays_s)
+        self._stated = Stated(settings.skill, None, settings.stays_s, settings.resources)
         self._processes = Processes(self, settings.kill_s)
         self._tasks: dict[int, Task] = {}
         self._waiting: deque[Task] = deque()
@@ -205,7 +211,7 @@ class ShellWorker:
         self._told_slots = self._slots()
         queue = (self.settings.queue, 0, self._stated.skill(self.settings.queue))
         name = self.settings.name.encode(errors="surrogateescape")
-        body = (name, self._told_slots, [queue], self._stated.left_us, int(SILENCE_S * 1e6))
+        body = self._stated.work_body(name, self._told_slots, [queue])
         self._link.ask(wire.WORK, body).add_done_callback(self._introduced)
 
     def _introduced(self, answer: asyncio.Future[Any]) -> None:
@@ -238,10 +244,15 @@ class ShellWorker:
         return bool(self._tasks)
 
     def assigned(self, frame: bytes) -> None:
-        lease, job, queue, payload, _, attempt, run_us = ASSIGN_FRAME.decode(frame)[2]
+        given = b""
+        try:
+            lease, job, queue, payload, _, attempt, run_us = ASSIGN_FRAME.decode(frame)[2]
+        except msgspec.ValidationError:
+            lease, job, queue, payload, _, attempt, run_us, given = RESOURCED_FRAME.decode(frame)[2]
         counts = self.board.counts_of(queue)
         counts.running += 1
         task = self._tasks[lease] = Task(lease, job, payload, attempt, run_us, counts, self._loop.time())
+        task.given = given
         if self.draining:
             self._release(task)
             return
@@ -290,6 +301,8 @@ class ShellWorker:
         environment[b"HALL_JOB"] = b"%d" % task.job
         environment[b"HALL_ATTEMPT"] = b"%d" % task.attempt
         environment[b"HALL_SLOT"] = b"%d" % slot
+        if task.given:
+            environment.update(environment_of(task.given))
         try:
             process = self._processes.start(task.lease, command.command, folder, environment)
         except OSError as error:
@@ -347,7 +360,9 @@ class ShellWorker:
     # --- slots
 
     def _slots(self) -> int:
-        return 0 if self.draining else self.settings.slots * (1 + self._prefetch.each)
+        # A job that waits here would keep its resources from others.
+        each = 0 if self.settings.resources else self._prefetch.each
+        return 0 if self.draining else self.settings.slots * (1 + each)
 
     def _offer(self) -> None:
         """Tell the hall how many jobs this worker takes, if that has changed."""

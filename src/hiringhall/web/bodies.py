@@ -57,6 +57,7 @@ class NewJob(Body, frozen=True, kw_only=True):
     debounce_s: Seconds | UnsetType = UNSET
     debounce_max_s: Seconds | UnsetType = UNSET
     throttle_s: Seconds | UnsetType = UNSET
+    resources: Annotated[dict[str, float | str], Meta(max_length=16)] | UnsetType = UNSET
 
 
 class Submission(NewJob, frozen=True, kw_only=True):

@@ -219,6 +219,10 @@ def worker(described: dict[str, Any]) -> hall_shapes.Worker:
         heard=as_moment(described.get("heard_us", 0)),
         until=as_moment(described.get("until_us", 0)),
         resident=described.get("resident", False),
+        resources={
+            shown(name): hall_shapes.Resource(used=used, total=total)
+            for name, (used, total) in described.get("resources", {}).items()
+        },
     )
 
 

@@ -9,6 +9,13 @@ from hiringhall.web.shapes import Answer, Id
 from hiringhall.web.values import Encoded
 
 
+class Resource(Answer, frozen=True, kw_only=True):
+    """How much of a resource of a worker is used by jobs that need it."""
+
+    used: float
+    total: float
+
+
 class Worker(Answer, frozen=True, kw_only=True):
     """A connected worker, or one that is known by name."""
 
@@ -30,6 +37,8 @@ class Worker(Answer, frozen=True, kw_only=True):
     until: datetime | None
     """When it leaves, as far as it said; null: it stays."""
     resident: bool
+    resources: dict[str, Resource]
+    """What it has for jobs that need some of it."""
 
 
 class WorkerList(Answer, frozen=True, kw_only=True):

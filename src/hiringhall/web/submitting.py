@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from hiringhall.dialects.native import wire
 from hiringhall.records.record import as_microseconds
+from hiringhall.sdk.resources import text_of
 from hiringhall.web import job_shapes
 from hiringhall.web.bodies import Submission
 from hiringhall.web.problems import Problem
@@ -61,7 +62,16 @@ def _spec(job: NewJob, place: str) -> tuple[Any, ...]:
         terms["limit_key"] = limit_key
     if tenant := data_of(f"{at}tenant", job.tenant, job.tenant_base64):
         terms["tenant"] = tenant
+    if job.resources is not UNSET and (needs := _needs(job.resources, at)):
+        terms["resources"] = needs
     return queue, _payload(job, at), terms, key, _delay_us(job, at), parents
+
+
+def _needs(resources: dict[str, float | str], at: str) -> str:
+    try:
+        return text_of(resources)
+    except ValueError as error:
+        raise Problem("bad_request", f"{at}{error}") from None
 
 
 def _payload(job: NewJob, at: str) -> bytes:

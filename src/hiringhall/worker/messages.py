@@ -15,6 +15,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from msgspec import Struct as Record
+from msgspec import ValidationError
 from msgspec.msgpack import Decoder, Encoder
 
 MESSAGE_BYTES_MAX: Final = 60_000
@@ -34,6 +35,8 @@ FILLED: Final = 0x02
 
 Assign = tuple[int, int, bytes, bytes, bytes, int, int]
 """Lease, job, queue, payload, key, attempt, run_us."""
+Resourced = tuple[int, int, bytes, bytes, bytes, int, int, bytes]
+"""The same, and what it was given of the resources of the worker."""
 Filled = tuple[bytes, dict[int, bytes]]
 
 HEADER: Final = Struct(">IBQ")
@@ -96,6 +99,7 @@ class Begin(Record, array_like=True):
 
 
 ASSIGN_FRAME: Final = Decoder(tuple[str, int, Assign])
+RESOURCED_FRAME: Final = Decoder(tuple[str, int, Resourced])
 FILLED_BODY: Final = Decoder(Filled)
 READY_BODY: Final = Decoder(Ready)
 BROKEN_BODY: Final = Decoder(Broken)
@@ -126,12 +130,15 @@ def lease_of(packet: bytes) -> int:
     return open_job(packet)[0][0]
 
 
-def open_job(packet: bytes) -> tuple[Assign, dict[int, bytes]]:
+def open_job(packet: bytes) -> tuple[Assign | Resourced, dict[int, bytes]]:
     """The job of a message, and its parents' results. Not for LONG: read its file first."""
     results: dict[int, bytes] = {}
     if packet[0] == FILLED:
         packet, results = FILLED_BODY.decode(memoryview(packet)[1:])
-    return ASSIGN_FRAME.decode(packet)[2], results
+    try:
+        return ASSIGN_FRAME.decode(packet)[2], results
+    except ValidationError:
+        return RESOURCED_FRAME.decode(packet)[2], results
 
 
 class Reader:

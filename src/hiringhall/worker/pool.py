@@ -10,9 +10,10 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import ValidationError
+
 from hiringhall.dialects.native import wire
 from hiringhall.worker import messages, reports
-from hiringhall.worker.link import SILENCE_S
 from hiringhall.worker.listening import Listening
 from hiringhall.worker.prefetch import TICK_US, WAIT_US_MAX, Prefetch
 from hiringhall.worker.process import KILLED, RETIRING, WORKING
@@ -89,8 +90,7 @@ class Pool:
         """Tell the hall what this pool does."""
         self._told_slots = self._slots()
         queues = [(served.queue, 0, self.stated.skill(served.queue)) for served in self.queues]
-        body = (self._name.encode(), self._told_slots, queues, self.stated.left_us, int(SILENCE_S * 1e6))
-        answer = self.link.ask(wire.WORK, body)
+        answer = self.link.ask(wire.WORK, self.stated.work_body(self._name.encode(), self._told_slots, queues))
         answer.add_done_callback(self._introduced)
 
     def _introduced(self, answer: asyncio.Future[Any]) -> None:
@@ -124,7 +124,10 @@ class Pool:
         return bool(self.tasks)
 
     def assigned(self, frame: bytes) -> None:
-        lease, job, queue, payload, _, _, run_us = messages.ASSIGN_FRAME.decode(frame)[2]
+        try:
+            lease, job, queue, payload, _, _, run_us = messages.ASSIGN_FRAME.decode(frame)[2]
+        except ValidationError:
+            lease, job, queue, payload, _, _, run_us, _ = messages.RESOURCED_FRAME.decode(frame)[2]
         counts = self._board.counts_of(queue)
         task = Task(lease, job, frame, run_us, counts, self._loop.time())
         counts.running += 1
@@ -379,7 +382,8 @@ class Pool:
         if self.draining:
             return 0
         working = self.crew.working
-        each = self._prefetch.each if self._prefetch is not None else 0
+        # A job that waits here would keep its resources from others.
+        each = self._prefetch.each if self._prefetch is not None and not self.stated.resources else 0
         return sum([child.capacity for child in working]) + each * len(working)
 
     def offer(self) -> None:

@@ -62,7 +62,7 @@ class Caller:
     def open(self, packet: bytes) -> tuple[Call | None, bytes]:
         """The call of a job; or None, and the report that it cannot be called."""
         assign, results = messages.open_job(packet)
-        lease, _, queue, payload, _, _, _ = assign
+        lease, queue, payload = assign[0], assign[2], assign[3]
         function = self._functions.get(queue)
         if function is None:
             text = f"this worker has no function {queue.decode(errors='backslashreplace')}"

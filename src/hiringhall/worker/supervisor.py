@@ -63,6 +63,8 @@ class Settings:
     """The same for single functions, by name."""
     stays_s: float | None = None
     """The time after which it takes no more jobs; None: no limit."""
+    resources: str = ""
+    """What it has, for jobs that need some of it."""
     url: str = ""
     """Empty: as the module says."""
     token: str = ""
@@ -93,7 +95,7 @@ class Supervisor:
         self._loop = asyncio.get_running_loop()
         self._over: asyncio.Future[int] = self._loop.create_future()
         self._scout: Child | None = None
-        self._stated = Stated(settings.skill, settings.skills, settings.stays_s)
+        self._stated = Stated(settings.skill, settings.skills, settings.stays_s, settings.resources)
         self._files = Files()
         self._generation = 0
         self._tasks: set[asyncio.Task[Any]] = set()

@@ -263,7 +263,7 @@ class ProviderRelay:
         if posting.provider is who:
             raise BadLine("a provider cannot bid for its own job")
         worker = self._hire_bus.worker(who)
-        skill, takes_us = self._scheduler.needs.by_queue.get(posting.type, NO_REQUIREMENT)
+        skill, takes_us, _ = self._scheduler.needs.by_queue.get(posting.type, NO_REQUIREMENT)
         late = worker.until_us > 0 and self._scheduler.now_us + line.time_us + takes_us > worker.until_us
         busy = posting.engagement is not None or posting.finished or worker.promise is not None
         if busy or late or line.skill < skill:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from hiringhall.core.jobs import RESULT_CUT
+from hiringhall.core.jobs import RESOURCES, RESULT_CUT
 from hiringhall.core.queue_rules import LIMIT_KEY, TENANT
 from hiringhall.core.reasons import situation, why
 from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED, QUEUED, STATE_NAMES
@@ -183,6 +183,7 @@ def worker(worker: Worker, held: list[int]) -> Described:
         "until_us": worker.leaves_us,
         "draining": worker.draining,
         "resident": worker.resident is not None,
+        "resources": worker.room.used() if worker.room is not None else {},
     }
 
 
@@ -228,9 +229,9 @@ def _job(scheduler: Scheduler, job: Job) -> Described:
 
 
 def _terms(terms: Terms, extras: dict[str, bytes] | None) -> Described:
-    """The terms, and the names that limits go by."""
+    """The terms, the names that limits go by, and the resources that it needs."""
     described: Described = dict(native_terms.describe(terms))
-    for name in (LIMIT_KEY, TENANT):
+    for name in (LIMIT_KEY, TENANT, RESOURCES):
         if extras is not None and extras.get(name):
             described[name] = extras[name]
     return described

@@ -62,6 +62,7 @@ FEATURES: Final = (
     "audit",
     "limit",
     "debounce",
+    "resources",
 )
 """What a hall of this version can do; a later one names more."""
 LOCAL: Final = Actor("local", ADMIN, "")
@@ -323,8 +324,8 @@ class NativeSession(Session):
     # --- a worker's requests
 
     def _work(self, number: int, body: Raw) -> None:
-        # ["host 4711", 4, [["resize", 0, 0]], -1, 30000000]
-        name, slots, queues, stays_us, silence_us = wire.decode(wire.WORK_BODY, body)
+        # ["host 4711", 4, [["resize", 0, 0]], -1, 30000000, ["cpus=8 gpus=2", ""]]
+        name, slots, queues, stays_us, silence_us, (resources, machine) = wire.decode_work(body)
         scheduler = self._scheduler
         limits = scheduler.limits
         if len(queues) > limits.abilities_max:
@@ -333,8 +334,12 @@ class NativeSession(Session):
             raise Refusal(TOO_LARGE, f"a worker's name may have {limits.key_bytes_max} bytes (key_bytes_max)")
         if self.worker is None:
             self._leaves = False
+        if len(machine) > limits.key_bytes_max:
+            raise Refusal(TOO_LARGE, f"a machine's name may have {limits.key_bytes_max} bytes (key_bytes_max)")
         worker = scheduler.worker(self)
         scheduler.introduce(worker, name)
+        if resources or worker.room is not None:
+            scheduler.resources.equip(worker, resources.encode(), machine)
         scheduler.needs.rate_all(worker, {queue: skill for queue, _, skill in queues if skill})
         wanted = {queue for queue, _, _ in queues}
         try:
@@ -424,6 +429,9 @@ class NativeSession(Session):
         self._leases[lease.number] = lease
         run_us = lease.run_until_us - lease.started_us if lease.run_until_us != NEVER else 0
         body = (lease.number, job.id, job.queue.name, job.work, job.key, job.attempts, run_us)
+        if lease.worker.room is not None and (given := lease.worker.room.given(lease)):
+            self.send(wire.encode(wire.ASSIGN, 0, (*body, given)))
+            return
         self.send(wire.encode(wire.ASSIGN, 0, body))
 
     def revoked(self, lease: Lease) -> None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import BAD_REQUEST, Refusal
+from hiringhall.core.jobs import RESOURCES
 from hiringhall.core.needs import SKILL_MAX, TIME_US_MAX
 from hiringhall.core.queue_rules import LIMIT_KEY, TENANT
+from hiringhall.core.resourcing import same_text
 from hiringhall.core.spacing import Spacing
 from hiringhall.core.terms import FAIL_WITH_PARENT, HIGH, HOLD, LOW, NORMAL, RUN_ANYWAY, Terms
 from hiringhall.dialects.native import wire
@@ -51,8 +53,8 @@ DEFAULTS: Final = Terms(durable=True, detached=True)
 _PRIORITY_NAMES: Final = {value: name for name, value in _PRIORITIES.items()}
 
 
-_NAMES: Final = ("flow", LIMIT_KEY, TENANT)
-"""What a map states that is not among the terms: names, given as `bin` or as `str`."""
+_NAMES: Final = ("flow", LIMIT_KEY, TENANT, RESOURCES)
+"""What a map states that is not among the terms: names and texts, given as `bin` or as `str`."""
 
 
 _SPACING: Final = ("debounce_us", "debounce_max_us", "throttle_us")
@@ -60,8 +62,8 @@ _SPACING: Final = ("debounce_us", "debounce_max_us", "throttle_us")
 
 
 class Stated:
-    """What a map states: the terms, the flow that the job belongs to, the names that limits go by, and debounce
-    or throttle.
+    """What a map states: the terms, the flow that the job belongs to, the names that limits go by, the
+    resources that it needs, and debounce or throttle.
     """
 
     __slots__ = ("extras", "flow", "spacing", "terms")
@@ -75,7 +77,8 @@ class Stated:
         self.flow = flow
         """Empty: none."""
         self.extras = extras
-        """Its limit_key and its tenant; None: neither. Shared by jobs that are submitted alike."""
+        """Its limit_key, its tenant and its resources; None: none of them. Shared by jobs that are submitted
+        alike."""
 
 
 class TermsCache:
@@ -105,6 +108,8 @@ class TermsCache:
         if names or any(times):
             # Jobs of many flows, keys and tenants share their terms too.
             flow = names.pop("flow", b"")
+            if RESOURCES in names:
+                names[RESOURCES] = same_text(names[RESOURCES])
             extras = {name: data for name, data in names.items() if data} or None
             spacing = Spacing(*times) if any(times) else None
             return Stated(self.get(bytes(wire.encode_body(values))).terms, flow, extras, spacing)

@@ -164,6 +164,17 @@ WORK_BODY: Final = Decoder(
     ]
 )
 """[name, slots, [[queue, run_us, skill], ...], stays_us, silence_us]"""
+WORK_WITH_BODY: Final = Decoder(
+    tuple[
+        bytes,
+        _Count,
+        list[tuple[bytes, _Time, _Count]],
+        Annotated[int, Meta(ge=-1, le=3_153_600_000_000_000)],
+        _Time,
+        tuple[str, bytes],
+    ]
+)
+"""The same with [resources, machine] at the end."""
 SLOTS_BODY: Final = Decoder(tuple[_Count])
 """[slots]"""
 PROGRESS_BODY: Final = Decoder(tuple[_Number, _Number, _Number, _Time])
@@ -194,6 +205,7 @@ _FRAME: Final = Decoder(tuple[str, _Number, Raw])
 _ENCODER: Final = Encoder()
 _ARRAYS_OF_THREE: Final = (b"\x93", b"\xdc\0\x03", b"\xdd\0\0\0\x03")
 """How such an array begins: in its usual form, and in the two that are longer than they need be."""
+_ARRAYS_OF_SIX: Final = (b"\x96", b"\xdc\0\x06", b"\xdd\0\0\0\x06")
 _Body = TypeVar("_Body")
 
 
@@ -279,6 +291,13 @@ def decode_submit(body: Raw) -> tuple[int, list[JobSpecBody], bool | str]:
         return decode(SUBMIT_AGAIN_BODY, body)
     watch, jobs = decode(SUBMIT_BODY, body)
     return watch, jobs, False
+
+
+def decode_work(body: Raw) -> tuple[bytes, int, list[tuple[bytes, int, int]], int, int, tuple[str, bytes]]:
+    """What a worker states; without resources, these are empty. Raises BadBody."""
+    if bytes(memoryview(body)[:5]).startswith(_ARRAYS_OF_SIX):
+        return decode(WORK_WITH_BODY, body)
+    return (*decode(WORK_BODY, body), ("", b""))
 
 
 def decode_list(body: Raw) -> tuple[int, int, bytes | None]:

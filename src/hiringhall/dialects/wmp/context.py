@@ -170,6 +170,8 @@ class WmpContext:
         if job.key and len(job.key) <= wire.NAME_BYTES_MAX and b"\n" not in job.key:
             headers.append((b"key", job.key))
         headers.append((b"lease", wire.encode_seconds(self.lease_us(job))))
+        if lease.worker.room is not None and (given := lease.worker.room.given(lease)):
+            headers.append((b"resource", given))
         if job.extras is not None and PASSED_MANAGERS in job.extras:
             headers += [(b"via", manager) for manager in job.extras[PASSED_MANAGERS].split(b"\n")]
         return wire.encode_body(wire.TAKE, headers, job.work)

@@ -12,6 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import Refusal
+from hiringhall.core.resourcing import totals_of
 from hiringhall.core.states import FAILURE
 from hiringhall.dialects.session import BAD_INPUT, Session
 from hiringhall.dialects.wmp import wire
@@ -77,6 +78,7 @@ class WmpSession(Session):
 
     def _on_ready(self, message: wire.Message) -> None:
         # WMP1 READY / role: resize / role: crop / worker: blade-7 / slots: 4 / skill: 9 resize / time-left: 30
+        #   / resource: cpus=8 / resource: gpus=2
         roles = dict.fromkeys(message.every(b"role"))
         name = message.first(b"worker")
         if not 0 < len(roles) <= self._context.options.roles_max or len(name) > wire.NAME_BYTES_MAX:
@@ -84,6 +86,7 @@ class WmpSession(Session):
         for role in roles:
             self._check_role(role)
         skills = self._parse_skills(message)
+        resources = self._parse_resources(message)
         left = message.first(b"time-left")
         left_us = wire.parse_seconds(left) if left else -1
         worker = self.worker
@@ -96,6 +99,8 @@ class WmpSession(Session):
         self._scheduler.workforce.set_passes_on(worker, bool(message.first(b"via")))
         if name != worker.name or skills != self._skills:
             self._describe(worker, name, skills)
+        if resources or worker.room is not None:
+            self._equip(worker, resources)
         if left or self._leaves:
             self._leaves = bool(left)
             self._scheduler.needs.stay(worker, left_us)
@@ -117,6 +122,23 @@ class WmpSession(Session):
                 raise wire.BadMessage(f"READY names too many skills, or a skill over {wire.SKILL_MAX}")
             skills[role] = skill
         return skills
+
+    def _parse_resources(self, message: wire.Message) -> bytes:
+        """The resources that the worker states, in the order of their headers."""
+        resources = b" ".join(message.every(b"resource"))
+        try:
+            totals_of(resources)
+        except Refusal as refusal:
+            raise wire.BadMessage(refusal.text) from None
+        return resources
+
+    def _equip(self, worker: Worker, resources: bytes) -> None:
+        """Paths of a worker with a name have its resources together, and so have the holders of its jobs."""
+        try:
+            self._scheduler.resources.equip(worker, resources, worker.name)
+        except Refusal:
+            # Its jobs still use what it had before: that counts until a later READY.
+            self._context.dropped += 1
 
     def _describe(self, worker: Worker, name: bytes, skills: dict[bytes, int]) -> None:
         """Set what is known of the worker by its name; its own claims override that."""

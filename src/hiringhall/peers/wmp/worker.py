@@ -51,6 +51,11 @@ class Job:
         return self._order.key
 
     @property
+    def resources(self) -> str:
+        """What it may use of the resources of the worker, such as `cpus=2 gpus=1[0]`; empty: it needs none."""
+        return self._order.resources.decode(errors="surrogateescape")
+
+    @property
     def id(self) -> bytes:
         """Its id at its manager."""
         return self._order.job
@@ -99,6 +104,7 @@ class Worker:
 
     `skills` has its skill in some of its roles, and `time_left_s` says how long it stays from its start. A
     manager that knows the needs of its jobs gives it only jobs that it can do and finish. See `stay`.
+    `resources` is what it has for jobs that need some of it: `cpus=8 gpus=2 mem=32G`.
 
     `via` is the identity of a manager that has these jobs done by its own workers. Then `room` returns how many
     more jobs of a role those could take now; call `look_for_room` when that changes.
@@ -120,6 +126,7 @@ class Worker:
         beat_s: float = 10.0,
         skills: Mapping[str, int] | None = None,
         time_left_s: float | None = None,
+        resources: str = "",
         identity: bytes | None = None,
         curve: Curve | None = None,
         links: LinkTerms | None = None,
@@ -149,6 +156,7 @@ class Worker:
             ready_max_us=_us(ready_max_s),
             beat_us=_us(beat_s),
             skills=tuple((as_header(role, "role"), skill) for role, skill in (skills or {}).items()),
+            resources=as_header(resources, "resources", empty=True),
             via=as_header(via, "via", empty=True),
         )
         costs_by_role = {as_header(role, "role"): (costs or {}).get(role, 1) for role in handlers}

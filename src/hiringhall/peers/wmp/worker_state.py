@@ -42,6 +42,8 @@ class WorkerTerms:
     beat_us: int = 10 * SECOND_US
     skills: tuple[tuple[bytes, int], ...] = ()
     """Its skill in some roles."""
+    resources: bytes = b""
+    """What it has for jobs that need some of it."""
     via: bytes = b""
     """Its identity, if it is a manager that has the jobs done by others."""
 
@@ -49,7 +51,19 @@ class WorkerTerms:
 class Order:
     """A job that this worker has, from TAKE until its handler has ended."""
 
-    __slots__ = ("beat_us", "cost", "job", "key", "manager", "payload", "role", "route", "via", "wanted")
+    __slots__ = (
+        "beat_us",
+        "cost",
+        "job",
+        "key",
+        "manager",
+        "payload",
+        "resources",
+        "role",
+        "route",
+        "via",
+        "wanted",
+    )
 
     def __init__(self, message: wire.Message, route: Route, cost: int, beat_us: int) -> None:
         self.manager = message.first(b"manager")
@@ -58,6 +72,8 @@ class Order:
         self.key = message.first(b"key")
         self.payload = message.payload
         self.via = message.every(b"via")
+        self.resources = message.first(b"resource")
+        """What it may use of the resources of the worker."""
         """The managers that the job has passed, in order."""
         self.route = route
         """The route for reports to its manager."""
@@ -395,6 +411,8 @@ class WorkerState:
         if self._terms.via:
             headers.append((b"via", self._terms.via))
         headers += ((b"skill", b"%d %s" % (skill, role)) for role, skill in self._terms.skills)
+        if self._terms.resources:
+            headers.append((b"resource", self._terms.resources))
         if self.until_us is not None:
             headers.append((b"time-left", wire.encode_seconds(max(self.until_us - now_us, 0))))
         body = wire.encode_body(wire.READY, headers)

@@ -42,7 +42,7 @@ function progress(job) {
   );
 }
 
-const TERMS = { retries: "Retries", backoff_s: "Backoff", timeout_s: "Time limit", expire_s: "Expires after", skill: "Skill asked", takes_s: "Takes", keep_s: "Kept for", delay_s: "Delay" };
+const TERMS = { retries: "Retries", backoff_s: "Backoff", timeout_s: "Time limit", expire_s: "Expires after", skill: "Skill asked", takes_s: "Takes", keep_s: "Kept for", resources: "Needs", delay_s: "Delay" };
 
 function term(name, value) {
   if (name.endsWith("_s")) return duration(value);

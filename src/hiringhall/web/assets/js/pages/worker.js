@@ -22,6 +22,7 @@ function facts(worker) {
     line("Last heard", ago(worker.heard)),
     line("Time left", worker.until ? ago(worker.until) : "no limit"),
     line("Slots", worker.slots ? `${number(worker.jobs.length)} of ${number(worker.slots)} busy` : `${number(worker.jobs.length)} busy; it asks for one job at a time`),
+    Object.entries(worker.resources ?? {}).map(([name, { used, total }]) => line(`Used ${name}`, `${used} of ${total}`)),
   );
 }
 
