@@ -87,6 +87,8 @@ def test_bad_schedules_are_refused_by_the_name_of_the_field(hall: HallProcess) -
             ({"queue": b"q" * 600}, "queue: is too long"),
             ({"terms": {"durable": False, "detached": True}}, "terms: durable must be true"),
             ({"terms": {"colour": 1}}, "terms: 'colour' is not known"),
+            ({"terms": {"resources": "cpus=1"}}, "terms: the jobs of a schedule have no flow, resources"),
+            ({"terms": {"throttle_us": 5}}, "terms: the jobs of a schedule have no flow, resources, debounce"),
             ({"color": 1}, "'color' is not a field of this request"),
             ({"replace": 1}, "replace: must be true or false"),
             ({}, 'name: there is already a schedule "nightly"'),
