@@ -138,7 +138,7 @@ def _terms(data: bytes | None) -> tuple[Terms, dict[str, str]]:
     stated = TermsCache().get(data)
     extras = stated.extras or {}
     if stated.flow or stated.spacing is not None or RESOURCES in extras:
-        raise Refusal(BAD_REQUEST, "terms: the jobs of a schedule have no flow, resources, debounce or throttle")
+        raise Refusal(BAD_REQUEST, "terms: jobs of a schedule have no flow, resources, debounce or throttle")
     if not stated.terms.durable:
         raise Refusal(BAD_REQUEST, "terms: durable must be true, since the jobs of a schedule are durable")
     names: dict[str, str] = {}
