@@ -291,7 +291,7 @@ CASES: Final = (
         lambda _: [],
         (
             *("number", "name", "dialect", "door", "address", "queues", "skills", "slots", "jobs", "state"),
-            *("draining", "since", "heard", "until", "resident"),
+            *("draining", "since", "heard", "until", "resident", "resources"),
         ),
         fits=True,
     ),

@@ -61,8 +61,8 @@ def problems(toml: str) -> list[str]:
 def test_the_scheduler_is_told_all_of_it() -> None:
     scheduler = open_driver(read(FILE).config, Events(Repeats())).scheduler
     assert scheduler.needs.by_queue == {
-        b"render": (5, 60 * SECOND_US),
-        "größen".encode(): (0, 90 * SECOND_US),
+        b"render": (5, 60 * SECOND_US, ()),
+        "größen".encode(): (0, 90 * SECOND_US, ()),
     }
     assert scheduler.needs.ratings is not None
     assert scheduler.needs.ratings.of(b"gpu-1-spot") == ({b"render": 9, b"a=b": 1}, 900 * SECOND_US)

@@ -147,7 +147,7 @@ def test_a_database_of_an_older_version_is_left_to_a_hall(url: str) -> None:
 def test_a_database_of_the_version_before_documents_is_brought_up_to_date(url: str) -> None:
     """Version 2 had the functions, and documents without a version."""
     postgres_server().sql(
-        "SET search_path = hiringhall; UPDATE meta SET value = 2; DROP TABLE log_lines;"
+        "SET search_path = hiringhall; UPDATE meta SET value = 2; DROP TABLE log_lines, queue_rules, windows;"
         " ALTER TABLE documents DROP COLUMN version; INSERT INTO documents VALUES ('some.json', 'old')",
         url.rpartition("/")[2],
     )

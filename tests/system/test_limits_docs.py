@@ -15,12 +15,17 @@ from page_blocks import read_blocks
 if TYPE_CHECKING:
     from pathlib import Path
 
+SPACED_MORE = """
+print([product_changed(product, "red") for product in (1, 1, 2)])
+print([disk_is_full(host) for host in ("a", "b", "a")])
+hall.close()
+"""
 PROGRAM_MORE = "\nprint([order_came(order, 'acme') for order in range(5)])\nhall.close()\n"
 
 
 def test_the_page_is_true(tmp_path: Path) -> None:
     (settings,) = read_blocks("limits.md", "toml")
-    (program,) = read_blocks("limits.md", "python")
+    program, spaced = read_blocks("limits.md", "python")
     with HallProcess(tmp_path, door={"dialect": "native"}, more=settings.text) as hall:
         url = f"hall://{hall.address}"
         environment = {**os.environ, "PYTHONPATH": CODE, "HALL_URL": url}
@@ -55,3 +60,7 @@ def test_the_page_is_true(tmp_path: Path) -> None:
         run("-m", "hiringhall", "submit", "shop.invoice", "{}", *flags)
         with NativePeer(hall.port) as peer:
             assert peer.ask("queue", (b"shop.invoice",))["parked"] == 4
+        (tmp_path / "spaced.py").write_text(spaced.text + SPACED_MORE)
+        debounced, throttled = map(json.loads, run(str(tmp_path / "spaced.py")).splitlines())
+        assert debounced[0] == debounced[1] != debounced[2]
+        assert throttled[0] == throttled[2] != throttled[1]

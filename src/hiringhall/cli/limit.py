@@ -65,10 +65,10 @@ def limit(
     hall: HallFlag = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Show, set or clear the limits of queues: what may run and start.
+    """Show, set or clear the limits of queues: what may run and start. They survive a restart.
 
-    Limits that are not given stay as they are. They take effect at once, survive a restart, and win over
-    [[queue]] of hall.toml until they are cleared.
+    Limits that are not given stay as they are. They take effect at once, and win over [[queue]] of hall.toml
+    until they are cleared.
     """
     stated: dict[str, Any] = {
         "running_max": running_max,

@@ -309,11 +309,10 @@ class Queue:
             self.reservation.end()
 
     def change_terms(self, job: Job, terms: Terms) -> None:
-        """Replace the terms of a job that is not ready. Its ghost is removed if it returns to another lane."""
-        before = job.terms
-        same_lane = terms.priority == before.priority and terms.requirement == before.requirement
-        if job.in_lane and not same_lane:
-            self._lanes(before.requirement or NO_REQUIREMENT)[before.priority].forget(job)
+        """Replace the terms of a job that is not ready. Its ghost is removed: it may return to another lane."""
+        if job.in_lane:
+            lane = self._lanes(job.terms.requirement or NO_REQUIREMENT)[job.terms.priority]
+            lane.forget(job)
         job.terms = terms
 
     @property

@@ -62,8 +62,11 @@ class Replacements:
     def _write(self, job: Job, content: Content) -> None:
         table = self._table
         table.postpone(job, max(content.due_us, table.now_us + 1))
-        if job.terms is not content.terms:
-            job.queue.change_terms(job, content.terms)
+        before, after = job.terms, content.terms
+        if (before.priority, before.requirement) == (after.priority, after.requirement):
+            job.terms = after  # It keeps its place in the lane, if it was ready before.
+        else:
+            job.queue.change_terms(job, after)
         job.payload = content.payload
         job.extras = content.extras
         if content.due_us <= table.now_us and job.state == DELAYED:

@@ -379,14 +379,14 @@ class Submissions:
         self._table.counters.withdrawn += 1
         if job.flow is not None:
             self._table.flows.leave(job, self._table.now_us)
-        before = job.before
+        before, after = job.before, job.terms
         job.before = None
-        # Its worker may have given it another priority since: only what made it durable is undone.
-        job.terms = job.terms.replace(
-            durable=before is not None and before.durable,
-            detached=before is not None and before.detached,
-            logged=before is not None and before.logged,
-        )
+        if before is None:
+            job.terms = after.replace(durable=False, detached=False, logged=False)
+        elif (before.priority, before.requirement) == (after.priority, after.requirement):
+            job.terms = before
+        else:  # It is in the lane of its new terms: only what made it durable is undone.
+            job.terms = after.replace(durable=before.durable, detached=before.detached, logged=before.logged)
 
     def withdraw_all(self, unstored: list[Job]) -> dict[int, Job]:
         """The store failed before these jobs were on disk."""

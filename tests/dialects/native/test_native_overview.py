@@ -46,6 +46,7 @@ def test_a_queue_tells_what_its_jobs_wait_for(guest: NativeGuest, hall: NativeHa
         "ready": 2,
         "parked": 0,
         "rules": {},
+        "rules_set": False,
         "running": 0,
         "waiting": 2,
         "held": 1,

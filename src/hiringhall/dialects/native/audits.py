@@ -172,7 +172,9 @@ def _rules(body: Raw) -> str:
 def _rule(value: bool | int | float | dict[bytes, int]) -> str:
     if isinstance(value, dict):
         return " ".join([f"{_text(tenant)}:{weight}" for tenant, weight in value.items()])
-    return f"{value:g}" if isinstance(value, float) else str(value).lower()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _read(name: Raw) -> int | str:
