@@ -232,9 +232,12 @@ BY_KEYBOARD: Final = {
     "POST /schedules/{name}/resume": test_a_schedule_is_added_run_now_paused_resumed_and_removed,
     "POST /schedules/{name}/run": test_a_schedule_is_added_run_now_paused_resumed_and_removed,
 }
-"""The test of each change that the API can make."""
+"""The test of each change that the pages can make."""
+NOT_ON_PAGES: Final = {"PUT /queues/{name}/rules", "DELETE /queues/{name}/rules"}
+"""Changes of the API that no page offers: the page of a queue shows its rules, and `hall limit` sets them."""
 
 
 def test_every_change_of_the_api_has_a_test_by_keyboard() -> None:
     changes = {f"{route.method} {route.path}" for route in API if route.method != "GET"}
-    assert changes == set(BY_KEYBOARD)
+    assert changes - NOT_ON_PAGES == set(BY_KEYBOARD)
+    assert changes >= NOT_ON_PAGES
