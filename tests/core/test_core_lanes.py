@@ -205,9 +205,12 @@ class LaneModel:
             self.standing.insert(0 if front else len(self.standing), job)
 
     def next(self) -> Job | None:
-        while self.standing and self.standing[0].state != QUEUED:
+        """While none is ready, nobody looks, and ghosts stay."""
+        if all(job.state != QUEUED for job in self.standing):
+            return None
+        while self.standing[0].state != QUEUED:
             del self.standing[0]
-        return self.standing[0] if self.standing else None
+        return self.standing[0]
 
     def ghost(self) -> None:
         living = [job for job in self.standing if job.state == QUEUED]
