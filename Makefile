@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # More processes than two cores, because many tests wait more than they compute. Idle ones take tests from others.
 SHARED := -n $(WORKERS) --dist worksteal
 
-.PHONY: serve pictures matrix test test-plain test-postgres check format sim sim-long soak bench bench-compare livejournal village wheels clean clients help
+.PHONY: serve pictures matrix test test-plain test-postgres check types tidy format sim sim-long soak bench bench-compare livejournal village wheels clean clients help
 
 help:            ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -28,9 +28,8 @@ help:            ## show this list
 serve: $(VENV)/installed            ## run a hall with SQLite storage and every door on loopback, at its default port
 	$(BIN)/hall serve --all-doors $(ARGS)
 
-test: $(VENV)/tested            ## all tests on the installed, compiled package, those of the browser by themselves; then the tests of compiled code again as plain Python
-	TEST_MODE=$(MODE) $(PYTEST) $(SHARED) -m "not soak" tests --ignore tests/browser
-	TEST_MODE=$(MODE) $(PYTEST) tests/browser
+test: $(VENV)/tested            ## all tests on the installed, compiled package; then the tests of compiled code again as plain Python
+	TEST_MODE=$(MODE) $(PYTEST) $(SHARED) -m "not soak" tests
 	TEST_DATA=postgres TEST_MODE=$(MODE) $(PYTEST) $(SHARED) -m "not soak" $(STORED_SOON)
 	TEST_MODE=plain EXAMPLES=few PYTHONPATH=$(CURDIR)/src $(PYTEST) $(SHARED) -m "not soak" $(COMPILED_TESTS)
 
@@ -43,7 +42,12 @@ test-postgres: $(VENV)/tested            ## the tests that start halls, with the
 check: $(VENV)/checked            ## lint, type checks and tidy tests; takes less than a minute
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(MAKE) --jobs=2 --output-sync=target types tidy
+
+types: $(VENV)/checked
 	$(BIN)/mypy
+
+tidy: $(VENV)/checked
 	PYTHONPATH=$(CURDIR)/src $(PYTEST) tests/tidy
 
 format: $(VENV)/checked            ## format the source and fix lint errors

@@ -1,4 +1,5 @@
-/* A lower bound for any dwork hub: what libzmq itself costs. A ROUTER that answers like bare_router.py, in C.
+/* A lower bound for any dwork hub: what libzmq itself costs. A ROUTER that has
+ * its answers ready and keeps nothing.
  *
  *   cc -O2 -o bare_router bare_router.c -lzmq
  *   bare_router TASKS_A_STEAL

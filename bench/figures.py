@@ -84,8 +84,9 @@ class Figures:
         for name, value in values.items():
             self.add(server, name, value)
 
-    def row(self, name: str, unit: str, *, title: str = "", cpu: str = "") -> Row:
-        rounds = self._rounds[name]
+    def row(self, name: str, unit: str, *, title: str = "", cpu: str = "", without: str = "") -> Row:
+        """The medians of a figure, for all servers that have it but the one that is left out."""
+        rounds = {server: values for server, values in self._rounds[name].items() if server != without}
         row = Row(self._scenario, title or name, unit, min(len(values) for values in rounds.values()))
         row.values = {server: statistics.median(values) for server, values in rounds.items()}
         row.spread = {server: (min(values), max(values)) for server, values in rounds.items()}

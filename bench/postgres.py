@@ -57,7 +57,7 @@ class HallOnPostgres(Hall):
 
 @contextmanager
 def postgres(folder: Path) -> Iterator[PostgresServer]:
-    server = PostgresServer(folder, safe=True, shared_buffers="128MB")
+    server = PostgresServer(folder, safe=True, shared_buffers="128MB", autovacuum_naptime="1min")
     server.create()
     server.start()
     try:

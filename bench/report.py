@@ -80,7 +80,7 @@ def circumstances(versions: dict[str, str], folder: Path, rounds: int, scale: fl
     """What a reader needs to judge the figures or to reproduce them."""
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     hall = f"{versions['hall']} ({versions['build']}), Python {versions['python']}, uvloop {versions['uvloop']}"
-    return {
+    facts = {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": f"{os.cpu_count()} cores of {processor()}, {memory_bytes / (1 << 30):.0f} GiB",
         "kernel": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
@@ -93,23 +93,46 @@ def circumstances(versions: dict[str, str], folder: Path, rounds: int, scale: fl
         "shell commands": versions["shell commands"],
         "run": f"{rounds} rounds, servers in turn" + ("" if scale == 1 else f", jobs x {scale:g}"),
     }
+    return {name: value for name, value in facts.items() if value != "not installed"}
 
 
-def markdown(measured: Iterable[tuple[Section, list[Row]]], facts: dict[str, str]) -> str:
+def markdown(
+    measured: Iterable[tuple[Section, list[Row]]],
+    facts: dict[str, str],
+    earlier: str = "",
+    order: Iterable[str] = (),
+) -> str:
+    """The text of RESULTS.md. Sections of the earlier text that were not measured now are kept, in the order of
+    the titles.
+    """
+    parts = sections_of(earlier)
+    parts |= {section.title: _section(section, rows, facts["date"]) for section, rows in measured}
+    titles = [title for title in order if title in parts]
+    titles += [title for title in parts if title not in titles]
     lines = [
         "# Results",
         "",
         "Written by `make bench`; docs/benchmarks.md says what each line means. Medians over the rounds;",
-        "a ratio is one server's figure divided by another's.",
+        "a ratio is one server's figure divided by another's. The list describes the latest run.",
         "",
         *(f"- {name}: {value}" for name, value in facts.items()),
     ]
-    for section, rows in measured:
-        columns = headings(section)
-        lines += ["", f"## {section.title}", "", "| " + " | ".join(columns) + " |"]
-        lines.append("|---|" + "---:|" * (len(columns) - 3) + "---|---|")
-        lines += ["| " + " | ".join(cells(row, section)) + " |" for row in rows]
+    for title in titles:
+        lines += ["", f"## {title}", "", parts[title]]
     return "\n".join(lines) + "\n"
+
+
+def sections_of(results: str) -> dict[str, str]:
+    """The sections of RESULTS.md by their titles."""
+    parts = (part.partition("\n") for part in results.split("\n## ")[1:])
+    return {title: body.strip() for title, _, body in parts}
+
+
+def _section(section: Section, rows: Iterable[Row], date: str) -> str:
+    columns = headings(section)
+    lines = [f"Measured {date}.", "", "| " + " | ".join(columns) + " |"]
+    lines.append("|---|" + "---:|" * (len(columns) - 3) + "---|---|")
+    return "\n".join([*lines, *("| " + " | ".join(cells(row, section)) + " |" for row in rows)])
 
 
 def as_json(measured: Iterable[tuple[Section, list[Row]]], facts: dict[str, str]) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
     python bench/run.py                      everything; writes bench/RESULTS.md and docs/images/speed.svg
     python bench/run.py --quick              two rounds and fewer jobs; writes neither
-    python bench/run.py --only durable       one scenario; may be repeated
+    python bench/run.py --only durable       one scenario; may be repeated; writes no files
+    python bench/run.py --section Bidding    all of one section, and its part of the files; may be repeated
     python bench/run.py --json figures.json  also write the figures as JSON
 
 The exit code is 1 if a full run missed a required figure, and 2 if a scenario could not be measured.
@@ -18,9 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chart import CHART, RESULTS, draw
-from dwork import BESIDE_ROUTERS
+from dwork import BESIDE_ROUTER
 from hire import BIDDING
 from history import HISTORY
+from limited import QUEUES_WITH_RULES
 from postgres import ON_POSTGRESQL, version_of_postgres
 from report import as_json, circumstances, filesystem, markdown, table
 from rich.console import Console
@@ -45,9 +47,10 @@ if TYPE_CHECKING:
 
 SECTIONS = (
     BESIDE_GEARMAND,
-    BESIDE_ROUTERS,
+    BESIDE_ROUTER,
     BIDDING,
     HISTORY,
+    QUEUES_WITH_RULES,
     ON_POSTGRESQL,
     WEB_WATCHED,
     WEB_ROUTES,
@@ -66,6 +69,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="two rounds, a tenth of the jobs; writes no files")
     names = [scenario.name for section in SECTIONS for scenario in section.scenarios]
     parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=", ".join(names))
+    titles = [section.title for section in SECTIONS]
+    parser.add_argument("--section", action="append", choices=titles, metavar="TITLE", help=", ".join(titles))
     parser.add_argument("--rounds", type=int, help=f"rounds of each server (default {ROUNDS})")
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="also write the figures to this file; - is stdout"
@@ -127,7 +132,7 @@ def main() -> int:
         stage = Stage(slap, options.folder / "data", options.python, rounds, scale, console.print)
         measured: list[tuple[Section, list[Row]]] = []
         whole = True
-        for section in SECTIONS:
+        for section in [one for one in SECTIONS if not options.section or one.title in options.section]:
             chosen = [one for one in section.scenarios if not options.only or one.name in options.only]
             rows, all_of_it = measure(chosen, stage, console)
             whole = whole and all_of_it
@@ -148,7 +153,9 @@ def main() -> int:
             options.json.write_text(text)
     full = whole and not options.quick and not options.only
     if full:
-        publish(markdown(measured, facts), RESULTS, CHART)
+        earlier = RESULTS.read_text() if options.section else ""
+        order = [section.title for section in SECTIONS]
+        publish(markdown(measured, facts, earlier, order), RESULTS, CHART)
         console.print(f"written to {RESULTS} and {CHART}")
     if not whole:
         return 2

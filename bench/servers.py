@@ -162,9 +162,12 @@ class Hall(Server):
     def __init__(self, folder: Path, python: str = sys.executable) -> None:
         super().__init__(folder)
         self.python = python
+        self.config: Path | None = None
+        """Its hall.toml; None: it has none."""
 
     def _start(self, log: IO[str]) -> None:
         command = [self.python, "-m", "hiringhall", "serve", "--json"]
+        command += ["--config", str(self.config)] if self.config is not None else []
         command += ["--data", str(self.folder / "data"), "--door", "gearman=127.0.0.1:0"]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         self.port = announced_port(self._process, self._log())

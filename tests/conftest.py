@@ -1,7 +1,7 @@
 """Rules for the whole suite: a test that lacks something says so and is skipped, which in CI is a failure;
-nothing is wrong with an example that a busy machine took long for; with EXAMPLES=few Hypothesis tries a fifth
-as many; halls have no web unless a test asks; and tests of the files of SQLite are left out where halls keep
-their data in PostgreSQL.
+nothing is wrong with an example that a busy machine took long to make or to try; with EXAMPLES=few Hypothesis
+tries a fifth as many; halls have no web unless a test asks; and tests of the files of SQLite are left out where
+halls keep their data in PostgreSQL.
 """
 
 from __future__ import annotations
@@ -10,16 +10,19 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from hiringhall.core import lanes
 from stage.databases import ON_POSTGRES, stop_postgres
+from stage.forking import stop_server
+from stage.rewriting import rewrite_share
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-settings.register_profile("unhurried", settings(), deadline=None)
-settings.register_profile("few", settings(), deadline=None, max_examples=20)
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("unhurried", unhurried)
+settings.register_profile("few", unhurried, max_examples=20)
 settings.load_profile("few" if os.environ.get("EXAMPLES") == "few" else "unhurried")
 
 # A hall of a test starts no web process, unless the test asks for it: there are hundreds of halls.
@@ -27,10 +30,15 @@ os.environ.setdefault("HALL_WEB_ENABLED", "false")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _postgres_is_stopped() -> Iterator[None]:
+def _servers_are_stopped() -> Iterator[None]:
     """Not at the exit of the process: a worker of pytest-xdist ends without it."""
     yield
+    stop_server()
     stop_postgres()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    rewrite_share(session.config)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

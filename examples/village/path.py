@@ -46,7 +46,9 @@ class Path:
         return self._leg.end
 
     def here(self) -> Spot:
-        now_h = self._clock.now_h()
+        return self._spot(self._clock.now_h())
+
+    def _spot(self, now_h: float) -> Spot:
         _, to_h, start, end, _ = leg = self._leg
         if now_h >= to_h:
             return end
@@ -55,9 +57,9 @@ class Path:
 
     def go(self, end: Spot, doing: str) -> float:
         """Set out; the hour of arrival."""
-        start = self.here()
-        self.close()
         now_h = self._clock.now_h()
+        start = self._spot(now_h)
+        self._close(now_h)
         self._leg = Leg(now_h, now_h + start.way_h(end), start, end, doing)
         return self._leg.to_h
 
@@ -67,10 +69,12 @@ class Path:
 
     def close(self) -> None:
         """Write down what was until now."""
-        now_h = self._clock.now_h()
+        self._close(self._clock.now_h())
+
+    def _close(self, now_h: float) -> None:
         leg = self._leg
         if now_h < leg.to_h:
-            self.legs.append(leg._replace(to_h=now_h, end=self.here()))
+            self.legs.append(leg._replace(to_h=now_h, end=self._spot(now_h)))
             return
         if leg.to_h > leg.from_h:
             self.legs.append(leg)

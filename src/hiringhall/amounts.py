@@ -99,9 +99,13 @@ def _parse(text: bytes) -> Stated:
             raise BadAmounts(f"resources: {shown!r} must be NAME=AMOUNT, such as cpus=2 or mem=32G")
         stated.append(_stated(entry[1], entry[2], entry[3]))
         at = entry.end()
-    names = {name for name, _, _ in stated}
-    if len(names) < len(stated) or len(names) > NAMES_MAX:
-        raise BadAmounts(f"resources: there may be {NAMES_MAX}, and each only once")
+    names: set[bytes] = set()
+    for name, _, _ in stated:
+        if name in names:
+            raise BadAmounts(f"resources: {name.decode()} is stated twice")
+        names.add(name)
+    if len(names) > NAMES_MAX:
+        raise BadAmounts(f"resources: {len(names)} are stated, and there may be {NAMES_MAX}")
     return stated
 
 
@@ -117,14 +121,24 @@ def _stated(name: bytes, number: bytes, listed: bytes | None) -> tuple[bytes, in
         units = []
     if units is not None and (len(units) > UNITS_MAX or len(set(units)) < len(units) or b"" in units):
         raise BadAmounts(f"resources: {shown} has 0 to {UNITS_MAX} units with different names")
+    if listed is not None and not _is_printable(listed):
+        raise BadAmounts(f"resources: the names of the units of {shown} must be printable UTF-8")
     if not number and units is not None:
         return name, -1, units
     found = _AMOUNT.fullmatch(number)
     if found is None:
+        stated = number[:NAME_BYTES_MAX].decode("utf-8", "backslashreplace")
         text = f"resources: {shown} must be a number of 0 or more with up to 3 decimals, such as 2, 0.5 or 32G"
-        raise BadAmounts(text)
+        raise BadAmounts(f"{text}, not {stated!r}")
     thousandths = int(found[1]) * ONE + int((found[2] or b"").ljust(3, b"0"))
     amount = thousandths << _SUFFIXES[found[3]]
     if amount > AMOUNT_MAX:
         raise BadAmounts(f"resources: {shown} may be {AMOUNT_MAX // ONE} at most")
     return name, amount, units
+
+
+def _is_printable(text: bytes) -> bool:
+    try:
+        return text.decode().isprintable()
+    except UnicodeDecodeError:
+        return False

@@ -10,7 +10,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[2] / "bench"))
 
 from figures import AT_LEAST, AT_MOST, Ratio, Row, Section
-from report import cells, circumstances
+from report import cells, circumstances, markdown, sections_of
 
 OURS = Ratio("hall", "gearmand")
 SECTION = Section("Some", (), ("hall", "gearmand"), (OURS,))
@@ -59,3 +59,17 @@ def test_of_the_kernel_its_version_is_told_and_no_name_of_a_build(
     monkeypatch.setattr("platform.release", lambda: "6.1.2-somebody-v3")
     monkeypatch.setattr("platform.system", lambda: "Linux")
     assert circumstances(VERSIONS, tmp_path, 5, 1.0)["kernel"] == "Linux 6.1"
+
+
+def test_sections_that_were_not_measured_again_are_kept_with_their_date() -> None:
+    row = Row("one", "figure", "jobs/s", 5, {"hall": 2.0, "gearmand": 1.0})
+    other = Section("Other", (), ("hall", "gearmand"), (OURS,))
+    first = markdown([(SECTION, [row]), (other, [row])], {"date": "Monday"})
+    faster = Row("one", "figure", "jobs/s", 5, {"hall": 3.0, "gearmand": 1.0})
+    second = markdown([(other, [faster])], {"date": "Friday"}, first, ["Some", "Other"])
+    assert list(sections_of(second)) == ["Some", "Other"]
+    assert sections_of(second)["Some"] == sections_of(first)["Some"]
+    assert sections_of(second)["Some"].startswith("Measured Monday.")
+    assert sections_of(second)["Other"].startswith("Measured Friday.")
+    assert "| 3 | 1 | 3.00 |" in sections_of(second)["Other"]
+    assert markdown([(SECTION, [row]), (other, [row])], {"date": "Monday"}, second) == first

@@ -14,14 +14,14 @@ from playwright.sync_api import sync_playwright
 sys.path.append(str(Path(__file__).parents[1] / "system"))
 sys.path.append(str(Path(__file__).parents[1] / "web"))
 
-from screen import Screen
+from screen import Screen, open_context
 from web_process import WebHall
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import httpx
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, BrowserContext
 
 GEARMAN = '[[door]]\ndialect = "gearman"\naddress = "127.0.0.1:0"\n'
 
@@ -59,9 +59,16 @@ def api(hall: WebHall) -> Iterator[httpx.Client]:
         yield api
 
 
+@pytest.fixture(scope="module")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """For all pages of a module: a page in a new context takes twice as long."""
+    with open_context(browser) as context:
+        yield context
+
+
 @pytest.fixture
-def screen(browser: Browser, hall: WebHall) -> Iterator[Screen]:
+def screen(context: BrowserContext, hall: WebHall) -> Iterator[Screen]:
     """A page of the dashboard. The test fails if the page wrote an error or asked another host."""
-    with Screen(browser, hall.web) as screen:
+    with Screen(context, hall.web) as screen:
         yield screen
         assert screen.faults == []

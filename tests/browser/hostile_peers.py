@@ -41,7 +41,8 @@ class Sighting(NamedTuple):
 
 def settings() -> str:
     """The doors, as settings."""
-    return "".join(f'[[door]]\ndialect = "{dialect}"\naddress = "127.0.0.1:0"\n' for dialect in DOORS)
+    doors = "".join(f'[[door]]\ndialect = "{dialect}"\naddress = "127.0.0.1:0"\n' for dialect in DOORS)
+    return f'{doors}frontend = "127.0.0.1:0"\n'
 
 
 def port(hall: WebHall, dialect: str) -> int:

@@ -10,45 +10,56 @@ from playwright.sync_api import expect
 if TYPE_CHECKING:
     import re
 
-    from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request
 
-TIMEOUT_MS: Final = 15_000
+TIMEOUT_MS: Final = 45_000
 TABS_MAX: Final = 120
 FOCUSED: Final = """() => {
   const one = document.activeElement;
   return [one.tagName, one.getAttribute("aria-label") ?? one.textContent.trim()];
 }"""
+FOLLOW: Final = """(path) => {
+  const link = document.createElement("a");
+  link.href = path;
+  document.body.append(link);
+  link.click();
+  link.remove();
+  return location.href === link.href;
+}"""
+"""True: the dashboard shows that page. False: the browser loads it."""
 REFUSED: Final = "Failed to load resource"
 """What Chromium writes of a request that found nobody: it belongs to a hall that is away."""
 
 expect.set_options(timeout=TIMEOUT_MS)
 
 
-class Screen:
-    """One page in a browser context of its own."""
+def open_context(
+    browser: Browser,
+    *,
+    width: int = 1440,
+    height: int = 900,
+    theme: Literal["light", "dark"] = "light",
+    own_certificate: bool = False,
+) -> BrowserContext:
+    """`own_certificate`: the web has one that the browser does not know."""
+    viewport: Any = {"width": width, "height": height}
+    context = browser.new_context(
+        viewport=viewport, color_scheme=theme, reduced_motion="reduce", ignore_https_errors=own_certificate
+    )
+    context.set_default_timeout(TIMEOUT_MS)
+    return context
 
-    def __init__(
-        self,
-        browser: Browser,
-        address: str,
-        *,
-        width: int = 1440,
-        height: int = 900,
-        theme: Literal["light", "dark"] = "light",
-        own_certificate: bool = False,
-    ) -> None:
-        """`own_certificate`: the web has one that the browser does not know."""
+
+class Screen:
+    """A page of its own. What it stored is forgotten when it is closed."""
+
+    def __init__(self, context: BrowserContext, address: str) -> None:
         self.address = address
         self.faults: list[str] = []
         """Errors in the console, exceptions, and requests to other hosts."""
         self.away_expected = False
         """The test takes the hall or the web away: requests that find nobody are no fault."""
-        viewport: Any = {"width": width, "height": height}
-        self._context = browser.new_context(
-            viewport=viewport, color_scheme=theme, reduced_motion="reduce", ignore_https_errors=own_certificate
-        )
-        self._context.set_default_timeout(TIMEOUT_MS)
-        self.page: Page = self._context.new_page()
+        self.page: Page = context.new_page()
         self.page.on("console", self._wrote)
         self.page.on("pageerror", lambda error: self.faults.append(f"{self.page.url}: {error}"))
         self.page.on("request", self._asked)
@@ -64,6 +75,17 @@ class Screen:
 
     def open(self, path: str) -> Self:
         self.page.goto(self.address + path)
+        expect(self.page.get_by_role("heading", level=1)).to_be_visible()
+        return self
+
+    def follow(self, path: str) -> Self:
+        """Go there as by a click on a link. Nothing is loaded again, which costs a sixth of `open`. The first
+        page, the login, and the same page with another query are opened.
+        """
+        here, there = urlsplit(self.page.url).path, urlsplit(path).path
+        if here in ("blank", "/login", there) or there == "/login":
+            return self.open(path)
+        assert self.page.evaluate(FOLLOW, path), f"{path} is no page of the dashboard"
         expect(self.page.get_by_role("heading", level=1)).to_be_visible()
         return self
 
@@ -101,7 +123,10 @@ class Screen:
         self.press("Enter")
 
     def close(self) -> None:
-        self._context.close()
+        origin = "://".join(urlsplit(self.address)[:2])
+        browser = self.page.context.new_cdp_session(self.page)
+        browser.send("Storage.clearDataForOrigin", {"origin": origin, "storageTypes": "cookies,local_storage"})
+        self.page.close()
 
     def __enter__(self) -> Self:
         return self

@@ -19,7 +19,7 @@ HERE: Final = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "system"), str(HERE.parent / "web")]
 
 from busy_hall import FLOW, busy_hall, keep_busy  # noqa: E402 (after the paths)
-from screen import Screen  # noqa: E402
+from screen import Screen, open_context  # noqa: E402
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -81,7 +81,10 @@ def take_all(browser: Browser, hall: WebHall) -> None:
         for theme in THEMES:
             with hall.api() as api:
                 keep_busy(api)
-            with Screen(browser, hall.web, width=width, height=height, theme=theme) as screen:
+            with (
+                open_context(browser, width=width, height=height, theme=theme) as context,
+                Screen(context, hall.web) as screen,
+            ):
                 for name, path in chosen.items():
                     take(screen, name, path, width, theme)
                 if screen.faults:

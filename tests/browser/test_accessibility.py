@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import pytest
 from busy_hall import busy_hall
 from playwright.sync_api import expect
-from screen import Screen
+from screen import Screen, open_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,6 +86,14 @@ def paths(hall: WebHall) -> list[str]:
     return [*PAGES, *graphs, *jobs, *(f"/workers/{worker['number']}" for worker in workers)]
 
 
+def serious(screen: Screen) -> Any:
+    """What axe-core finds on the page; it is loaded once for all pages that are followed."""
+    assert AXE.exists(), "no axe-core: scripts/install-test-clients installs it"
+    if not screen.page.evaluate("'axe' in window"):
+        screen.page.evaluate(AXE.read_text())
+    return screen.page.evaluate(SERIOUS)
+
+
 def settled(screen: Screen) -> None:
     """No part of the page waits for its first answer."""
     expect(screen.page.locator("[aria-busy=true]")).to_have_count(0)
@@ -94,15 +102,12 @@ def settled(screen: Screen) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing_serious(browser: Browser, hall: WebHall, theme: Literal["light", "dark"]) -> None:
-    assert AXE.exists(), "no axe-core: scripts/install-test-clients installs it"
-    script = AXE.read_text()
     found: dict[str, Any] = {}
-    with Screen(browser, hall.web, theme=theme) as screen:
+    with open_context(browser, theme=theme) as context, Screen(context, hall.web) as screen:
         for path in paths(hall):
-            screen.open(path)
+            screen.follow(path)
             settled(screen)
-            screen.page.evaluate(script)
-            if wrong := screen.page.evaluate(SERIOUS):
+            if wrong := serious(screen):
                 found[path] = wrong
         assert (found, screen.faults) == ({}, [])
 
@@ -124,16 +129,14 @@ def dialogs(hall: WebHall) -> list[tuple[str, str]]:
 def test_axe_finds_nothing_serious_in_any_dialog(
     browser: Browser, hall: WebHall, theme: Literal["light", "dark"]
 ) -> None:
-    script = AXE.read_text()
     found: dict[str, Any] = {}
-    with Screen(browser, hall.web, theme=theme) as screen:
+    with open_context(browser, theme=theme) as context, Screen(context, hall.web) as screen:
         for path, button in dialogs(hall):
-            screen.open(path)
+            screen.follow(path)
             settled(screen)
             screen.button(button).click()
             expect(screen.page.get_by_role("dialog")).to_be_visible()
-            screen.page.evaluate(script)
-            if wrong := screen.page.evaluate(SERIOUS):
+            if wrong := serious(screen):
                 found[f"{path}: {button}"] = wrong
             screen.press("Escape")
             expect(screen.page.get_by_role("dialog")).to_have_count(0)
@@ -142,9 +145,9 @@ def test_axe_finds_nothing_serious_in_any_dialog(
 
 @pytest.mark.timeout(300)
 def test_on_a_phone_nothing_is_cut(browser: Browser, hall: WebHall) -> None:
-    with Screen(browser, hall.web, width=390, height=844) as screen:
+    with open_context(browser, width=390, height=844) as context, Screen(context, hall.web) as screen:
         for path in paths(hall):
-            screen.open(path)
+            screen.follow(path)
             settled(screen)
             assert (path, screen.page.evaluate(CUT)) == (path, [False, []])
         screen.open("/")
@@ -156,10 +159,9 @@ def test_on_a_phone_nothing_is_cut(browser: Browser, hall: WebHall) -> None:
         assert screen.faults == []
 
 
-def test_a_worker_whose_name_is_a_uuid_is_shown_whole(browser: Browser, hall: WebHall) -> None:
-    with Screen(browser, hall.web) as screen:
-        screen.open("/workers")
-        settled(screen)
-        names = screen.page.locator(".row-link")
-        assert max(len(name) for name in names.all_inner_texts()) == 36
-        assert screen.page.evaluate(HIDDEN) == []
+def test_a_worker_whose_name_is_a_uuid_is_shown_whole(screen: Screen) -> None:
+    screen.open("/workers")
+    settled(screen)
+    names = screen.page.locator(".row-link")
+    assert max(len(name) for name in names.all_inner_texts()) == 36
+    assert screen.page.evaluate(HIDDEN) == []

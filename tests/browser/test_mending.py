@@ -15,7 +15,7 @@ from web_process import WebHall
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser
+    from playwright.sync_api import BrowserContext
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +26,8 @@ def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHall]:
 
 
 @pytest.fixture
-def screen(browser: Browser, hall: WebHall) -> Iterator[Screen]:
-    with Screen(browser, hall.web) as screen:
+def screen(context: BrowserContext, hall: WebHall) -> Iterator[Screen]:
+    with Screen(context, hall.web) as screen:
         screen.away_expected = True
         yield screen
         assert screen.faults == []

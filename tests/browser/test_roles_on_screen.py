@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from playwright.sync_api import expect
-from screen import Screen
+from screen import Screen, open_context
 from web_process import WebHall
 
 from hiringhall.access.tokens import TokenList
@@ -18,7 +18,7 @@ from stage.authority import make_authority
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, BrowserContext
 
 OPERATORS: Final = ("Pause shop", "Retry all dead letters of shop", "Drain ada", "New job", "Run now nightly")
 ADMINS: Final = ("New schedule", "Remove nightly", "Audit log")
@@ -60,10 +60,16 @@ def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHall]:
         yield hall
 
 
+@pytest.fixture(scope="module")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    with open_context(browser, own_certificate=True) as context:
+        yield context
+
+
 @pytest.fixture
-def screen(browser: Browser, hall: WebHall) -> Iterator[Screen]:
+def screen(context: BrowserContext, hall: WebHall) -> Iterator[Screen]:
     address = f"https://localhost:{hall.web.rpartition(':')[2]}"
-    with Screen(browser, address, own_certificate=True) as screen:
+    with Screen(context, address) as screen:
         screen.away_expected = True  # Chromium writes of the statuses 401 and 403, too
         yield screen
         assert screen.faults == []
@@ -83,7 +89,7 @@ def offered(screen: Screen, *names: str) -> set[str]:
     """Which of these buttons are on any page."""
     found: set[str] = set()
     for path in PAGES:
-        screen.open(path)
+        screen.follow(path)
         expect(screen.page.locator("[aria-busy=true]")).to_have_count(0)
         found |= {name for name in names if screen.button(name).count()}
     return found

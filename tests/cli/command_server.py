@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import array
 import fcntl
+import gc
 import importlib
 import io
 import json
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 REQUEST_BYTES_MAX: Final = 1 << 20
-DEADLINE_S: Final = 20.0
+DEADLINE_S: Final = 60.0
+"""A command goes on that should have ended. The machine may be busy."""
 HEIGHT: Final = 24
 
 
@@ -53,6 +55,7 @@ class CommandServer:
         )
         theirs.close()
         self._link.settimeout(DEADLINE_S)
+        self._requests = 0
 
     def __enter__(self) -> Self:
         return self
@@ -105,14 +108,28 @@ class CommandServer:
     ) -> int:
         given = os.open(os.devnull, os.O_RDONLY) if terminal is None else os.dup(terminal)
         environment = {**self._environment, **(more or {})}
-        request = {"words": list(words), "cwd": str(cwd), "environment": environment}
+        self._requests += 1
+        request = {
+            "number": self._requests,
+            "words": list(words),
+            "cwd": str(cwd),
+            "environment": environment,
+        }
         socket.send_fds(self._link, [json.dumps(request).encode()], [given, *outputs])
         for descriptor in (given, *outputs):
             os.close(descriptor)
-        return int(json.loads(self._link.recv(REQUEST_BYTES_MAX)))
+        return self._answer("pid")
 
     def _wait(self) -> int:
-        return int(json.loads(self._link.recv(REQUEST_BYTES_MAX)))
+        return self._answer("code")
+
+    def _answer(self, wanted: str) -> int:
+        """Passes over late answers to a request that was given up: an exit code is no process to signal."""
+        while True:
+            number, what, value = json.loads(self._link.recv(REQUEST_BYTES_MAX))
+            if number == self._requests:
+                assert what == wanted, (what, wanted)
+                return int(value)
 
 
 def _read_all(printed: dict[int, bytes], pid: int, until: bytes) -> dict[int, bytes]:
@@ -146,16 +163,17 @@ def _serve(link: socket.socket) -> None:
         request, descriptors, _, _ = socket.recv_fds(link, REQUEST_BYTES_MAX, 3)
         if not request:
             os._exit(0)
+        asked = json.loads(request)
         pid = os.fork()
         if pid == 0:
             link.close()
-            _become(json.loads(request), descriptors)
+            _become(asked, descriptors)
             return
         for descriptor in descriptors:
             os.close(descriptor)
-        link.send(json.dumps(pid).encode())
+        link.send(json.dumps([asked["number"], "pid", pid]).encode())
         _, status = os.waitpid(pid, 0)
-        link.send(json.dumps(os.waitstatus_to_exitcode(status)).encode())
+        link.send(json.dumps([asked["number"], "code", os.waitstatus_to_exitcode(status)]).encode())
 
 
 def _become(request: dict[str, Any], descriptors: list[int]) -> None:
@@ -181,9 +199,12 @@ def _text(descriptor: int, mode: str) -> io.TextIOWrapper:
 if __name__ == "__main__":
     from hiringhall.cli.commands import COMMANDS, Group
     from hiringhall.cli.main import main
+    from stage.forking import run_to_the_end
 
     for each in COMMANDS:
         for entry in each.entries if isinstance(each, Group) else (each,):
             importlib.import_module(f"hiringhall.cli.{entry.place.partition(':')[0]}")
+    importlib.import_module("typer.rich_utils")  # a mistake or a page of help loads it
+    gc.freeze()
     _serve(socket.socket(fileno=int(sys.argv[1])))
-    main()
+    run_to_the_end(main)

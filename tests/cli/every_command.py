@@ -33,6 +33,8 @@ NAME: Final = HOSTILE.replace(b"\0", b"").decode(errors="surrogateescape")
 """A hostile name as an argument, which cannot have a NUL."""
 TEXT: Final = "\x1b[2J\x1b]0;title\x07\u009b31m\x7f\r\n" + "ü" * 240
 """A hostile name that is UTF-8, 500 bytes long."""
+HALL_NAME: Final = TEXT[:64]
+"""A hostile name of a hall, which may have 64 characters."""
 FILE: Final = "\x1b[2J\u009b31m\x7f\udcff" + "f" * 100
 """A hostile name of a file."""
 
@@ -100,7 +102,7 @@ class Setting:
     @cached_property
     def database(self) -> DatabaseStage:
         """Halls on a PostgreSQL; it is started for the first command that needs one."""
-        self._closing.append(stage := DatabaseStage(self._folders, TEXT[:60]))
+        self._closing.append(stage := DatabaseStage(self._folders, HALL_NAME[:-1]))
         return stage
 
     def close(self) -> None:
@@ -161,6 +163,11 @@ class Setting:
             Plan(name=name, queue=TEXT, key=TEXT, payload=TEXT, every_us=3600 * SECOND_US)
         )
         return name
+
+    def data_with_token(self) -> str:
+        """The data folder, which has a token."""
+        self.token()
+        return self.data
 
     def token(self) -> str:
         """The name of a new token."""
@@ -235,7 +242,7 @@ CASES: Final = (
             "native=127.0.0.1:0",
             "--no-web",
             "--set",
-            f"hall.name={TEXT[:60]}",
+            f"hall.name={HALL_NAME}",
         ],
         ("hall", "pid", "data", "doors", "recovered", "web", "standby"),
         until="Press it twice",
@@ -247,6 +254,7 @@ CASES: Final = (
         ("event", "at", "text", "functions", "worker", "pid"),
         until="connected to",
         until_json='"serving"',
+        page="workers.md",
     ),
     Case(
         "run",
@@ -268,6 +276,7 @@ CASES: Final = (
         ("event", "at", "text", "url", "data"),
         until="connected to",
         until_json='"serving"',
+        page="workers.md",
     ),
     Case(
         "web", lambda _: ["--listen", "127.0.0.1:0"], ("web", "hall", "pid"), until="web on", until_json='"web"'
@@ -382,7 +391,7 @@ CASES: Final = (
     ),
     Case(
         "token list",
-        lambda s: ["--data", s.data],
+        lambda s: ["--data", s.data_with_token()],
         ("name", "role", "made", "expires", "used"),
         page="security.md",
         fits=True,

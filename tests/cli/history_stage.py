@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import subprocess
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -15,6 +16,7 @@ from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, HELD, QUEUE
 from hiringhall.core.terms import Terms
 from hiringhall.storage.contract import Retention
 from hiringhall.storage.sqlite import DATABASE, SqliteStore
+from stage.forking import popen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,7 +93,7 @@ def run_at_terminal(*words: str, cwd: Path, environment: Mapping[str, str]) -> A
         master, slave = pty.openpty()
         masters.append(master)
         slaves.append(slave)
-    with subprocess.Popen(
+    with popen(
         [*HALL, *words],
         cwd=cwd,
         env={**ENVIRONMENT, "TERM": "xterm", **environment},
@@ -101,18 +103,19 @@ def run_at_terminal(*words: str, cwd: Path, environment: Mapping[str, str]) -> A
     ) as process:
         for slave in slaves:
             os.close(slave)
-        # What goes to stderr is little: it fits into the terminal while stdout is read.
-        shown = [_read_all(master) for master in masters]
+        shown = _read_all(masters)
         return AtTerminal(process.wait(DEADLINE_S), *shown)
 
 
-def _read_all(master: int) -> str:
-    data = b""
-    try:
-        while piece := os.read(master, 65_536):
-            data += piece
-    except OSError:  # A terminal that all have left is an error to read.
-        pass
-    finally:
-        os.close(master)
-    return data.decode().replace("\r\n", "\n")
+def _read_all(masters: list[int]) -> list[str]:
+    """Both at the same time: the bar of a slow command may fill the terminal of stderr."""
+    shown = dict.fromkeys(masters, b"")
+    left = set(masters)
+    while left:
+        for master in select.select(list(left), [], [])[0]:
+            try:
+                shown[master] += os.read(master, 65_536)
+            except OSError:  # A terminal that all have left is an error to read.
+                os.close(master)
+                left.remove(master)
+    return [data.decode().replace("\r\n", "\n") for data in shown.values()]

@@ -14,6 +14,7 @@ from running import DEADLINE_S, ENVIRONMENT, HALL
 from typer.testing import CliRunner
 
 from hiringhall.cli.main import app
+from stage import forking
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,12 +90,11 @@ class RemoteStage(HallProcess):
 
     def command(self, *words: str, stdout: int = subprocess.PIPE) -> subprocess.CompletedProcess[bytes]:
         """A command in a process of its own."""
-        return subprocess.run(
+        return forking.run(
             [*HALL, *words],
             env={**ENVIRONMENT, "HALL_URL": self.url, "PYTHONPATH": os.pathsep.join(sys.path)},
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=subprocess.PIPE,
             timeout=DEADLINE_S,
-            check=False,
         )

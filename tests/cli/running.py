@@ -11,12 +11,14 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Final, Self, TypedDict
 
+from stage import forking
+
 if TYPE_CHECKING:
     import ssl
     from pathlib import Path
 
-DEADLINE_S: Final = 30.0
-HALL: Final = (sys.executable, "-m", "hiringhall")
+DEADLINE_S: Final = 60.0
+HALL: Final = forking.HALL
 HALL_GEARMAND: Final = (sys.executable, "-c", "from hiringhall.cli.gearmand import main; main()")
 
 
@@ -44,7 +46,7 @@ def run(
     command: tuple[str, ...], *words: str, cwd: Path | None = None, stdout: int = subprocess.PIPE
 ) -> subprocess.CompletedProcess[str]:
     """A command that ends by itself."""
-    return subprocess.run(
+    return forking.run(
         [*command, *words],
         cwd=cwd,
         env=ENVIRONMENT,
@@ -53,7 +55,6 @@ def run(
         stderr=subprocess.PIPE,
         text=True,
         timeout=DEADLINE_S,
-        check=False,
     )
 
 
@@ -61,7 +62,7 @@ class Running:
     """A command that serves."""
 
     def __init__(self, command: tuple[str, ...], *words: str, cwd: Path) -> None:
-        self.process = subprocess.Popen(
+        self.process = forking.popen(
             [*command, *words],
             cwd=cwd,
             env=ENVIRONMENT,

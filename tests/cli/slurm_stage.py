@@ -15,6 +15,8 @@ from hall_process import CODE, HallProcess, wait_until
 from native_peer import NativePeer
 from running import DEADLINE_S, ENVIRONMENT, HALL
 
+from stage import forking
+
 if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
@@ -137,14 +139,13 @@ class SlurmStage:
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """`hall work`, which ends by itself."""
-        return subprocess.run(
+        return forking.run(
             [*HALL, "work", *words],
             cwd=self.folder,
             env=self.environment,
             capture_output=True,
             text=True,
             timeout=DEADLINE_S,
-            check=False,
         )
 
     def manager(self, *words: str) -> Managing:
@@ -160,7 +161,7 @@ class Managing:
         self._words = words
 
     def __enter__(self) -> Self:
-        self.process = subprocess.Popen(
+        self.process = forking.popen(
             [*HALL, "work", *self._words, "--json"],
             cwd=self._stage.folder,
             env=self._stage.environment,

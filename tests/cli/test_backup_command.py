@@ -46,6 +46,7 @@ def test_a_backup_of_a_working_hall_has_all_that_was_acknowledged_before(tmp_pat
     assert json.loads(restored.stdout) == {"restored": "again/data", **facts}
     with HallProcess(tmp_path / "again", door={"dialect": "native"}) as hall, NativePeer(hall.port) as peer:
         assert [peer.ask("job", [number])["state"] for number in before] == ["queued"] * JOBS
+    assert "without its log" not in hall.errors()
 
 
 def _submit_until(port: int, ending: threading.Event) -> None:

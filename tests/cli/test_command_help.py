@@ -59,11 +59,18 @@ def test_h_is_help_without_type_placeholders_in_any_width(words: tuple[str, ...]
     text = helped((*words, "--help"))
     assert f"Usage: {' '.join(('hall', *words))} " in text
     assert helped((*words, "-h")) == text
+    assert "{" not in text.strip().partition("\n\n")[0]
     assert re.findall(r"<[a-z ]+>", text) == []
     for width in (60, 80):
         narrow = helped((*words, "-h"), width)
         assert max(map(cell_len, narrow.splitlines())) <= width
         assert "…" not in narrow, "an option or its text is cut"
+
+
+@pytest.mark.parametrize("words", [(), ("flow",), ("schedule",)], ids=" ".join)
+def test_a_group_without_a_command_shows_its_help_as_wrong_use(words: tuple[str, ...]) -> None:
+    ended = CliRunner().invoke(app, words, env={"COLUMNS": "80"}, prog_name="hall")
+    assert (ended.exit_code, ended.stdout) == (2, helped((*words, "-h")))
 
 
 @pytest.mark.parametrize("words", LISTINGS)

@@ -74,11 +74,12 @@ def test_json_has_the_documented_fields_and_no_control_character(
     assert ended.code == 0, ended.stderr.decode()
     text = ended.stdout.decode()
     assert CONTROLS.search(text) is None
-    first, *_ = [json.loads(line) for line in text.splitlines()]
-    fields = {field.removesuffix("_base64") for field in first}
+    fields, *others = [
+        {field.removesuffix("_base64") for field in json.loads(line)} for line in text.splitlines()
+    ]
     assert fields >= set(case.fields) if case.command == "history" else fields == set(case.fields)
     page = (DOCS / case.page).read_text(encoding="utf-8")
-    undocumented = [name for name in case.fields if not re.search(f'["`]{name}["`]', page)]
+    undocumented = [name for name in fields.union(*others) if not re.search(f'["`]{name}["`]', page)]
     assert undocumented == []
 
 
@@ -104,18 +105,30 @@ def test_no_control_character_of_a_name_reaches_the_terminal(
         assert max(map(cell_len, plain.splitlines())) <= width, plain
 
 
+@pytest.mark.parametrize("flags", [(), ("--json",)], ids=["text", "json"])
 @pytest.mark.parametrize(
-    "case", [case for case in CASES if case.command not in {"work", "dev"}], ids=lambda case: case.command
+    "case",
+    [case for case in CASES if case.command not in {"top", "work", "dev"}],
+    ids=lambda case: case.command,
 )
 def test_a_closed_pipe_ends_a_command_with_one_line_at_most(
-    setting: Setting, server: CommandServer, case: Case
+    setting: Setting, server: CommandServer, case: Case, flags: tuple[str, ...]
 ) -> None:
-    ended = server.into_a_closed_pipe(words_of(case, setting, "--json"), setting.folder)
+    ended = server.into_a_closed_pipe(words_of(case, setting, *flags), setting.folder)
     assert ended.code == 1
     said = ended.stderr.decode()
     assert "Traceback" not in said
     told = [line for line in said.splitlines() if line.startswith("hall: ")]
     assert len(told) == (0 if ENTRIES[case.command].panel == LOOK else 1), said
+
+
+def test_top_ends_at_a_closed_pipe_or_says_that_it_needs_a_terminal(
+    setting: Setting, server: CommandServer
+) -> None:
+    ended = server.into_a_closed_pipe(["top", "--json", "--interval", "0.25"], setting.folder)
+    assert (ended.code, ended.stderr) == (1, b"")
+    ended = server.into_a_closed_pipe(["top"], setting.folder)
+    assert (ended.code, ended.stderr.count(b"\n")) == (2, 1)
 
 
 @pytest.mark.parametrize("command", ["work", "dev"])

@@ -319,7 +319,7 @@ def test_jobs_that_gearmand_left_behind_are_not_forgotten(folder: Path) -> None:
         planned(*words)
     assert str(caught.value) == (
         f"{folder}/queue.db still has 1 jobs of gearmand, which hall-gearmand cannot read: "
-        "let gearmand run them first, or move the file away to start without them"
+        "let gearmand run them first, or move the file away; `hall gearmand-import` takes them over from there"
     )
 
 

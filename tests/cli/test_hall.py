@@ -328,6 +328,12 @@ def test_a_history_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     missing = run(HALL, "history", "--data", "nowhere", cwd=tmp_path)
     assert missing.returncode == 1
     assert missing.stderr == "hall: there is no history in nowhere; use --data to name the hall's data folder\n"
+    serve = ("serve", "--json", "--data", ".hall-dev", "--door", "gearman=127.0.0.1:0")
+    with Running(HALL, *serve, cwd=tmp_path) as hall:
+        hall.opened()
+    missing = run(HALL, "history", cwd=tmp_path)
+    why = "there is one in .hall-dev: use --data .hall-dev"
+    assert missing.stderr == f"hall: there is no history in hall-data; {why}\n"
     wrong = run(HALL, "history", "--state", "lost", cwd=tmp_path)
     assert wrong.returncode == 2
     known = "done, failed, cancelled, running, queued, delayed, held"

@@ -6,12 +6,16 @@ import getpass
 import json
 import os
 import re
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from hall_process import wait_until
 from native_peer import NativePeer
 from remote_stage import HOSTILE, RemoteStage
 from rich.cells import cell_len
+from running import ENVIRONMENT, HALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,12 +142,29 @@ def test_a_hall_that_is_down_is_one_line_that_says_what_to_do(stage: RemoteStage
     ended = stage.run("queues", "--hall", "hall://127.0.0.1:1")
     assert ended.exit_code == 2
     assert ended.stderr == (
-        "hall: no hall answers at hall://127.0.0.1:1 (hall://127.0.0.1:1: Connection refused): "
-        "start one with `hall serve`, or name another with --hall or HALL_URL\n"
+        "hall: no hall answers at hall://127.0.0.1:1 (Connection refused): "
+        "start one with `hall serve`, or name another with --hall or HALL_URL; it needs a native door\n"
     )
     ended = stage.run("queues", "--hall", "http://x")
     assert ended.exit_code == 2
     assert ended.stderr.startswith("hall: --hall: 'http://x' is not the URL of a hall")
+
+
+def test_a_lost_connection_is_a_line_of_the_command_that_waits(tmp_path: Path) -> None:
+    with RemoteStage(tmp_path) as stage:
+        waiting = subprocess.Popen(
+            [*HALL, "submit", "nobody", "payload", "--wait-for", "60s"],
+            env={**ENVIRONMENT, "HALL_URL": stage.url, "PYTHONPATH": os.pathsep.join(sys.path)},
+            stderr=subprocess.PIPE,
+        )
+        try:
+            wait_until(lambda: stage.json("jobs") != [], "the job is submitted")
+            stage.kill()
+            assert waiting.stderr is not None
+            assert waiting.stderr.readline().startswith(b"hall: lost the connection to hall://")
+        finally:
+            waiting.kill()
+            waiting.communicate()
 
 
 def test_an_unknown_job_is_one_line(stage: RemoteStage) -> None:

@@ -58,6 +58,7 @@ def test_all_that_is_said_of_a_schedule_is_written_down(tmp_path: Path) -> None:
         *("add", "birthdays", "--queue", "mail", "--cron", "0 6 * * *", "--timezone", "Europe/Vienna"),
         *("--payload", '{"day": "{due:%d}"}', "--key", "{due:%Y-%m-%d}", "--priority", "high"),
         *("--retries", "3", "--quits-max", "7", "--missed", "all", "--late-s", "5", "--data", "data"),
+        *("--limit-key", "post", "--tenant", "acme", "--resource", "cpus=2", "--resource", "mem=8G"),
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith(
@@ -75,6 +76,9 @@ def test_all_that_is_said_of_a_schedule_is_written_down(tmp_path: Path) -> None:
             priority="high",
             retries=3,
             quits_max=7,
+            limit_key="post",
+            tenant="acme",
+            resources="cpus=2 mem=8G",
             missed="all",
             late_us=5 * SECOND_US,
         )
@@ -188,6 +192,7 @@ WRONG = [
     ),
     (("--every", "1s", "--retries", "-1"), "--retries"),
     (("--every", "1s", "--quits-max", "-1"), "--quits-max"),
+    (("--every", "1s", "--resource", "cpus"), "--resource: 'cpus' must be NAME=AMOUNT"),
     (
         ("--every", "1s", "--late-s", "inf"),
         '--late-s: "inf" is not allowed; it takes seconds from 0 to',

@@ -52,6 +52,9 @@ FULL = """
     priority = "low"
     retries = 3
     quits_max = 7
+    limit_key = "post"
+    tenant = "acme"
+    resources = "cpus=2"
     missed = "skip"
     late_s = 1.5
 
@@ -77,6 +80,9 @@ def test_a_schedule_has_the_plan_that_was_written() -> None:
         priority="low",
         retries=3,
         quits_max=7,
+        limit_key="post",
+        tenant="acme",
+        resources="cpus=2",
         missed="skip",
         late_us=1_500_000,
     )
@@ -119,6 +125,10 @@ def test_variables_and_flags_reach_a_schedule_and_may_make_one() -> None:
         (
             GOOD + 'every = "1s"\nkey = "{due:%Q}"',
             'hall.toml: schedule[0].key: "{due:%Q}" is not a date format; write it as in {due:%Y-%m-%d}',
+        ),
+        (
+            GOOD + 'every = "1s"\nresources = "cpus"',
+            "hall.toml: schedule[0].resources: 'cpus' must be NAME=AMOUNT, such as cpus=2 or mem=32G",
         ),
         (
             GOOD + 'every = "1s"\nmissed = "some"',

@@ -64,17 +64,17 @@ def test_a_client_of_an_unknown_authority_is_told(
 
 
 def test_a_handshake_that_is_never_finished_ends_in_time(tmp_path: Path, authority: Authority) -> None:
-    with serve(tmp_path, authority, "--set", "door.0.tls.handshake_s=0.3") as hall:
+    # So long that the handshake of the last one is finished within it, also where the machine is busy.
+    with serve(tmp_path, authority, "--set", "door.0.tls.handshake_s=2") as hall:
         address = hall.opened()["doors"][0]["address"]
-        with connect(address) as silent:
-            assert silent.recv(1) == b""
-            line = failure(hall)
-        assert line["message"] == "tls failure: its handshake did not finish within 0.3 s (handshake_s)"
-        with connect(address) as halfway:
+        with connect(address) as silent, connect(address) as halfway:
             # A record of TLS that promises more than it brings.
             halfway.sendall(b"\x16\x03\x01\x02\x00\x01")
+            assert silent.recv(1) == b""
             assert halfway.recv(1) == b""
-        failure(hall)
+            for _ in range(2):
+                message = failure(hall)["message"]
+                assert message == "tls failure: its handshake did not finish within 2 s (handshake_s)"
         assert ask(address, "version", authority.context(with_certificate=True)).startswith("OK ")
 
 

@@ -41,7 +41,8 @@ def test_a_token_is_printed_once_and_listed_without_it(tmp_path: Path) -> None:
 
 def test_a_revoked_token_is_not_listed(tmp_path: Path) -> None:
     token(tmp_path, "add", "anna", "--role", "viewer")
-    assert token(tmp_path, "revoke", "anna").returncode == 0
+    revoked = token(tmp_path, "revoke", "anna")
+    assert (revoked.returncode, revoked.stdout, revoked.stderr) == (0, 'token "anna" is revoked\n', "")
     again = token(tmp_path, "revoke", "anna")
     assert (again.returncode, again.stdout) == (1, "")
     assert 'no token "anna"' in again.stderr

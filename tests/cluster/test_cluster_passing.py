@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import socket
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ from hiringhall.cluster.standby import read_addresses, write_addresses
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
+
+    import pytest
 
 PATIENCE_S = 20.0
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -143,6 +146,57 @@ def test_dropped_connections_are_closed_and_new_ones_pass() -> None:
     run(story())
 
 
+def test_a_connection_that_is_dropped_as_it_arrives_is_closed() -> None:
+    class Dropping(PassDoor):
+        def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            super()._accepted(reader, writer)
+            self.drop()
+
+    async def story() -> None:
+        door = Dropping(lambda: ("127.0.0.1", 9))
+        address = await door.open("127.0.0.1", 0)
+        async with asyncio.timeout(PATIENCE_S):
+            await _is_turned_away(address)
+            assert door.connections == 0
+            await door.close()
+
+    run(story())
+
+
+def test_a_connection_that_arrives_while_the_door_closes_is_closed() -> None:
+    class Closing(PassDoor):
+        def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self.closing = asyncio.ensure_future(self.close())
+            asyncio.get_running_loop().call_later(0, super()._accepted, reader, writer)
+
+    async def story() -> None:
+        async with passing() as (door, _, accepted):
+            closing = Closing(door._find_target)
+            address = await closing.open("127.0.0.1", 0)
+            await _is_turned_away(address)
+            await closing.closing
+            assert accepted.empty()
+
+    run(story())
+
+
+def test_an_active_hall_that_does_not_answer_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "hiringhall")
+
+    async def story() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as unused:
+            target = unused.getsockname()[:2]
+        door = PassDoor(lambda: target)
+        address = await door.open("127.0.0.1", 0)
+        async with asyncio.timeout(PATIENCE_S):
+            for _ in range(3):
+                await _is_turned_away(address)
+            await door.close()
+
+    run(story())
+    assert caplog.text.count("does not answer") == 1
+
+
 def test_without_an_active_hall_a_connection_is_closed_at_once() -> None:
     async def story() -> None:
         door = PassDoor(lambda: None)
@@ -167,3 +221,11 @@ async def _is_closed(reader: asyncio.StreamReader) -> bool:
         return await reader.read() == b""
     except OSError:
         return True
+
+
+async def _is_turned_away(address: tuple[str, int]) -> None:
+    reader, writer = await asyncio.open_connection(*address)
+    try:
+        assert await _is_closed(reader)
+    finally:
+        writer.close()

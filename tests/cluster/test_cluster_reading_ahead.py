@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from hiringhall.cluster.reading_ahead import PAUSE_US, ReadingAhead
+from hiringhall.cluster.reading_ahead import PAUSE_US, RETRY_US, ReadingAhead
 from hiringhall.storage.contract import Retention, StoreError
 from hiringhall.storage.postgres import Member, PostgresStore
 from stage.databases import postgres_url
@@ -38,21 +38,37 @@ def test_a_store_reads_while_the_active_hall_is_in_doubt_and_is_closed_when_it_b
     stores = Stores(postgres_url(tmp_path))
 
     async def story() -> None:
-        ahead = ReadingAhead(stores.make)
-        ahead.answered(1, doubts=False)
+        ahead = ReadingAhead(stores.make, 100)
+        ahead.answered(1, 7, doubts=False)
         assert await ahead.finish() is None
-        ahead.answered(2, doubts=True)
-        ahead.answered(3, doubts=True)
-        ahead.answered(4, doubts=False)
+        ahead.answered(2, 7, doubts=True)
+        ahead.answered(3, 7, doubts=True)
+        ahead.answered(4, 7, doubts=False)
         await ahead.close()
         assert (len(stores.made), stores.closed) == (1, 1)
-        ahead.answered(5, doubts=True)
+        ahead.answered(5, 7, doubts=True)
         assert await ahead.finish() is None, "not again so soon"
-        ahead.answered(2 + PAUSE_US, doubts=True)
+        ahead.answered(2 + PAUSE_US, 7, doubts=True)
         taken = await ahead.finish()
         await ahead.close()
         assert taken is stores.made[1]
         assert stores.closed == 1, "it is the caller's now"
+        taken.close()
+
+    asyncio.run(story())
+
+
+def test_after_another_hall_has_taken_over_the_jobs_are_read_again_at_once(tmp_path: Path) -> None:
+    stores = Stores(postgres_url(tmp_path))
+
+    async def story() -> None:
+        ahead = ReadingAhead(stores.make, 100)
+        ahead.answered(1, 7, doubts=True)
+        ahead.answered(2, 8, doubts=False)
+        await ahead.close()
+        ahead.answered(3, 8, doubts=True)
+        taken = await ahead.finish()
+        assert taken is stores.made[1], "the first ones were read in vain, but not because of this hall"
         taken.close()
 
     asyncio.run(story())
@@ -63,14 +79,52 @@ def test_a_standby_that_cannot_read_ahead_takes_over_all_the_same() -> None:
         raise StoreError("its folder is in use")
 
     async def story() -> None:
-        ahead = ReadingAhead(refuse)
-        ahead.answered(1, doubts=True)
+        ahead = ReadingAhead(refuse, 100)
+        ahead.answered(1, 7, doubts=True)
         assert await ahead.finish() is None
         away = Stores("postgresql://hall@127.0.0.1:1/none")
-        ahead = ReadingAhead(away.make)
-        ahead.answered(1, doubts=True)
+        ahead = ReadingAhead(away.make, 100)
+        ahead.answered(1, 7, doubts=True)
         assert await ahead.finish() is away.made[0]
         await ahead.close()
         away.made[0].close()
 
     asyncio.run(story())
+
+
+def test_one_member_reads_and_the_next_one_when_that_has_given_up(tmp_path: Path) -> None:
+    stores = Stores(postgres_url(tmp_path))
+    stores.make().migrate()
+
+    async def story() -> None:
+        first, second = ReadingAhead(stores.make, 100), ReadingAhead(stores.make, 100)
+        first.answered(1, 7, doubts=True)
+        taken = await first.finish()
+        assert taken is not None
+        second.answered(1, 7, doubts=True)
+        assert await second.finish() is None
+        assert (first.another_reads, second.another_reads) == (False, True)
+        taken.close()
+        second.answered(RETRY_US, 7, doubts=True)
+        assert await second.finish() is None, "it is not asked so soon"
+        second.answered(1 + RETRY_US, 7, doubts=True)
+        taken = await second.finish()
+        assert taken is not None
+        assert not second.another_reads
+        taken.close()
+
+    asyncio.run(story())
+
+
+def test_the_member_that_has_taken_over_lets_others_read(tmp_path: Path) -> None:
+    stores = Stores(postgres_url(tmp_path))
+    first, second = stores.make(), stores.make()
+    first.migrate()
+    first = stores.make()
+    assert first.may_read_ahead()
+    assert not second.may_read_ahead()
+    first.read_ahead(100, lambda: False)
+    first.load(100)
+    assert second.may_read_ahead()
+    second.close()
+    first.close()

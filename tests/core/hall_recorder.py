@@ -13,6 +13,7 @@ import pytest
 
 from hiringhall.core.changes import Loaded
 from hiringhall.core.errors import Refusal
+from hiringhall.core.graph import Plan
 from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import Limits
 from hiringhall.core.peer import Peer
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from hiringhall.core.changes import Batch, EndRow, Firing, FlowRow, JobRow, WindowRow
     from hiringhall.core.jobs import Job, ParentRef
     from hiringhall.core.leases import Engagement, Lease
-    from hiringhall.core.queue_rules import QueueRules
-    from hiringhall.core.spacing import Spacing
+    from hiringhall.core.rules.queue_rules import QueueRules
+    from hiringhall.core.rules.spacing import Spacing
     from hiringhall.core.workers import Worker
 
 START_US: Final = 1_700_000_000_000_000
@@ -47,6 +48,15 @@ def name_of(job: Job) -> str:
 def ref_of(job: Job) -> ParentRef:
     """What a child of the job is stored with."""
     return (job.queue.name, job.key) if job.key else job.id
+
+
+def defer(core: Scheduler, lease: Lease, parents: tuple[ParentRef, ...]) -> None:
+    """A worker gives its job back, to wait for these parents, as dwork's Transfer does."""
+    core.leases.check_live(lease)
+    plan = Plan()
+    core.dependencies.plan(plan, lease.job, parents, returned=True)
+    core.release(lease, front=False)
+    core.dependencies.carry_out(plan)
 
 
 class Person(Peer):
@@ -69,8 +79,8 @@ class Person(Peer):
     def revoked(self, lease: Lease) -> None:
         self.heard.append(f"revoked {name_of(lease.job)}")
 
-    def announced(self, job: Job) -> None:
-        self.heard.append(f"announced {name_of(job)}")
+    def announced(self, jobs: list[Job]) -> None:
+        self.heard += [f"announced {name_of(job)}" for job in jobs]
 
     def hired(self, engagement: Engagement) -> None:
         self.heard.append(f"hired {name_of(engagement.job)}")
@@ -238,7 +248,7 @@ def check_lanes(core: Scheduler) -> None:
     standing: dict[int, Job] = {}
     for queue in core.queues.values():
         for lane in [lane for lanes in queue.all_lanes().values() for lane in lanes]:
-            for job in lane._jobs or lane.waiting():
+            for job in lane._all() or lane.waiting():
                 assert job.id not in standing, f"{name_of(job)} stands in a lane twice"
                 assert job.in_lane, f"{name_of(job)} stands in a lane and does not know"
                 standing[job.id] = job
@@ -360,7 +370,7 @@ class Disk:
         assert self.fired == core.firings.by_name
         assert self.paused == set(core.paused_queues.queues)
         assert self.rules == core.ruled_queues.set_now
-        assert set(self.windows) == {window.name for window in core.windows.all() if window.kept}
+        assert set(self.windows) == {window.name for window in core.throttle_windows.all() if window.kept}
         assert self.flows == {flow.name: flow.row() for flow in core.flows.by_name.values()}
 
     def _compare_attempt(self, row: JobRow, job: Job) -> None:

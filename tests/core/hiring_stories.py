@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hall_recorder import Hall, Person
 
+from hiringhall.core.bidding.markets import Listing, Market, Rules
+from hiringhall.core.bidding.policies import soonest
 from hiringhall.core.leases import ARRIVED, CALLED, HIRED, PERFORMING, Engagement
-from hiringhall.core.markets import Listing, Market, Rules
-from hiringhall.core.policies import soonest
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job

@@ -119,7 +119,7 @@ def test_a_dead_letter_outlives_its_queue(hall: Hall) -> None:
     job = dead_letter(hall)
     for person in hall.people:
         person.leaves()
-    hall.core.drop_queue(hall.core.queue(b"q"))
+    hall.core.length_limits.drop(hall.core.queue(b"q"))
     hall.core.retry(job)
     hall.turn()
     assert job.queue is hall.core.queue(b"q")

@@ -14,7 +14,7 @@ from hiringhall.core.states import CANCELLED, DELAYED, HELD, LEASED, QUEUED
 from hiringhall.core.terms import Terms
 
 if TYPE_CHECKING:
-    from hiringhall.core.markets import Ask, Offer
+    from hiringhall.core.bidding.markets import Ask, Offer
 
 
 def test_announced_bid_hired(hall: Hall) -> None:

@@ -15,9 +15,9 @@ from hiring_stories import (
     listing_of,
 )
 
+from hiringhall.core.bidding.policies import least_waiting
 from hiringhall.core.errors import WRONG_STATE
 from hiringhall.core.leases import ARRIVED, CALLED
-from hiringhall.core.policies import least_waiting
 from hiringhall.core.states import DELAYED, LEASED, QUEUED
 from hiringhall.core.terms import Terms
 

@@ -241,7 +241,7 @@ def resident_of_another_queue(scene: Scene) -> None:
 
 def resident_of_a_queue_that_vanished(scene: Scene) -> None:
     scene.core.cant_do_any(scene.resident)
-    scene.core.drop_queue(scene.core.queue(b"home"))
+    scene.core.length_limits.drop(scene.core.queue(b"home"))
 
 
 DAMAGES: list[Callable[[Scene], None]] = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hall_recorder import BACKGROUND, SECOND_US, Disk, Hall, refused
+from hall_recorder import BACKGROUND, SECOND_US, Disk, Hall, defer, refused
 
 from hiringhall.core.errors import BAD_REQUEST, CYCLE, STALE_LEASE, STORE_DOWN, TOO_LARGE
 from hiringhall.core.limits import Limits
@@ -29,7 +29,7 @@ def test_the_job_is_ready_again_once_the_others_are_done(hall: Hall) -> None:
     lease = bob.takes("job")
     first = [submit(hall, name) for name in ("first", "second")]
     submit(hall, "last")
-    hall.core.defer(lease, (first[0].id, (b"q", b"second")))
+    defer(hall.core, lease, (first[0].id, (b"q", b"second")))
     hall.turn()
     assert (job.state, job.losses, job.attempts, job.lease) == (HELD, 0, 1, None)
     assert (hall.core.counters.released, hall.core.counters.lost) == (1, 0)
@@ -49,7 +49,7 @@ def test_a_job_whose_further_parents_are_met_comes_after_all_that_are_ready(hall
     hall.core.finish(bob.takes("done"), b"")
     job = submit(hall, "job")
     submit(hall, "next")
-    hall.core.defer(bob.takes("job"), (done.id, (b"q", b"done")))
+    defer(hall.core, bob.takes("job"), (done.id, (b"q", b"done")))
     hall.turn()
     assert (job.state, job.ready_us) == (QUEUED, 0)
     bob.takes("next")
@@ -60,7 +60,7 @@ def test_a_parent_that_failed_takes_it_along(hall: Hall) -> None:
     bob = hall.worker("bob")
     parent, job = submit(hall, "parent"), submit(hall, "job")
     hall.core.fail(bob.takes("parent"))
-    hall.core.defer(bob.takes("job"), (parent.id,))
+    defer(hall.core, bob.takes("job"), (parent.id,))
     hall.turn()
     assert job.state == FAILED
 
@@ -70,7 +70,7 @@ def test_nobody_is_woken_for_a_job_that_waits(hall: Hall) -> None:
     submit(hall, "job")
     lease = bob.takes("job")
     carl.sleeps()
-    hall.core.defer(lease, (UNBORN,))
+    defer(hall.core, lease, (UNBORN,))
     hall.turn()
     carl.hears()
 
@@ -80,7 +80,7 @@ def test_a_foreground_job_that_nobody_waits_for_ends(hall: Hall) -> None:
     job = hall.submit("job", by=ann)
     lease = bob.takes("job")
     ann.leaves()
-    hall.core.defer(lease, (UNBORN,))
+    defer(hall.core, lease, (UNBORN,))
     hall.turn()
     assert (job.state, job.parents, hall.core.graph.expected) == (CANCELLED, None, {})
 
@@ -92,7 +92,7 @@ def test_what_a_resident_defers_is_nobodys(hall: Hall) -> None:
     assert lease is not None
     disk.apply(hall.commit())
     assert disk.live[job.id].holder == b"rosa"
-    hall.core.defer(lease, (UNBORN,))
+    defer(hall.core, lease, (UNBORN,))
     disk.apply(hall.commit())
     row = disk.live[job.id]
     assert (row.state, row.holder, row.parents, row.attempts) == (HELD, b"", (UNBORN,), 1)
@@ -103,7 +103,7 @@ def test_the_timers_of_a_lease_that_was_deferred_call_nobody(hall: Hall) -> None
     bob = hall.worker("bob")
     terms = Terms(durable=True, detached=True, lease_us=SECOND_US, run_us=SECOND_US)
     job = submit(hall, "job", terms=terms)
-    hall.core.defer(bob.takes("job"), (UNBORN,))
+    defer(hall.core, bob.takes("job"), (UNBORN,))
     hall.after(10 * SECOND_US)
     bob.hears()
     assert (job.state, job.losses, job.failures) == (HELD, 0, 0)
@@ -126,7 +126,7 @@ def test_a_refusal_leaves_the_job_with_its_worker(refs: tuple[ParentRef, ...], r
     lease = bob.takes("job")
     hall.commit()
     with refused(reason):
-        hall.core.defer(lease, refs)
+        defer(hall.core, lease, refs)
     hall.turn()
     assert (job.state, job.lease, hall.core.graph.expected) == (LEASED, lease, {})
     assert hall.core.counters.released == 0
@@ -142,7 +142,7 @@ def test_a_store_in_trouble_leaves_the_job_with_its_worker(hall: Hall) -> None:
     hall.commit()
     hall.core.table.store_trouble = "disk full"
     with refused(STORE_DOWN):
-        hall.core.defer(lease, (UNBORN,))
+        defer(hall.core, lease, (UNBORN,))
     assert job.lease is lease
 
 
@@ -152,10 +152,10 @@ def test_only_the_live_lease_can_be_deferred(hall: Hall) -> None:
     lease = bob.takes("job")
     hall.core.release(lease)
     with refused(STALE_LEASE):
-        hall.core.defer(lease, (UNBORN,))
+        defer(hall.core, lease, (UNBORN,))
     again = bob.takes("job")
     with refused(STALE_LEASE):
-        hall.core.defer(lease, (UNBORN,))
+        defer(hall.core, lease, (UNBORN,))
     hall.turn()
     assert job.lease is again
 
@@ -166,7 +166,7 @@ def test_a_job_deferred_many_times_stands_in_its_lane_once(hall: Hall) -> None:
     for number in range(100):
         lease = bob.takes("job")
         submit(hall, str(number))
-        hall.core.defer(lease, ((b"q", str(number).encode()),))
+        defer(hall.core, lease, ((b"q", str(number).encode()),))
         hall.turn()
         hall.core.finish(bob.takes(str(number)), b"")
         hall.turn()

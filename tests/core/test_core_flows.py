@@ -9,9 +9,9 @@ from hall_recorder import BACKGROUND, DETACHED, Disk, Hall, Person, refused
 
 from hiringhall.core.changes import Batch
 from hiringhall.core.errors import BAD_REQUEST, STORE_DOWN, TOO_LARGE
-from hiringhall.core.flow_states import RUNNING, STUCK, blockers, flow_state
-from hiringhall.core.flow_verbs import STEP_JOBS, STEP_US
-from hiringhall.core.flows import Flow, FlowWatcher
+from hiringhall.core.flows.flow_states import RUNNING, STUCK, blockers, flow_state
+from hiringhall.core.flows.flow_verbs import STEP_JOBS, STEP_US
+from hiringhall.core.flows.flows import Flow, FlowWatcher
 from hiringhall.core.ledger import Ledger
 from hiringhall.core.limits import Limits
 from hiringhall.core.states import CANCELLED, DONE, FAILED, HELD, LEASED, PARENT_FAILED, QUEUED

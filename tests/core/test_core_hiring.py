@@ -380,7 +380,7 @@ def test_hired_while_performing(hall: Hall) -> None:
     market.hears("announced b", "announced c")
     bids(bob, third, 10 * SECOND_US)
     following = hire(hall, bob, second, 10 * SECOND_US)
-    assert bob.me.leases == {first.id: engagement}
+    assert bob.me.leases == {first: engagement}
     assert bob.me.promise is following
     assert third.state == QUEUED
     hall.core.hiring.quit(engagement)

@@ -56,7 +56,7 @@ def test_the_hall_is_killed(hall: Hall, stage: int, noted: bool) -> None:
     bring_to(hall, engagement, stage)
     if stage == ARRIVED:
         engagement.begin_us = hall.core.now_us
-    hall.core.ledger.note_started()
+    hall.core.ledger.flush_started()
     if noted:
         hall.core.ledger.note(job)
     disk.apply(hall.commit())
@@ -80,7 +80,7 @@ def test_hired_before_the_store_has_it(hall: Hall) -> None:
     disk.apply(hall.commit())
     assert (disk.live[job.id].state, disk.live[job.id].attempts) == (QUEUED, 0)
     bring_to(hall, engagement, PERFORMING)
-    hall.core.ledger.note_started()
+    hall.core.ledger.flush_started()
     disk.apply(hall.commit())
     assert (disk.live[job.id].state, disk.live[job.id].attempts) == (LEASED, 1)
     disk.compare(hall.core)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hall_recorder import HOUR_US, SECOND_US, Hall, Person, refused
 from hiring_stories import MS, PAUSE_US, WINDOW_US, Crier, bids, bring_to, crier, hire
 
-from hiringhall.core.auctions import CALLS_MAX
+from hiringhall.core.bidding.auctions import CALLS_MAX
+from hiringhall.core.bidding.markets import BIDS_MAX
 from hiringhall.core.errors import HALL_FULL, WRONG_STATE
 from hiringhall.core.leases import PERFORMING, Engagement
-from hiringhall.core.markets import BIDS_MAX
 from hiringhall.core.states import DELAYED, QUEUED
 from hiringhall.core.terms import HIGH, LOW, Terms
 

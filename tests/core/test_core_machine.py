@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hall_recorder import SECOND_US, Disk, Hall, Person, name_of
+from hall_recorder import SECOND_US, Disk, Hall, Person, defer, name_of
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
@@ -126,7 +126,7 @@ class HallMachine(UnconnectedRules):
             return
         self.seen[job.id] = None
         assert before is None or job is before
-        assert watcher is None or watcher.watching[job.id] is job
+        assert watcher is None or job in watcher.watching
         if before is None:
             waits = [ref for ref in refs if not self._met(ref, policy)]
             assert (job.state == HELD) == bool(waits)
@@ -143,7 +143,7 @@ class HallMachine(UnconnectedRules):
         deferred = give_back and lease is not None
         try:
             if give_back and lease is not None:
-                self.core.defer(lease, tuple(refs))
+                defer(self.core, lease, tuple(refs))
             else:
                 self.core.dependencies.depend(job, tuple(refs))
         except Refusal as refusal:
@@ -184,11 +184,11 @@ class HallMachine(UnconnectedRules):
 
     @rule(client=st.integers(0, 2), number=NUMBERS)
     def unwatch(self, client: int, number: int) -> None:
-        watched = list(self.clients[client].watching.values())
+        watched = list(self.clients[client].watching)
         if watched:
             job = watched[number % len(watched)]
             self.core.unwatch(job, self.clients[client])
-            assert job.id not in self.clients[client].watching
+            assert job not in self.clients[client].watching
 
     @rule(number=NUMBERS)
     def cancel(self, number: int) -> None:
@@ -346,7 +346,7 @@ class HallMachine(UnconnectedRules):
         if hurry:
             self.core.ledger.flush_deferred()
         if started:
-            self.core.ledger.note_started()
+            self.core.ledger.flush_started()
         self.batch = self.core.seal()
 
     @precondition(lambda self: self.batch is not None)

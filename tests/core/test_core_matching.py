@@ -167,12 +167,12 @@ def test_a_queue_is_dropped_only_when_nobody_needs_it(hall: Hall) -> None:
     queue = hall.core.queue(b"q")
     job = hall.submit("a")
     with refused(WRONG_STATE):
-        hall.core.drop_queue(queue)
+        hall.core.length_limits.drop(queue)
     bob.leaves()
     with refused(WRONG_STATE):
-        hall.core.drop_queue(queue)
+        hall.core.length_limits.drop(queue)
     hall.core.cancel(job)
-    hall.core.drop_queue(queue)
+    hall.core.length_limits.drop(queue)
     assert b"q" not in hall.core.queues
     hall.turn()
     hall.worker("carl").takes_nothing()
@@ -226,7 +226,7 @@ def test_a_queue_that_was_unlearned_cannot_be_named(hall: Hall) -> None:
 def test_a_queue_that_was_dropped_and_came_again_must_be_learned_again(hall: Hall) -> None:
     bob = hall.worker("bob", "p", "q")
     hall.core.cant_do(bob.me, b"p")
-    hall.core.drop_queue(hall.core.queue(b"p"))
+    hall.core.length_limits.drop(hall.core.queue(b"p"))
     submit_all(hall, "p:n1")
     assert bob.takes_from("p") == ""
     bob.can("p")

@@ -96,6 +96,6 @@ def test_what_a_dropped_queue_has_counted_stays_in_the_sum(hall: Hall) -> None:
     job = hall.submit("a", terms=BACKGROUND)
     hall.core.finish(bob.takes("a"), b"")
     bob.leaves()
-    hall.core.drop_queue(job.queue)
+    hall.core.length_limits.drop(job.queue)
     dropped = hall.core.table.dropped
     assert (dropped.submitted, dropped.done, sum(dropped.run.counts)) == (1, 1, 1)

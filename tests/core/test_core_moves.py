@@ -162,7 +162,7 @@ def its_worker_fails_for_good(hall: Hall, job: Job) -> None:
 
 
 def its_flow_is_retried_after_a_parent(hall: Hall, job: Job) -> None:
-    hall.core.submissions.retry_after(job, [(b"q", b"unborn")])
+    hall.core.retries.retry_after(job, [(b"q", b"unborn")])
 
 
 def somebody_retries(hall: Hall, job: Job) -> None:
@@ -170,12 +170,12 @@ def somebody_retries(hall: Hall, job: Job) -> None:
 
 
 def it_is_submitted_again(hall: Hall, job: Job) -> None:
-    hall.core.submissions.run_again(job, JobSpec(b"a", b"", job.key, BACKGROUND), None)
+    hall.core.retries.run_again(job, JobSpec(b"a", b"", job.key, BACKGROUND), None)
 
 
 def it_is_submitted_again_after_a_parent(hall: Hall, job: Job) -> None:
     spec = JobSpec(b"a", b"", job.key, BACKGROUND, NEVER, ((b"q", b"unborn"),))
-    hall.core.submissions.run_again(job, spec, None)
+    hall.core.retries.run_again(job, spec, None)
 
 
 STORIES: dict[tuple[int, int], tuple[Callable[[Hall, Job], None], str]] = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hall_recorder import SECOND_US, Disk, Hall, refused
 
+from hiringhall.core.bidding.markets import Rules
+from hiringhall.core.bidding.policies import soonest
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, TOO_LARGE, WRONG_STATE
 from hiringhall.core.limits import Limits
-from hiringhall.core.markets import Rules
 from hiringhall.core.needs import SKILL_MAX, TIME_US_MAX
-from hiringhall.core.policies import soonest
 from hiringhall.core.ratings import Rating, Ratings
 from hiringhall.core.reasons import why
 from hiringhall.core.scheduler import Scheduler
@@ -108,7 +108,7 @@ def test_all_patterns_that_fit_count_and_the_later_before_the_earlier(
 
 
 def test_a_worker_is_what_is_known_of_its_name(hall: Hall) -> None:
-    hall.core.needs.know(RATINGS)
+    hall.core.needs.set_ratings(RATINGS)
     bob = hall.worker("bob")
     assert bob.me.skills == {b"r": 1}
     bob.sleeps()
@@ -131,7 +131,7 @@ def test_a_worker_is_what_is_known_of_its_name(hall: Hall) -> None:
 
 
 def test_who_says_less_than_its_name_does_is_woken_when_that_is_forgotten(hall: Hall) -> None:
-    hall.core.needs.know(RATINGS)
+    hall.core.needs.set_ratings(RATINGS)
     bob = hall.worker("bob")
     hall.core.introduce(bob.me, b"gpu-1")
     hall.core.needs.rate(bob.me, b"q", 1)
@@ -145,7 +145,7 @@ def test_who_says_less_than_its_name_does_is_woken_when_that_is_forgotten(hall: 
 
 
 def test_residents_are_known_by_their_names_before_and_after_a_restart(hall: Hall) -> None:
-    hall.core.needs.know(RATINGS)
+    hall.core.needs.set_ratings(RATINGS)
     resident = hall.core.residents.get(b"q", b"gpu-1")
     hall.submit("fine", terms=Terms(durable=True, detached=True, skill=5))
     lease = hall.core.take(resident, b"q")
@@ -157,7 +157,7 @@ def test_residents_are_known_by_their_names_before_and_after_a_restart(hall: Hal
     found = again.residents.find(b"q", b"gpu-1")
     assert found is not None
     assert found.skills is None
-    again.needs.know(RATINGS)
+    again.needs.set_ratings(RATINGS)
     assert found.skills == {b"q": 5, b"r": 2}
 
 
@@ -173,7 +173,7 @@ def test_without_ratings_another_name_is_another_worker(hall: Hall) -> None:
 
 
 def test_a_bid_of_somebody_without_the_time_does_not_stand(hall: Hall) -> None:
-    hall.core.needs.know(Ratings([(b"spot-*", Rating({}, 30 * SECOND_US))]))
+    hall.core.needs.set_ratings(Ratings([(b"spot-*", Rating({}, 30 * SECOND_US))]))
     crier = hall.person("crier")
     market = hall.core.auctions.open_market(crier, Rules(soonest), None)
     hall.core.auctions.set_audience(market, 2)

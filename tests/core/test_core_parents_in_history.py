@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 from hall_recorder import BACKGROUND, Disk, Hall, Person, refused
 
+from hiringhall.core.bidding.markets import Rules
+from hiringhall.core.bidding.policies import soonest
 from hiringhall.core.errors import BAD_REQUEST
 from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import Limits
-from hiringhall.core.markets import Rules
-from hiringhall.core.policies import soonest
 from hiringhall.core.states import DONE, FAILED, HELD, PARENT_FAILED, QUEUED
 from hiringhall.core.terms import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY, Terms
 
@@ -49,7 +49,7 @@ def history(hall: Hall, disk: Disk) -> None:
 
 def look_up(hall: Hall, disk: Disk) -> list[ParentRef]:
     """Ask the history for all that is to be asked; what that was."""
-    refs = hall.core.graph.inquiries.take(1000)
+    refs = hall.core.graph.parent_lookups.take(1000)
     hall.core.dependencies.found_parents(refs, lines_of(disk, refs))
     hall.turn()
     return refs
@@ -157,7 +157,7 @@ def test_a_number_that_was_never_given_out_is_refused(hall: Hall, disk: Disk) ->
 def test_an_answer_does_not_count_once_a_job_of_that_name_has_come(hall: Hall, disk: Disk) -> None:
     forgotten_setup(hall, disk)
     child = hall.submit("child", parents=(SETUP,), terms=BACKGROUND)
-    refs = hall.core.graph.inquiries.take(10)
+    refs = hall.core.graph.parent_lookups.take(10)
     again = hall.submit("setup", key="setup", terms=BACKGROUND)
     hall.core.dependencies.found_parents(refs, lines_of(disk, refs))
     hall.turn()
@@ -174,7 +174,7 @@ def test_a_child_that_comes_in_the_turn_of_the_answer_does_not_wait_for_what_the
     setup = forgotten_setup(hall, disk)
     disk.history.clear()
     first = hall.submit("first", parents=(setup.id,), terms=terms(FAIL_WITH_PARENT))
-    refs = hall.core.graph.inquiries.take(10)
+    refs = hall.core.graph.parent_lookups.take(10)
     hall.core.dependencies.found_parents(refs, [])
     second = hall.submit("second", parents=(setup.id,), terms=terms(policy))
     hall.turn()
@@ -192,9 +192,9 @@ def test_a_child_that_is_gone_asks_for_nothing(hall: Hall, disk: Disk) -> None:
 def test_what_could_not_be_asked_is_asked_again(hall: Hall, disk: Disk) -> None:
     forgotten_setup(hall, disk)
     child = hall.submit("child", parents=(SETUP,), terms=BACKGROUND)
-    refs = hall.core.graph.inquiries.take(10)
+    refs = hall.core.graph.parent_lookups.take(10)
     assert look_up(hall, disk) == [], "it is being asked already"
-    hall.core.graph.inquiries.repeat(refs)
+    hall.core.graph.parent_lookups.repeat(refs)
     look_up(hall, disk)
     assert child.state == QUEUED
 
@@ -236,7 +236,7 @@ def test_a_name_means_the_latest_job_though_an_older_one_is_asked_for_by_number(
     history(hall, disk)
     child = hall.submit("child", parents=(SETUP,), terms=BACKGROUND)
     other = hall.submit("other", parents=(first.id,), terms=BACKGROUND)
-    refs = hall.core.graph.inquiries.take(10)
+    refs = hall.core.graph.parent_lookups.take(10)
     hall.core.dependencies.found_parents(refs, sorted(lines_of(disk, refs), reverse=reverse))
     hall.turn()
     assert (child.state, other.state) == (QUEUED, FAILED)
@@ -258,7 +258,7 @@ def test_a_child_that_holds_for_a_failed_number_is_met_by_a_later_success_of_its
     assert look_up(hall, disk) == [first.id]
     assert child.state == HELD
     latest = [max(lines_of(disk, [SETUP]), key=lambda row: row.ended_us)]
-    hall.core.dependencies.found_parents(hall.core.graph.inquiries.take(10), latest)
+    hall.core.dependencies.found_parents(hall.core.graph.parent_lookups.take(10), latest)
     assert child.state == QUEUED
 
 
@@ -369,7 +369,7 @@ def test_no_queue_is_made_for_a_parent_that_ended_in_one_that_is_gone(hall: Hall
     evict(hall, bob)
     history(hall, disk)
     carl.leaves()
-    hall.core.drop_queue(hall.core.queue(b"old"))
+    hall.core.length_limits.drop(hall.core.queue(b"old"))
     child = hall.submit("child", parents=((b"old", b"setup"),), terms=BACKGROUND)
     hall.turn()
     look_up(hall, disk)

@@ -314,10 +314,10 @@ def _stored(hall: Hall) -> Disk:
 def test_a_paused_queue_is_not_dropped(hall: Hall) -> None:
     pause(hall)
     with refused(WRONG_STATE):
-        hall.core.drop_queue(hall.core.queues[b"q"])
+        hall.core.length_limits.drop(hall.core.queues[b"q"])
     assert not hall.core.queues[b"q"].idle
     resume(hall)
-    hall.core.drop_queue(hall.core.queues[b"q"])
+    hall.core.length_limits.drop(hall.core.queues[b"q"])
 
 
 def test_the_audit_finds_a_job_that_began_in_a_paused_queue(hall: Hall) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hall_recorder import SECOND_US, Hall, Person
 from hiring_stories import WINDOW_US, bids, crier
 
-from hiringhall.core.markets import Ask, Offer
-from hiringhall.core.policies import POLICIES
+from hiringhall.core.bidding.markets import Ask, Offer
+from hiringhall.core.bidding.policies import POLICIES
 from hiringhall.core.terms import Terms
 from hiringhall.core.workers import Worker
 

@@ -250,13 +250,13 @@ def test_a_queue_with_a_resident_is_in_use() -> None:
     hall = Hall(Limits(queues_max=2))
     bob = resident(hall, "bob")
     with refused(WRONG_STATE):
-        hall.core.drop_queue(hall.core.queue(b"q"))
+        hall.core.length_limits.drop(hall.core.queue(b"q"))
     hall.core.queue(b"idle")
     hall.core.queue(b"p")
     assert list(hall.core.queues) == [b"q", b"p"], "the idle one made room"
     hall.turn()
     hall.core.residents.retire(bob)
-    hall.core.drop_queue(hall.core.queue(b"q"))
+    hall.core.length_limits.drop(hall.core.queue(b"q"))
     hall.turn()
     assert resident(hall, "bob").resident is hall.core.queue(b"q")
     hall.turn()

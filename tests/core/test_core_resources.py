@@ -2,59 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
-from hall_recorder import BACKGROUND, DETACHED, SECOND_US, Disk, Hall, Person, refused
+from hall_recorder import BACKGROUND, SECOND_US, Disk, Hall, refused
+from resource_stories import PATIENCE_US, capacity_of, equipped, finish, free, opened, submit
 
-from hiringhall.amounts import needs_text, parse_needs, parse_totals
+from hiringhall.amounts import BadAmounts, needs_text, parse_needs, parse_totals
 from hiringhall.core.errors import BAD_REQUEST, WRONG_STATE
 from hiringhall.core.reasons import why
 from hiringhall.core.states import CANCELLED, FAILED
 from hiringhall.core.terms import HIGH, Terms
-
-if TYPE_CHECKING:
-    from hiringhall.core.jobs import Job
-    from hiringhall.core.rooms import Room
-
-PATIENCE_US = 5 * SECOND_US
-
-
-def equipped(hall: Hall, name: str, text: str, *queues: str, slots: int = 100) -> Person:
-    person = hall.worker(name, *queues)
-    hall.core.introduce(person.me, name.encode())
-    hall.core.resources.equip(person.me, text.encode())
-    person.offers(slots)
-    return person
-
-
-def submit(hall: Hall, name: str, text: str, queue: str = "q", *, terms: Terms = DETACHED) -> Job:
-    return hall.submit(name, queue, terms=terms, extras={"resources": text.encode()})
-
-
-def room_of(person: Person) -> Room:
-    room = person.me.room
-    assert room is not None
-    return room
-
-
-def free(person: Person) -> str:
-    """What is free, as text."""
-    amounts = sorted(room_of(person).free.items())
-    return needs_text(tuple(amounts)).decode()
-
-
-def opened(disk: Disk) -> Hall:
-    """Another hall with what is on disk."""
-    hall = Hall()
-    hall.core.restore(disk.load())
-    return hall
-
-
-def finish(hall: Hall, person: Person, job: Job) -> None:
-    hall.core.finish(person.holds(job), b"")
-    hall.turn()
-
 
 # --- amounts
 
@@ -93,13 +49,37 @@ def test_a_text_that_states_no_needs_is_refused(hall: Hall, text: bytes) -> None
 
 
 @pytest.mark.parametrize(
-    "text", [b"gpus=1.5", b"gpus=[0,0]", b"gpus=3[0,1]", b"gpus=[a,,b]", b"gpus=1000", b"cpus"]
-)
+    "text",
+    [
+        b"gpus=1.5", b"gpus=[0,0]", b"gpus=3[0,1]", b"gpus=[a,,b]", b"gpus=1000", b"cpus", b"gpus=[\xff]",
+        b"disks=[a\x00b]", b"disks=[\x1b]",
+    ],
+)  # fmt: skip
 def test_a_text_that_states_no_resources_is_refused(hall: Hall, text: bytes) -> None:
     bob = hall.worker("bob")
     with refused(BAD_REQUEST):
         hall.core.resources.equip(bob.me, text)
-    assert bob.me.room is None
+    assert bob.me.capacity is None
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (b"cpus=1 mem=1 cpus=2", "resources: cpus is stated twice"),
+        (b" ".join(b"r%d=1" % number for number in range(17)), "resources: 17 are stated, and there may be 16"),
+        (
+            b"mem=32GB",
+            (
+                "resources: mem must be a number of 0 or more with up to 3 decimals, "
+                "such as 2, 0.5 or 32G, not '32GB'"
+            ),
+        ),
+    ],
+)
+def test_a_refusal_says_what_is_wrong_with_which_resource(text: bytes, problem: str) -> None:
+    with pytest.raises(BadAmounts) as raised:
+        parse_needs(text)
+    assert str(raised.value) == problem
 
 
 def test_gpus_have_units_and_others_if_they_are_named() -> None:
@@ -165,7 +145,7 @@ def test_whatever_ends_a_lease_gives_its_resources_back(hall: Hall, end: str) ->
     hall.turn()
     bob.hears("assigned one")
     assert free(bob) == "cpus=1 gpus=0.5"
-    room = room_of(bob)
+    capacity = capacity_of(bob)
     lease = bob.holds(job)
     if end == "finish":
         core.finish(lease, b"")
@@ -185,9 +165,9 @@ def test_whatever_ends_a_lease_gives_its_resources_back(hall: Hall, end: str) ->
         hall.after(SECOND_US)
         bob.hears("revoked one")
     hall.turn()
-    assert room.free == {b"cpus": 2000, b"gpus": 2000}
-    assert room.units == {b"gpus": [1000, 1000]}
-    assert not room.shares
+    assert capacity.free == {b"cpus": 2000, b"gpus": 2000}
+    assert capacity.units == {b"gpus": [1000, 1000]}
+    assert not capacity.shares
 
 
 def test_a_worker_keeps_its_resources_while_jobs_use_them(hall: Hall) -> None:
@@ -207,7 +187,7 @@ def test_a_worker_keeps_its_resources_while_jobs_use_them(hall: Hall) -> None:
     bob.hears("assigned big")
     finish(hall, bob, big)
     hall.core.resources.equip(bob.me, b"")
-    assert bob.me.room is None
+    assert bob.me.capacity is None
 
 
 # --- units
@@ -218,18 +198,18 @@ def test_a_job_is_told_which_units_it_has(hall: Hall) -> None:
     jobs = [submit(hall, f"job {number}", text) for number, text in enumerate(("gpus=1", "gpus=0.5 cpus=2"))]
     hall.turn()
     bob.hears("assigned job 0", "assigned job 1")
-    room = room_of(bob)
-    assert [room.given(bob.holds(job)) for job in jobs] == [b"gpus=1[0]", b"cpus=2 gpus=0.5[1]"]
+    capacity = capacity_of(bob)
+    assert [capacity.given(bob.holds(job)) for job in jobs] == [b"gpus=1[0]", b"cpus=2 gpus=0.5[1]"]
     quarter = submit(hall, "quarter", "gpus=0.25")
     two = submit(hall, "two", "gpus=2")
     hall.turn()
     bob.hears("assigned quarter")
-    assert room.given(bob.holds(quarter)) == b"gpus=0.25[1]", "parts share a unit"
+    assert capacity.given(bob.holds(quarter)) == b"gpus=0.25[1]", "parts share a unit"
     assert free(bob) == "cpus=6 gpus=1.25"
     finish(hall, bob, jobs[0])
     bob.hears("assigned two")
-    assert room.given(bob.holds(two)) == b"gpus=2[0,2]"
-    assert room.given(bob.holds(jobs[1])) == b"cpus=2 gpus=0.5[1]"
+    assert capacity.given(bob.holds(two)) == b"gpus=2[0,2]"
+    assert capacity.given(bob.holds(jobs[1])) == b"cpus=2 gpus=0.5[1]"
 
 
 def test_parts_of_two_units_are_no_whole_one(hall: Hall) -> None:
@@ -242,7 +222,7 @@ def test_parts_of_two_units_are_no_whole_one(hall: Hall) -> None:
     assert "not free" in why(hall.core, whole)
     finish(hall, bob, parts[0])
     bob.hears("assigned half")
-    assert room_of(bob).given(bob.holds(whole)) == b"gpus=0.8[a]"
+    assert capacity_of(bob).given(bob.holds(whole)) == b"gpus=0.8[a]"
 
 
 # --- packing
@@ -355,7 +335,7 @@ def test_the_worker_that_is_free_soonest_is_reserved(hall: Hall) -> None:
     hall.after(PATIENCE_US)
     reservation = whole.queue.reservation
     assert reservation is not None
-    assert [worker.name for worker in reservation.room.workers] == [b"carl"]
+    assert [worker.name for worker in reservation.capacity.workers] == [b"carl"]
     assert reservation.until_us == hall.core.now_us - PATIENCE_US + 100 * SECOND_US
     for person, seconds in zip(people, (300, 100, 200), strict=True):
         person.hears(f"assigned {seconds}")
@@ -372,8 +352,8 @@ def test_a_reservation_ends_with_its_job_or_its_worker(hall: Hall, why_it_ends: 
     submit(hall, "other", "cpus=1", "p")
     hall.turn()
     bob.hears("assigned running")
-    room = room_of(bob)
-    assert room.reservation is not None
+    capacity = capacity_of(bob)
+    assert capacity.reservation is not None
     if why_it_ends == "cancel":
         core.cancel(whole)
     elif why_it_ends == "leave":
@@ -389,7 +369,7 @@ def test_a_reservation_ends_with_its_job_or_its_worker(hall: Hall, why_it_ends: 
         hall.turn()
         carl.hears("assigned whole")
     hall.turn()
-    assert room.reservation is None
+    assert capacity.reservation is None
     assert whole.queue.reservation is None
     bob.hears(*{"drain": ["drained"], "leave": []}.get(why_it_ends, ["assigned other"]))
     assert running.queue.name == b"q"

@@ -87,7 +87,7 @@ class Oracle:
         busy = {unit for units in self.gpus.values() for unit in units}
         partial = next((unit for unit in listed if unit in busy), None)
         if partial is None:
-            partial = listed[0]  # `check` is told which by the room
+            partial = listed[0]  # `check` is told which by the capacity
         return {unit: part if unit == partial else Fraction(1) for unit in listed}
 
     def end(self, job_id: int) -> None:
@@ -148,9 +148,9 @@ class Shop:
     def given(self, hand: Hand, lease: Lease) -> None:
         job = lease.job
         assert job is self.first(hand), "a worker is given the first job that fits it"
-        room = hand.me.room
-        assert room is not None
-        hand.oracle.start(job.id, _needs(job), room.given(lease).decode())
+        capacity = hand.me.capacity
+        assert capacity is not None
+        hand.oracle.start(job.id, _needs(job), capacity.given(lease).decode())
         hand.oracle.check()
         del self.ready[job.id]
         self.leases.append(lease)
@@ -188,11 +188,11 @@ class Shop:
         for hand in self.hands:
             if hand.me.asleep:
                 assert self.first(hand) is None, "nobody sleeps while a job fits"
-            room = hand.me.room
-            assert room is not None
+            capacity = hand.me.capacity
+            assert capacity is not None
             for name, total in hand.oracle.totals.items():
                 used = sum(used.get(name, 0) for used in hand.oracle.used.values())
-                assert room.free[name.encode()] == (total - used) * 1000, "what is free is what nobody uses"
+                assert capacity.free[name.encode()] == (total - used) * 1000, "what is free is what nobody uses"
 
 
 def _needs(job: Job) -> str:

@@ -8,12 +8,12 @@ import pytest
 from hall_recorder import BACKGROUND, DETACHED, SECOND_US, START_US, Disk, Hall, refused
 from hiring_stories import bids, crier, hire, some_rules
 
-from hiringhall.core import fair_lanes
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, STORE_DOWN, TOO_LARGE, WRONG_STATE, BrokenLaw
 from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import Limits
-from hiringhall.core.queue_rules import LIMIT_KEY, RATE_MAX, TENANT, QueueRules
 from hiringhall.core.reasons import situation, why
+from hiringhall.core.rules import fair_lanes
+from hiringhall.core.rules.queue_rules import LIMIT_KEY, RATE_MAX, TENANT, QueueRules
 from hiringhall.core.scheduler import Scheduler
 from hiringhall.core.states import CANCELLED, QUEUED
 from hiringhall.core.terms import HIGH, LOW, Terms
@@ -38,7 +38,7 @@ def test_a_queue_runs_as_many_as_it_may_and_the_reason_is_told(hall: Hall) -> No
     lease = bob.takes("a")
     assert bob.takes_from("q") == ""
     assert situation(hall.core, b) == "limited"
-    assert why(hall.core, b) == "its queue has 1 jobs running and may have 1; it goes on when one ends"
+    assert why(hall.core, b) == "its queue has 1 job running and may have 1; it goes on when one ends"
     with refused(WRONG_STATE):
         hall.core.take_job(bob.me, b)
     bob.takes("c")
@@ -325,9 +325,9 @@ def test_rules_out_of_range_and_names_that_are_too_long_are_refused(hall: Hall) 
     with refused(HALL_FULL):
         rule(small, QueueRules(running_max=1), "other")
     with refused(WRONG_STATE):
-        small.core.drop_queue(small.core.queues[b"q"])
+        small.core.length_limits.drop(small.core.queues[b"q"])
     rule(small, QueueRules())
-    small.core.drop_queue(small.core.queues[b"q"])
+    small.core.length_limits.drop(small.core.queues[b"q"])
 
 
 def test_a_job_is_in_its_place_again_when_rules_change(hall: Hall) -> None:
@@ -406,6 +406,22 @@ def test_rules_set_at_run_time_win_over_the_settings_until_they_are_cleared() ->
         ruled.set(b"q", QueueRules(running_max=7))
 
 
+def test_lifted_rules_come_back_only_if_the_hall_has_room_for_their_queue() -> None:
+    hall = Hall(Limits(queues_max=2))
+    ruled = hall.core.ruled_queues
+    rule(hall, QueueRules(running_max=1))
+    ruled.set(b"q", QueueRules())
+    hall.core.length_limits.drop(hall.core.queues[b"q"])
+    bob = hall.worker("bob", "a", "b")
+    with refused(HALL_FULL):
+        ruled.clear(b"q")
+    assert (sorted(hall.core.queues), list(ruled.set_now)) == ([b"a", b"b"], [b"q"])
+    hall.core.cant_do(bob.worker, b"a")
+    hall.core.length_limits.drop(hall.core.queues[b"a"])
+    ruled.clear(b"q")
+    assert (ruled.of(b"q"), ruled.set_now) == (QueueRules(running_max=1), {})
+
+
 def test_a_change_of_rules_that_keeps_the_rate_keeps_the_tokens(hall: Hall) -> None:
     bob = hall.worker("bob")
     ruled = hall.core.ruled_queues
@@ -429,3 +445,30 @@ def test_rules_that_were_not_stored_are_stored_with_the_next_commit() -> None:
     hall.commit_fails()
     disk.apply(hall.commit())
     assert disk.rules == {b"q": QueueRules(running_max=1)}
+
+
+def test_a_job_that_is_submitted_again_after_its_failure_has_the_key_and_the_tenant_of_that_submit(
+    hall: Hall,
+) -> None:
+    rule(hall, QueueRules(key_running_max=1, fair=True))
+    first = {LIMIT_KEY: b"k", TENANT: b"t"}
+    for extras in ({TENANT: b"u"}, None):
+        job = hall.submit("a", key="a", terms=BACKGROUND, extras=first)
+        hall.core.cancel(job)
+        hall.core.retries.run_again(job, JobSpec(b"q", b"a", b"a", BACKGROUND, extras=extras), None)
+        hall.turn()
+        assert (job.extras or {}) == (extras or {})
+        hall.core.cancel(job)
+        hall.turn()
+
+
+def test_the_reason_of_a_parked_job_says_whether_jobs_of_its_key_run_or_go_first(hall: Hall) -> None:
+    rule(hall, QueueRules(key_running_max=1))
+    hall.submit("first", extras=of_key("k"))
+    parked = hall.submit("parked", extras=of_key("k"))
+    hall.turn()
+    assert why(hall.core, parked) == "it is parked by the limit of 1 running for key k; others of it go first"
+    hall.worker("bob").takes("first")
+    assert why(hall.core, parked) == (
+        "it is parked by the limit of 1 running for key k; it goes on when one of them ends"
+    )

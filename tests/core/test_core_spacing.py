@@ -8,11 +8,11 @@ from hall_recorder import BACKGROUND, FOREGROUND, SECOND_US, START_US, Disk, Hal
 from hiringhall.core.errors import WRONG_STATE, Refusal
 from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import Limits
-from hiringhall.core.queue_rules import LIMIT_KEY, QueueRules
 from hiringhall.core.reasons import why
-from hiringhall.core.replacing import content_of
+from hiringhall.core.rules.debouncing import content_of
+from hiringhall.core.rules.queue_rules import LIMIT_KEY, QueueRules
+from hiringhall.core.rules.spacing import Spacing
 from hiringhall.core.scheduler import Scheduler
-from hiringhall.core.spacing import Spacing
 from hiringhall.core.states import DELAYED, DONE, LEASED, QUEUED
 from hiringhall.core.terms import HIGH, Terms
 
@@ -75,6 +75,27 @@ def test_the_longest_wait_of_a_debounced_job_is_bounded(hall: Hall) -> None:
     hall.turn()
     assert job.state == QUEUED
     hall.worker("bob").takes("last")
+
+
+@pytest.mark.parametrize("rules", [QueueRules(running_max=1, fair=True), QueueRules(key_running_max=1)])
+def test_a_debounced_job_that_has_waited_long_enough_keeps_its_place_in_a_limited_queue(
+    hall: Hall, rules: QueueRules
+) -> None:
+    hall.core.ruled_queues.rule(b"q", rules)
+    spacing = Spacing(debounce_us=SECOND_US, debounce_max_us=2 * SECOND_US)
+    extras = {LIMIT_KEY: b"k"}
+    ann = hall.worker("ann")
+    hall.submit("runs", extras=extras)
+    runs = ann.takes("runs")
+    job = hall.submit("old", key="x", extras=extras, spacing=spacing)
+    hall.after(3 * SECOND_US)
+    hall.submit("later", extras=extras)
+    other = Terms(detached=True, expire_us=10 * SECOND_US)
+    assert hall.submit("new", key="x", terms=other, extras=extras, spacing=spacing) is job
+    assert (job.state, job.payload, job.due_us) == (QUEUED, b"new", job.queued_us + 10 * SECOND_US)
+    hall.core.finish(runs, b"")
+    hall.turn()
+    ann.takes("new")
 
 
 def test_what_is_submitted_after_a_debounced_job_has_started_is_another_job(hall: Hall) -> None:
@@ -198,13 +219,13 @@ def test_the_first_of_a_throttled_key_answers_until_its_window_is_over(hall: Hal
     hall.core.finish(bob.takes("one"), b"")
     hall.turn()
     ann.hears("done one")
-    assert (job.state, hall.core.windows.find(b"q", b"k")) == (DONE, job.id)
+    assert (job.state, hall.core.throttle_windows.find(b"q", b"k")) == (DONE, job.id)
     with refused(WRONG_STATE):
         hall.submit("three", key="k", spacing=FIRST)
     other = hall.submit("not throttled", key="k")
     hall.core.cancel(other)
     hall.after(SECOND_US)
-    assert hall.core.windows.find(b"q", b"k") == 0
+    assert hall.core.throttle_windows.find(b"q", b"k") == 0
     hall.submit("four", key="k", spacing=FIRST)
 
 
@@ -218,10 +239,10 @@ def test_a_throttled_key_is_known_after_a_restart_and_after_the_history_forgot_i
     disk.apply(hall.commit())
     disk.history.clear()
     reborn = reborn_of(disk, START_US + SECOND_US - 1)
-    assert reborn.core.windows.find(b"q", b"k") == job.id
-    assert reborn.core.windows.find(b"q", b"m") == 0
+    assert reborn.core.throttle_windows.find(b"q", b"k") == job.id
+    assert reborn.core.throttle_windows.find(b"q", b"m") == 0
     reborn.after(1)
-    assert reborn.core.windows.find(b"q", b"k") == 0
+    assert reborn.core.throttle_windows.find(b"q", b"k") == 0
     disk.apply(reborn.commit())
     disk.compare(reborn.core)
     assert not disk.windows
@@ -231,12 +252,12 @@ def test_a_throttled_job_that_is_refused_after_all_leaves_no_window() -> None:
     hall, disk = Hall(), Disk()
     hall.submit("one", key="k", terms=BACKGROUND, spacing=FIRST)
     hall.commit_fails()
-    assert hall.core.windows.find(b"q", b"k") == 0
+    assert hall.core.throttle_windows.find(b"q", b"k") == 0
     disk.apply(hall.commit())
     taken_back = hall.submit("two", key="k", terms=BACKGROUND, spacing=FIRST)
     hall.core.submissions.take_back(taken_back)
     hall.turn()
-    assert hall.core.windows.find(b"q", b"k") == 0
+    assert hall.core.throttle_windows.find(b"q", b"k") == 0
 
 
 @pytest.mark.parametrize(

@@ -36,12 +36,12 @@ def test_a_job_that_takes_a_while_is_a_row_that_says_who_has_it(hall: Hall) -> N
     named(hall, "bob").takes("a")
     assert begun_unnoted(hall)
     assert hall.commit().empty, "there is no hurry"
-    hall.core.ledger.note_started()
+    hall.core.ledger.flush_started()
     assert not begun_unnoted(hall)
     (update,) = hall.commit().updates
     assert (update.id, update.state, update.worker, update.holder) == (job.id, LEASED, b"bob", b"")
     assert (update.attempts, update.started_us) == (1, START_US + 5)
-    hall.core.ledger.note_started()
+    hall.core.ledger.flush_started()
     assert hall.commit().empty
 
 
@@ -53,7 +53,7 @@ def test_what_is_over_in_a_moment_costs_no_row(hall: Hall) -> None:
     hall.core.fail(leases[1])
     hall.core.cancel(jobs[2])
     bob.hears("revoked c")
-    hall.core.ledger.note_started()
+    hall.core.ledger.flush_started()
     batch = hall.commit()
     assert sorted(batch.deletes) == [job.id for job in jobs[:3]]
     assert [(update.id, update.state) for update in batch.updates] == [(jobs[3].id, LEASED)]
@@ -65,11 +65,11 @@ def test_a_job_given_back_is_ready_on_disk(hall: Hall) -> None:
     bob = named(hall, "bob")
     disk.apply(hall.commit())
     lease = bob.takes("a")
-    hall.core.ledger.note_started()
+    hall.core.ledger.flush_started()
     disk.apply(hall.commit())
     assert disk.live[job.id].state == LEASED
     hall.core.release(lease)
-    hall.core.ledger.note_started()
+    hall.core.ledger.flush_started()
     disk.apply(hall.commit())
     assert disk.live[job.id].state == QUEUED
     disk.compare(hall.core)
@@ -83,7 +83,7 @@ def test_jobs_in_memory_are_not_noted(hall: Hall) -> None:
     bob.takes("a")
     bob.takes("b")
     assert not begun_unnoted(hall)
-    hall.core.ledger.note_started()
+    hall.core.ledger.flush_started()
     assert hall.commit().empty
 
 
@@ -93,7 +93,7 @@ def test_a_resident_is_noted_soon_and_not_twice(hall: Hall) -> None:
     assert hall.core.ledger.has_deferred
     assert not begun_unnoted(hall)
     assert [(update.state, update.holder) for update in hall.commit().updates] == [(LEASED, b"bob")]
-    hall.core.ledger.note_started()
+    hall.core.ledger.flush_started()
     assert hall.commit().empty
 
 
@@ -104,7 +104,7 @@ def test_a_job_taken_back_is_not_noted(hall: Hall) -> None:
     assert hall.commit_fails() == ["a"]
     bob.hears("revoked a")
     assert not begun_unnoted(hall)
-    hall.core.ledger.note_started()
+    hall.core.ledger.flush_started()
     assert hall.commit().empty
 
 
@@ -113,7 +113,7 @@ def test_a_job_taken_back_that_lives_on_in_memory_is_not_noted(hall: Hall) -> No
     hall.submit("a", by=ann, terms=BACKGROUND)
     lease = bob.takes("a")
     assert hall.commit_fails() == ["a"]
-    hall.core.ledger.note_started()
+    hall.core.ledger.flush_started()
     assert hall.commit().empty
     hall.core.finish(lease, b"")
     ann.hears("done a")
@@ -122,7 +122,7 @@ def test_a_job_taken_back_that_lives_on_in_memory_is_not_noted(hall: Hall) -> No
 def test_a_start_that_could_not_be_written_is_written_later(hall: Hall) -> None:
     (job,) = stored(hall, "a")
     named(hall, "bob").takes("a")
-    hall.core.ledger.note_started()
+    hall.core.ledger.flush_started()
     assert hall.commit_fails() == []
     assert [(update.id, update.state) for update in hall.commit().updates] == [(job.id, LEASED)]
 

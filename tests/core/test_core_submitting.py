@@ -7,7 +7,7 @@ from hall_recorder import BACKGROUND, DETACHED, FOREGROUND, SECOND_US, Hall, Per
 
 from hiringhall.core.errors import BAD_REQUEST, CLOSING, STORE_DOWN
 from hiringhall.core.jobs import JobSpec
-from hiringhall.core.replacing import content_of
+from hiringhall.core.rules.debouncing import content_of
 from hiringhall.core.states import CANCELLED, DELAYED, DONE, LEASED, QUEUED
 from hiringhall.core.terms import HIGH, Terms
 
@@ -16,7 +16,7 @@ def test_a_client_hears_how_its_job_ends(hall: Hall) -> None:
     ann, bob = hall.person("ann"), hall.worker("bob")
     job = hall.submit("a", by=ann)
     hall.turn()
-    assert list(ann.watching.values()) == [job]
+    assert list(ann.watching) == [job]
     hall.core.finish(bob.takes("a"), b"42")
     ann.hears("done a 42")
     hall.turn()
@@ -412,7 +412,7 @@ def test_a_join_can_be_left_in_the_turn_in_which_it_was_made(hall: Hall) -> None
     assert job.terms.durable
     hall.core.submissions.leave_join(job, before)
     hall.turn()
-    assert (job.terms, job.before, len(hall.core.ledger)) == (before.terms, None, 0)
+    assert (job.terms, job.terms_before, len(hall.core.ledger)) == (before.terms, None, 0)
 
 
 def test_a_job_that_is_withdrawn_keeps_the_priority_that_its_worker_gave_it(hall: Hall) -> None:

@@ -50,6 +50,15 @@ def test_a_deadline_moved_later_costs_nothing_and_is_kept() -> None:
     assert drain(timers, 999) == [thing]
 
 
+def test_a_deadline_moved_later_comes_after_those_that_are_due_before_it() -> None:
+    timers = Timers()
+    moved, other = Timed(), Timed()
+    timers.arm(moved, 10)
+    timers.arm(other, 20)
+    timers.arm(moved, 30)
+    assert drain(timers, 100) == [other, moved]
+
+
 def test_a_deadline_moved_earlier_is_kept_and_comes_once() -> None:
     timers = Timers()
     thing = Timed()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hall_recorder import BACKGROUND, HOUR_US, SECOND_US, START_US, Disk, Hall, Person
+from hall_recorder import BACKGROUND, HOUR_US, SECOND_US, START_US, Disk, Hall, Person, defer
 from resident_stories import WATCHED_OVER, resident, take
 
 from hiringhall.core.jobs import TRIES_KEPT, Job, Try
@@ -97,7 +97,7 @@ def test_a_resident_that_retires_gives_back(hall: Hall) -> None:
 def test_a_job_that_waits_for_a_parent_after_all_was_given_back(hall: Hall) -> None:
     bob = named(hall, "bob")
     job = hall.submit("a", terms=BACKGROUND)
-    hall.core.defer(bob.takes("a"), ((b"q", b"unborn"),))
+    defer(hall.core, bob.takes("a"), ((b"q", b"unborn"),))
     hall.turn()
     assert tries_of(job) == [(START_US, START_US, b"bob", GIVEN_BACK, "")]
 
@@ -181,7 +181,7 @@ def running(hall: Hall, disk: Disk) -> Job:
     job = hall.submit("a", terms=BACKGROUND)
     disk.apply(hall.commit())
     named(hall, "bob").takes("a")
-    hall.core.ledger.note_started()
+    hall.core.ledger.flush_started()
     disk.apply(hall.commit())
     return job
 
@@ -214,7 +214,7 @@ def test_what_runs_when_the_hall_dies_again_and_again(hall: Hall) -> None:
     for boots in range(1, TRIES_KEPT + 4):
         hall = boot(disk, START_US + boots * HOUR_US)
         named(hall, "bob").takes("a")
-        hall.core.ledger.note_started()
+        hall.core.ledger.flush_started()
         disk.apply(hall.commit())
     job = hall.core.jobs[job_id]
     assert job.attempts == TRIES_KEPT + 4

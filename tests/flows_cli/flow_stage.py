@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from remote_stage import RemoteStage
 from running import ENVIRONMENT, HALL
 
+from stage.forking import popen
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -26,7 +28,7 @@ class FlowStage(RemoteStage):
 
     def __enter__(self) -> Self:
         super().__enter__()
-        self._worker = subprocess.Popen(
+        self._worker = popen(
             [*HALL, "work", "--shell", "--slots", "2", "--env", "*", "--hall", self.url],
             env=ENVIRONMENT,
             stdin=subprocess.DEVNULL,
@@ -42,7 +44,7 @@ class FlowStage(RemoteStage):
 
     def popen(self, *words: str) -> subprocess.Popen[str]:
         """A command in a process of its own, in the folder of the files."""
-        return subprocess.Popen(
+        return popen(
             [*HALL, "flow", *words],
             cwd=self.work,
             env={**ENVIRONMENT, "HALL_URL": self.url},

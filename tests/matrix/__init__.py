@@ -8,4 +8,4 @@ why. `page` makes docs/matrix.md of that, and the test proves it.
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1] / "system"))
+sys.path += [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "system")]

@@ -53,6 +53,10 @@ class HttpSubmitter(Submitter):
     async def submit_with_need(self, payload: bytes, skill: int) -> Submitted:
         return await self._submit({"payload": payload.decode(), "skill": skill})
 
+    async def submit_with_resources(self, payload: bytes, resources: str) -> Submitted:
+        stated = dict(part.split("=") for part in resources.split())
+        return await self._submit({"payload": payload.decode(), "resources": stated})
+
     async def _submit(self, job: dict[str, object]) -> Submitted:
         answer = await self.house.api.post("/jobs", json={"queue": self.queue, **job})
         if answer.is_error:
@@ -87,6 +91,9 @@ class ScheduleSubmitter(Submitter):
 
     async def submit_with_need(self, payload: bytes, skill: int) -> Submitted:
         return await self._submit(payload, "", {"skill": skill})
+
+    async def submit_with_resources(self, payload: bytes, resources: str) -> Submitted:
+        return await self._submit(payload, "", {"resources": resources})
 
     async def _submit(self, payload: bytes, key: str, terms: dict[str, object]) -> Submitted:
         name = f"{self.queue}-{self.house.number()}"

@@ -3,7 +3,7 @@
 An aspect is a function over a pair. It returns the facts that held, of those that `FACTS` names for it. Whether
 that is right is for `losses` to say.
 
-A limit of a queue that is new, such as a maximum of running jobs, is one more fact of `limits`.
+A limit of a queue that is new, such as a maximum of starts, is one more fact of `limits`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ TEXT: Final = b"the wood is rotten"
 CODE: Final = 7
 CHUNK: Final = b"sawdust"
 SKILL: Final = 5
+RESOURCES: Final = "saws=2"
 KEY: Final = "felling"
 
 FACTS: Final = {
@@ -60,8 +61,15 @@ FACTS: Final = {
         "asked": "the submitter states the skill in its own dialect",
         "stated": "the worker states its skill in its own dialect",
     },
+    "resources": {
+        "kept": "a worker without resources does not get a job that needs some, and gets the next job",
+        "asked": "the submitter states the resources that its job needs in its own dialect",
+        "given": "a worker that states them in its own dialect gets the job, and is told what it may use",
+    },
     "limits": {
         "paused": "no job of a paused queue starts; it starts when the queue is resumed",
+        "running": "while as many jobs run as the queue may run (`running_max`), no other starts; it does"
+        " when one ends",
         "full": "a submitter over the maximum of live jobs (`maxqueue`) is told",
     },
     "key": {
@@ -292,6 +300,30 @@ async def see_needs(pair: Pair) -> set[str]:
         return held(kept=skipped, asked=asked, stated=worker.states_skill)
 
 
+async def see_resources(pair: Pair) -> set[str]:
+    house, queue = pair.house, pair.queue
+    async with pair.met() as (submitter, worker):
+        asked = True
+        try:
+            await submitter.submit_with_resources(PAYLOAD, RESOURCES)
+        except Unsupported:
+            asked = False
+            await pair.submit_other(resources=RESOURCES)
+        # It stands behind the first one, and needs nothing.
+        other = await pair.submit_other()
+        task = await worker.take()
+        skipped = await pair.started(other)
+        await worker.finish(task, RESULT)
+        await until(lambda: house.is_over(other), "the other job is done")
+        try:
+            await worker.equip(RESOURCES)
+        except Unsupported:
+            kept = skipped and [job["state"] for job in await house.live(queue)] == ["queued"]
+            return held(kept=kept, asked=asked)
+        task = await worker.take()
+        return held(kept=skipped, asked=asked, given=task.resources == RESOURCES)
+
+
 async def see_limits(pair: Pair) -> set[str]:
     house, queue = pair.house, pair.queue
     async with pair.met() as (submitter, worker):
@@ -309,7 +341,33 @@ async def see_limits(pair: Pair) -> set[str]:
             await job.end()
         finally:
             await stop(taking)
-        return held(paused=paused, full=full)
+    return held(paused=paused, running=await _kept_running_max(pair), full=full)
+
+
+async def _kept_running_max(pair: Pair) -> bool:
+    """The queue may run one job, which a worker of the operator's has: it ends before the next one starts."""
+    house, queue = pair.house, pair.queue
+    async with pair.met() as (submitter, worker):
+        await pair.hold()
+        taking: asyncio.Task[Task] | None = None
+        try:
+            async with house.occupied(queue) as other:
+                await house.limit(queue, 1)
+                taking = asyncio.create_task(worker.take())
+                await submitter.submit(PAYLOAD)
+                if not submitter.keeps_jobs:
+                    await until(lambda: _is_limited(pair), "the job waits for the limit of its queue")
+                kept = not taking.done() and (await house.counts(queue))["running"] == 1
+            await taking
+        finally:
+            await stop(taking)
+            await house.limit(queue, 0)
+        (job,) = await house.live(queue)
+        return kept and job["started_us"] >= (await house.job(other))["ended_us"]
+
+
+async def _is_limited(pair: Pair) -> bool:
+    return any(job["situation"] == "limited" for job in await pair.house.live(pair.queue))
 
 
 async def _refused_when_full(pair: Pair, submitter: Submitter) -> bool:
@@ -342,6 +400,7 @@ ASPECTS: Final[dict[str, Callable[[Pair], Awaitable[set[str]]]]] = {
     "cancel": see_cancel,
     "lost worker": see_lost_worker,
     "needs": see_needs,
+    "resources": see_resources,
     "limits": see_limits,
     "key": see_key,
 }

@@ -83,6 +83,10 @@ class Submitter:
         """Hand in a job that states the skill that it needs."""
         raise Unsupported
 
+    async def submit_with_resources(self, payload: bytes, resources: str) -> Submitted:
+        """Hand in a job that states the resources that it needs, such as `saws=2`."""
+        raise Unsupported
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -97,6 +101,8 @@ class Task(NamedTuple):
     key: bytes | None
     own: object
     """The dialect's own name or object for it."""
+    resources: str = ""
+    """What it may use of the resources of the worker."""
 
 
 class Worker:
@@ -151,6 +157,10 @@ class Worker:
         """Say how good it is from now on."""
         raise Unsupported
 
+    async def equip(self, resources: str) -> None:
+        """Say what resources it has from now on."""
+        raise Unsupported
+
     async def __aenter__(self) -> Self:
         """Come, and be ready for a job."""
         return self
@@ -167,10 +177,10 @@ class HandlerWorker(Worker):
         self._outcomes: dict[int, asyncio.Future[bytes]] = {}
         self._running: asyncio.Task[None] | None = None
 
-    async def handle(self, payload: bytes | None, key: bytes | None, own: object) -> bytes:
+    async def handle(self, payload: bytes | None, key: bytes | None, own: object, resources: str = "") -> bytes:
         outcome: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._outcomes[id(own)] = outcome
-        self.arrived.put_nowait(Task(payload, key, own))
+        self.arrived.put_nowait(Task(payload, key, own, resources))
         return await outcome
 
     def outcome(self, task: Task) -> asyncio.Future[bytes]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import httpx
@@ -19,10 +19,11 @@ from testimony import audit
 from hiringhall.peers import wmp
 from hiringhall.peers.gearman import AsyncClient
 from hiringhall.sdk.connection import Connection
+from hiringhall.sdk.conversation import Assigned
 from hiringhall.sdk.errors import HallRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import AsyncIterator, Iterable
     from pathlib import Path
 
 SUBMITTERS: Final = (
@@ -45,6 +46,8 @@ ONE_QUEUE: Final = {
 """Dialects whose doors have one queue, and the settings of these doors."""
 HELD_S: Final = 3600
 """How long a job takes at a hire worker that is to keep it."""
+OPERATOR_SKILL: Final = 9
+"""Of a worker of the operator's: more than any other worker has."""
 
 
 def queue_of(submitter: str, worker: str) -> str:
@@ -178,6 +181,30 @@ class House:
 
     async def cancel(self, job_id: int) -> None:
         await self.operator.request("cancel", (job_id, b"not wanted"))
+
+    async def limit(self, queue: str, running_max: int) -> None:
+        """How many jobs of a queue may run from now on; 0: any number."""
+        if running_max:
+            await self.operator.request("limit", {"name": queue.encode(), "running_max": running_max})
+        else:
+            await self.operator.request("unlimit", {"name": queue.encode()})
+
+    @asynccontextmanager
+    async def occupied(self, queue: str) -> AsyncIterator[int]:
+        """A job of the queue is with a worker of the operator's, which takes no other. Gives its id."""
+        given: asyncio.Queue[Assigned] = asyncio.Queue()
+        worker = self.connection()
+        worker.on_frame[Assigned] = given.put_nowait
+        try:
+            await worker.request("work", (b"operator", 1, [(queue.encode(), 0, OPERATOR_SKILL)], -1, 0))
+            spec = (queue.encode(), b"", {"skill": OPERATOR_SKILL}, b"", 0, [])
+            (job_id,) = await self.operator.request("submit", (0, [spec]))
+            lease = (await given.get()).lease
+            yield job_id
+            await worker.request("slots", (0,))
+            await worker.request("finish", (lease, b""))
+        finally:
+            await worker.close()
 
     async def clear(self, queue: str) -> None:
         """Cancel every job of a queue."""

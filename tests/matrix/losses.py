@@ -222,6 +222,19 @@ LOSSES: Final = (
         " operator sets it.",
         workers=("gearman", "draft", "dwork", "pingpong", "beanstalkd"),
     ),
+    # Resources.
+    Loss(
+        "resources",
+        ("asked",),
+        "The protocol has no field for the resources that a job needs: its jobs need none.",
+        submitters=("gearman", "draft", "dwork", "pingpong", "wmp", "hire", "beanstalkd"),
+    ),
+    Loss(
+        "resources",
+        ("given",),
+        "The protocol has no field for the resources of a worker: its workers get only jobs that need none.",
+        workers=("gearman", "draft", "dwork", "pingpong", "hire", "beanstalkd"),
+    ),
     # Limits.
     Loss(
         "limits",

@@ -56,6 +56,9 @@ class NativeSubmitter(Submitter):
     async def submit_with_need(self, payload: bytes, skill: int) -> Submitted:
         return await self._submit(payload, "", {"skill": skill})
 
+    async def submit_with_resources(self, payload: bytes, resources: str) -> Submitted:
+        return await self._submit(payload, "", {"resources": resources})
+
     async def _submit(self, payload: bytes, key: str, terms: dict[str, object]) -> Submitted:
         spec = (self.queue.encode(), payload, terms, key.encode(), 0, [])
         try:
@@ -75,14 +78,22 @@ class NativeWorker(Worker):
         self._revoked = asyncio.Event()
         self._connection = self.house.connection()
         hear = self._connection.on_frame
-        hear[Assigned] = lambda said: self.arrived.put_nowait(Task(said.payload, said.key, said.lease))
+        hear[Assigned] = self._assigned
         hear[Revoked] = lambda _: self._revoked.set()
         await self.rate(self.skill)
         return self
 
+    def _assigned(self, said: Assigned) -> None:
+        self.arrived.put_nowait(Task(said.payload, said.key, said.lease, said.resources.decode()))
+
     async def rate(self, skill: int) -> None:
-        body = (self.name.encode(), 1, [(self.queue.encode(), 0, skill)], -1, 0)
-        await self._connection.request("work", body)
+        await self._connection.request("work", self._stated(skill))
+
+    async def equip(self, resources: str) -> None:
+        await self._connection.request("work", (*self._stated(self.skill), (resources, b"")))
+
+    def _stated(self, skill: int) -> tuple[object, ...]:
+        return self.name.encode(), 1, [(self.queue.encode(), 0, skill)], -1, 0
 
     async def progress(self, task: Task, numerator: int, denominator: int) -> None:
         await self._connection.request("progress", (task.own, numerator, denominator, 0))

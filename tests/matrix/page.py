@@ -32,6 +32,7 @@ TITLES: Final = {
     "cancel": "Cancel",
     "lost worker": "A lost worker",
     "needs": "Needs",
+    "resources": "Resources",
     "limits": "Limits",
     "key": "Keys",
 }
@@ -47,6 +48,7 @@ HOW: Final = {
     " them.",
 }
 """Who submits, where it is not plain."""
+CORNER: Final = "handed in by ↓<br>done by →"
 OPENING: Final = """\
 # The matrix of dialects
 
@@ -77,7 +79,7 @@ def _overview() -> str:
         [NAMES[submitter], *(str(_count(submitter, worker)) for worker in WORKERS)] for submitter in SUBMITTERS
     ]
     text = f"How many of the {total} sentences on this page hold:\n\n"
-    return text + _table(["handed in by", *(NAMES[worker] for worker in WORKERS)], rows)
+    return text + _table([CORNER, *(NAMES[worker] for worker in WORKERS)], rows)
 
 
 def _count(submitter: str, worker: str) -> int:
@@ -91,7 +93,7 @@ def _aspect(aspect: str) -> str:
     for submitter in SUBMITTERS:
         cells = [_cell(Cell(aspect, submitter, worker), notes) for worker in WORKERS]
         rows.append([NAMES[submitter], *cells])
-    table = _table(["handed in by", *(NAMES[worker] for worker in WORKERS)], rows)
+    table = _table([CORNER, *(NAMES[worker] for worker in WORKERS)], rows)
     listed = "".join(f"{number}. {note}\n" for number, note in enumerate(notes, 1))
     return f"## {TITLES[aspect]}\n\n{facts}\n{table}\n{listed}"
 
@@ -153,8 +155,9 @@ def _behind_colon(sentence: str) -> str:
 
 
 def _plain(dialect: str) -> str:
+    """The name of a dialect as it is written everywhere, without its link."""
     name = NAMES[dialect].partition("]")[0][1:]
-    return name[0].upper() + name[1:]
+    return name[0].upper() + name[1:] if dialect == "schedule" else name
 
 
 def _table(header: list[str], rows: list[list[str]]) -> str:

@@ -57,6 +57,7 @@ class WmpWorker(HandlerWorker):
     states_skill = True
 
     async def __aenter__(self) -> Self:
+        self._resources = ""
         self._stopped = asyncio.Event()
         if self.doomed:
             self.run(self._take_one())
@@ -72,13 +73,14 @@ class WmpWorker(HandlerWorker):
                 {self.queue: self._work},
                 name=self.name,
                 skills={self.queue: self.skill},
+                resources=self._resources,
                 ready_max_s=1.0,
             ).run()
         )
 
     async def _work(self, job: wmp.Job) -> bytes:
         try:
-            return await self.handle(job.payload, job.key, job)
+            return await self.handle(job.payload, job.key, job, job.resources)
         except asyncio.CancelledError:
             self._stopped.set()
             raise
@@ -98,9 +100,18 @@ class WmpWorker(HandlerWorker):
             await asyncio.Event().wait()
 
     async def rate(self, skill: int) -> None:
-        """Its next READY says it: ours says it from the start, so another takes its place."""
-        await self.die()
+        """Its next READY says it: ours says it from the start, so another takes its place. The same with
+        resources.
+        """
         self.skill = skill
+        await self._replace()
+
+    async def equip(self, resources: str) -> None:
+        self._resources = resources
+        await self._replace()
+
+    async def _replace(self) -> None:
+        await self.die()
         await self._start()
 
     async def progress(self, task: Task, numerator: int, denominator: int) -> None:

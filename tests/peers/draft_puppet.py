@@ -13,11 +13,12 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, Self
 
 from hiringhall.dialects.gearman_draft import wire
+from stage.ports import free_port
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-STEP_S: Final = 10.0
+STEP_S: Final = 30.0
 CLOSED: Final = ("closed", b"")
 
 
@@ -101,13 +102,13 @@ class DraftPuppet:
 
     async def open(self) -> None:
         """Listen; at the same address as before, if there was one."""
-        port = int(self.address.rpartition(":")[2] or 0)
+        port = int(self.address.rpartition(":")[2] or free_port())
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", port)
         if self._receive_bytes:
             # Before anybody comes: connections have what their listener has.
             listener = self._server.sockets[0]
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_bytes)
-        self.address = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        self.address = f"127.0.0.1:{port}"
 
     async def close(self) -> None:
         """Be gone: nobody listens, and every connection is cut."""

@@ -19,7 +19,7 @@ from hiringhall.dialects.hire.wire import read_line
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
 
-STEP_S: Final = 10.0
+STEP_S: Final = 30.0
 MILL: Final = UUID("aaaaaaaa-0000-4000-8000-000000000001")
 INN: Final = UUID("aaaaaaaa-0000-4000-8000-000000000002")
 ANN: Final = UUID("bbbbbbbb-0000-4000-8000-000000000001")

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Final, Self
 
 import zmq
 
+from stage.ports import free_port
+
 if TYPE_CHECKING:
     from types import TracebackType
 
-STEP_MS: Final = 10_000
+STEP_MS: Final = 30_000
 
 
 class Broker:
-    """Binds a port of the system's choice, or the one it had before."""
+    """Binds a new port, or the one it had before."""
 
-    def __init__(self, address: str = "127.0.0.1:*", *, curve_secret_key: bytes = b"") -> None:
+    def __init__(self, address: str = "", *, curve_secret_key: bytes = b"") -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._router = self._context.socket(zmq.ROUTER)
         self._router.linger = 0
@@ -28,10 +30,8 @@ class Broker:
         if curve_secret_key:
             self._router.setsockopt(zmq.CURVE_SERVER, 1)
             self._router.setsockopt(zmq.CURVE_SECRETKEY, curve_secret_key)
-        self._router.bind(f"tcp://{address}")
-        endpoint = self._router.getsockopt(zmq.LAST_ENDPOINT)
-        assert isinstance(endpoint, bytes)
-        self.address = endpoint.rstrip(b"\0").decode().removeprefix("tcp://")
+        self.address = address or f"127.0.0.1:{free_port()}"
+        self._router.bind(f"tcp://{self.address}")
 
     def hear(self, timeout_ms: int = STEP_MS) -> list[bytes]:
         """All frames of the next message."""
@@ -46,7 +46,7 @@ class Broker:
         """Whether nothing is heard for so long."""
         return not self._router.poll(round(duration_s * 1000))
 
-    def loses(self, peer: bytes, within_s: float = 5.0) -> bool:
+    def loses(self, peer: bytes, within_s: float = 30.0) -> bool:
         """Whether a worker cannot be reached any more: ZeroMQ hears of that a moment after it has gone."""
         until_s = time.monotonic() + within_s
         while time.monotonic() < until_s:

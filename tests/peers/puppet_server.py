@@ -15,7 +15,7 @@ from hiringhall.dialects.gearman import wire
 if TYPE_CHECKING:
     from types import TracebackType
 
-STEP_S: Final = 10.0
+STEP_S: Final = 30.0
 
 
 class Line:

@@ -210,8 +210,9 @@ def test_the_blocking_log_has_the_same_words() -> None:
         )
 
     def use(address: str) -> None:
-        with blocking.ResultLog(address, timeout_s=0.2) as log:
+        with blocking.ResultLog(address, timeout_s=10) as log:
             assert log.register_start_task(("backup", "monday"), 1) == b"H:1"
+            log.timeout_s = 0.2
             with pytest.raises(TimeoutError):
                 log.register_task_result(("backup", "monday"), 2, b"x")
         log.close()

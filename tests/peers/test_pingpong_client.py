@@ -128,21 +128,21 @@ def test_a_job_that_was_cancelled(broker: Broker, client: Client) -> None:
 
 
 def test_a_job_without_an_answer_is_sent_again_on_a_new_socket_with_a_new_id(broker: Broker) -> None:
-    with Client(broker.address, timeout_s=0.1, retries=2) as client:
+    with Client(broker.address, timeout_s=1.5, retries=1) as client:
         request = client.start(b"job")
         started_s = time.monotonic()
-        with pytest.raises(NoAnswer, match=r"3 attempts of 0\.1 s each"):
+        with pytest.raises(NoAnswer, match=r"2 attempts of 1\.5 s each"):
             request.result()
-        assert 0.3 <= time.monotonic() - started_s < 3.0
-        tries = [broker.hear() for _ in range(3)]
-        assert [payload for _, _, _, payload in tries] == [b"job"] * 3
-        assert len({peer for peer, _, _, _ in tries}) == 3
-        assert len({request_id for _, request_id, _, _ in tries}) == 3
+        assert time.monotonic() - started_s >= 2.9
+        tries = [broker.hear() for _ in range(2)]
+        assert [payload for _, _, _, payload in tries] == [b"job"] * 2
+        assert len({peer for peer, _, _, _ in tries}) == 2
+        assert len({request_id for _, request_id, _, _ in tries}) == 2
         assert broker.is_silent(0.2)
 
 
 def test_the_second_try_is_answered_and_the_first_answer_comes_too_late(broker: Broker) -> None:
-    with Client(broker.address, timeout_s=0.5, retries=5) as client:
+    with Client(broker.address, timeout_s=1.5, retries=5) as client:
         request = client.start(b"job")
         first = broker.hear()
         answering = threading.Thread(target=lambda: broker.say(*broker.hear()[:3], b"second"))
@@ -154,10 +154,10 @@ def test_the_second_try_is_answered_and_the_first_answer_comes_too_late(broker: 
 
 
 def test_a_try_that_ran_out_of_time_does_not_take_others_along(broker: Broker) -> None:
-    with Client(broker.address, timeout_s=1.0, retries=0) as client:
+    with Client(broker.address, timeout_s=2.0, retries=0) as client:
         slow = client.start(b"slow")
         old, _, _, _ = broker.hear()
-        assert broker.is_silent(0.5)
+        assert broker.is_silent(1.0)
         quick = client.start(b"quick")
         peer, request_id, _, _ = broker.hear()
         assert peer == old

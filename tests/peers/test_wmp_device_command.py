@@ -6,7 +6,6 @@ import asyncio
 import json
 import signal
 import subprocess
-import sys
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import pytest
@@ -14,11 +13,13 @@ import zmq
 import zmq.auth
 
 from hiringhall.peers.wmp import Curve, Job, Manager, Worker
+from stage import forking
+from stage.forking import HALL
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-DEVICE: Final = (sys.executable, "-m", "hiringhall", "device")
+DEVICE: Final = (*HALL, "device")
 DEADLINE_S: Final = 30
 NOWHERE: Final = "127.0.0.1:1"
 
@@ -27,7 +28,7 @@ class Running:
     """The command as a process."""
 
     def __init__(self, *words: str) -> None:
-        self.process = subprocess.Popen(
+        self.process = forking.popen(
             [*DEVICE, *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -53,13 +54,12 @@ class Running:
 
 def refused(*words: str) -> tuple[int, str]:
     """The exit code and the complaint of a command that does not open."""
-    done = subprocess.run(
+    done = forking.run(
         [*DEVICE, *words],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=DEADLINE_S,
-        check=False,
     )
     assert done.stdout == ""
     return done.returncode, done.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from typing import TYPE_CHECKING, Final, Self
 
 import zmq
@@ -16,6 +15,7 @@ from hiringhall.peers.wmp import (
     Submitted,
     Worker,
 )
+from stage.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -36,8 +36,7 @@ def manager(address: str = ANY, identity: str = "me", lease_s: float = 2.0, jobs
 
 
 def free_address() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as chosen:
-        return f"127.0.0.1:{chosen.getsockname()[1]}"
+    return f"127.0.0.1:{free_port()}"
 
 
 class Hands:
@@ -47,6 +46,7 @@ class Hands:
         self.gate = asyncio.Event()
         self.at_gate = 0
         self.most_at_gate = 0
+        self.one_at_gate = asyncio.Event()
         self.three_at_gate = asyncio.Event()
         self.cancelled = asyncio.Event()
 
@@ -69,6 +69,7 @@ class Hands:
         await job.progress(0, 1)
         self.at_gate += 1
         self.most_at_gate = max(self.most_at_gate, self.at_gate)
+        self.one_at_gate.set()
         if self.at_gate == 3:
             self.three_at_gate.set()
         try:

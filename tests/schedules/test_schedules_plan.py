@@ -437,7 +437,21 @@ def test_a_plan_has_all_terms_of_its_jobs() -> None:
     assert Plan(name="n", queue="q", every_us=SECOND_US).further_terms() == {}
 
 
+def test_a_plan_says_what_limits_its_jobs_and_what_they_need_in_the_words_of_the_core() -> None:
+    plan = Plan(
+        name="n", queue="q", every_us=SECOND_US, limit_key="k", tenant="t", resources="mem=1024M, cpus=2"
+    )
+    assert list(plan.faults()) == []
+    assert plan.job(0, 0).extras == {"limit_key": b"k", "tenant": b"t", "resources": b"cpus=2 mem=1G"}
+    assert plan.further_terms() == {"limit_key": "k", "tenant": "t", "resources": "mem=1024M, cpus=2"}
+    assert Plan(name="n", queue="q", every_us=SECOND_US, resources="cpus=0").job(0, 0).extras is None
+
+
 def test_a_term_out_of_bounds_is_a_fault() -> None:
     plan = Plan(name="n", queue="q", every_us=SECOND_US, timeout_us=-1)
     ((field, problem),) = plan.faults()
     assert (field, problem[:32]) == ("timeout_us", "must be a whole number from 0 to")
+    for wrong in ("cpus", "gpus=[0]", "cpus=1 cpus=2", "cpus=-1"):
+        ((field, problem),) = Plan(name="n", queue="q", every_us=SECOND_US, resources=wrong).faults()
+        assert field == "resources"
+        assert not problem.startswith("resources")

@@ -88,11 +88,13 @@ def test_on_the_loop_itself_nobody_can_wait(thread: LoopThread) -> None:
 
 def test_ctrl_c_ends_the_wait_and_a_later_value_is_ignored(thread: LoopThread) -> None:
     kept: list[Reply[int]] = []
-    timer = threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT])
-    timer.start()
+
+    def interrupt(reply: Reply[int]) -> None:
+        kept.append(reply)
+        thread.loop.call_later(0.1, os.kill, os.getpid(), signal.SIGINT)
+
     with pytest.raises(KeyboardInterrupt):
-        thread.ask(kept.append)
-    timer.join()
+        thread.ask(interrupt)
     assert thread.ask(lambda reply: reply.set_result(1)) == 1
     thread.loop.call_soon_threadsafe(kept[0].set_result, 2)
     assert thread.ask(lambda reply: reply.set_result(3)) == 3

@@ -45,3 +45,10 @@ def test_a_command_is_told_in_variables() -> None:
         b"HALL_RESOURCE_MY_DISK": b"1",
         b"HALL_RESOURCE_MY_DISK_UNITS": b"sda",
     }
+
+
+def test_a_sum_of_fractions_is_the_decimal_sum() -> None:
+    assert text_of({"cpus": 0.1 + 0.2, "gpus": 1 - 0.9}) == "cpus=0.3 gpus=0.1"
+    for wrong in (1 / 3, 0.0001, float("inf"), float("nan"), -0.5):
+        with pytest.raises(ValueError, match="cpus"):
+            text_of({"cpus": wrong})

@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import subprocess
-import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
@@ -15,6 +14,8 @@ from native_peer import NativePeer
 from worker_process import WorkerProcess
 
 from hiringhall.shell.command import ShellCommand, encode
+from stage import forking
+from stage.forking import HALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,20 +68,18 @@ class ShellStage:
         """Run a command of `hall` to its end."""
         if "input" not in options:
             options["stdin"] = subprocess.DEVNULL
-        return subprocess.run(
-            [sys.executable, "-m", "hiringhall", *words],
+        return forking.run(
+            [*HALL, *words],
             cwd=self.folder,
             env=self._environment(),
             capture_output=True,
             timeout=COMMAND_S,
-            check=False,
             **options,
         )
 
     def popen(self, *words: str, **options: Any) -> subprocess.Popen[bytes]:
         """Start a command of `hall`."""
-        command = [sys.executable, "-m", "hiringhall", *words]
-        process = subprocess.Popen(command, cwd=self.folder, env=self._environment(), **options)
+        process = forking.popen([*HALL, *words], cwd=self.folder, env=self._environment(), **options)
         self._started.append(process)
         return process
 

@@ -255,6 +255,25 @@ def test_a_run_whose_output_nobody_reads_hears_ctrl_c(stage: ShellStage, tmp_pat
                     stream.close()
 
 
+def test_a_run_whose_hall_was_killed_hears_ctrl_c_while_nobody_reads_its_output(stage: ShellStage) -> None:
+    words = ("run", "--data", "own", "-j", "2", ":::", "head -c 100000 /dev/zero", "sleep 600")
+    process = stage.popen(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    wait_until(lambda: unread(process.stdout) == PIPE_BYTES, "the pipe is full", 60)
+    hall, worker = sorted(children_of(process.pid))
+    os.kill(hall, signal.SIGKILL)
+    assert process.stderr.readline().startswith(b"hall: lost the connection")
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.readline().startswith(b"hall: ")
+    assert process.wait(60) == 255
+    assert b"go on with --resume" in process.stderr.read()
+    wait_until(lambda: not is_alive(worker), "the worker has ended")
+    process.stdout.close()
+    process.stderr.close()
+
+
 def unread(pipe: IO[bytes]) -> int:
     """How many bytes wait in it."""
     counted = array.array("i", [0])

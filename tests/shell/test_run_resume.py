@@ -51,16 +51,18 @@ def test_the_rest_is_done_after_kills_at_random_moments(
     stage: ShellStage, tmp_path: Path, victims: str
 ) -> None:
     chance = random.Random(victims)
-    log = tmp_path / "log"
-    # Without other processes than the shell, so that nothing is written after its end.
-    words = ("--data", "own", "-j", str(SLOTS), "-k", "echo {} >> log; echo {}", ":::")
+    log, shown = tmp_path / "log", tmp_path / "shown"
+    # Without other processes than the shell, so that nothing is written after its end. However late the kill
+    # comes, it meets a run that has not ended.
+    os.mkfifo(tmp_path / "gate")
+    command = f"[ {{}} -lt {COUNT - 10} ] || [ -e open ] || read line < gate; echo {{}} >> log; echo {{}}"
+    words = ("--data", "own", "-j", str(SLOTS), command, ":::")
     arguments = [str(number) for number in range(1, COUNT + 1)]
     times: Counter[int] = Counter()
     done: set[int] = set()
     for resume in ((), ("--resume",), ("--resume",)):
-        process = stage.popen(
-            "run", *resume, *words, *arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        with shown.open("wb") as stdout:
+            process = stage.popen("run", *resume, *words, *arguments, stdout=stdout, stderr=subprocess.DEVNULL)
         target = times.total() + chance.randint(1, 60)
         wait_until(
             lambda wanted=target, run=process: len(numbers(log)) >= wanted or run.poll() is not None,
@@ -75,7 +77,10 @@ def test_the_rest_is_done_after_kills_at_random_moments(
         wait_until(lambda pids=(hall, worker): not any(map(is_alive, pids)), "hall and worker end with it", 60)
         times = ran_once(times, Counter(numbers(log)), done)
         done = recorded(tmp_path / "own" / "data")
-    found = stage.hall("run", "--resume", *words, *arguments)
+        # The run shows a command when the hall has told it the end, so that was on disk.
+        assert set(numbers(shown)) <= done
+    (tmp_path / "open").touch()
+    found = stage.hall("run", "--resume", "-k", *words, *arguments)
     assert found.returncode == 0, found.stderr
     assert found.stdout.decode().split() == arguments
     times = ran_once(times, Counter(numbers(log)), done)

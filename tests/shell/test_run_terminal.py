@@ -47,6 +47,21 @@ def test_a_bar_is_shown_and_output_is_escaped(stage: ShellStage) -> None:
     assert "\x07" not in text
 
 
+def test_arguments_from_a_terminal_are_asked_for(stage: ShellStage) -> None:
+    main, other = pty.openpty()
+    process = stage.popen("run", "--dry-run", "echo", stdin=other, stdout=-1, stderr=-1)
+    os.close(other)
+    assert process.stderr is not None
+    assert process.stdout is not None
+    assert b"Ctrl-D ends them" in process.stderr.readline()
+    os.write(main, b"one\n\x04")
+    assert process.stdout.read() == b"echo one\n"
+    assert process.wait(60) == 0
+    os.close(main)
+    process.stdout.close()
+    process.stderr.close()
+
+
 def test_without_a_terminal_there_is_no_bar(stage: ShellStage) -> None:
     with stage.worker():
         found = stage.hall("run", "--hall", stage.url, "--queue", stage.queue, "true", ":::", "1")

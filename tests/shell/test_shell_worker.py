@@ -226,7 +226,7 @@ def test_no_descriptor_stays_open_in_the_worker(stage: ShellStage) -> None:
         before = descriptors(worker)
         for job in [stage.submit("echo x; echo y >&2; exit 3") for _ in range(100)]:
             stage.end(job)
-        assert descriptors(worker) <= before
+        wait_until(lambda: descriptors(worker) <= before, "the descriptors of all commands are closed")
 
 
 def test_a_command_inherits_its_three_streams_only(stage: ShellStage) -> None:
@@ -275,7 +275,7 @@ def test_a_second_signal_ends_commands_and_gives_them_back(stage: ShellStage, tm
         worker.wait_for("draining")
         worker.signal(signal.SIGINT)
         assert worker.wait() == 130
-    assert not is_alive(pid)
+    wait_until(lambda: not is_alive(pid), "the command has ended")
     (tmp_path / "go").touch()
     with stage.worker():
         assert stage.end(job).state == "done"

@@ -7,12 +7,16 @@ import os
 import sys
 import time
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from . import long, planted
 from .runs import LOG_TAIL, run_of
 from .world import Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def main() -> int:
@@ -23,11 +27,14 @@ def main() -> int:
     parser.add_argument("--keep-going", action="store_true", help="count broken laws instead of stopping")
     parser.add_argument("--long", action="store_true", help="play them on all cores, with a progress bar")
     parser.add_argument("--planted", metavar="BUG", help="plant a bug and look for it; `all`: one by one")
+    parser.add_argument("--planted-from-stdin", action="store_true", help="bugs are read, each line is one")
     arguments = parser.parse_args()
     if arguments.planted:
         bugs = list(planted.BUGS) if arguments.planted == "all" else [arguments.planted]
         found = [_find(bug) for bug in bugs]
         return 0 if all(found) else 1
+    if arguments.planted_from_stdin:
+        return _find_each(sys.stdin)
     if arguments.long:
         return long.run(arguments.seed, arguments.seeds, os.cpu_count() or 1, Console())
     return _run(arguments.seed, arguments.seeds, verbose=arguments.verbose, keep_going=arguments.keep_going)
@@ -80,6 +87,18 @@ def _find(bug: str) -> bool:
     found = planted.find(bug, found=outside.seed)
     _say(f"{bug}: {f'found by all laws: {found.law}' if found is not None else 'not found by all laws there'}")
     return found is not None
+
+
+def _find_each(bugs: Iterable[str]) -> int:
+    """A forked process for each bug, so nothing is imported again. Each ends with a line: its exit code."""
+    for bug in bugs:
+        pid = os.fork()
+        if pid == 0:
+            return 0 if _find(bug.rstrip("\n")) else 1
+        _, status = os.waitpid(pid, 0)
+        _say(f"exit {os.waitstatus_to_exitcode(status)}")
+        sys.stdout.flush()
+    return 0
 
 
 if __name__ == "__main__":

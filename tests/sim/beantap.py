@@ -59,6 +59,8 @@ class Asked(NamedTuple):
     """When a reserve times out; 0: never."""
     holding: Holding | None = None
     """Who had the job, as far as was known."""
+    not_before_us: int = 0
+    """When the job might be handed out, before this was asked."""
 
 
 class Replies:
@@ -193,7 +195,14 @@ class BeanTap(Tap):
         holding = sight.holding
         certain = holding is not None and not holding.doubtful
         ours = holding is not None and holding.tap is self
-        asked = Asked(command, job_id, held=certain and ours, foreign=certain and not ours, holding=holding)
+        asked = Asked(
+            command,
+            job_id,
+            held=certain and ours,
+            foreign=certain and not ours,
+            holding=holding,
+            not_before_us=sight.not_before_us,
+        )
         if command == wire.RELEASE:
             handlaws.released(laws, self, job_id, delay_us=numbers[2] * SECOND)
         elif command == wire.BURY:
@@ -242,6 +251,7 @@ class BeanTap(Tap):
             # it was buried before the store failed.
             sight = laws.see(asked.job_id)
             sight.failures -= 1
+            sight.not_before_us = asked.not_before_us
             job = laws.scheduler.jobs.get(asked.job_id)
             lease = job.lease if job is not None else None
             holding = asked.holding

@@ -208,10 +208,10 @@ class DworkTap(Tap):
         worker = scheduler.residents.find(self._queue, location.name)
         if worker is None:
             return asked._replace(expected=wire.NOT_FOUND)
-        asked.job_ids.extend(worker.leases)
+        asked.job_ids.extend(job.id for job in worker.leases)
         self.laws.disturbed = True
-        for job_id in worker.leases:
-            self.laws.released(location, job_id)
+        for job in worker.leases:
+            self.laws.released(location, job.id)
         return asked._replace(expected=wire.OK)
 
     def undelivered(self) -> None:

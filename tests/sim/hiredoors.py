@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hiringhall.core.bidding.markets import Rules
+from hiringhall.core.bidding.policies import POLICIES
 from hiringhall.core.leases import Engagement
-from hiringhall.core.markets import Rules
-from hiringhall.core.policies import POLICIES
 from hiringhall.dialects.hire.bus import BusSession
 from hiringhall.dialects.hire.context import HireContext, HireOptions
 from hiringhall.dialects.hire.hire_bus import HireBus, Participant
@@ -36,9 +36,11 @@ class HireDoors:
         random = world.random
         self.bus = bus
         self.kinds = random.choice((("lines",), ("lines",), ("bus",), ("lines", "bus")))
+        policy = POLICIES[random.choice(list(POLICIES))]
+        window_us = random.choice((1, 20 * MS, 60 * MS))
         self.rules = Rules(
-            POLICIES[random.choice(list(POLICIES))],
-            window_us=random.choice((1, 20 * MS, 60 * MS)),
+            policy,
+            window_us=window_us,
             travel_us=random.choice((0, 10 * MS)),
             buffer_us=random.choice((20 * MS, 150 * MS)),
             answer_us=120 * MS,
@@ -47,6 +49,7 @@ class HireDoors:
             pause_us=random.choice((50 * MS, 150 * MS)),
             pause_max_us=600 * MS,
             auctions_max=random.choice((1, 3, 1000)),
+            coalesce_us=window_us // 4,
         )
         direct = world.chance(0.7)
         compact = world.chance(0.3)

@@ -162,6 +162,9 @@ class Founder:
         self._hall = hall
         self._mouth = mouth
         self._last = 0
+        self._announced = 0
+        """How often it has announced a job. What it has in mind for later is void once it has done so again:
+        one that is refused at once, time and again, would have ever more in mind."""
         self.forget()
 
     def forget(self) -> None:
@@ -181,10 +184,12 @@ class Founder:
             self.type = self.world.random.choice(self.town.queues)
         self.worker = b""
         self._say(wire.ANNOUNCE, type_=self.type)
-        self._mouth.soon(self.world.random.randrange(100 * MS, 600 * MS), self._again)
+        self._announced += 1
+        announced = self._announced
+        self._mouth.soon(self.world.random.randrange(100 * MS, 600 * MS), lambda: self._again(announced))
 
-    def _again(self) -> None:
-        if not self.worker:
+    def _again(self, announced: int, *, quit_: bool = False) -> None:
+        if announced == self._announced and (quit_ or not self.worker):
             self.begin()
 
     def hear(self, line: Line) -> None:
@@ -207,7 +212,8 @@ class Founder:
             job = self.job
             self._mouth.soon(random.randrange(1, 80 * MS), lambda: self._satisfied(job))
         elif line.verb == wire.QUIT:
-            self._mouth.soon(random.randrange(1, 50 * MS), self.begin)
+            announced = self._announced
+            self._mouth.soon(random.randrange(1, 50 * MS), lambda: self._again(announced, quit_=True))
 
     def _satisfied(self, job: bytes) -> None:
         if job == self.job and self.worker:

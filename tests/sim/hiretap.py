@@ -18,8 +18,8 @@ from .taps import Holder, Tap
 from .world import Violation
 
 if TYPE_CHECKING:
+    from hiringhall.core.bidding.markets import Rules
     from hiringhall.core.leases import Lease
-    from hiringhall.core.markets import Rules
     from hiringhall.dialects.hire.names import Names
     from hiringhall.dialects.session import Session
 

@@ -9,8 +9,8 @@ from collections import Counter
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.queue_rules import LIMIT_KEY, TENANT, QueueRules
 from hiringhall.core.residents import OUTSIDE
+from hiringhall.core.rules.queue_rules import LIMIT_KEY, TENANT, QueueRules
 from hiringhall.core.states import LEASED, QUEUED
 
 from .clients import OwnClient
@@ -87,6 +87,10 @@ class LimitLaws:
         """Rules that somebody asked for since."""
         self._before: set[int] = set()
         """Jobs that run since before the latest change: they may be too many."""
+        self._lease_when_asked = 0
+        """The number of the latest lease when rules were asked for last."""
+        self._lease_when_changed = 0
+        """The same when the rules that hold were asked for: up to that one, others held."""
         self._turns: dict[int, Counter[bytes]] = {}
         """By priority: starts of each tenant while both had jobs waiting."""
 
@@ -101,13 +105,15 @@ class LimitLaws:
         self.rules = self._promised = ruled.of(self.queue)
         self._asked = []
         self._before = set()
+        self._lease_when_asked = self._lease_when_changed = 0
         self._opened_us = hall.world.now_us
         self._starts = []
         self._leases = {}
         self._turns = {}
 
-    def asked(self, rules: QueueRules | None) -> None:
+    def asked(self, rules: QueueRules | None, scheduler: Scheduler) -> None:
         """Somebody sets rules, or clears them; perhaps that is refused."""
+        self._lease_when_asked = scheduler.leases.last_number
         self._asked.append(self._settings if rules is None else rules)
 
     def answered(self, rules: QueueRules | None) -> None:
@@ -125,6 +131,7 @@ class LimitLaws:
         if rules not in [self._promised, *self._asked]:
             raise Violation("rules", f"{rules} hold, and nobody asked for them")
         self.rules = rules
+        self._lease_when_changed = self._lease_when_asked
         self._before = {job.id for job in scheduler.jobs.values() if job.state == LEASED}
         self._opened_us = now_us
         self._starts = []
@@ -138,6 +145,8 @@ class LimitLaws:
             return
         if lease.worker.name == OUTSIDE or lease.started_us != now_us:
             return
+        if lease.number <= self._lease_when_changed:
+            return  # earlier in the turn in which the rules changed
         self._leases[lease.number] = None
         self._starts.append(now_us)
         tenant = (job.extras or {}).get(TENANT, b"")

@@ -92,6 +92,9 @@ class NativeTap(Tap):
         self._refused_ids: set[int] = set()
         """Jobs of submits that the store failed, or that it sent again and no longer watches: what was said of
         them before may still reach it."""
+        self._unwatchable: set[int] = set()
+        """Jobs that the store failed while its watch of them waited for it. What was said of them meanwhile is
+        in the same write, behind the refusal."""
         self._again: dict[int, int] = {}
         """How often it must be told the ends of jobs whose submits it has sent again."""
         self._recalled: dict[int, list[tuple[int, int, bytes]]] = {}
@@ -276,6 +279,7 @@ class NativeTap(Tap):
     # --- what the hall says
 
     def said(self, data: bytes) -> None:
+        self._unwatchable.clear()
         for frame in self._responses.feed(data):
             kind, number, body = msgpack.decode(frame)
             self.note(f"<- {kind} {number} {body!r:.{_SHOWN}}")
@@ -308,7 +312,12 @@ class NativeTap(Tap):
             self._drains = body
         elif kind not in (wire.PROGRESS, wire.CHUNK):
             raise Violation("wire", f"c{self.number} is told {kind!r}")
-        elif not (self.watches.get(body[0]) or self._again.get(body[0]) or body[0] in self._refused_ids):
+        elif not (
+            self.watches.get(body[0])
+            or self._again.get(body[0])
+            or body[0] in self._refused_ids
+            or body[0] in self._unwatchable
+        ):
             raise Violation("watch", f"c{self.number} hears {kind} of {body[0]} and does not watch it")
 
     def _answered(self, kind: str, number: int, body: Any) -> None:
@@ -354,6 +363,8 @@ class NativeTap(Tap):
             raise Violation("history", f"c{self.number} retries {asked.job_id}, which is a dead letter: {text}")
         if asked.kind == wire.WORK:
             self.abilities.clear()
+        if asked.kind == wire.WATCH and code == STORE_DOWN:
+            self._unwatchable.add(asked.job_id)
         for submit in asked.submits:
             self._refused_ids.add(laws.find_id(submit.payload))
             if submit.key:

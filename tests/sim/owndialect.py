@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from hiringhall.core.errors import UNKNOWN_JOB, Refusal
 from hiringhall.core.jobs import JobSpec
-from hiringhall.core.queue_rules import QueueRules
-from hiringhall.core.spacing import Spacing
+from hiringhall.core.rules.queue_rules import QueueRules
+from hiringhall.core.rules.spacing import Spacing
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.session import Session
 
@@ -135,7 +135,7 @@ class OwnSession(Session):
         """
         live = self._hall.find_key(spec.queue, spec.key)
         throttled = live is None and spec.spacing is not None and spec.spacing.throttle_us
-        first = self._hall.windows.find(spec.queue, spec.key) if throttled else 0
+        first = self._hall.throttle_windows.find(spec.queue, spec.key) if throttled else 0
         answering = self._hall.find(first) or self._hall.unwritten(first) if first else None
         if first and answering is None:
             self.pledge(line(created=first))

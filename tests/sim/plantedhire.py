@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from hiringhall.core import ledger
-from hiringhall.core.auctions import Auctions
-from hiringhall.core.hiring import Hiring
+from hiringhall.core.bidding.auctions import Auctions
+from hiringhall.core.bidding.hiring import Hiring
+from hiringhall.core.bidding.markets import Listing, Offer
 from hiringhall.core.leases import PERFORMING
 from hiringhall.core.leasing import Leases
-from hiringhall.core.markets import Listing
 from hiringhall.core.matching import Matching
 from hiringhall.core.states import FAILED, LOST, QUEUED
 from hiringhall.dialects.hire.hire_bus import HireBus
@@ -69,18 +69,23 @@ def _introduce_anybody(self: HireBus, uuid: bytes, door: Any, session: Any) -> A
     return holder if holder is not None else _INTRODUCE(self, uuid, door, session)
 
 
+def _renewed(offer: Offer) -> Offer:
+    """The bid, as if it were made now."""
+    return Offer(offer.worker, offer.skill, offer.arrives_us, offer.worker.hirings)
+
+
 def _stand_whatever_they_have(self: Auctions, offer: Any, job: Any, rules: Any) -> bool:
-    return _STANDS(self, offer._replace(hirings=offer.worker.hirings), job, rules)
+    return _STANDS(self, _renewed(offer), job, rules)
 
 
 def _stand_while_the_next_place_is_free(self: Auctions, offer: Any, job: Any, rules: Any) -> bool:
     free = offer.worker.promise is None
-    return _STANDS(self, offer._replace(hirings=offer.worker.hirings) if free else offer, job, rules)
+    return _STANDS(self, _renewed(offer) if free else offer, job, rules)
 
 
 def _lose_who_quits(self: Hiring, engagement: Any) -> None:
     if engagement.stage == PERFORMING:
-        self._leases.lost(engagement)
+        self._leases.count_loss(engagement)
     else:
         _QUIT(self, engagement)
 
@@ -104,7 +109,7 @@ _ARRIVE = Hiring.arrive
 _PERFORM = Hiring.perform
 _HIRE = Auctions._hire
 _GIVE_BACK = Leases.give_back
-_LOSE = Leases.lost
+_LOSE = Leases.count_loss
 _INTRODUCE = HireBus.introduce
 
 BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
@@ -114,7 +119,7 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "clients join a provider's job": (Hiring, "engage", _engage_under_a_clients_key),
     "announcements uncounted": (Listing, "uncount", _uncount_nothing),
     "who does not come is waited for": (Leases, "dismiss", _nothing),
-    "loss before PERFORMING": (Leases, "lost", _lose_what_was_promised),
+    "loss before PERFORMING": (Leases, "count_loss", _lose_what_was_promised),
     "QUIT is a loss": (Hiring, "quit", _lose_who_quits),
     "QUIT ignored": (Hiring, "quit", _nothing),
     "performed for ever": (Hiring, "perform", _perform_for_ever),

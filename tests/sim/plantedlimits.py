@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from hiringhall.core.ledger import Ledger
-from hiringhall.core.limiter import Limiter
-from hiringhall.core.parking import Parking
 from hiringhall.core.queues import Queue
-from hiringhall.core.rates import TokenBucket
-from hiringhall.core.tenants import Tenants
-from hiringhall.core.windows import Windows
+from hiringhall.core.rules.limiter import Limiter
+from hiringhall.core.rules.parking import Parking
+from hiringhall.core.rules.rates import TokenBucket
+from hiringhall.core.rules.tenants import Tenants
+from hiringhall.core.rules.throttling import ThrottleWindows
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
@@ -54,7 +54,7 @@ def _note_no_payload(self: Ledger, job: Job) -> None:
     self.note(job)
 
 
-def _forget_windows(self: Windows, rows: object) -> None:
+def _forget_windows(self: ThrottleWindows, rows: object) -> None:
     del self, rows
 
 
@@ -75,6 +75,6 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "weight ignored": (Tenants, "_get", _weigh_nothing),
     "full queue starts jobs": (Limiter, "full", property(_never_full)),
     "debounced payload lost at restart": (Ledger, "note_payload", _note_no_payload),
-    "throttle window forgotten at restart": (Windows, "restore", _forget_windows),
+    "throttle window forgotten at restart": (ThrottleWindows, "restore", _forget_windows),
     "rule change forgets a parked job": (Queue, "take_out_all", _forget_parked),
 }

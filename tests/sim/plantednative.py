@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from hiringhall.core.flow_verbs import FlowRetry
-from hiringhall.core.flows import Flows
+from hiringhall.core.flows.flow_verbs import FlowRetry
+from hiringhall.core.flows.flows import Flows
 from hiringhall.core.leasing import Leases
 from hiringhall.core.states import FAILED
 from hiringhall.dialects.native.session import NativeSession
 from hiringhall.dialects.native.submitting import Submits
 
 if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job
     from hiringhall.dialects.session import Session
 
 
-def _confirm_before_commit(self: NativeSession, lease_number: int, number: int, *, durable: bool) -> None:
+def _confirm_before_commit(
+    self: NativeSession, lease_number: int, number: int, job: Job, *, durable: bool
+) -> None:
     del durable
-    _LET_GO(self, lease_number, number, durable=False)
+    _LET_GO(self, lease_number, number, job, durable=False)
 
 
 def _submit_before_commit(self: Session, jobs: list[Any], data: bytes, *, watching: bool = False) -> None:

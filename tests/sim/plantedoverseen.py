@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hiringhall.core.draining import Draining
 from hiringhall.core.needs import Needs
-from hiringhall.core.queues import Queue
-from hiringhall.core.restoring import ended_job
-from hiringhall.core.submitting import Submissions
+from hiringhall.core.restoring import recorded_job
+from hiringhall.core.retrying import Retries
 from hiringhall.core.workers import Worker
 
 if TYPE_CHECKING:
@@ -44,16 +43,16 @@ def _undrain_unseen(self: Needs, worker: Worker) -> None:
     worker.undrain()
 
 
-def _retry_nothing(self: Submissions, end: Any) -> Job:
+def _retry_nothing(self: Retries, end: Any) -> Job:
     """The dead letter stays one."""
     table = self._table
-    return table.find(end.id) or ended_job(end, table.queues.get(end.queue) or Queue(end.queue), table.flows)
+    return table.find(end.id) or recorded_job(table, end)
 
 
-def _retry_as_known(self: Submissions, end: Any) -> Job:
+def _retry_as_known(self: Retries, end: Any) -> Job:
     """What memory knows of it does not count."""
     table = self._table
-    job = ended_job(end, table.queues.get(end.queue) or Queue(end.queue), table.flows)
+    job = recorded_job(table, end)
     self._requeue(job)
     return job
 
@@ -63,6 +62,6 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "drained worker keeps its wake-up": (Draining, "drain", _drain_woken),
     "drained worker loses its jobs": (Draining, "drain", _drain_at_once),
     "undrained worker is not looked at": (Needs, "undrained", _undrain_unseen),
-    "retry from the history does nothing": (Submissions, "retry_recorded", _retry_nothing),
-    "retry from the history makes a second job": (Submissions, "retry_recorded", _retry_as_known),
+    "retry from the history does nothing": (Retries, "retry_recorded", _retry_nothing),
+    "retry from the history makes a second job": (Retries, "retry_recorded", _retry_as_known),
 }

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from hiringhall.core.resourcing import ResourceTerms
-from hiringhall.core.rooms import Room
+from hiringhall.core.resources.capacity import Capacity
+from hiringhall.core.resources.resourcing import ResourceTerms
 from hiringhall.core.workers import Worker
 
 if TYPE_CHECKING:
     from hiringhall.core.leases import Lease
     from hiringhall.core.terms import Requirement, Terms
 
-_GIVE_BACK = Room.give_back
+_GIVE_BACK = Capacity.give_back
 
 
-def _give_back_twice(self: Room, lease: Lease) -> bool:
+def _give_back_twice(self: Capacity, lease: Lease) -> bool:
     share = self.shares.get(lease.number)
     given = _GIVE_BACK(self, lease)
     if share is not None:
@@ -24,7 +24,7 @@ def _give_back_twice(self: Room, lease: Lease) -> bool:
     return given
 
 
-def _keep(self: Room, lease: Lease) -> bool:
+def _keep(self: Capacity, lease: Lease) -> bool:
     """What the job used is not free again."""
     return self.shares.pop(lease.number, None) is not None
 
@@ -35,12 +35,12 @@ def _without_needs(self: ResourceTerms, terms: Terms, extras: dict[str, bytes]) 
 
 def _fits_by_skill(self: Worker, name: bytes, requirement: Requirement, now_us: int) -> bool:
     """A worker that has stated some resources is taken for one that has all."""
-    return self.room is not None or not requirement[2]
+    return self.capacity is not None or not requirement[2]
 
 
 BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
-    "resource freed twice": (Room, "give_back", _give_back_twice),
-    "resource never freed": (Room, "give_back", _keep),
+    "resource freed twice": (Capacity, "give_back", _give_back_twice),
+    "resource never freed": (Capacity, "give_back", _keep),
     "needs lost at restart": (ResourceTerms, "restored", _without_needs),
     "resources not looked at": (Worker, "fits", _fits_by_skill),
 }

@@ -55,7 +55,7 @@ def _transfer_one_by_one(self: DworkSession, query: Any) -> None:
         if lease is None:
             self.send(dwork_wire.encode(dwork_wire.NOT_FOUND))
             return
-        self.context.scheduler.defer(lease, self.context._parents(task))
+        self.context.transfer([task], [lease])
     self.send(dwork_wire.encode(dwork_wire.OK))
 
 
@@ -164,7 +164,7 @@ BUGS: Final[dict[str, tuple[Any, str, Any]]] = {
     "silent worker stays ready": (WorkerSession, "_offer_slot", _offer_slot_for_ever),
     "owed answer forgotten": (WorkerSession, "revoked", _nothing),
     "whole herd woken": (Matching, "match", _wake_the_herd),
-    "who declines is asked at once": (Workforce, "rest", _nothing),
+    "who declines is asked at once": (Workforce, "cool_down", _nothing),
     "READY remembered twice": (WmpSession, "_on_ready", _on_ready_again),
     "DONE of an earlier attempt": (WmpContext, "find_lease", _lease_of_any_attempt),
     "job given for ever": (WmpContext, "give", _give_for_ever),

@@ -175,13 +175,16 @@ class Line:
         if self._loses(frames):
             return
         self._inward_clear_us = self._arrival_us(self._inward_clear_us)
-        inward = self._inward
-        self._world.at(self._inward_clear_us, lambda: self._into_hall(inward, frames))
-
-    def _into_hall(self, inward: int, frames: list[bytes]) -> None:
         hall = self.post.hall
         assert hall is not None
-        if inward == self._inward and hall.up and self._is_heard():
+        inward, boot = self._inward, hall.boot
+        self._world.at(self._inward_clear_us, lambda: self._into_hall(inward, boot, frames))
+
+    def _into_hall(self, inward: int, boot: int, frames: list[bytes]) -> None:
+        hall = self.post.hall
+        assert hall is not None
+        # A line that its owner has closed is not cut off: what was on its way by it dies with the hall as well.
+        if inward == self._inward and boot == hall.boot and hall.up and self._is_heard():
             hall.routers[self.door].arrived(self, [self.identity, *frames])
 
     def _is_heard(self) -> bool:

@@ -1,13 +1,14 @@
 """A queue whose jobs need resources, in some of the worlds: who submits to it, who works for it, and what must
 hold for it.
 
-What is used is counted here from the leases and from what the jobs said, not from what a room counts.
+What is used is counted here from the leases and from what the jobs said, not from what a capacity counts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from fractions import Fraction
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.states import LEASED, QUEUED
@@ -18,6 +19,8 @@ from .workers import OwnWorker
 from .world import MS, Violation
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hiringhall.core.jobs import Job
     from hiringhall.core.workers import Worker
 
@@ -34,7 +37,8 @@ NEEDS: Final = ("cpus=1", "cpus=1", "cpus=0.5", "gpus=1", "gpus=0.5 cpus=1", "cp
 KINDS: Final = ("honest", "crashing", "silent", "late", "failing", "fickle", "duplicating", "lying", "slow")
 
 
-def amounts_of(text: str) -> dict[str, Fraction]:
+@cache
+def amounts_of(text: str) -> Mapping[str, Fraction]:
     """An own reading of these texts."""
     return {name: Fraction(amount) for name, _, amount in (part.partition("=") for part in text.split())}
 
@@ -97,9 +101,9 @@ class ResourceLaws:
             elif job.state == QUEUED:
                 waiting.append(job)
         for worker, amounts in used.items():
-            if worker.room is None:
+            if worker.capacity is None:
                 raise Violation("resources", f"worker {worker.number} has none, and a job that needs some")
-            totals = amounts_of(worker.room.text.decode())
+            totals = amounts_of(worker.capacity.text.decode())
             for name, amount in amounts.items():
                 if amount > totals.get(name, 0):
                     raise Violation("overbooked", f"worker {worker.number} has {amount} {name} in use")
@@ -111,9 +115,9 @@ class ResourceLaws:
         if queue is None or queue.unsettled or hall.scheduler.withholding:
             return
         for worker in queue.takers:
-            if worker in used or worker.room is None:
+            if worker in used or worker.capacity is None:
                 continue
-            totals = amounts_of(worker.room.text.decode())
+            totals = amounts_of(worker.capacity.text.decode())
             for job in waiting:
                 needs = amounts_of((job.extras or {}).get("resources", b"").decode())
                 if all(amount <= totals.get(name, 0) for name, amount in needs.items()):

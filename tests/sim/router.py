@@ -52,7 +52,11 @@ class Router:
         hall = self.hall
         hall.turn()
         key = tuple(frames[:-1])
-        link = self.links.get(key) or self._welcome(key)
+        link = self.links.get(key)
+        if link is not None and link.line is not line and link.failed_us:
+            self._drop(link)  # it has missed a message
+            link = None
+        link = link or self._welcome(key)
         if link is None:
             hall.world.note(f"{self.name} drops a message")
             return

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from hiringhall.core.queue_rules import QueueRules
+from hiringhall.core.errors import HALL_FULL
+from hiringhall.core.rules.queue_rules import QueueRules
 from hiringhall.core.states import LEASED
 
 from .actors import Actor
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 QUIET_US: Final = 120 * MS
 WINDOW_US: Final = 400 * MS
+_CAN_DO: Final = line(do="can_do", queue=SPACED.decode())
 
 
 class SpacedSubmit:
@@ -131,7 +133,7 @@ class SpacedTap(Tap):
         limits = self.laws.limits
         assert limits is not None
         rules = QueueRules(**request["rules"]) if request["do"] == "limit" else None
-        limits.asked(rules)
+        limits.asked(rules, self.laws.scheduler)
         return rules
 
     def said(self, data: bytes) -> None:
@@ -215,7 +217,7 @@ class SpacedWorker(Spaced):
 
     def arrived(self) -> None:
         super().arrived()
-        self.send(line(do="can_do", queue=SPACED.decode()))
+        self.send(_CAN_DO)
 
     def act(self) -> None:
         self.send(line(do="take"))
@@ -225,6 +227,9 @@ class SpacedWorker(Spaced):
             if "assigned" in told:
                 done = line(do="finish", id=told["assigned"]["id"], result="")
                 self.later(self.random.randrange(1, 80 * MS), self.connection, done)
+            elif told.get("refused") == HALL_FULL:
+                # The hall had no room for its queue, and nobody else does the jobs of it.
+                self.later(50 * MS, self.connection, _CAN_DO)
 
 
 class Ruler(Spaced):

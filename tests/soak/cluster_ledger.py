@@ -209,13 +209,20 @@ class Ledger:
                 link = await NativeLink.open(member.host, member.ports["native"])
                 try:
                     await link.ask("work", (b"worker", SLOTS, [(QUEUE, 0, 0)], -1, 0))
-                    while given := await link.given.get():
-                        self._note_given(given[1])
-                        if self.job_s:
-                            await asyncio.sleep(self.job_s)
-                        await self._finish(link, *given[:2], payload=given[3])
+                    async with asyncio.TaskGroup() as slots:
+                        while given := await link.given.get():
+                            self._note_given(given[1])
+                            slots.create_task(self._do(link, *given[:2], payload=given[3]))
                 finally:
                     link.abort()
+
+    async def _do(self, link: NativeLink, lease: int, number: int, *, payload: bytes) -> None:
+        """One job of several at the same time, as many as the worker has slots."""
+        try:
+            await asyncio.sleep(self.job_s)
+            await self._finish(link, lease, number, payload=payload)
+        except (OSError, TimeoutError):
+            link.abort()  # the worker connects again
 
     def _note_given(self, number: int) -> None:
         self.given.append((time.monotonic(), number))

@@ -164,10 +164,11 @@ class PinnedLedger(Ledger):
             return
         self.created[number] = tag
         await link.ask("work", (b"worker", SLOTS, [(QUEUE, 0, 0)], -1, 0))
-        while given := await link.given.get():
-            self._note_given(given[1])
-            self.handed_out.append(HandedOut(time.monotonic(), ids.epoch_of(number), member.name, given[1]))
-            await self._finish(link, *given[:2], payload=given[3])
+        async with asyncio.TaskGroup() as slots:
+            while given := await link.given.get():
+                self._note_given(given[1])
+                self.handed_out.append(HandedOut(time.monotonic(), ids.epoch_of(number), member.name, given[1]))
+                slots.create_task(self._do(link, *given[:2], payload=given[3]))
 
 
 async def networks(stage: Stage, rounds: int, live: int) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import shutil
 import sys
@@ -24,6 +25,11 @@ DATABASE = "soak"
 NAMES = ("ann", "bob", "eve")
 
 
+def shares(rounds: int, count: int) -> list[int]:
+    """So many rounds, shared out."""
+    return [rounds // count + (number < rounds % count) for number in range(count)]
+
+
 class Stage:
     """One scenario: opened with `with`, and everything ends with it."""
 
@@ -41,6 +47,7 @@ class Stage:
         self.name = name
         self.seed = seed
         self.dice = random.Random(f"{seed} {name}")
+        self.database = DATABASE
         self.folder = Path(tempfile.mkdtemp(prefix=f"hall-{name}-"))
         self.networks = networks
         settings = {"shared_buffers": "256MB", **settings}
@@ -59,7 +66,17 @@ class Stage:
 
     @property
     def url(self) -> str:
-        return self.server.url(DATABASE)
+        return self.server.url(self.database)
+
+    def beside(self, number: int) -> Stage:
+        """The same server, with a database, halls and dice of their own: for rounds at the same time, where a
+        round is mostly waiting.
+        """
+        other = copy.copy(self)
+        other.dice = random.Random(f"{self.seed} {self.name} {number}")
+        other.database = f"{DATABASE}_{number}"
+        self.server.sql(f"CREATE DATABASE {other.database}")
+        return other
 
     def cluster(self, url: str = "", names: tuple[str, ...] = NAMES) -> Cluster:
         """Halls that are not started yet."""
@@ -68,7 +85,7 @@ class Stage:
         return made
 
     def _member(self, name: str, url: str) -> SoakMember:
-        folder = self.folder / "halls"
+        folder = self.folder / "halls" / self.database
         if self.networks is None:
             return SoakMember(folder, name, url)
         host, prefix = self.networks.address(name), self.networks.prefix(name)
@@ -76,7 +93,7 @@ class Stage:
 
     def say(self, text: str) -> None:
         if not self._quiet:
-            sys.stderr.write(f"{self.name} {time.monotonic() - self._begun_s:7.1f} s: {text}\n")
+            sys.stderr.write(f"{self.name} {self.database} {time.monotonic() - self._begun_s:7.1f} s: {text}\n")
             sys.stderr.flush()
 
     def rounds(self, count: int) -> Iterator[int]:
@@ -91,7 +108,7 @@ class Stage:
         self.say(f"{number + 1}/{rounds} {text}")
 
     def sql(self, statement: str) -> str:
-        return self.server.sql(f"SET search_path = hiringhall; {statement}", DATABASE)
+        return self.server.sql(f"SET search_path = hiringhall; {statement}", self.database)
 
     def __enter__(self) -> Self:
         self.server.create()

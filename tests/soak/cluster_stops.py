@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from cluster_fence import leave_out_fence
 from cluster_load import ClusterLoad, Records, Times
 from cluster_members import STANDBY
-from cluster_stage import NAMES
+from cluster_stage import NAMES, shares
 from mixed_load import WELL, Promises, verdict
 from raw_link import Closed, RawLink
 from testimony import job_id
@@ -34,6 +34,8 @@ ALIVE_S: Final = (0.1, 1.0)
 TOGETHER_S: Final = (0.0, 0.5)
 """How long the next one is active before the first one goes on."""
 DRAIN_S: Final = 300.0
+CLUSTERS: Final = 2
+"""So many at the same time, each on a database of its own: a take-over is mostly waiting."""
 FUNCTION: Final = b"direct"
 WINDOW: Final = 8
 HELD_S: Final = 120.0
@@ -136,12 +138,31 @@ async def stops_unfenced(stage: Stage, rounds: int, live: int) -> dict[str, obje
 
 
 async def _play(stage: Stage, rounds: int, *, fenced: bool) -> tuple[dict[str, object], Late]:
+    late, taken_over = Late(), Times()
+    parts = [
+        _stop_often(stage.beside(number), share, late, taken_over, fenced=fenced)
+        for number, share in enumerate(shares(rounds, CLUSTERS))
+        if share
+    ]
+    acknowledged = await asyncio.gather(*parts)
+    report: dict[str, object] = {
+        "stops": len(taken_over.seconds),
+        "acknowledged": sum(acknowledged),
+        "late_writes": len(late.writes),
+        "late_acknowledgements": len(late.acknowledged),
+        "handed_out_late": len(late.handed_out),
+        "taken_over_s": taken_over.report(),
+    }
+    return report, late
+
+
+async def _stop_often(stage: Stage, rounds: int, late: Late, taken_over: Times, *, fenced: bool) -> int:
+    """How many jobs were acknowledged."""
     cluster = stage.cluster(names=NAMES[:2])
     await asyncio.to_thread(cluster.start)
     if not fenced:
         leave_out_fence(stage)
     load = ClusterLoad(cluster, stage.seed, clients=1, workers=2)
-    late, taken_over = Late(), Times()
     load.up.set()
     peers: DirectPeers | None = None
     try:
@@ -161,15 +182,7 @@ async def _play(stage: Stage, rounds: int, *, fenced: bool) -> tuple[dict[str, o
             peers.abandon()
     if fenced:
         verdict(load.promises, await Records(stage.url).ends())
-    report: dict[str, object] = {
-        "stops": len(taken_over.seconds),
-        "acknowledged": len(load.promises.created),
-        "late_writes": len(late.writes),
-        "late_acknowledgements": len(late.acknowledged),
-        "handed_out_late": len(late.handed_out),
-        "taken_over_s": taken_over.report(),
-    }
-    return report, late
+    return len(load.promises.created)
 
 
 async def _stop_once(

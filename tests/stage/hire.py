@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Self
 
-from hiringhall.core.markets import Rules
-from hiringhall.core.policies import soonest
+from hiringhall.core.bidding.markets import Rules
+from hiringhall.core.bidding.policies import soonest
 from hiringhall.core.terms import DEFAULT_TERMS
 from hiringhall.dialects.hire.bus import BusSession
 from hiringhall.dialects.hire.hire_bus import HireBus

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from contextlib import closing
 from pathlib import Path
@@ -17,13 +16,14 @@ import pytest
 import hiringhall
 from hiringhall.peers.gearman import Client, GearmanError
 from hiringhall.storage.opening import open_history
+from stage.forking import HALL, popen
 from stage.postgres_server import PostgresServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CODE = str(Path(hiringhall.__file__).parents[1])
-SERVE = [sys.executable, "-m", "hiringhall", "serve", "--json", "--no-web", "--door", "gearman=127.0.0.1:0"]
+SERVE = [*HALL, "serve", "--json", "--no-web", "--door", "gearman=127.0.0.1:0"]
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ class HallProcess:
     def __init__(self, url: str, folder: Path) -> None:
         command = [*SERVE, "--data", url, "--set", f"hall.folder={folder}"]
         environment = {**os.environ, "PYTHONPATH": CODE}
-        self.process = subprocess.Popen(
+        self.process = popen(
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         assert self.process.stdout is not None

@@ -96,6 +96,20 @@ class TestLargeCommits:
         store.commit(self.large(first=10), NOW_US)
         assert store.count() == (10, 13)
 
+    def test_kinds_of_rows_that_are_large_together_are_statements_of_one_transaction(self, url: str) -> None:
+        content = bytes(LARGE * 2 // 3)
+        mixed = batch(inserts=[job(1, payload=content)], ends=[end(1000, result=content)])
+        with closing(Proxy(postgres_server().port)) as proxy, closing(opened(proxy.url(url))) as store:
+            proxy.cut_answer_to(b"COMMIT")
+            store.commit(
+                batch(inserts=[job(2, payload=content)]), NOW_US
+            )  # one statement: it commits by itself
+            with pytest.raises(OutcomeUnknown):
+                store.commit(mixed, NOW_US)
+            proxy.heal()
+            assert store.settle() is True
+            assert store.count() == (2, 1)
+
     def test_whoever_was_replaced_keeps_nothing_of_it(self, url: str, store: PostgresStore) -> None:
         with closing(opened(url, WEST, take_over=True)) as other:
             with pytest.raises(Fenced):

@@ -10,10 +10,11 @@ import asyncpg
 import pytest
 from postgres_stage import EAST, WEST, end_backends, ids, name_of, opened
 from store_house import ignore, postgres_url
-from store_rows import NOW_US, batch, job
+from store_rows import NOW_US, batch, end, job
 
+from hiringhall.core.states import FAILED
 from hiringhall.storage.contract import Retention, StoreError
-from hiringhall.storage.postgres import Fenced, Member, PostgresStore
+from hiringhall.storage.postgres import Fenced, Member, PostgresStore, ahead
 from hiringhall.storage.postgres.members import MemberLink
 from hiringhall.storage.postgres.membership import Claim, Predecessor, take_over
 from stage.databases import postgres_server
@@ -133,7 +134,7 @@ class TestReadAhead:
 
     def test_jobs_that_were_read_ahead_are_not_read_again(self, url: str, store: PostgresStore) -> None:
         with closing(successor(url, beat_once(url, store))) as taken:
-            taken.read_ahead(never)
+            taken.read_ahead(100, never)
             sql(url, "UPDATE jobs SET payload = 'changed'")
             assert [row.payload for row in taken.load(100).jobs] == [job(1).payload]
             assert ids(taken) == [1]
@@ -142,13 +143,13 @@ class TestReadAhead:
         self, url: str, store: PostgresStore
     ) -> None:
         with closing(successor(url, beat_once(url, store))) as taken:
-            taken.read_ahead(never)
+            taken.read_ahead(100, never)
             store.commit(batch(inserts=[job(2)]), NOW_US)
             assert [row.id for row in taken.load(100).jobs] == [1, 2]
 
     def test_a_commit_that_leaves_as_many_jobs_counts_too(self, url: str, store: PostgresStore) -> None:
         with closing(successor(url, beat_once(url, store))) as taken:
-            taken.read_ahead(never)
+            taken.read_ahead(100, never)
             store.commit(batch(inserts=[job(2)], deletes=[1]), NOW_US)
             assert [row.id for row in taken.load(100).jobs] == [2]
 
@@ -156,14 +157,14 @@ class TestReadAhead:
         self, url: str, store: PostgresStore
     ) -> None:
         with closing(successor(url, beat_once(url, store))) as taken:
-            taken.read_ahead(never)
+            taken.read_ahead(100, never)
             sql(url, "UPDATE writer SET jobs = 0; DELETE FROM jobs")
             assert list(taken.load(100).jobs) == []
 
     def test_they_are_read_again_on_a_new_connection(self, url: str, store: PostgresStore) -> None:
         """The server may be another one now."""
         with closing(successor(url, beat_once(url, store))) as taken:
-            taken.read_ahead(never)
+            taken.read_ahead(100, never)
             end_backends(url)
             sql(url, "UPDATE jobs SET payload = 'changed'")
             assert [row.payload for row in taken.load(100).jobs] == [b"changed"]
@@ -171,14 +172,14 @@ class TestReadAhead:
     def test_they_are_read_again_by_a_store_that_was_closed(self, url: str, store: PostgresStore) -> None:
         seen = beat_once(url, store)
         with closing(successor(url, seen)) as taken:
-            taken.read_ahead(never)
+            taken.read_ahead(100, never)
             taken.close()
             sql(url, "UPDATE jobs SET payload = 'changed'")
             assert [row.payload for row in taken.load(100).jobs] == [b"changed"]
 
     def test_reading_ends_when_the_jobs_are_unwanted(self, url: str, store: PostgresStore) -> None:
         with closing(successor(url, beat_once(url, store))) as taken:
-            taken.read_ahead(lambda: True)
+            taken.read_ahead(100, lambda: True)
             sql(url, "UPDATE jobs SET payload = 'changed'")
             assert [row.payload for row in taken.load(100).jobs] == [b"changed"]
 
@@ -188,7 +189,50 @@ class TestReadAhead:
         store.commit(batch(inserts=[job(2)]), NOW_US)
         sql(url, "UPDATE jobs SET state = 99 WHERE id = 1")
         with closing(successor(url, beat_once(url, store))) as taken:
-            taken.read_ahead(never)
+            taken.read_ahead(100, never)
             assert sql(url, "SELECT count(*) FROM quarantine") == "0"
             assert [row.id for row in taken.load(100).jobs] == [2]
             assert sql(url, "SELECT count(*) FROM quarantine") == "1"
+
+    def test_the_latest_lines_are_read_ahead_too(self, url: str, store: PostgresStore) -> None:
+        store.commit(batch(ends=[end(10 + n, ended_us=NOW_US - n) for n in range(5)]), NOW_US)
+        with closing(successor(url, beat_once(url, store))) as taken:
+            taken.read_ahead(3, never)
+            sql(url, "UPDATE history SET worker = 'changed'")
+            read = list(taken.load(3).ended)
+            assert [row.id for row in read] == [12, 11, 10], "oldest first"
+            assert {row.worker for row in read} == {end(10).worker}
+
+    def test_they_are_read_again_if_the_active_hall_has_committed_more(
+        self, url: str, store: PostgresStore
+    ) -> None:
+        store.commit(batch(ends=[end(10)]), NOW_US)
+        with closing(successor(url, beat_once(url, store))) as taken:
+            taken.read_ahead(100, never)
+            store.commit(batch(ends=[end(11)]), NOW_US)
+            assert [row.id for row in taken.load(100).ended] == [10, 11]
+
+    def test_a_line_that_cannot_be_decoded_is_set_aside_by_the_hall_that_is_active(
+        self, url: str, store: PostgresStore
+    ) -> None:
+        store.commit(batch(ends=[end(10), end(11)]), NOW_US)
+        sql(url, "UPDATE history SET state = 99 WHERE id = 10")
+        with closing(successor(url, beat_once(url, store))) as taken:
+            taken.read_ahead(100, never)
+            assert sql(url, "SELECT count(*) FROM quarantine") == "0"
+            loaded = taken.load(100)
+            assert [row.id for row in loaded.ended] == [11]
+            assert [row.id for row in loaded.jobs] == [1]
+            assert sql(url, "SELECT count(*) FROM quarantine") == "1"
+
+    def test_lines_with_large_payloads_are_not_read_ahead(
+        self, url: str, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(ahead, "END_BYTES_MAX", 1000)
+        store.commit(batch(ends=[end(n, state=FAILED, payload=bytes(300)) for n in range(10, 14)]), NOW_US)
+        with closing(successor(url, beat_once(url, store))) as taken:
+            taken.read_ahead(100, never)
+            sql(url, "UPDATE history_apart SET worker = 'changed'; UPDATE jobs SET payload = 'changed'")
+            loaded = taken.load(100)
+            assert {row.worker for row in loaded.ended} == {b"changed"}
+            assert [row.payload for row in loaded.jobs] == [job(1).payload]

@@ -5,13 +5,13 @@ notices when it is not answered, or answered wrongly.
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING, Final, Self
 
 from dwork_peer import Asker
 from hall_process import wait_until
 
 from hiringhall.dialects.dwork import wire
+from stage.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from hall_process import HallProcess
@@ -36,17 +36,17 @@ class Neighbour:
     def expect_service(self) -> None:
         """It is served now: some more round trips succeed, and none so far took too long."""
         wanted = self.trips + 3
-        wait_until(lambda: self._trouble is not None or self.trips >= wanted, "the neighbour is served", 20.0)
+        wait_until(lambda: self._trouble is not None or self.trips >= wanted, "the neighbour is served", 60.0)
         assert self._trouble is None, f"the neighbour was disturbed: {self._trouble!r}"
         assert self.slowest_s < TRIP_S_MAX, f"the neighbour waited {self.slowest_s:.1f} s"
 
     def _live(self) -> None:
         try:
-            with Asker(self._address, TRIP_S_MAX * 2) as asker:
+            with Asker(self._address, TRIP_S_MAX * 6) as asker:
                 while not self._leaving.wait(PAUSE_S):
-                    started_s = time.monotonic()
-                    self._trip(asker, b"neighbour-%d" % self.trips)
-                    self.slowest_s = max(self.slowest_s, time.monotonic() - started_s)
+                    with Stopwatch() as watch:
+                        self._trip(asker, b"neighbour-%d" % self.trips)
+                    self.slowest_s = max(self.slowest_s, watch.elapsed_s)
                     assert not asker.resent
                     self.trips += 1
         except BaseException as trouble:  # noqa: BLE001 (told to the test's thread)

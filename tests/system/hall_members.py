@@ -6,11 +6,12 @@ import json
 import os
 import select
 import subprocess
-import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 from hall_process import CODE, START_S, Server, free_port
+
+from stage import forking
+from stage.forking import HALL
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,8 +39,8 @@ class MemberProcess(Server):
         command += ["--set", "door[0].insecure=true"] if self._host != "127.0.0.1" else []
         command += self._more
         with self._errors.open("ab") as errors:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "hiringhall", *command, "--set", f"hall.name={self.name}"],
+            self._process = forking.popen(
+                [*HALL, *command, "--set", f"hall.name={self.name}"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -48,28 +49,27 @@ class MemberProcess(Server):
             )
         assert self.role() == "standby"
 
-    def role(self, timeout_s: float = START_S) -> str:
+    def role(self) -> str:
         """Wait for its next role."""
-        assert await_any([self], timeout_s) is self
+        assert await_any([self]) is self
         stdout = self.process.stdout
         assert stdout is not None
         line: dict[str, Any] = json.loads(stdout.readline())
         return "standby" if line["standby"] else "active"
 
 
-def await_any(members: list[MemberProcess], timeout_s: float = START_S) -> MemberProcess:
+def await_any(members: list[MemberProcess]) -> MemberProcess:
     """The first member that has a new role to tell."""
     by_stream = {member.process.stdout: member for member in members}
-    ready, _, _ = select.select(list(by_stream), [], [], timeout_s)
+    ready, _, _ = select.select(list(by_stream), [], [], START_S)
     assert ready, "\n".join(member.errors() for member in members)
     return by_stream[ready[0]]
 
 
 def command(url: str, *words: str) -> list[dict[str, Any]]:
     """What a command prints with --json."""
-    said = subprocess.run(
-        [sys.executable, "-m", "hiringhall", *words, "--data", url, "--json"],
-        check=False,
+    said = forking.run(
+        [*HALL, *words, "--data", url, "--json"],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": CODE},
@@ -79,9 +79,6 @@ def command(url: str, *words: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in said.stdout.splitlines()]
 
 
-def wait_for_role(member: MemberProcess, role: str, timeout_s: float = START_S) -> float:
-    """How many seconds passed until the member has this role."""
-    begun_s = time.monotonic()
-    while member.role(timeout_s) != role:
+def wait_for_role(member: MemberProcess, role: str) -> None:
+    while member.role() != role:
         pass
-    return time.monotonic() - begun_s

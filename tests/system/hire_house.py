@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Final, Self
 
 import zmq
-from hall_process import HallProcess
+from hall_process import HallProcess, free_port
 
 from hiringhall.dialects.gearman import wire as gearman
 
@@ -29,7 +29,7 @@ class HireHouse(HallProcess):
     def __init__(self, folder: Path, settings: Mapping[str, object] | None = None) -> None:
         super().__init__(folder)
         self._settings = {"id": HALL, **(settings or {})}
-        self.lines = self.publish = self.subscribe = "127.0.0.1:0"
+        self.lines, self.publish, self.subscribe = (f"127.0.0.1:{free_port()}" for _ in range(3))
         """Where the hire doors are: lines over TCP, and both ends of the bus."""
 
     def start(self) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import zmq
 from dwork_peer import Asker
-from hall_process import HallProcess, wait_until
+from hall_process import HallProcess, free_port, wait_until
 from testimony import audit
 
 from hiringhall.dialects.dwork import wire as dwork
@@ -29,8 +29,8 @@ class ManyDoors(HallProcess):
 
     def __init__(self, folder: Path, **settings: Mapping[str, object]) -> None:
         super().__init__(folder, hall=settings.pop("hall", {}), limits=settings.pop("limits", {}))
-        self._addresses = dict.fromkeys(self.dialects, "127.0.0.1:0")
-        self.frontend = "127.0.0.1:0"
+        self._addresses = {dialect: f"127.0.0.1:{free_port()}" for dialect in self.dialects}
+        self.frontend = f"127.0.0.1:{free_port()}"
         """Of the PING/PONG door; `backend` is for its workers."""
         for dialect, door in settings.items():
             prefix = f"HALL_DOOR_{self.dialects.index(dialect)}_"

@@ -242,6 +242,7 @@ def test_workers_of_three_dialects_share_one_queue(tmp_path: Path) -> None:
     async def tell(hall: ManyDoors) -> None:
         with pingpong.Worker(hall.backend, lambda payload: b"pingpong " + payload, ping_s=PING_S):
             async with wmp.Worker([hall.wmp], {"saw": saw}), gearman.AsyncClient(hall.address) as client:
+                await until(lambda: hall.counts("saw")[2] == 2)
                 jobs = [await client.submit("saw", b"%d" % number) for number in range(count)]
                 results = [(await job.result()).split() for job in jobs]
         assert [payload for _, payload in results] == [b"%d" % number for number in range(count)]

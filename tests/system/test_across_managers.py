@@ -79,7 +79,7 @@ async def hall_of(
 
 
 def north(lease_s: float = 30.0) -> wmp.Manager:
-    return wmp.Manager("127.0.0.1:0", identity="north", lease_s=lease_s)
+    return wmp.Manager(f"127.0.0.1:{free_port()}", identity="north", lease_s=lease_s)
 
 
 def test_a_managers_job_is_done_by_a_gearman_worker(tmp_path: Path) -> None:
@@ -398,7 +398,7 @@ def test_what_a_hall_holds_when_its_grace_is_over_goes_back_to_the_manager_at_on
 def test_a_managers_job_is_taken_again_after_the_hall_was_killed(tmp_path: Path) -> None:
     async def tell() -> None:
         async with (
-            north(lease_s=1.0) as manager,
+            north(lease_s=2.5) as manager,
             hall_of(tmp_path, manager) as hall,
             Bench(hall, "saw") as bench,
         ):

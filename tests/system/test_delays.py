@@ -8,22 +8,26 @@ from typing import TYPE_CHECKING
 from hall_process import wait_until
 from house_worker import HouseWorker
 
+from stage.stopwatch import Stopwatch
+
 if TYPE_CHECKING:
     from hall_process import HallProcess
 
-LATE_S = 1.0
-"""How late a wake-up may come on a busy machine."""
+LATE_S = 3.0
+"""How late a wake-up may come, without the time in which the machine stood still."""
 
 
 def test_a_delayed_job_wakes_a_sleeping_worker_when_it_is_due(hall: HallProcess) -> None:
     with HouseWorker(hall.address) as house, hall.client() as client:
         hall.wait_for_workers("note")
         due_s = int(time.time()) + 2
-        receipt = client.submit_at("note", b"in time", epoch_s=due_s)
-        assert client.status(receipt)[:2] == (True, False)
-        assert client.run("reverse", b"nothing else waits") == b"nothing else waits"[::-1]
-        wait_until(lambda: house.order, "the delayed job is done", 10)
-        assert due_s <= time.time() < due_s + LATE_S
+        with Stopwatch() as watch:
+            receipt = client.submit_at("note", b"in time", epoch_s=due_s)
+            assert client.status(receipt)[:2] == (True, False) or time.time() >= due_s
+            assert client.run("reverse", b"nothing else waits") == b"nothing else waits"[::-1]
+            wait_until(lambda: house.order, "the delayed job is done")
+        assert time.time() >= due_s
+        assert watch.elapsed_s < 2 + LATE_S
         assert house.order == [b"in time"]
 
 
@@ -34,7 +38,7 @@ def test_a_delayed_job_survives_a_kill(hall: HallProcess) -> None:
     hall.kill()
     hall.start()
     with HouseWorker(hall.address) as house:
-        wait_until(lambda: house.order, "the delayed job is done", 10)
+        wait_until(lambda: house.order, "the delayed job is done")
         assert house.order == [b"still here"]
         assert time.time() >= due_s
 

@@ -8,7 +8,6 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
 import tomllib
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +16,7 @@ from hall_process import CODE, STOP_S
 from page_blocks import ROOT, Shell, read_blocks
 
 from hiringhall.config.schema import HallSettings
+from stage import forking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,8 +87,8 @@ def opens_and_ends(command: list[str], folder: Path, variables: dict[str, str], 
     """Run a `hall` command until its doors are open, and end it by a signal; what it wrote to stdout."""
     with (
         (folder / "stderr").open("w") as errors,
-        subprocess.Popen(
-            [sys.executable, "-m", "hiringhall", *command],
+        forking.popen(
+            [*forking.HALL, *command],
             cwd=folder,
             env=variables,
             stdout=subprocess.PIPE,
@@ -130,14 +130,8 @@ def test_the_units_command_opens_a_hall_with_the_settings_of_the_page(tmp_path: 
 
 def test_the_units_exit_code_for_no_restart_is_that_of_a_wrong_setting(tmp_path: Path) -> None:
     (tmp_path / "hall.toml").write_text("[hall]\nno_such_setting = 1\n")
-    ended = subprocess.run(
-        [sys.executable, "-m", "hiringhall", "serve", "--config", "hall.toml"],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        timeout=30,
-        check=False,
-    )
+    command = [*forking.HALL, "serve", "--config", "hall.toml"]
+    ended = forking.run(command, cwd=tmp_path, env=environment(), capture_output=True, timeout=60)
     assert unit("RestartPreventExitStatus") == [str(ended.returncode)]
 
 
@@ -199,13 +193,9 @@ def test_a_container_open_to_its_network_needs_both_variables_of_the_page(tmp_pa
     codes: list[int] = []
     for words in ([doors], [doors, insecure]):
         variables = dict(word.split("=", 1) for word in words)
-        ended = subprocess.run(
-            [sys.executable, "-m", "hiringhall", "check-config"],
-            cwd=tmp_path,
-            env=environment(**variables),
-            capture_output=True,
-            timeout=30,
-            check=False,
+        command = [*forking.HALL, "check-config"]
+        ended = forking.run(
+            command, cwd=tmp_path, env=environment(**variables), capture_output=True, timeout=60
         )
         codes.append(ended.returncode)
     assert codes == [2, 0]

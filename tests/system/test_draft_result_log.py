@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 import time
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
@@ -22,6 +20,7 @@ from hiringhall.peers.gearman_draft import Job, ServerError
 from hiringhall.peers.gearman_draft.blocking import Client, ResultLog
 from hiringhall.records import History
 from hiringhall.storage.contract import HistoryQuery
+from stage import forking
 
 if TYPE_CHECKING:
     from hall_process import HallProcess
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
 
 def shown(hall: HallProcess, *words: str) -> list[dict[str, Any]]:
     """What `hall history` says in JSON."""
-    command = [sys.executable, "-m", "hiringhall", "history", "--data", hall.place, "--json", *words]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    command = [*forking.HALL, "history", "--data", hall.place, "--json", *words]
+    said = forking.run(command, capture_output=True, text=True, timeout=60)
     assert said.returncode == 0, said.stderr
     return [json.loads(line) for line in said.stdout.splitlines()]
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -14,6 +12,7 @@ from dwork_peer import Asker
 from hall_process import CODE, HallProcess
 
 from hiringhall.dialects.dwork import wire
+from stage import forking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,15 +76,14 @@ def test_everybody_else_hears_nothing(
 
 def refused(folder: Path, *words: str, code: int = 2) -> str:
     """The one line of a hall that does not open."""
-    command = [sys.executable, "-m", "hiringhall", "serve", "--storage", "memory", "--json", *words]
+    command = [*forking.HALL, "serve", "--storage", "memory", "--json", *words]
     own = {name: value for name, value in os.environ.items() if not name.startswith("HALL_")}
     environment = {**own, "PYTHONPATH": CODE}
-    said = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=30, check=False
-    )
+    said = forking.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
     assert (said.returncode, said.stdout) == (code, ""), said.stderr
-    assert said.stderr.count("\n") == 1
-    return said.stderr
+    errors: str = said.stderr
+    assert errors.count("\n") == 1
+    return errors
 
 
 def test_a_door_with_curve_and_no_clients_stays_closed(tmp_path: Path) -> None:

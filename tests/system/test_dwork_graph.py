@@ -1,4 +1,4 @@
-"""A random graph of 100,000 tasks at the dwork door, run by sixteen workers, while hall and workers are killed.
+"""A random graph of 30,000 tasks at the dwork door, run by eight workers, while hall and workers are killed.
 
 The order is respected, each task is done, none is left.
 """
@@ -23,13 +23,13 @@ from testimony import audit
 from hiringhall.core.states import DONE
 from hiringhall.storage.contract import HistoryQuery
 
-TASKS: Final = 100_000
-BLOCK: Final = 2_000
-WORKERS: Final = 16
+TASKS: Final = 30_000
+BLOCK: Final = 1_000
+WORKERS: Final = 8
 HALL_KILLS: Final = (0.1, 0.3, 0.5, 0.7, 0.9)
 """When so much of the work is done."""
 WORKER_KILLS: Final = (0.05, 0.15, 0.2, 0.35, 0.4, 0.55, 0.65, 0.8)
-LIVE_MAX: Final = 30_000
+LIVE_MAX: Final = 9_000
 """The producer goes on when fewer than so many tasks are left, so that it names many that are done already."""
 TIMEOUT_S: Final = 1.5
 
@@ -42,10 +42,10 @@ def random_graph(seed: int, count: int) -> Graph:
     preds: Graph = {}
     for number in range(count):
         wanted = dice.choice((0, 1, 1, 2, 4))
-        chosen = {dice.randrange(max(0, number - 20_000), number) for _ in range(wanted)} if number else set()
+        chosen = {dice.randrange(max(0, number - 6_000), number) for _ in range(wanted)} if number else set()
         preds[b"t%d" % number] = [b"t%d" % other for other in sorted(chosen)]
     # Near its place, not in it: a predecessor may come later than the task that waits for it.
-    order = sorted(preds, key=lambda name: int(name[1:]) + dice.randrange(5_000))
+    order = sorted(preds, key=lambda name: int(name[1:]) + dice.randrange(1_500))
     return {name: preds[name] for name in order}
 
 

@@ -12,7 +12,7 @@ import pytest
 import zmq
 import zmq.auth
 from dwork_peer import Asker
-from hall_process import HallProcess, wait_until
+from hall_process import HallProcess, free_port, wait_until
 
 from hiringhall.core.states import DONE
 from hiringhall.dialects.dwork import wire as dwork
@@ -48,15 +48,12 @@ class HireHall(HallProcess):
     """`hall serve` with a Gearman door and both hire doors."""
 
     def __init__(self, folder: Path, more: str = MORE) -> None:
-        super().__init__(folder, more=more)
+        # The first hire door is where it was, when the hall is started again.
+        super().__init__(folder, more=more.replace("127.0.0.1:0", f"127.0.0.1:{free_port()}", 1))
         self.addresses: dict[str, str] = {}
         """Of the hire doors, as peers write them."""
         self.others: list[str] = []
         """Of the doors behind those."""
-
-    def stay(self) -> None:
-        """Open the first hire door where it was."""
-        self._more = MORE.replace("127.0.0.1:0", self.addresses["tcp"].removeprefix("tcp://"), 1)
 
     def _first_line(self) -> bytes:
         line = super()._first_line()
@@ -256,7 +253,6 @@ def test_a_hall_that_is_started_again_finds_its_worker_again(hall: HireHall) -> 
             await performing.wait()
             hall.kill()
             await lost.wait()
-            hall.stay()
             await asyncio.to_thread(hall.start)
             performance = await working
             assert (performance.worker, performance.announced > 1) == (ann.uuid, True)

@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,12 +15,13 @@ import zmq
 from hall_process import CODE, HallProcess, wait_until
 
 from hiringhall.dialects.gearman import wire
+from stage import forking
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 PIPE_BYTES = 4096
-SERVE = [sys.executable, "-m", "hiringhall", "serve", "--json"]
+SERVE = [*forking.HALL, "serve", "--json"]
 JSON = {"log_format": "json"}
 
 
@@ -166,7 +166,7 @@ def test_a_hall_whose_stderr_is_full_goes_on_and_ends(tmp_path: Path) -> None:
     read_end, write_end = os.pipe()
     fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     os.write(write_end, b"x" * PIPE_BYTES)
-    process = subprocess.Popen(
+    process = forking.popen(
         [*SERVE, "--storage", "memory", "--door", "gearman=127.0.0.1:0"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -196,7 +196,7 @@ def test_a_hall_whose_stderr_is_full_goes_on_and_ends(tmp_path: Path) -> None:
 
 
 def test_json_is_chosen_by_a_flag(tmp_path: Path) -> None:
-    process = subprocess.Popen(
+    process = forking.popen(
         [*SERVE, "--storage", "memory", "--door", "gearman=127.0.0.1:0", "--log-format", "json"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -14,12 +14,13 @@ from hall_process import HallProcess, wait_until
 
 from hiringhall.core.states import DONE, FAILED, LOST
 from hiringhall.peers.gearman import JobFailed, ServerError, Worker, WorkerJob
+from stage.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-LEASE_S = 1.0
+LEASE_S = 2.0
 
 
 def open_worker(hall: HallProcess, name: str, *lease: str) -> Program:
@@ -45,10 +46,10 @@ def test_a_killed_workers_job_is_with_another_within_a_second(hall: HallProcess)
             assert first.line() == "got important"
             with open_worker(hall, "second") as second:
                 hall.wait_for_workers("deed", 2)
-                killed_s = time.monotonic()
-                first.process.kill()
-                assert second.line() == "got important"
-                assert time.monotonic() - killed_s < 1.0
+                with Stopwatch() as watch:
+                    first.process.kill()
+                    assert second.line() == "got important"
+                assert watch.elapsed_s < 1.0
                 second.say("go")
                 assert job.result() == b"second"
 
@@ -61,10 +62,10 @@ def test_a_stopped_workers_job_goes_to_another_and_its_late_result_is_refused(le
         assert first.line() == "got important"
         with open_worker(hall, "second", str(LEASE_S)) as second:
             hall.wait_for_workers("deed", 2)
-            stopped_s = time.monotonic()
-            first.process.send_signal(signal.SIGSTOP)
-            assert second.line() == "got important"
-            assert time.monotonic() - stopped_s < LEASE_S + 1.0
+            with Stopwatch() as watch:
+                first.process.send_signal(signal.SIGSTOP)
+                assert second.line() == "got important"
+            assert watch.elapsed_s < LEASE_S + 1.0
             second.say("go")
             wait_until(hall.history, "the job has ended")
             assert not client.status(receipt).known
@@ -80,7 +81,7 @@ def test_a_stopped_workers_job_goes_to_another_and_its_late_result_is_refused(le
 
 
 def test_a_long_job_that_shows_life_is_not_run_twice(leasing: HallProcess) -> None:
-    """Three leases pass; the worker sends nothing of the job itself, only signs of life."""
+    """Two leases pass; the worker sends nothing of the job itself, only signs of life."""
     with (
         open_worker(leasing, "first", str(LEASE_S)) as first,
         open_worker(leasing, "second", str(LEASE_S)) as second,
@@ -91,7 +92,7 @@ def test_a_long_job_that_shows_life_is_not_run_twice(leasing: HallProcess) -> No
         busy = first_to_speak(first, second)
         idle = second if busy is first else first
         assert busy.line() == "got long"
-        assert not idle.waiting(3 * LEASE_S), "the other worker has heard nothing"
+        assert not idle.waiting(2 * LEASE_S), "the other worker has heard nothing"
         busy.say("go")
         wait_until(leasing.history, "the job has ended")
         assert leasing.history()[0].attempts == 1
@@ -121,7 +122,7 @@ def test_perls_worker_lives_on_after_a_report_that_comes_too_late(
 ) -> None:
     """Its module dies when it is sent an ERROR."""
     need(PERL.missing())
-    door = {"timeout_unit": "ms", "timeout_min_s": 1.0, "on_timeout": on_timeout}
+    door = {"timeout_unit": "ms", "timeout_min_s": 2.0, "on_timeout": on_timeout}
     with HallProcess(tmp_path, door=door) as hall, hall.client() as client:
         command = ["perl", str(PROGRAMS / "perl_slow_worker.pl"), hall.address, "1"]
         with Program(command, tmp_path, answers_only=True) as perl:
@@ -154,17 +155,19 @@ def test_a_timeout_fails_exactly_the_job_that_overran(hall: HallProcess) -> None
         return b"done " + job.data
 
     worker = Worker(hall.address, slots=3, on_error=complaints.append)
-    worker.register("limited", wait, timeout_s=1)
+    worker.register("limited", wait, timeout_s=2)
     worker.register("unlimited", wait)
     with worker, hall.client() as client:
         try:
             hall.wait_for_workers("unlimited")
             started_s = time.monotonic()
-            free = client.submit("unlimited", b"free")
-            over = client.submit("limited", b"over")
-            with pytest.raises(JobFailed):
-                over.result()
-            assert 1.0 <= time.monotonic() - started_s < 3.0
+            with Stopwatch() as watch:
+                free = client.submit("unlimited", b"free")
+                over = client.submit("limited", b"over")
+                with pytest.raises(JobFailed):
+                    over.result()
+            assert time.monotonic() - started_s >= 2.0
+            assert watch.elapsed_s < 4.0
             assert client.run("limited", b"within") == b"done within"
             assert not free.ended
             gates[b"over"].set()

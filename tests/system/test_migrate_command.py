@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from contextlib import closing
 from datetime import UTC, datetime
@@ -21,9 +19,11 @@ from hiringhall.access.tokens import TokenList
 from hiringhall.schedules.book import Book
 from hiringhall.schedules.plan import Plan
 from hiringhall.storage.opening import open_documents
+from stage import forking
 from stage.postgres_server import PostgresServer
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterator
 
 
@@ -40,9 +40,8 @@ def url() -> Iterator[str]:
 
 
 def migrate(folder: Path, source: str, target: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "hiringhall", "migrate", "--from", source, "--to", target, "--json"],
-        check=False,
+    return forking.run(
+        [*forking.HALL, "migrate", "--from", source, "--to", target, "--json"],
         capture_output=True,
         text=True,
         cwd=folder,

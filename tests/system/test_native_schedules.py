@@ -72,6 +72,23 @@ def test_a_schedule_fires_with_its_terms_until_it_is_removed(tmp_path: Path, sto
         bob.ask("finish", (lease, b""))
 
 
+def test_the_jobs_of_a_schedule_go_to_a_worker_that_has_what_they_need(hall: HallProcess) -> None:
+    with NativePeer(hall.port) as ann, NativePeer(hall.port) as small, NativePeer(hall.port) as large:
+        needs = {"resources": "cpus=4", "limit_key": "k", "tenant": "acme"}
+        ann.ask("schedule", {**NIGHTLY, "terms": needs})
+        assert ann.ask("schedules", (1, 1))[0]["terms"] == needs
+        queues = [(b"report", 0, 0)]
+        small.ask("work", (b"small", 1, queues, -1, 0, ("cpus=2", b"")))
+        by_hand = ann.ask("run_schedule", (b"nightly",))
+        stated = {"durable": True, "resources": b"cpus=4", "limit_key": b"k", "tenant": b"acme"}
+        assert ann.ask("job", (by_hand,))["terms"] == stated
+        assert ann.ask("job", (by_hand,))["why"] == "it needs cpus=4; no worker has more than 2"
+        large.ask("work", (b"large", 1, queues, -1, 0, ("cpus=8", b"")))
+        lease, given_id, *_, given = large.hear("assign")
+        assert (given_id, given) == (by_hand, b"cpus=4")
+        large.ask("finish", (lease, b""))
+
+
 def test_bad_schedules_are_refused_by_the_name_of_the_field(hall: HallProcess) -> None:
     with NativePeer(hall.port) as ann:
         ann.ask("schedule", NIGHTLY)
@@ -87,7 +104,7 @@ def test_bad_schedules_are_refused_by_the_name_of_the_field(hall: HallProcess) -
             ({"queue": b"q" * 600}, "queue: is too long"),
             ({"terms": {"durable": False, "detached": True}}, "terms: durable must be true"),
             ({"terms": {"colour": 1}}, "terms: 'colour' is not known"),
-            ({"terms": {"resources": "cpus=1"}}, "terms: jobs of a schedule have no flow, resources"),
+            ({"terms": {"resources": "cpus"}}, "resources: 'cpus' must be NAME=AMOUNT"),
             ({"terms": {"throttle_us": 5}}, "terms: jobs of a schedule have no flow"),
             ({"color": 1}, "'color' is not a field of this request"),
             ({"replace": 1}, "replace: must be true or false"),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 from hall_process import CODE, HallProcess, wait_until
 from native_peer import NativePeer
+
+from stage import forking
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,14 +46,13 @@ def test_a_door_may_be_a_socket_alone_and_the_first_native_door_has_the_other_on
     with HallProcess(tmp_path, door=NATIVE, more=more) as hall:
         with NativePeer(file) as ann:
             job = ann.submit(b"q", b"1")
-        other = subprocess.run(
-            [sys.executable, "-m", "hiringhall", "serve", "--storage", "memory", "--door", door],
+        other = forking.run(
+            [*forking.HALL, "serve", "--storage", "memory", "--door", door],
             cwd=hall.data,
             env={**os.environ, "PYTHONPATH": CODE},
             capture_output=True,
             text=True,
-            timeout=30,
-            check=False,
+            timeout=60,
         )
         assert other.returncode == 1
         assert other.stderr.startswith(f"hall: door[0]: unix:{file} is in use by another program")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
-import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -15,6 +13,7 @@ from native_peer import NativePeer
 
 from hiringhall.dialects.gearman import wire
 from hiringhall.storage.opening import open_history
+from stage import forking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,8 +72,11 @@ def output(peer: NativePeer, job: int) -> list[tuple[int, bytes]]:
 
 def shown(hall: HallProcess, *options: str) -> str:
     """What `hall history` prints."""
-    command = [sys.executable, "-m", "hiringhall", "history", "--data", hall.place, *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    command = [*forking.HALL, "history", "--data", hall.place, *options]
+    ended = forking.run(command, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+    said: str = ended.stdout
+    return said
 
 
 def test_output_of_workers_of_two_dialects_survives_kill_9_and_the_end_of_the_job(hall: HallProcess) -> None:

@@ -176,8 +176,9 @@ def test_a_worker_may_learn_and_forget_while_it_works(server: Server, client: Cl
 
 
 def test_a_call_can_be_given_up(server: Server, house: HouseWorker) -> None:
-    with Client(server.address, timeout_s=0.2) as client:
+    with Client(server.address, timeout_s=20) as client:
         job = client.submit("gate")
+        client.timeout_s = 0.2
         with pytest.raises(TimeoutError):
             job.result()
         house.gate.release()

@@ -11,7 +11,6 @@ import random
 import re
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -19,7 +18,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
-from hall_process import CODE, HallProcess, wait_until
+from hall_process import HallProcess, wait_until
 
 from hiringhall.core.limits import SECOND_US
 from hiringhall.core.states import DONE
@@ -27,6 +26,7 @@ from hiringhall.peers.gearman import Worker, WorkerJob
 from hiringhall.storage.contract import HistoryQuery
 from hiringhall.storage.opening import DATABASE, open_history
 from hiringhall.storage.sqlite import find_holder
+from stage import forking
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -171,16 +171,16 @@ def test_across_twenty_kills_every_due_time_fires_once_or_is_told_to_be_missed(
 
 def hall_schedule(hall: HallProcess, *words: str) -> str:
     """`hall schedule` in the folder of a hall; what it said."""
-    ended = subprocess.run(
-        [sys.executable, "-m", "hiringhall", "schedule", *words, "--data", str(hall.place)],
+    ended = forking.run(
+        [*forking.HALL, "schedule", *words, "--data", str(hall.place)],
         cwd=hall.folder,
-        env={"PYTHONPATH": CODE},
         capture_output=True,
         text=True,
-        timeout=30,
-        check=True,
+        timeout=60,
     )
-    return ended.stdout
+    assert ended.returncode == 0, ended.stderr
+    said: str = ended.stdout
+    return said
 
 
 @pytest.mark.sqlite  # the hall on a data folder gets a signal; for a database see test_shared_documents.py

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,6 +17,7 @@ from hiringhall import Hall
 from hiringhall.access.tokens import TokenList
 from hiringhall.dialects.native import wire
 from hiringhall.sdk.errors import HallRefused, HallUnreachable
+from stage import forking
 from stage.authority import make_authority
 
 if TYPE_CHECKING:
@@ -178,25 +179,19 @@ def test_the_last_use_is_in_the_list(hall: HallProcess) -> None:
     wait_until(lambda: (file.read() or {})["anna"].used is not None, "the last use is written")
 
 
+def environment(hall: HallProcess) -> dict[str, str]:
+    """Of a worker that is told where the hall is, and no token."""
+    rest = {name: value for name, value in os.environ.items() if not name.startswith("HALL_")}
+    return {**rest, "PYTHONPATH": CODE, "HALL_URL": f"hall://{hall.address}"}
+
+
 def test_a_worker_shows_its_token_and_its_functions_have_it_too(hall: HallProcess, tmp_path: Path) -> None:
     token = new_token(hall, "worker")
     (tmp_path / "shouting.py").write_text(APP)
     (tmp_path / "token").write_text(f"{token}\n")
-    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": CODE, "HALL_URL": f"hall://{hall.address}"}
-    command = [
-        sys.executable,
-        "-m",
-        "hiringhall",
-        "work",
-        "shouting",
-        "--token-file",
-        "token",
-        "-p",
-        "2",
-        "--json",
-    ]
-    worker = subprocess.Popen(
-        command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    command = [*forking.HALL, "work", "shouting", "--token-file", "token", "-p", "2", "--json"]
+    worker = forking.popen(
+        command, cwd=tmp_path, env=environment(hall), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     try:
         with Hall(f"hall://{hall.address}", token=token) as sdk:
@@ -208,12 +203,10 @@ def test_a_worker_shows_its_token_and_its_functions_have_it_too(hall: HallProces
 
 def test_a_worker_without_a_token_says_why_it_does_not_work(hall: HallProcess, tmp_path: Path) -> None:
     (tmp_path / "shouting.py").write_text(APP)
-    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": CODE, "HALL_URL": f"hall://{hall.address}"}
-    command = [sys.executable, "-m", "hiringhall", "work", "shouting", "-p", "1", "--json"]
-    worker = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE)
+    command = [*forking.HALL, "work", "shouting", "-p", "1", "--json"]
+    worker = forking.popen(command, cwd=tmp_path, env=environment(hall), stdout=subprocess.PIPE)
     try:
-        assert worker.stdout is not None
-        wait_until(lambda: b"a token is needed here" in worker.stdout.readline(), "it says so", 60)  # type: ignore[union-attr]
+        wait_until(lambda: b"a token is needed here" in worker.stdout.readline(), "it says so", 60)
     finally:
         worker.terminate()
         worker.communicate(timeout=30)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LEASE_S: Final = 4.0
-HALL_JOBS: Final = 4_000
-MANAGER_JOBS: Final = 3_000
+HALL_JOBS: Final = 2_000
+MANAGER_JOBS: Final = 1_500
 JOBS: Final = HALL_JOBS + 2 * MANAGER_JOBS
 WORKERS: Final = 5
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hall_process import wait_until
+
+from stage import forking
 
 if TYPE_CHECKING:
     from hall_process import HallProcess
@@ -47,10 +47,8 @@ class End(NamedTuple):
 
 def history(place: str) -> list[End]:
     """Every line of the history in a data folder or a database, newest first."""
-    command = [sys.executable, "-m", "hiringhall", "history", "--data", place, "--json"]
-    said = subprocess.run(
-        [*command, "--limit", str(HISTORY_LINES_MAX)], capture_output=True, text=True, timeout=60, check=False
-    )
+    command = [*forking.HALL, "history", "--data", place, "--json", "--limit", str(HISTORY_LINES_MAX)]
+    said = forking.run(command, capture_output=True, text=True, timeout=60)
     assert said.returncode == 0, f"hall history ended with {said.returncode}:\n{said.stderr}"
     return [
         End(

@@ -16,9 +16,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-from hall_process import CODE, START_S, wait_until
+from hall_process import CODE, START_S, free_port, wait_until
 
 from stage.databases import place_of
+from stage.forking import popen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,8 +33,7 @@ class Part:
 
     def __init__(self, folder: Path, name: str) -> None:
         self.name = name
-        self.address = "127.0.0.1:0"
-        """With a port from the first start on."""
+        self.address = f"127.0.0.1:{free_port()}"
         self.kills_s: list[float] = []
         """When it was killed, by the clock that all processes share."""
         self._folder = folder
@@ -47,8 +47,8 @@ class Part:
 
     def start(self) -> None:
         with (self._folder / f"{self.name}.stderr").open("ab") as errors:
-            self._process = subprocess.Popen(
-                self.command(),
+            self._process = popen(
+                [*self.command()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -108,7 +108,7 @@ class HallPart(Part):
 
     def __init__(self, folder: Path, lease_s: float) -> None:
         super().__init__(folder, "hall")
-        self.gearman = "127.0.0.1:0"
+        self.gearman = f"127.0.0.1:{free_port()}"
         self.data = folder / "data"
         self.place = place_of(self.data)
         self._lease_s = lease_s

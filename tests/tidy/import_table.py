@@ -46,7 +46,7 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
             "core.errors",
             "core.ids",
             "core.jobs",
-            "core.queue_rules",
+            "core.rules.queue_rules",
             "core.states",
             "core.terms",
             "storage",
@@ -56,7 +56,14 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("transports", ("core.errors", "core.limits", "dialects.session", "engine.driver", "transports")),
     (
         "config",
-        ("config", "core.limits", "core.queue_rules", "schedules.plan", "storage.contract", "storage.places"),
+        (
+            "config",
+            "core.limits",
+            "core.rules.queue_rules",
+            "schedules.plan",
+            "storage.contract",
+            "storage.places",
+        ),
     ),
     ("logs", ("core", "dialects.session", "logs")),
     (

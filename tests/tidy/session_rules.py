@@ -48,7 +48,7 @@ def session_writes(source: Source) -> Iterator[Complaint]:
     """Dialects call verbs and read; they write no field of an object of the core."""
     if not source.part("dialects", "doors"):
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         targets: list[ast.expr] = []
         if isinstance(node, ast.Assign):
             targets = node.targets
@@ -68,7 +68,7 @@ def foreign_notices(source: Source) -> Iterator[Complaint]:
     """Dialects and doors call no notice of a peer: a verb of the core does, when it has changed something."""
     if not source.part("dialects", "doors"):
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)

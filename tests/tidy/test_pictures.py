@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree as ET
@@ -34,6 +35,7 @@ def steps(page: str) -> list[str]:
     return [" ".join(one.split()) for one in re.split(r"^(?=\d+\. )", section, flags=re.MULTILINE)[1:]]
 
 
+@cache
 def defined(path: Path) -> set[str]:
     """The functions of a file, and its methods as `Class.method`."""
     names: set[str] = set()
@@ -109,13 +111,33 @@ def shown(picture: Path, kind: str) -> list[str]:
 
 
 def test_the_picture_of_the_core_shows_each_of_its_modules_once() -> None:
-    modules = sorted(path.stem for path in (PACKAGE / "core").glob("*.py") if path.stem != "__init__")
+    modules = sorted(path.stem for path in (PACKAGE / "core").rglob("*.py") if path.stem != "__init__")
     assert shown(IMAGES / "core.svg", "module") == modules
+
+
+def test_the_picture_of_the_core_shows_the_modules_of_each_folder_together() -> None:
+    groups = [one for one in ET.parse(IMAGES / "core.svg").getroot().iter(f"{SVG}g") if one.get("id")]
+    shown_there = {
+        str(group.get("id")): sorted(str(one.text) for one in group.iter() if "module" in one.get("class", ""))
+        for group in groups
+    }
+    folders = [path.parent for path in (PACKAGE / "core").glob("*/__init__.py")]
+    assert shown_there == {
+        folder.name: sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__")
+        for folder in folders
+    }
 
 
 def test_the_picture_of_the_architecture_shows_each_package_once() -> None:
     packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
     assert shown(IMAGES / "architecture.svg", "package") == sorted(packages | {"server"})
+
+
+def test_architecture_md_explains_each_module_of_the_core() -> None:
+    section = PAGE.read_text().partition("## The parts of the core\n")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`(\w+)`", section))
+    modules = {path.stem for path in (PACKAGE / "core").rglob("*.py") if path.stem != "__init__"}
+    assert sorted(modules - named) == []
 
 
 def test_architecture_md_shows_both_pictures() -> None:

@@ -55,6 +55,13 @@ def sources() -> tuple[Source, ...]:
     )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _forgotten() -> Iterator[None]:
+    """Millions of nodes: each collection of garbage in a later test would go through them."""
+    yield
+    sources.cache_clear()
+
+
 def nobody_complains(complaints: list[Complaint]) -> None:
     assert not complaints, "\n" + "\n".join(map(str, complaints))
 

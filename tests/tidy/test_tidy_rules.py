@@ -55,7 +55,7 @@ BAD: list[tuple[Callable[[Source], Iterator[Complaint]], str, str]] = [
         "src/hiringhall/storage/memory.py",
         "if TYPE_CHECKING:\n    from hiringhall.core.peer import Peer",
     ),
-    (core_order, "src/hiringhall/core/table.py", "from hiringhall.core.auctions import Auctions"),
+    (core_order, "src/hiringhall/core/table.py", "from hiringhall.core.bidding.auctions import Auctions"),
     (core_order, "src/hiringhall/core/leasing.py", "from hiringhall.core import scheduler"),
     (
         core_order,
@@ -108,7 +108,8 @@ BAD: list[tuple[Callable[[Source], Iterator[Complaint]], str, str]] = [
     (sleeping, "tests/x.py", "import time as t\nt.sleep(1)"),
     (module_name, "src/hiringhall/core/utils.py", "x = 1"),
     (module_name, "tests/common/test_x.py", "x = 1"),
-    (length, CORE, "x = 1\n" * 501),
+    (length, CORE, "x = 1\n" * 401),
+    (length, GEARMAN, "x = 1\n" * 501),
     (docstring, CORE, "x = 1"),
 ]
 
@@ -118,7 +119,7 @@ GOOD: list[tuple[Callable[[Source], Iterator[Complaint]], str, str]] = [
     (
         core_order,
         "src/hiringhall/core/table.py",
-        "if TYPE_CHECKING:\n    from hiringhall.core.auctions import Auctions",
+        "if TYPE_CHECKING:\n    from hiringhall.core.bidding.auctions import Auctions",
     ),
     (session_writes, GEARMAN, "self.worker = None\njob = worker.bids"),
     (session_writes, "src/hiringhall/core/leasing.py", "job.code = 1"),
@@ -153,7 +154,8 @@ GOOD: list[tuple[Callable[[Source], Iterator[Complaint]], str, str]] = [
     (danger, "tests/x.py", "subprocess.run(['ls'], shell=False)\nre.compile('x')"),
     (sleeping, "tests/x.py", "core.sleep(worker)\nawait asyncio.sleep(0)"),
     (module_name, "src/hiringhall/core/jobs.py", "x = 1"),
-    (length, CORE, "x = 1\n" * 500),
+    (length, CORE, "x = 1\n" * 400),
+    (length, GEARMAN, "x = 1\n" * 500),
     (docstring, CORE, '"""What it is."""\nx = 1'),
     (docstring, "src/hiringhall/peers/__init__.py", ""),
 ]

@@ -352,3 +352,22 @@ def test_with_takeover_the_last_of_a_name_has_it() -> None:
         assert not first.has_mail()
 
     story(tell, ZmqOptions(takeover=True, close_wait_s=0.0))
+
+
+def test_with_takeover_a_session_that_has_missed_a_message_ends_and_its_job_is_no_loss() -> None:
+    async def tell(house: House) -> None:
+        first = house.visit(b"ann", reconnect_ivl=-1)
+        first.says(b"work 1")
+        await until(lambda: len(house.scheduler.workers) == 1)
+        job = house.submit(b"cut")
+        await first.hears(b"job cut")
+        # As if the job had been written in the moment in which the connection was closing.
+        assert job.lease is not None
+        house.link(house.sessions[0]).failed_us = job.lease.started_us
+        second = house.visit(b"ann")
+        second.says(b"work 1")
+        await second.hears(b"job cut")
+        assert len(house.sessions) == 2
+        assert job.losses == 0
+
+    story(tell, ZmqOptions(takeover=True, close_wait_s=0.0))

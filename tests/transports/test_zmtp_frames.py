@@ -32,7 +32,7 @@ STREAMS = st.lists(st.one_of(MESSAGES, COMMANDS), max_size=12).map(b"".join)
 
 
 @given(stream=STREAMS, cuts=st.lists(st.integers(0, 2000), max_size=10), rest=st.binary(max_size=20))
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 def test_a_stream_is_read_the_same_whole_cut_up_and_byte_by_byte(
     stream: bytes, cuts: list[int], rest: bytes
 ) -> None:

@@ -123,8 +123,7 @@ def test_a_change_is_in_the_audit_log_under_the_name_of_the_token(hall: WebHall,
     lines: list[tuple[str, str, str, str]] = []
 
     def read() -> bool:
-        audit: Path = hall.data / "audit.jsonl"
-        entries = [json.loads(line) for line in audit.read_text().splitlines()] if audit.exists() else []
+        entries = [json.loads(line) for line in hall.documents.tail("audit.jsonl", 10)]
         lines[:] = [(one["who"], one["role"], one["what"], one["outcome"]) for one in entries]
         return len(lines) >= 2
 
@@ -169,7 +168,7 @@ def test_a_stream_ends_with_the_logout(hall: WebHall) -> None:
     with hall.browser() as browser:
         log_in(browser, token)
         cookie = {"Cookie": "; ".join(f"{name}={value}" for name, value in browser.cookies.items())}
-        with httpx.stream("GET", f"{hall.web}/api/v1/events", headers=cookie, timeout=5.0) as stream:
+        with httpx.stream("GET", f"{hall.web}/api/v1/events", headers=cookie, timeout=TIMEOUT_S) as stream:
             lines = stream.iter_lines()
             assert next(lines).startswith("retry")
             assert browser.post("/logout", headers={"X-Requested-By": "test"}).status_code == 204

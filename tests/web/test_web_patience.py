@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from hiringhall.web.guard import Actor, Receive, Scope, Send
 
 LIMIT_S: Final = 0.3
+"""A test waits for the end of this one."""
+LONG_S: Final = 3600.0
 TIMEOUT_S: Final = 20.0
 HOST: Final = b"Host: localhost\r\nX-Requested-By: tests\r\n"
 HEAD: Final = b"POST / HTTP/1.1\r\n" + HOST + b"Content-Type: application/json\r\n"
 
 
 class Hasty(PatientProtocol):
-    """Limits that a test can wait for."""
+    """Limits that a test sets."""
 
-    head_s = LIMIT_S
-    slow_s = LIMIT_S
     ended: asyncio.Event
     """A connection has ended."""
 
@@ -57,14 +57,16 @@ async def _nobody(token: str, address: str) -> Actor:
 
 
 @contextlib.asynccontextmanager
-async def _served() -> AsyncIterator[int]:
+async def _served(head_s: float, body_s: float, slow_s: float) -> AsyncIterator[int]:
+    Hasty.head_s = head_s
+    Hasty.slow_s = slow_s
     Hasty.ended = asyncio.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await guard(scope, receive, send)
 
     guard = Guard(
-        _answer, Hosts("127.0.0.1"), Sessions(tls=False), _nobody, local=LOCAL, tls=False, body_s=LIMIT_S
+        _answer, Hosts("127.0.0.1"), Sessions(tls=False), _nobody, local=LOCAL, tls=False, body_s=body_s
     )
     config = uvicorn.Config(app, http=Hasty, lifespan="off", log_config=None)
     server = uvicorn.Server(config)
@@ -78,11 +80,11 @@ async def _served() -> AsyncIterator[int]:
             await task
 
 
-def _say(*parts: bytes) -> bytes:
+def _say(*parts: bytes, head_s: float = LONG_S, body_s: float = LONG_S) -> bytes:
     """What the server answers to these bytes, until it closes the connection."""
 
     async def say() -> bytes:
-        async with _served() as port, asyncio.timeout(TIMEOUT_S):
+        async with _served(head_s, body_s, LONG_S) as port, asyncio.timeout(TIMEOUT_S):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.writelines(parts)
             heard = b""
@@ -95,21 +97,21 @@ def _say(*parts: bytes) -> bytes:
 
 
 def test_a_connection_on_which_nothing_is_sent_is_closed() -> None:
-    assert _say() == b""
+    assert _say(head_s=LIMIT_S) == b""
 
 
 def test_half_a_head_is_not_waited_for() -> None:
-    assert _say(b"GET / HT") == b""
+    assert _say(b"GET / HT", head_s=LIMIT_S) == b""
 
 
 def test_half_a_head_after_a_whole_request_is_not_waited_for() -> None:
-    heard = _say(HEAD, b"Content-Length: 2\r\n\r\n{}", b"GET / HT")
+    heard = _say(HEAD, b"Content-Length: 2\r\n\r\n{}", b"GET / HT", head_s=1.0)
     assert heard.startswith(b"HTTP/1.1 200")
     assert heard.count(b"HTTP/1.1") == 1
 
 
 def test_a_body_that_does_not_come_is_answered_with_408() -> None:
-    heard = _say(HEAD, b'Content-Length: 100\r\n\r\n{"queue"')
+    heard = _say(HEAD, b'Content-Length: 100\r\n\r\n{"queue"', body_s=LIMIT_S)
     assert heard.startswith(b"HTTP/1.1 408")
     assert b'"code":"timeout"' in heard
 
@@ -122,7 +124,7 @@ def test_a_body_with_two_lengths_is_refused_and_what_follows_it_is_not_read() ->
 
 def test_a_client_that_does_not_read_is_disconnected() -> None:
     async def ignore() -> None:
-        async with _served() as port, asyncio.timeout(TIMEOUT_S):
+        async with _served(LONG_S, LONG_S, LIMIT_S) as port, asyncio.timeout(TIMEOUT_S):
             loop = asyncio.get_running_loop()
             with socket.socket() as client:
                 client.setblocking(False)

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -15,6 +14,7 @@ from hall_process import CODE, HallProcess, wait_until
 from native_peer import NativePeer
 
 from hiringhall import Hall
+from stage.forking import HALL, popen
 
 TIMEOUT_S: Final = 30.0
 REQUESTED: Final = {"X-Requested-By": "tests"}
@@ -93,8 +93,8 @@ class LoneWeb:
     def __enter__(self) -> Self:
         words = ("web", "--json", "--listen", "127.0.0.1:0", "--hall", self._hall_url)
         with (self._folder / "web-stderr").open("ab") as errors:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "hiringhall", *words],
+            self.process = popen(
+                [*HALL, *words],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,

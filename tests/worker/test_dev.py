@@ -61,7 +61,7 @@ def test_it_runs_reloads_and_ends_with_ctrl_c(tmp_path: Path) -> None:
             wait_until(lambda: outer.submit().result(RESULT_S) == 232, "the new code runs")
         dev.signal(signal.SIGINT)
         assert dev.wait() == 0
-    assert not any(map(is_alive, pids))
+    wait_until(lambda: not any(map(is_alive, pids)), "all processes are gone")
     assert (tmp_path / ".hall-dev").is_dir()
 
 

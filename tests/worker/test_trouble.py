@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from hall_process import HallProcess
 
 RESULT_S = 30.0
+BEGUN_S = 2.0
+"""A job has begun by then, also where the machine is busy."""
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +80,7 @@ def test_a_process_that_exits_is_a_lost_worker(hall: Hall) -> None:
 
 def test_an_endless_loop_is_stopped_at_its_timeout(hall: Hall, tmp_path: Path) -> None:
     started = tmp_path / "started"
-    failed = failure(hall, "spin", str(started), timeout=0.5)
+    failed = failure(hall, "spin", str(started), timeout=BEGUN_S)
     assert isinstance(failed, JobTimeout)
     pid = int(started.read_text())
     wait_until(lambda: not is_alive(pid), "the process of the job is gone")
@@ -86,7 +88,7 @@ def test_an_endless_loop_is_stopped_at_its_timeout(hall: Hall, tmp_path: Path) -
 
 def test_a_deadlock_is_stopped_at_its_timeout(hall: Hall, tmp_path: Path) -> None:
     started = tmp_path / "started"
-    assert isinstance(failure(hall, "deadlock", str(started), timeout=0.5), JobTimeout)
+    assert isinstance(failure(hall, "deadlock", str(started), timeout=BEGUN_S), JobTimeout)
     pid = int(started.read_text())
     wait_until(lambda: not is_alive(pid), "the process of the job is gone")
 

@@ -185,6 +185,21 @@ async def nap(seconds: float) -> float:
     return seconds
 
 
+gathered: list[asyncio.Event] = []
+
+
+@hall.job
+async def gather(count: int) -> int:
+    """Returns when so many of these run at the same time, in one process."""
+    here = asyncio.Event()
+    gathered.append(here)
+    if len(gathered) == count:
+        for event in gathered:
+            event.set()
+    await here.wait()
+    return count
+
+
 @hall.job
 async def wait_for_cancel(started: str, ended: str) -> None:
     _tell(started)

@@ -6,12 +6,13 @@ import json
 import os
 import select
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from hall_process import CODE
+
+from stage.forking import HALL, popen
 
 if TYPE_CHECKING:
     import signal
@@ -28,7 +29,7 @@ class WorkerProcess:
         self, url: str, *words: str, target: str = "trouble_jobs", folder: Path = HERE, command: str = "work"
     ) -> None:
         targets = [target] if target else []
-        self._command = [sys.executable, "-m", "hiringhall", command, *targets, "--json", *words]
+        self._command = [*HALL, command, *targets, "--json", *words]
         if url:
             self._command += ["--hall", url]
         self._folder = folder
@@ -39,7 +40,7 @@ class WorkerProcess:
     def __enter__(self) -> Self:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("HALL_")}
         self._errors, writing = os.pipe()
-        self.process = subprocess.Popen(
+        self.process = popen(
             self._command,
             cwd=self._folder,
             env={**kept, "PYTHONPATH": CODE},

@@ -79,6 +79,7 @@ def backup(
         copied.mkdir(mode=0o700)
         manifest = _copy(folder, copied)
         (copied / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
+        (copied / MANIFEST).chmod(0o600)
         _sync(copied)
         finished = _packed(copied, work / "data.tar") if target.suffix == TAR else copied
         finished.rename(target)
@@ -105,7 +106,9 @@ def restore(
         )
     _refuse_existing(folder)
     if not source.exists():
-        raise CommandError(f"there is no {source}")
+        raise CommandError(
+            f"there is no backup {source}: give the folder or the .tar file that hall backup made"
+        )
     with _partial(folder) as work:
         copied = work / "data"
         copied.mkdir(mode=0o700)

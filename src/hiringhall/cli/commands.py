@@ -69,7 +69,7 @@ SCHEDULE: Final = Group(
 
 FLOW: Final = Group(
     "flow",
-    "Run a file of tasks that need each other as a flow; list, show, cancel and retry flows.",
+    "Run a file of tasks that need each other as one flow. List, show, cancel and retry flows.",
     RUN,
     (
         Entry(
@@ -122,13 +122,13 @@ COMMANDS: Final[tuple[Entry | Group, ...]] = (
     Entry(
         "work",
         "work:work",
-        "Run the job functions of a module, or with --shell commands, until it is stopped.",
+        "Run the job functions of a module, or shell commands with --shell, until it is stopped.",
         RUN,
     ),
     Entry(
         "run",
         "run:run",
-        "Run a command for each argument as a job, like GNU parallel, on a hall or on one opened for it.",
+        "Run a command for each argument, like GNU parallel, as jobs of a hall. Without a hall, it opens one.",
         RUN,
         options_first=True,
     ),
@@ -150,7 +150,7 @@ COMMANDS: Final[tuple[Entry | Group, ...]] = (
     Entry(
         "queues",
         "queues:queues",
-        "List the queues: how many jobs are ready, running, waiting and failed, and who can do them.",
+        "List the queues: how many jobs are ready, running, waiting and failed, and the number of workers.",
         LOOK,
     ),
     Entry(
@@ -169,7 +169,7 @@ COMMANDS: Final[tuple[Entry | Group, ...]] = (
     Entry(
         "workers",
         "workers:workers",
-        "List the workers, or with --drain let some of them finish what they have and get nothing new.",
+        "List the workers. With --drain, some of them finish what they have and get no more jobs.",
         LOOK,
     ),
     Entry(
@@ -211,20 +211,20 @@ COMMANDS: Final[tuple[Entry | Group, ...]] = (
     Entry(
         "pause",
         "queues:pause",
-        "Pause queues: none of their jobs starts. Jobs that run go on, and a pause survives a restart.",
+        "Pause queues: no job of them starts. Jobs that run go on. A pause survives a restart.",
         CHANGE,
     ),
     Entry("resume", "queues:resume", "Resume paused queues: their jobs start again.", CHANGE),
     Entry(
         "limit",
         "limit:limit",
-        "Show, set or clear the limits of queues: what may run and start. They survive a restart.",
+        "Show, set or clear the limits of queues: how many jobs run, and how fast they start.",
         CHANGE,
     ),
     Entry(
         "switch-over",
         "halls:switch_over",
-        "Let a standby be active in place of the hall that is. Nothing is lost; clients connect again.",
+        "Make a standby the active hall. Nothing is lost; clients connect again.",
         CHANGE,
     ),
     SCHEDULE,

@@ -51,9 +51,7 @@ def dev(
     ] = DEFAULT_PORT,
     data: Annotated[
         Path | None,
-        typer.Option(
-            "--data", metavar="FOLDER", help=f"Where the hall keeps its jobs. Default: {DEFAULT_DATA}."
-        ),
+        typer.Option("--data", metavar="DIR", help=f"Where the hall keeps its jobs. Default: {DEFAULT_DATA}."),
     ] = None,
     web: Annotated[
         str | None,

@@ -31,7 +31,7 @@ def device(
         typer.Option(
             "--manager",
             metavar="ADDRESS",
-            help="A manager: a hall or another device. Can be given several times.",
+            help="A manager: a hall or another device. At least one; can be given several times.",
         ),
     ] = None,
     listen: Annotated[

@@ -67,9 +67,7 @@ def listing(
     ] = None,
     limit: Annotated[
         int,
-        typer.Option(
-            "--limit", metavar="N", min=1, max=LIMIT_MAX, help=f"At most this many. Default: {LIMIT}."
-        ),
+        typer.Option("--limit", metavar="N", min=1, max=LIMIT_MAX, help="At most this many."),
     ] = LIMIT,
     hall: HallFlag = None,
     as_json: JsonFlag = False,

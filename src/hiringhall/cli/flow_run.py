@@ -49,11 +49,13 @@ STUCK: Final = "stuck"
 
 
 def run(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The tasks: YAML or lines. -: stdin.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The tasks, as YAML or as lines; - for stdin.")],
     name: Annotated[
         str | None,
         typer.Option(
-            "--name", metavar="NAME", help="The name of the flow. Default: that in the file, or the file's."
+            "--name",
+            metavar="NAME",
+            help="The name of the flow. Default: the name in the file, or that of the file.",
         ),
     ] = None,
     form: Annotated[
@@ -70,21 +72,29 @@ def run(
         typer.Option(
             "--command",
             metavar="TEXT",
-            help="For lines: what a task runs. {} becomes its name. "
-            "Default: none, a dwork worker knows what to do.",
+            help="For lines: the command of each task. {} becomes the name of the task. "
+            "Without it, the tasks are for dwork workers.",
         ),
     ] = None,
     queue: Annotated[
         str | None,
-        typer.Option("--queue", metavar="NAME", help="The queue of tasks that name none. Default: shell."),
+        typer.Option(
+            "--queue",
+            metavar="NAME",
+            help="The queue of tasks that name none. Default: shell, or dwork for tasks without a command.",
+        ),
     ] = None,
     retries: Annotated[
         int | None,
-        typer.Option("--retries", metavar="N", min=0, max=1_000_000, help="For tasks that do not say it."),
+        typer.Option(
+            "--retries", metavar="N", min=0, max=1_000_000, help="Retries of tasks that do not say it."
+        ),
     ] = None,
     timeout: Annotated[
         str | None,
-        typer.Option("--timeout", metavar="TIME", help="For tasks that do not say it, such as 90s or 6h."),
+        typer.Option(
+            "--timeout", metavar="TIME", help="Timeout of tasks that do not say it, such as 90s or 6h."
+        ),
     ] = None,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait for the end of the flow.")] = False,
     wait_for: Annotated[
@@ -99,7 +109,8 @@ def run(
     """Run the tasks of a file as a flow: each when those that it needs are done.
 
     Run the same file again to resume: what is done is not done again. The exit code is 0 if all tasks are done,
-    1 if some failed or were cancelled, and 3 if the flow has not ended in the time of --wait-for.
+    1 if some failed or were cancelled, 2 if the file is wrong or no hall answers, and 3 if the flow has not
+    ended in the time of --wait-for.
     """
     limit_us = None if wait_for is None else read_span_us("--wait-for", wait_for)
     timeout_us = None if timeout is None else read_span_us("--timeout", timeout)

@@ -72,9 +72,9 @@ def switch_over(
     data: DataFlag = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Let a standby be active in place of the hall that is. Nothing is lost; clients connect again.
+    """Make a standby the active hall. Nothing is lost; clients connect again.
 
-    The active hall takes back its running jobs, commits, closes, and stands by.
+    The hall that was active takes back its running jobs, commits, closes, and stands by.
     """
     name, seconds = _wait(move_role(_url(config, data), to))
     if as_json:

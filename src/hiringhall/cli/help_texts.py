@@ -6,13 +6,16 @@ have a name for their value.
 
 from __future__ import annotations
 
+import sys
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, Final
 
+import typer
 from typer.core import TyperCommand, TyperGroup
 
 from hiringhall.cli.help_page import Page, Panel
 from hiringhall.cli.layout import terminal_width
+from hiringhall.cli.reporting import WRONG_USE
 from hiringhall.cli.styling import terminal_colours
 
 if TYPE_CHECKING:
@@ -47,12 +50,23 @@ def unwrapped(docstring: str) -> str:
 class HallCommand(TyperCommand):
     """A command of `hall`."""
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """What is required stands without the braces of Typer, which other programs write around a choice."""
+        return [piece[1:-1] if piece.startswith("{") else piece for piece in super().collect_usage_pieces(ctx)]
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         _write_page(self, ctx, formatter, _parameters(self.get_params(ctx)))
 
 
 class HallGroup(TyperGroup):
     """A group of commands: `hall` itself, or `hall schedule`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Without a command, print the help. Typer prints nothing then, unless Rich draws its help."""
+        if not args and self.no_args_is_help and not ctx.resilient_parsing:
+            sys.stdout.write(self.get_help(ctx) + "\n")
+            raise typer.Exit(WRONG_USE)
+        return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         panels = _parameters(self.get_params(ctx))
@@ -83,7 +97,7 @@ def _name(parameter: Any) -> str:
     """How it is typed, such as `--jobs -j N`."""
     if parameter.param_type_name == "argument":
         return str(parameter.metavar or parameter.name)
-    names = sorted((*parameter.opts, *parameter.secondary_opts), key=len, reverse=True)
+    names = [*sorted(parameter.opts, key=len, reverse=True), *parameter.secondary_opts]
     return " ".join(names if _is_flag(parameter) else (*names, parameter.metavar or ""))
 
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 LIMIT: Final = 50
 """Records that are shown without --limit. A file gets all of them."""
 LIMIT_MAX: Final = 1_000_000_000
+OTHER_FOLDERS: Final = (".hall-dev", ".hall-run/data")
+"""Where `hall dev` and `hall run` keep their data, in the folder in which they are called."""
 DASH: Final = Path("-")
 """In place of a file name: stdin to read from, stdout to write to."""
 
@@ -188,6 +190,8 @@ def open_folder(hall: HallSettings) -> History:
     in_memory = hall.storage == "memory"
     if not has_history(hall.data):
         why = "hall.storage is memory" if in_memory else "use --data to name the hall's data folder"
+        if other := next(filter(has_history, OTHER_FOLDERS), None):
+            why = f"there is one in {other}: use --data {other}"
         raise HallError(f"there is no history in {shown(hall.data)}; {why}")
     if in_memory:
         print_error(f"hall: hall.storage is memory: this history in {shown(hall.data)} is from an earlier hall")

@@ -35,7 +35,7 @@ COLUMNS: Final = (
 
 LimitFlag = Annotated[
     int,
-    typer.Option("--limit", metavar="N", min=1, max=LIMIT_MAX, help=f"At most this many. Default: {LIMIT}."),
+    typer.Option("--limit", metavar="N", min=1, max=LIMIT_MAX, help="At most this many."),
 ]
 
 

@@ -27,28 +27,43 @@ def limit(
     ] = "",
     running_max: Annotated[
         int | None,
-        typer.Option("--running-max", metavar="N", min=0, help=f"Its jobs that may run at a time. {_COUNT}"),
+        typer.Option(
+            "--running-max", metavar="N", min=0, help=f"How many of its jobs may run at a time. {_COUNT}"
+        ),
     ] = None,
     key_running_max: Annotated[
         int | None,
-        typer.Option("--key-running-max", metavar="N", min=0, help=f"The same for each limit_key. {_COUNT}"),
+        typer.Option(
+            "--key-running-max",
+            metavar="N",
+            min=0,
+            help=f"How many with the same limit key may run at a time. {_COUNT}",
+        ),
     ] = None,
     starts_per_second: Annotated[
         float | None,
-        typer.Option("--starts-per-second", metavar="X", min=0, help=f"How many may start. {_COUNT}"),
+        typer.Option(
+            "--starts-per-second", metavar="X", min=0, help=f"How many may start in a second. {_COUNT}"
+        ),
     ] = None,
     burst: Annotated[
-        int | None, typer.Option("--burst", metavar="N", min=1, help="Starts that are saved up meanwhile.")
+        int | None,
+        typer.Option(
+            "--burst",
+            metavar="N",
+            min=1,
+            help="With --starts-per-second: how many may start at once after a quiet time.",
+        ),
     ] = None,
     fair: Annotated[
-        bool | None, typer.Option("--fair/--no-fair", help="Its tenants take turns, or not.")
+        bool | None, typer.Option("--fair/--no-fair", help="Whether its tenants take turns.")
     ] = None,
     tenant_weight: Annotated[
         list[str] | None,
         typer.Option(
             "--tenant-weight",
             metavar="NAME=N",
-            help="Starts of a tenant in a turn. Can be given several times.",
+            help="How many jobs a tenant starts in its turn. Can be given several times.",
         ),
     ] = None,
     age_max: Annotated[
@@ -56,7 +71,7 @@ def limit(
         typer.Option(
             "--age-max",
             metavar="TIME",
-            help="Cancel what no worker takes in this time, such as 90s or 1h. 0: never.",
+            help="A job that no worker takes in this time, such as 90s or 1h, is cancelled. 0: never.",
         ),
     ] = None,
     clear: Annotated[
@@ -65,10 +80,11 @@ def limit(
     hall: HallFlag = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Show, set or clear the limits of queues: what may run and start. They survive a restart.
+    """Show, set or clear the limits of queues: how many jobs run, and how fast they start.
 
-    Limits that are not given stay as they are. They take effect at once, and win over [[queue]] of hall.toml
-    until they are cleared.
+    Limits that are not given stay as they are. They take effect at once, survive a restart, and are used in
+    place of [[queue]] in hall.toml until they are cleared. Submits name their limit key and tenant: see hall
+    submit -h.
     """
     stated: dict[str, Any] = {
         "running_max": running_max,

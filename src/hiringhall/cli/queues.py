@@ -40,7 +40,7 @@ def queues(
     hall: HallFlag = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """List the queues: how many jobs are ready, running, waiting and failed, and who can do them.
+    """List the queues: how many jobs are ready, running, waiting and failed, and the number of workers.
 
     waiting: for parents, until later, or parked by a limit. oldest: how long the oldest ready job has
     waited. takes: the average time of a job. failed: dead letters in the memory of the hall. done: since
@@ -61,7 +61,7 @@ def queues(
 
 
 def pause(names: QueueNames, hall: HallFlag = None, as_json: JsonFlag = False) -> int:
-    """Pause queues: none of their jobs starts. Jobs that run go on, and a pause survives a restart."""
+    """Pause queues: no job of them starts. Jobs that run go on. A pause survives a restart."""
     return _change(wire.PAUSE, "is paused", names, hall, as_json=as_json)
 
 

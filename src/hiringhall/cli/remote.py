@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 import typer
 
 from hiringhall.amounts import BadAmounts, needs_text, parse_needs
-from hiringhall.cli.reporting import UNREACHABLE, WRONG_USE, CommandError, json_line, print_result
+from hiringhall.cli.connection_log import logging_as_lines
+from hiringhall.cli.reporting import (
+    UNREACHABLE,
+    WRONG_USE,
+    CommandError,
+    json_line,
+    print_error,
+    print_result,
+)
 from hiringhall.dialects.native import wire
 from hiringhall.sdk.addresses import read_addresses
 from hiringhall.sdk.connection import Connection
@@ -23,7 +31,7 @@ from hiringhall.sdk.errors import HallError, HallRefused, HallUnreachable
 from hiringhall.sdk.loop_thread import LoopThread
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable, Iterator
+    from collections.abc import Callable, Coroutine, Iterable, Iterator
 
 T = TypeVar("T")
 
@@ -84,18 +92,20 @@ class Remote:
 
 
 @contextmanager
-def connected(url: str | None) -> Iterator[Remote]:
-    """A hall at a URL; None: of HALL_URL, or on this machine. Nothing is connected before the first request."""
+def connected(url: str | None, tell: Callable[[str], None] = print_error) -> Iterator[Remote]:
+    """A hall at a URL; None: of HALL_URL, or on this machine. Nothing is connected before the first request.
+    `tell` is called with a line if the connection is lost while something waits for an answer.
+    """
     try:
         remote = Remote(url)
     except ValueError as error:
         raise CommandError(f"--hall: {error}", WRONG_USE) from error
     try:
-        yield remote
+        with logging_as_lines(tell):
+            yield remote
     except HallUnreachable as error:
-        raise CommandError(
-            str(error).replace("or set", "or name another with --hall or"), UNREACHABLE
-        ) from error
+        text = str(error).replace("or set", "or name another with --hall or")
+        raise CommandError(f"{text}; it needs a native door", UNREACHABLE) from error
     except HallRefused as error:
         raise CommandError(refusal(error)) from error
     except HallError as error:

@@ -15,8 +15,9 @@ import typer
 import uvloop
 
 from hiringhall.amounts import needs_text, parse_needs, parse_totals
+from hiringhall.cli.connection_log import logging_as_lines
 from hiringhall.cli.escaping import escaped
-from hiringhall.cli.remote import HallFlag, read_needs, refusal
+from hiringhall.cli.remote import read_needs, refusal
 from hiringhall.cli.reporting import INTERRUPTED, CommandError, print_error
 from hiringhall.cli.run_hall import OTHER, RunHall
 from hiringhall.cli.times import read_span_us
@@ -27,7 +28,7 @@ from hiringhall.sdk.errors import HallError, HallRefused, HallUnreachable
 from hiringhall.shell import journal
 from hiringhall.shell.command import QUEUE
 from hiringhall.shell.feeding import Feeder, Plan
-from hiringhall.shell.inputs import BadInput, Reading, compile_columns, count_of, split_words
+from hiringhall.shell.inputs import STDIN, BadInput, Reading, compile_columns, count_of, split_words
 from hiringhall.shell.joblog import JobLog
 from hiringhall.shell.printing import Printer
 from hiringhall.shell.running import Order, Run, hall_time_us
@@ -91,20 +92,23 @@ def run(
             "--arg-file", "-a", metavar="FILE", help="Arguments are the lines of this file; - for stdin."
         ),
     ] = None,
-    null: Annotated[bool, typer.Option("--null", "-0", help="NUL in place of line ends in the input.")] = False,
+    null: Annotated[
+        bool,
+        typer.Option("--null", "-0", help="Arguments in the input end with NUL, not with a line end."),
+    ] = False,
     colsep: Annotated[
         str | None,
         typer.Option(
             "--colsep",
             "-C",
             metavar="REGEX",
-            help="What separates the columns of an argument: {1} is the first column.",
+            help="A regular expression that cuts each argument into columns: {1} is the first one.",
         ),
     ] = None,
     each: Annotated[
         int,
         typer.Option(
-            "--max-args", "-N", metavar="N", min=1, max=10_000, help="So many arguments for each command."
+            "--max-args", "-N", metavar="N", min=1, max=10_000, help="How many arguments each command gets."
         ),
     ] = 1,
     jobs: Annotated[
@@ -115,7 +119,8 @@ def run(
             metavar="N",
             min=1,
             max=10_000,
-            help="Commands at a time; with a hall, jobs under way at a time. Default: one for each core.",
+            help="Commands at a time. Default: one for each core. With a hall that runs elsewhere: jobs "
+            f"under way at a time. Default: {WINDOW:,}.",
         ),
     ] = None,
     keep_order: Annotated[
@@ -129,17 +134,25 @@ def run(
     ] = None,
     tag: Annotated[bool, typer.Option("--tag", help="Begin each line of output with the arguments.")] = False,
     results: Annotated[
-        Path | None, typer.Option("--results", metavar="DIR", help="Write files of each job to this folder.")
+        Path | None,
+        typer.Option(
+            "--results", metavar="DIR", help="Write stdout, stderr and job.json of each job to this folder."
+        ),
     ] = None,
     joblog: Annotated[
         Path | None,
-        typer.Option("--joblog", metavar="FILE", help="Write a line for each job, as GNU parallel does."),
+        typer.Option(
+            "--joblog", metavar="FILE", help="Write a line for each job that has ended, as GNU parallel does."
+        ),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the last run of this command: what is done stays done.")
     ] = False,
     halt: Annotated[
-        int, typer.Option("--halt", metavar="N", min=0, help="Start nothing more after N failed jobs.")
+        int,
+        typer.Option(
+            "--halt", metavar="N", min=0, help="Start nothing more after N failed jobs; 0: never stop."
+        ),
     ] = 0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the commands, and run none.")] = False,
     env: Annotated[
@@ -153,16 +166,30 @@ def run(
         typer.Option(
             "--resource",
             metavar="NAME=AMOUNT",
-            help="What each command needs of its worker, such as cpus=2 or gpus=1. Repeatable.",
+            help="What each command needs of its worker, such as cpus=2 or gpus=1. Can be given several times.",
         ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="The name of the run, for --resume.")
+        str | None,
+        typer.Option("--name", metavar="NAME", help="The name of the run, for --resume. Default: its command."),
     ] = None,
     queue: Annotated[
-        str | None, typer.Option("--queue", metavar="NAME", help="The queue of the jobs. Default: shell.")
+        str | None,
+        typer.Option(
+            "--queue",
+            metavar="NAME",
+            help="The queue of the jobs. Default: shell, or a new one in a hall of the run.",
+        ),
     ] = None,
-    hall: HallFlag = None,
+    hall: Annotated[
+        str | None,
+        typer.Option(
+            "--hall",
+            metavar="URL",
+            help="Where the hall is. Default: $HALL_URL, or the hall on this machine if it has a worker for "
+            "the queue; otherwise one is opened for the run.",
+        ),
+    ] = None,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -171,7 +198,7 @@ def run(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each job.")] = False,
 ) -> int:
-    """Run a command for each argument as a job, like GNU parallel, on a hall or on one opened for it.
+    """Run a command for each argument, like GNU parallel, as jobs of a hall. Without a hall, it opens one.
 
     The exit code is the number of failed jobs up to 100, 101 for more, 130 after Ctrl-C, and 255 if the run
     itself could not go on. Options stand before the command.
@@ -184,6 +211,8 @@ def run(
         columns = compile_columns(colsep) if colsep is not None else None
         reading = Reading(b"\0" if null else b"\n", columns, each)
         template = Template(text, None if reading.varies else len(sources)) if text.strip() else None
+        if sys.stdin is not None and sys.stdin.isatty() and any(source.file == STDIN for source in sources):
+            print_error("hall: type the arguments, one on each line; Ctrl-D ends them")
         if dry_run:
             return _print_commands(Plan(template, sources, reading))
         if hall is not None and data is not None:
@@ -353,38 +382,39 @@ async def _drive(
 
     printer = Printer(show, written, unwritten)
     stopped: list[int] = []
-    try:
-        started_us = await hall_time_us(connection) if wanted.resume else 0
-        order = Order(
-            entry.run,
-            os.fsencode(queue),
-            wanted.terms,
-            os.fsencode(Path.cwd()),
-            wanted.env,
-            window,
-            wanted.keep_order,
-            wanted.resume,
-            started_us,
-            with_times=wanted.joblog is not None,
-        )
-        plan = Plan(wanted.template, wanted.sources, wanted.reading)
-        driven = Run(connection, order, lambda wake: Feeder(plan, wake), tell, spool)
-        going.append(driven)
-        stopped = _listen_for_signals(driven, printer)
-        _watch(pids, driven)
-        if not pids:
-            await _warn_without_workers(connection, queue, printer)
-        await driven.drive()
-        if driven.interrupted and counts.cancelled and not closed:
-            printer.say(
-                f"hall: ended early: {counts.done} done, {counts.failed} failed, and the rest has not run; "
-                "go on with --resume"
+    with logging_as_lines(printer.say):
+        try:
+            started_us = await hall_time_us(connection) if wanted.resume else 0
+            order = Order(
+                entry.run,
+                os.fsencode(queue),
+                wanted.terms,
+                os.fsencode(Path.cwd()),
+                wanted.env,
+                window,
+                wanted.keep_order,
+                wanted.resume,
+                started_us,
+                with_times=wanted.joblog is not None,
             )
-    except _UnreadError:
-        pass
-    finally:
-        await printer.finish()
-        await connection.close()
+            plan = Plan(wanted.template, wanted.sources, wanted.reading)
+            driven = Run(connection, order, lambda wake: Feeder(plan, wake), tell, spool)
+            going.append(driven)
+            stopped = _listen_for_signals(driven, printer)
+            _watch(pids, driven)
+            if not pids:
+                await _warn_without_workers(connection, queue, printer)
+            await driven.drive()
+            if driven.interrupted and counts.cancelled and not closed:
+                printer.say(
+                    f"hall: ended early: {counts.done} done, {counts.failed} failed, and the rest has not run; "
+                    "go on with --resume"
+                )
+        except _UnreadError:
+            pass
+        finally:
+            await printer.finish()
+            await connection.close()
     if closed:
         raise BrokenPipeError
     if stopped:
@@ -439,8 +469,8 @@ def _listen_for_signals(driven: Run, printer: Printer) -> list[int]:
             loop.call_later(UNREAD_S, give_up)
 
     def give_up() -> None:
-        """Do not wait for who does not read, once every job has ended."""
-        if printer.waiting == driven.under_way and printer.stuck_s >= UNREAD_S:
+        """Do not wait for who does not read, once every job has ended, or none can be heard of any more."""
+        if (driven.failed or printer.waiting == driven.under_way) and printer.stuck_s >= UNREAD_S:
             printer.abandon()
             driven.abort(_UnreadError())
         else:

@@ -99,8 +99,16 @@ def add(
     ] = "",
     tenant: Annotated[
         str,
-        typer.Option("--tenant", metavar="NAME", help="For whom they are, in a queue that is shared fairly."),
+        typer.Option("--tenant", metavar="NAME", help="For whom they are. Tenants of a queue can take turns."),
     ] = "",
+    resource: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--resource",
+            metavar="NAME=AMOUNT",
+            help="What they need of their worker, such as cpus=2 or mem=8G. Can be given several times.",
+        ),
+    ] = None,
     missed: Annotated[
         str,
         typer.Option(
@@ -138,6 +146,7 @@ def add(
         quits_max=quits_max,
         limit_key=limit_key,
         tenant=tenant,
+        resources=" ".join(resource or []),
         missed=_one_of("--missed", missed, cast("tuple[Missed, ...]", get_args(Missed))),
         late_us=_late_us(late_s),
     )
@@ -215,7 +224,9 @@ def show(
 
 
 def _flag(field: str) -> str:
-    return "NAME" if field == "name" else f"--{field.replace('_', '-')}"
+    if field == "name":
+        return "NAME"
+    return "--resource" if field == "resources" else f"--{field.replace('_', '-')}"
 
 
 def _interval_us(written: str) -> int:

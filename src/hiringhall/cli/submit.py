@@ -32,16 +32,15 @@ if TYPE_CHECKING:
     from hiringhall.sdk.conversation import Ended
 
 PRIORITIES: Final = ("high", "normal", "low")
-SPAN: Final = "such as 500ms, 90s, 15m or 6h"
 
 WaitFlag = Annotated[bool, typer.Option("--wait", help="Wait for the end of the job, and print its result.")]
 WaitLimit = Annotated[
-    str | None, typer.Option("--wait-for", metavar="TIME", help=f"Wait at most this long, {SPAN}.")
+    str | None, typer.Option("--wait-for", metavar="TIME", help="Wait at most this long, such as 90s or 15m.")
 ]
 
 
 def _span(name: str, text: str) -> Any:
-    return typer.Option(name, metavar="TIME", help=f"{text}, {SPAN}.")
+    return typer.Option(name, metavar="TIME", help=text)
 
 
 def submit(
@@ -62,23 +61,23 @@ def submit(
             "--priority", metavar="WORD", autocompletion=completing(PRIORITIES), help="high, normal or low."
         ),
     ] = "normal",
-    delay: Annotated[str | None, _span("--delay", "Not before this time has passed")] = None,
+    delay: Annotated[str | None, _span("--delay", "It starts not before this time has passed.")] = None,
     retries: Annotated[
         int,
         typer.Option("--retries", metavar="N", min=0, help="How often it is tried again."),
     ] = 0,
     backoff: Annotated[
-        str | None, _span("--backoff", "The wait before the first retry, which doubles with each")
+        str | None, _span("--backoff", "The wait before the first retry. It doubles with each.")
     ] = None,
-    timeout: Annotated[str | None, _span("--timeout", "An attempt that takes longer fails")] = None,
+    timeout: Annotated[str | None, _span("--timeout", "An attempt that takes longer fails.")] = None,
     expire: Annotated[
-        str | None, _span("--expire", "It is cancelled if no worker takes it within this time")
+        str | None, _span("--expire", "It is cancelled if no worker takes it within this time.")
     ] = None,
     skill: Annotated[
         int, typer.Option("--skill", metavar="N", min=0, help="The skill that its worker needs.")
     ] = 0,
     takes: Annotated[
-        str | None, _span("--takes", "Only for a worker that has this much time left before it leaves")
+        str | None, _span("--takes", "Only for a worker that has this much time left before it leaves.")
     ] = None,
     parent: Annotated[
         list[str] | None,
@@ -87,19 +86,26 @@ def submit(
     flow: Annotated[str, typer.Option("--flow", metavar="NAME", help="The flow that it belongs to.")] = "",
     limit_key: Annotated[
         str,
-        typer.Option("--limit-key", metavar="KEY", help="The key that the queue's key_running_max counts by."),
+        typer.Option(
+            "--limit-key",
+            metavar="KEY",
+            help="See hall limit --key-running-max: it counts jobs with the same key.",
+        ),
     ] = "",
     tenant: Annotated[
-        str, typer.Option("--tenant", metavar="NAME", help="For whom it is, in a queue that is shared fairly.")
+        str,
+        typer.Option(
+            "--tenant", metavar="NAME", help="For whom it is. Tenants can take turns: see hall limit --fair."
+        ),
     ] = "",
     debounce: Annotated[
         str | None,
-        _span("--debounce", "With --key: it starts after this time without another submit; the latest wins"),
+        _span("--debounce", "With --key: it starts after this time without another submit; the last one wins."),
     ] = None,
-    debounce_max: Annotated[str | None, _span("--debounce-max", "With --debounce: the longest wait")] = None,
+    debounce_max: Annotated[str | None, _span("--debounce-max", "With --debounce: the longest wait.")] = None,
     throttle: Annotated[
         str | None,
-        _span("--throttle", "With --key: for this time, further submits are the first job; the first wins"),
+        _span("--throttle", "With --key: for this time, further submits make no job and get this one."),
     ] = None,
     resource: Annotated[
         list[str] | None,
@@ -120,7 +126,8 @@ def submit(
     """Submit a job and print its id; with --wait, its result when it has ended.
 
     The job is on disk when its id is printed, unless --memory is given. With --wait the exit code is 0 if the
-    job is done, 1 if it failed or was cancelled, and 3 if it has not ended in the time of --wait-for.
+    job is done, 1 if it failed or was cancelled, and 3 if it has not ended in the time of --wait-for. A TIME is
+    written as 500ms, 90s, 15m or 6h.
     """
     if priority not in PRIORITIES:
         raise CommandError(

@@ -13,7 +13,7 @@ from hiringhall.access.tokens import Role, Token, TokenList, TokensError
 from hiringhall.cli.help_texts import completing
 from hiringhall.cli.layout import terminal_width
 from hiringhall.cli.remote import JsonFlag, print_json
-from hiringhall.cli.reporting import print_error, print_result
+from hiringhall.cli.reporting import print_error, print_line, print_result
 from hiringhall.cli.settings import ConfigFlag, DataFlag, load_settings
 from hiringhall.cli.tables import as_table
 from hiringhall.config.sources import ConfigError
@@ -97,7 +97,7 @@ def revoke(
     if as_json:
         print_json([{"revoked": name}])
     else:
-        print_error(f'hall: token "{name}" is revoked')
+        print_line(f'token "{name}" is revoked')
     return 0
 
 

@@ -32,11 +32,12 @@ NAME_MAX: Final = 30
 
 def top(
     interval: Annotated[
-        float, typer.Option("--interval", metavar="SECONDS", min=0.25, max=3600, help="Time between two looks.")
+        float,
+        typer.Option("--interval", metavar="SECONDS", min=0.25, max=3600, help="Time between two updates."),
     ] = INTERVAL_S,
     hall: HallFlag = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Look twice, print the counts and rates as JSON, and end.")
+        bool, typer.Option("--json", help="Ask twice, print the counts and rates as JSON, and end.")
     ] = False,
 ) -> int:
     """Watch a hall live: queues, workers, jobs and rates, with keys to sort, pause, drain and cancel.
@@ -45,7 +46,7 @@ def top(
     """
     if not as_json and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise CommandError("top needs a terminal; for scripts use hall queues, or --json", WRONG_USE)
-    with connected(hall) as remote:
+    with connected(hall, tell=lambda _: None) as remote:
         remote.connection.patience_s = 0.0  # A hall that is gone is shown, and asked again at the next look.
         if as_json:
             return _print_once(remote, interval)

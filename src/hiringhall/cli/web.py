@@ -39,7 +39,7 @@ def web(
         str | None,
         typer.Option(
             "--data",
-            metavar="FOLDER",
+            metavar="DIR",
             help="The hall's data folder, to read the history from. Default: the hall is asked for it.",
         ),
     ] = None,

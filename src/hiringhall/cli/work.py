@@ -117,7 +117,7 @@ ResourceFlag = Annotated[
     typer.Option(
         "--resource",
         metavar="NAME=AMOUNT",
-        help="What it has for jobs that need it, such as cpus=8 or gpus=2; auto: what is found. Repeatable.",
+        help="What it has for jobs, such as cpus=8 or gpus=2; auto: what is found. Can be given several times.",
     ),
 ]
 HallFlag = Annotated[
@@ -180,7 +180,7 @@ def work(
     dry_run: DryRunFlag = False,
     as_json: JsonFlag = False,
 ) -> int:
-    """Run the job functions of a module, or with --shell commands, until it is stopped.
+    """Run the job functions of a module, or shell commands with --shell, until it is stopped.
 
     The first Ctrl-C or SIGTERM takes no more jobs and lets running ones finish; the second ends at once. Jobs
     that were not finished are given back to the hall.

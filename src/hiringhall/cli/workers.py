@@ -50,7 +50,7 @@ def workers(
     hall: HallFlag = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """List the workers, or with --drain let some of them finish what they have and get nothing new.
+    """List the workers. With --drain, some of them finish what they have and get no more jobs.
 
     A worker is working (it has a job), hired (for a job that it has not begun), waiting (it is told when there
     is a job) or idle (it has not asked for work). A worker that connects again is a new one.

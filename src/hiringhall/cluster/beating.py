@@ -83,7 +83,7 @@ class Beats:
             begun_us = self._now_us()
             if self._find_incarnation():
                 await self._beat(self._find_incarnation(), begun_us)
-            await asyncio.sleep(max(0.0, BEAT_S - (self._now_us() - begun_us) / 1_000_000))
+            await self._link.pause(max(0.0, BEAT_S - (self._now_us() - begun_us) / 1_000_000))
 
     async def _beat(self, incarnation: int, sent_us: int) -> None:
         try:

@@ -17,6 +17,8 @@ WATCHED_S: Final = 1.2
 SWITCH_S: Final = 20.0
 """A switch-over that takes longer has failed."""
 _LOOK_S: Final = 0.05
+_JOIN_S: Final = 5.0
+"""After this time, a hall that has given its role away has joined the others again."""
 
 ACTIVE: Final = "active"
 STANDBY: Final = "standby"
@@ -63,12 +65,7 @@ async def switch_over(url: str, name: str) -> tuple[str, float]:
     """Move the active role to a member, or to any if the name is empty: who is active now, and how many seconds
     it took. Raises StoreError.
     """
-    members = await observe(url)
-    if not any(member.role == ACTIVE for member in members):
-        raise StoreError("no hall is active: a standby takes over by itself")
-    standbys = [member.name for member in members if member.role == STANDBY]
-    if not standbys:
-        raise StoreError("no hall stands by: start one with hall serve --standby")
+    standbys = await _await_standbys(url)
     chosen = [each for each in standbys if name in (each, each.partition("@")[0])] if name else [""]
     if len(chosen) != 1:
         raise StoreError(f"no hall stands by as {name}, or several do; name one of: {', '.join(standbys)}")
@@ -78,13 +75,27 @@ async def switch_over(url: str, name: str) -> tuple[str, float]:
         begun_s = time.monotonic()
         await link.ask(Wish(before.incarnation, chosen[0]))
         async with asyncio.timeout(SWITCH_S):
-            while not _is_served(after := await link.look(), before):  # noqa: ASYNC110 (only the database can tell)
-                await asyncio.sleep(_LOOK_S)
+            while not _is_served(after := await link.look(), before):
+                await link.pause(_LOOK_S)
     except TimeoutError:
         raise StoreError(f"hall {before.name} did not hand over within {SWITCH_S:g} s: see its log") from None
     finally:
         await link.close()
     return after.name, time.monotonic() - begun_s
+
+
+async def _await_standbys(url: str) -> list[str]:
+    """The names of the members that stand by. One that was active a moment ago may have to join first."""
+    until_s = time.monotonic() + _JOIN_S
+    while True:
+        members = await observe(url)
+        if not any(member.role == ACTIVE for member in members):
+            raise StoreError("no hall is active: a standby takes over by itself")
+        standbys = [member.name for member in members if member.role == STANDBY]
+        if standbys:
+            return standbys
+        if time.monotonic() >= until_s:
+            raise StoreError("no hall stands by: start one with hall serve --standby")
 
 
 def _is_served(after: Standing, before: Standing) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ class PassDoor:
         self._find_target = find_target
         self._server: asyncio.Server | None = None
         self._passing: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self._silent: tuple[str, int] | None = None
+        """The target that did not answer last, which is logged once."""
 
     async def open(self, host: str, port: int) -> tuple[str, int]:
         """Listen; the address that was bound."""
@@ -46,6 +50,7 @@ class PassDoor:
 
     async def close(self) -> None:
         """Stop listening, and close every connection."""
+        self._closed = True
         if self._server is not None:
             self._server.close()
         self.drop()
@@ -56,32 +61,40 @@ class PassDoor:
         return len(self._passing)
 
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._closed:  # it had been accepted before
+            writer.transport.abort()
+            return
         if len(self._passing) >= CONNECTIONS_MAX:
             _log.warning("a connection is refused: this standby passes on %d already", CONNECTIONS_MAX)
             writer.close()
             return
         task = asyncio.ensure_future(self._pass(reader, writer))
         self._passing.add(task)
-        task.add_done_callback(self._passing.discard)
+        # Also if it is cancelled before it has begun: then nothing in it is executed.
+        task.add_done_callback(partial(self._ended, writer))
+
+    def _ended(self, writer: asyncio.StreamWriter, task: asyncio.Task[None]) -> None:
+        self._passing.discard(task)
+        writer.transport.abort()
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        target = self._find_target()
+        if target is None:
+            return
         try:
-            target = self._find_target()
-            if target is None:
-                return
-            try:
-                async with asyncio.timeout(CONNECT_S):
-                    onward_reader, onward_writer = await asyncio.open_connection(*target)
-            except (OSError, TimeoutError) as error:
+            async with asyncio.timeout(CONNECT_S):
+                onward_reader, onward_writer = await asyncio.open_connection(*target)
+        except (OSError, TimeoutError) as error:
+            if self._silent != target:
                 _log.info("the active hall at %s:%d does not answer: %s", *target, error)
-                return
-            try:
-                await asyncio.gather(_pump(reader, onward_writer), _pump(onward_reader, writer))
-                await _close(writer)
-            finally:
-                onward_writer.transport.abort()
+            self._silent = target
+            return
+        self._silent = None
+        try:
+            await asyncio.gather(_pump(reader, onward_writer), _pump(onward_reader, writer))
+            await _close(writer)
         finally:
-            writer.transport.abort()
+            onward_writer.transport.abort()
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -2,7 +2,7 @@
 after it has taken over.
 
 Invariant: reading changes nothing and decides nothing. The store uses what it read only if that is still exact
-after the take-over. One store reads at a time, and one that is not needed is closed.
+after the take-over. Of all members one reads at a time. A store that is not needed is closed.
 """
 
 from __future__ import annotations
@@ -21,25 +21,40 @@ if TYPE_CHECKING:
     from hiringhall.storage.postgres import PostgresStore
 
 PAUSE_US: Final = 60_000_000
-"""If the active hall beats again, the jobs were read in vain. They are not read again before this time is over:
-a hall that is often late must not be slowed down by its standbys."""
+"""If the active hall beats again, the jobs were read in vain. While it is active, they are not read again
+before this time is over: a hall that is often late must not be slowed down by its standbys."""
+RETRY_US: Final = 500_000
+"""While another member reads, it is asked so often whether it has given up."""
 
 _log = logging.getLogger("hiringhall")
 
 
 class ReadingAhead:
-    """Of one standby. `make_store` opens a store that is not loaded yet; it may raise StoreError."""
+    """Of one standby. `make_store` opens a store that is not loaded yet; it may raise StoreError. Of the ended
+    jobs `ended_max` are loaded.
+    """
 
-    def __init__(self, make_store: Callable[[], PostgresStore]) -> None:
+    def __init__(self, make_store: Callable[[], PostgresStore], ended_max: int) -> None:
         self._make_store = make_store
+        self._ended_max = ended_max
         self._reading: asyncio.Task[PostgresStore | None] | None = None
         self._unwanted = threading.Event()
+        self._incarnation = 0
+        """The active hall, as it was seen last."""
         self._not_before_us = 0
         self._closing: set[asyncio.Task[None]] = set()
+        self.another_reads = False
+        """Another member reads, or has read: if it takes over, it serves sooner."""
+        self._now_us = 0
 
-    def answered(self, now_us: int, *, doubts: bool) -> None:
+    def answered(self, now_us: int, incarnation: int, *, doubts: bool) -> None:
         """The database has answered, and the active hall has been silent for longer than usual, or has not."""
+        self._now_us = now_us
+        if incarnation != self._incarnation:
+            self._incarnation = incarnation
+            self._not_before_us = 0
         if not doubts:
+            self.another_reads = False
             self._drop()
         elif self._reading is None and now_us >= self._not_before_us and not self._closing:
             self._not_before_us = now_us + PAUSE_US
@@ -64,20 +79,28 @@ class ReadingAhead:
             closing.add_done_callback(self._closing.discard)
 
     async def _read(self) -> PostgresStore | None:
+        loop, unwanted = asyncio.get_running_loop(), self._unwanted
         try:
             store = self._make_store()
         except StoreError as error:
             _log.info("the jobs are not read ahead: %s", error)
             return None
-        unwanted = self._unwanted
         gc.disable()  # It would look at a million new rows again and again.
         try:
-            await asyncio.get_running_loop().run_in_executor(None, store.read_ahead, unwanted.is_set)
+            self.another_reads = not await loop.run_in_executor(None, store.may_read_ahead)
+            if not self.another_reads:
+                await loop.run_in_executor(None, store.read_ahead, self._ended_max, unwanted.is_set)
         except StoreError as error:
             _log.info("the jobs are not read ahead: %s", error)
         finally:
             gc.enable()
-        return store
+        if not self.another_reads:
+            return store
+        await loop.run_in_executor(None, store.close)
+        if self._unwanted is unwanted:
+            self._reading = None
+            self._not_before_us = self._now_us + RETRY_US
+        return None
 
 
 async def _close(reading: asyncio.Task[PostgresStore | None]) -> None:

@@ -27,6 +27,8 @@ LOOK_S: Final = 0.25
 """How often a standby looks at the active hall."""
 CLOSE_LOOK_S: Final = 0.05
 """The same, when it has been silent for a while."""
+READER_US: Final = 4_000_000
+"""For this long a silent hall is left to the member that reads the jobs ahead."""
 NAMESAKE_US: Final = 1_500_000
 """A member of the same name that does not beat in this time is gone."""
 
@@ -68,6 +70,8 @@ class Standby:
         """Incarnation and beat of the member that has, or had, the same name."""
         self._namesake_us = 0
         """Since when it is watched."""
+        self._due_us = 0
+        """Since when this member is to take over, while another one has read the jobs; 0: it is not."""
         self._trouble = ""
 
     async def open(self) -> list[list[tuple[str, int]]]:
@@ -99,14 +103,24 @@ class Standby:
                 self._follow(standing)
                 now_us = self._now_us()
                 succeeds = self._succession.answered(now_us, standing)
-                self._ahead.answered(now_us, doubts=self._succession.doubts)
-                if succeeds and self._incarnation:
+                self._ahead.answered(now_us, standing.incarnation, doubts=self._succession.doubts)
+                if self._leaves_it_to_another(now_us, standing, succeeds=succeeds):
+                    succeeds = False
+                if succeeds and (self._incarnation or self._was_active(standing)):
                     if standing.open:
                         _log.warning(
                             "hall %s has been silent for too long", standing.name or standing.incarnation
                         )
                     return self._succession.predecessor(standing)
-            await asyncio.sleep(CLOSE_LOOK_S if self._succession.doubts else LOOK_S)
+            await self._link.pause(CLOSE_LOOK_S if self._succession.doubts else LOOK_S)
+
+    def _leaves_it_to_another(self, now_us: int, standing: Standing, *, succeeds: bool) -> bool:
+        """Whether another member may take over first, because it serves sooner."""
+        if not (succeeds and standing.open and self._ahead.another_reads):
+            self._due_us = 0
+            return False
+        self._due_us = self._due_us or now_us
+        return now_us - self._due_us < READER_US
 
     async def close(self) -> None:
         """Close the doors and every connection that is passed on."""
@@ -114,13 +128,20 @@ class Standby:
 
     async def _look(self) -> Standing:
         if not self._incarnation:
-            if not await self._name_is_free():
-                return await self._link.look()
+            free, standing = await self._name_is_free(), await self._link.look()
+            # Whoever joins takes the place of the one that had its name. As long as that is the active hall,
+            # its beats stay, so that the others see for how long it has been silent.
+            if not free or (standing.open and self._was_active(standing)):
+                return standing
             self._incarnation = await self._link.join(self._member)
         standing = await self._link.beat(self._incarnation)
         if not standing.counted:
             raise self._name_is_taken()
         return standing
+
+    def _was_active(self, standing: Standing) -> bool:
+        """An earlier process of this member is still named as the active hall."""
+        return standing.name == self._member.name
 
     async def _name_is_free(self) -> bool:
         """Whether no other process beats under this name. It takes a while to see that."""
@@ -147,8 +168,7 @@ class Standby:
             return
         self._followed = followed
         # An earlier process of this member listened where this one does now: it would pass on to itself.
-        own = standing.name == self._member.name
-        self._targets = [] if own else read_addresses(standing.address)
+        self._targets = [] if self._was_active(standing) else read_addresses(standing.address)
         for door in self._doors:
             door.drop()
         if self._targets:

@@ -10,7 +10,7 @@ from typing import Final
 
 SILENCE_US: Final = 4_000_000
 """A hall whose beat has not moved for this long is taken for dead."""
-DOUBT_US: Final = 2_000_000
+DOUBT_US: Final = 1_250_000
 """The same, for a closer look."""
 GAP_US: Final = 1_000_000
 """The most that counts between two answers: whatever was longer, the observer or the database was away."""

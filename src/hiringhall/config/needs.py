@@ -8,14 +8,14 @@ from msgspec import Meta
 
 from hiringhall.config.quantities import Interval, Words
 from hiringhall.config.section import Section
-from hiringhall.core.queue_rules import RATE_MAX, RUNNING_MAX, WEIGHT_MAX, QueueRules
+from hiringhall.core.rules.queue_rules import RATE_MAX, RUNNING_MAX, WEIGHT_MAX, QueueRules
 
 _SKILL_MAX: Final = 1_000_000
 _NAME_LENGTH_MAX: Final = 512
 _SKILL: Final = re.compile(r"[0-9]{1,7}")
 _WEIGHT: Final = re.compile(r"[0-9]{1,4}")
 _Count = Annotated[int, Meta(ge=1, le=RUNNING_MAX)]
-_Rate = Annotated[float, Meta(ge=0.001, le=RATE_MAX / 1000)]
+_Rate = Annotated[float, Meta(ge=0.001, le=RATE_MAX // 1000)]
 
 
 class QueueSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):

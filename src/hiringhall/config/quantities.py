@@ -229,5 +229,4 @@ class Words(tuple[str, ...]):
         return "[" + ", ".join(json.dumps(word, ensure_ascii=False) for word in self) + "]"
 
 
-Quantity = Age | Interval | Size | SizeOrZero | Address | StreamAddress | Words
 QUANTITIES: Final = (Age, Interval, Size, SizeOrZero, Address, StreamAddress, Words)

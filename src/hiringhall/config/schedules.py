@@ -71,6 +71,13 @@ class ScheduleSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields
     tenant: Annotated[
         str, Meta(description="For whom its jobs are, in a queue that is shared fairly. Default: nobody.")
     ] = ""
+    resources: Annotated[
+        str,
+        Meta(
+            description="What its jobs need of the resources of their worker, such as cpus=2 mem=8G. "
+            "Default: nothing."
+        ),
+    ] = ""
     missed: Annotated[
         Missed,
         Meta(description="Which missed due times fire: only the latest, all, or none."),
@@ -97,6 +104,7 @@ class ScheduleSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields
             quits_max=self.quits_max,
             limit_key=self.limit_key,
             tenant=self.tenant,
+            resources=self.resources,
             missed=self.missed,
             late_us=round(self.late_s * SECOND_US),
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from hiringhall.core.states import FAILED
 
 if TYPE_CHECKING:
-    from hiringhall.core.jobs import Job
+    from hiringhall.core.jobs import Job, ParentRef
     from hiringhall.core.limits import Limits
 
 SPARE_SHIFT: Final = 6
@@ -101,7 +101,13 @@ class Archive:
         return found
 
     def find(self, job_id: int) -> Job | None:
+        """The job with this id, if it is kept."""
         return self._kept.get(job_id)
 
     def find_key(self, queue: bytes, key: bytes) -> Job | None:
+        """The job of this key that ended last, if it is kept."""
         return self._by_key.get((queue, key))
+
+    def find_ref(self, ref: ParentRef) -> Job | None:
+        """The job that a child names as its parent."""
+        return self._kept.get(ref) if isinstance(ref, int) else self._by_key.get(ref)

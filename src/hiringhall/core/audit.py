@@ -8,22 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hiringhall.core.audit_rooms import audit_rooms
-from hiringhall.core.audit_rules import audit_rules
-from hiringhall.core.blocks import BLOCK_BITS
+from hiringhall.core.bidding.markets import AHEAD
 from hiringhall.core.errors import BrokenLaw
+from hiringhall.core.id_blocks import BLOCK_BITS
 from hiringhall.core.jobs import TRIES_KEPT, Job
+from hiringhall.core.lanes import ready_in
 from hiringhall.core.leases import ARRIVED, PERFORMING, Engagement
-from hiringhall.core.markets import AHEAD
 from hiringhall.core.queues import Queue
 from hiringhall.core.residents import OUTSIDE
-from hiringhall.core.spacing import holds_key
+from hiringhall.core.resources.audit_capacity import audit_capacity
+from hiringhall.core.rules.audit_rules import audit_rules
+from hiringhall.core.rules.spacing import holds_key
 from hiringhall.core.states import CANCELLED, DELAYED, DONE, HELD, LEASED, QUEUED, STATE_NAMES
 from hiringhall.core.terms import NO_REQUIREMENT
 from hiringhall.core.workers import DRAINED
 
 if TYPE_CHECKING:
-    from hiringhall.core.markets import Auction, Group
+    from hiringhall.core.bidding.markets import Auction, Group
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.core.terms import Requirement
     from hiringhall.core.workers import Worker
@@ -47,7 +48,7 @@ def audit(scheduler: Scheduler) -> None:
         if job.lease is not None:
             _law(job.lease.number not in leases, job, "no other live lease has the number of its lease")
             leases.add(job.lease.number)
-    if blocks != scheduler.table.blocks.counts():
+    if blocks != scheduler.table.id_blocks.counts():
         raise BrokenLaw("the blocks of ids count all live jobs")
     for name, queue in scheduler.queues.items():
         right = counts[name] == [queue.live, queue.ready + queue.parked, queue.leased, queue.held]
@@ -66,7 +67,7 @@ def audit(scheduler: Scheduler) -> None:
     _audit_paused(scheduler)
     _audit_flows(scheduler)
     audit_rules(scheduler)
-    audit_rooms(scheduler)
+    audit_capacity(scheduler)
 
 
 def _audit_job(scheduler: Scheduler, job: Job) -> None:
@@ -81,7 +82,7 @@ def _audit_job(scheduler: Scheduler, job: Job) -> None:
     if lease is not None:
         _law(lease.job is job, job, "its lease is for this job")
         _law(lease.worker in scheduler.workers, job, "its lease is with a worker that is present")
-        held = lease.worker.promise if lease.promised else lease.worker.leases.get(job.id)
+        held = lease.worker.promise if lease.promised else lease.worker.leases.get(job)
         _law(held is lease, job, "its worker has its lease, or its promise")
     _law((job.parents is not None) == (job.state == HELD), job, "it has parents exactly while it is HELD")
     for ref, parent in (job.parents or {}).items():
@@ -101,7 +102,7 @@ def _audit_job(scheduler: Scheduler, job: Job) -> None:
     begun = job.attempts - (lease is not None and not lease.promised)
     _law(len(job.tries or ()) <= min(begun, TRIES_KEPT), job, "it keeps no more attempts than it had")
     for peer in job.watchers or ():
-        _law(peer.watching.get(job.id) is job, job, "each of its watchers has it in `watching`")
+        _law(job in peer.watching, job, "each of its watchers has it in `watching`")
     if job.watchers is None and not job.terms.detached:
         _law(job.state == LEASED or job.stored, job, "a job that nobody waits for is dropped")
 
@@ -147,10 +148,13 @@ def _audit_waiting(scheduler: Scheduler, queue: Queue) -> None:
     _law(waking == queue.waking, queue, "it counts the workers that were woken for it")
     _law(woken == queue.woken, queue, "it counts the woken workers of each requirement")
     _law(overdue == queue.overdue, queue, "it counts the woken workers that have not answered in time")
+    for requirement, lanes in (queue.by_requirement or {}).items():
+        known = requirement in queue.unmatched or requirement in queue.untried
+        _law(known or not ready_in(lanes), queue, "it knows which requirements of ready jobs were not tried")
     if scheduler.withholding or queue.unsettled or queue.closed or not queue.ready:
         return
     for worker in queue.takers:
-        idle = not queue.has_work_for(worker, scheduler.now_us)
+        idle = queue.best(worker, scheduler.now_us) is None
         _law(idle, queue, "no offered slot stays empty while a ready job fits")
     unclaimed = queue.unclaimed()
     for worker in queue.sleepers:
@@ -175,10 +179,10 @@ def _audit_worker(scheduler: Scheduler, worker: Worker) -> None:
             worker,
             "each of its queues has it as a taker exactly while it has credit",
         )
-    for name, rest in (worker.rests or {}).items():
-        _law(rest.due_us > scheduler.now_us, worker, "its rest ends")
+    for name, cooldown in (worker.cooldowns or {}).items():
+        _law(cooldown.due_us > scheduler.now_us, worker, "its cooldown ends")
         resting = scheduler.queues.get(name) not in worker.abilities
-        _law(resting, worker, "it does not work for a queue that it rests from")
+        _law(resting, worker, "it does no jobs of a queue during the cooldown")
     _law((worker.until_us == DRAINED) == worker.draining, worker, "it has no time left while it drains")
     _law(not worker.draining or worker.promise is None, worker, "a worker that drains is not hired")
     _law(not (worker.asleep and worker.waking is not None), worker, "it is not both asleep and woken")
@@ -192,9 +196,9 @@ def _audit_worker(scheduler: Scheduler, worker: Worker) -> None:
         _law(worker.promise.job.lease is worker.promise, worker, "its promise is the lease of the job")
         _law(worker.promise.promised, worker, "its promise has not begun")
         _audit_engagement(worker.promise)
-    for job_id, lease in worker.leases.items():
-        _law(lease.job.id == job_id and lease.job.lease is lease, lease.job, "its worker's lease is live")
-        _law(scheduler.jobs.get(job_id) is lease.job, lease.job, "a leased job is live")
+    for job, lease in worker.leases.items():
+        _law(lease.job is job and job.lease is lease, lease.job, "its worker's lease is live")
+        _law(scheduler.jobs.get(job.id) is job, job, "a leased job is live")
         if isinstance(lease, Engagement):
             _law(not lease.promised, lease.job, "a promised job is not among the leases of its worker")
             _audit_engagement(lease)
@@ -236,6 +240,12 @@ def _audit_auctions(scheduler: Scheduler) -> None:
                 _law(own, auction.job, "its auction rests in its group")
     for name, _ in counts:
         _law(False, scheduler.queues[name], "every group of its auctions is counted")
+    for market in scheduler.auctions.markets:
+        due = 0 < market.coalescing.armed_us <= market.coalescing.due_us
+        for queue in market.waiting:
+            _law(due, queue, "its jobs wait only until they are announced together")
+        if market.untold and not scheduler.withholding:
+            raise BrokenLaw("a market is told of the announced jobs at the end of the turn")
 
 
 def _audit_group(auction: Auction) -> None:
@@ -253,7 +263,7 @@ def _audit_group(auction: Auction) -> None:
 
 def _audit_expected(scheduler: Scheduler) -> None:
     expected = scheduler.graph.expected
-    for ref in scheduler.graph.inquiries.all():
+    for ref in scheduler.graph.parent_lookups.all():
         if ref not in expected:
             raise BrokenLaw(f"parent {ref!r} is looked up in the history, and no job waits for it")
     for ref, waiting in expected.items():

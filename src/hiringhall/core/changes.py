@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence  # noqa: TC003 (compiled, a Named
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hiringhall.core.jobs import ParentRef, Try  # noqa: TC001 (as above)
-from hiringhall.core.queue_rules import QueueRules  # noqa: TC001 (as above)
+from hiringhall.core.rules.queue_rules import QueueRules  # noqa: TC001 (as above)
 from hiringhall.core.terms import Terms  # noqa: TC001 (as above)
 
 if TYPE_CHECKING:
-    from hiringhall.core.flows import Flow
+    from hiringhall.core.flows.flows import Flow
     from hiringhall.core.jobs import Job
 
 

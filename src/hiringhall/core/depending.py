@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from hiringhall.core.errors import BAD_REQUEST, TOO_LARGE, WRONG_STATE, Refusal
 from hiringhall.core.graph import Plan, known_jobs, name_of
 from hiringhall.core.jobs import Job, is_named
-from hiringhall.core.queues import Queue
-from hiringhall.core.restoring import ended_job
+from hiringhall.core.restoring import recorded_job
 from hiringhall.core.states import DELAYED, DONE, FAILED, HELD, LEASED, PARENT_FAILED, QUEUED, STATE_NAMES
 from hiringhall.core.terms import FAIL_WITH_PARENT, HOLD, RUN_ANYWAY
 
@@ -101,9 +100,10 @@ class Dependencies:
         return found
 
     def hold(self, job: Job, parents: list[Job | ParentRef]) -> None:
+        """Add the edges of a job to parents that are not met. It is HELD if `parents` is set after this."""
         policy = job.terms.on_parent_failure
         for parent in parents:
-            if isinstance(parent, int) and self._graph.inquiries.is_unknown(parent):
+            if isinstance(parent, int) and self._graph.parent_lookups.is_unknown(parent):
                 # The history answered in this turn, and the jobs that asked have not failed yet.
                 if policy != RUN_ANYWAY:
                     self._graph.expect(job, parent)
@@ -124,7 +124,7 @@ class Dependencies:
         """`child` waits for a job that is not in memory: it may be in the history, or come later."""
         self._graph.expect(child, ref)
         if not self._table.archive.complete:
-            self._graph.inquiries.add(ref)
+            self._graph.parent_lookups.add(ref)
 
     def _wait_for(self, job: Job, parents: list[Job | ParentRef]) -> None:
         self.hold(job, parents)
@@ -142,6 +142,7 @@ class Dependencies:
         self._table.note(job)
 
     def parent_ended(self, parent: Job) -> None:
+        """A job has ended: its children react, each as its policy says."""
         assert parent.children is not None
         for child in list(parent.children.values()):
             policy = child.terms.on_parent_failure
@@ -159,6 +160,7 @@ class Dependencies:
                 self.release_child(child)
 
     def release_child(self, child: Job) -> None:
+        """The last parent of a job was met: it is ready, or delayed if its due time is later."""
         child.ready_us = self._table.now_us
         if child.due_us > self._table.now_us:
             self._table.move(child, DELAYED, due_us=child.due_us)
@@ -171,7 +173,7 @@ class Dependencies:
             if parent is not None:
                 if parent.state > DONE:
                     return True
-            elif isinstance(ref, int) and not self._graph.inquiries.pending(ref):
+            elif isinstance(ref, int) and not self._graph.parent_lookups.pending(ref):
                 return True
         return False
 
@@ -179,18 +181,16 @@ class Dependencies:
         """The history was asked for these parents and returned these rows. A parent that it knows is archived
         as if it had just ended, and its children react to how it ended.
         """
-        inquiries = self._graph.inquiries
+        lookups = self._graph.parent_lookups
         found = rows_by_ref(lines)
         for ref in refs:
             end = found.get(ref)
-            if not inquiries.answered(ref, end is not None):
+            if not lookups.answered(ref, end is not None):
                 continue
             if end is not None:
                 parent = self._table.archive.find(end.id)
                 if parent is None:
-                    # Its queue may be gone; an ended job gets one that is not listed.
-                    queue = self._table.queues.get(end.queue) or Queue(end.queue)
-                    parent = ended_job(end, queue, self._table.flows)
+                    parent = recorded_job(self._table, end)
                     self._table.archive.add(parent)
                 self._graph.adopt_as(ref, parent)
                 if parent.children is not None:
@@ -219,7 +219,7 @@ class Dependencies:
             self._graph.adopt_as(name, ended)
             self.parent_ended(ended)
         else:
-            self._graph.inquiries.add(name)
+            self._graph.parent_lookups.add(name)
 
     def _refuse_circle(self, child: Job, live: Job, parent: Job) -> None:
         """If the parent had been known, the submit would have been refused as a cycle: now the child fails."""
@@ -250,12 +250,9 @@ class Dependencies:
                 self._table.note(child)
 
     def restore_edge(self, child: Job, ref: ParentRef) -> None:
-        if isinstance(ref, int):
-            parent = self._table.jobs.get(ref)
-            ended = self._table.archive.find(ref)
-        else:
-            parent = self._table.find_key(ref[0], ref[1])
-            ended = self._table.archive.find_key(ref[0], ref[1])
+        """Add an edge that the store kept."""
+        parent = self._table.find_live(ref)
+        ended = self._table.archive.find_ref(ref)
         policy = child.terms.on_parent_failure
         if parent is not None:
             self._graph.link(child, parent)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hiringhall.core.leasing import Leases
     from hiringhall.core.needs import Needs
-    from hiringhall.core.resourcing import Resources
+    from hiringhall.core.resources.resourcing import Resources
     from hiringhall.core.table import JobTable
     from hiringhall.core.waking import Wakeups
     from hiringhall.core.workers import Worker

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hiringhall.core.errors import CYCLE, HALL_FULL, Refusal
-from hiringhall.core.inquiries import Inquiries
 from hiringhall.core.jobs import Job
-from hiringhall.core.spacing import DEBOUNCED
+from hiringhall.core.parent_lookups import ParentLookups
+from hiringhall.core.rules.spacing import DEBOUNCED
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import ParentRef
@@ -44,6 +44,7 @@ class Plan:
         """The number of further parents by job id."""
 
     def add(self, child: Job, parents: list[Job | ParentRef]) -> None:
+        """Plan further parents for a job."""
         self.edges.append((child, parents))
         self._counts[child.id] = self.count(child) + len(parents)
         for parent in parents:
@@ -62,12 +63,12 @@ class Plan:
 class Graph:
     """The edges between live jobs, and to parents that were not submitted yet."""
 
-    __slots__ = ("expected", "inquiries")
+    __slots__ = ("expected", "parent_lookups")
 
     def __init__(self) -> None:
         self.expected: dict[ParentRef, dict[int, Job]] = {}
         """Children by the reference of a parent that is not known."""
-        self.inquiries = Inquiries()
+        self.parent_lookups = ParentLookups()
         """The references in `expected` that the history is asked for."""
 
     def link(self, child: Job, parent: Job) -> None:
@@ -104,7 +105,7 @@ class Graph:
         children = self.expected.pop(ref, None)
         if children is None:
             return
-        self.inquiries.drop(ref)
+        self.parent_lookups.drop(ref)
         for child in children.values():
             assert child.parents is not None
             del child.parents[ref]
@@ -149,7 +150,7 @@ class Graph:
         del waiting[child.id]
         if not waiting:
             del self.expected[ref]
-            self.inquiries.drop(ref)
+            self.parent_lookups.drop(ref)
 
     def forget(self, parent: Job) -> None:
         """The parent failed or was withdrawn: its children wait for its name instead."""

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import mypyc_attr
+
 from hiringhall.core.states import DONE, NEW, QUEUED, SUCCESS
 from hiringhall.core.terms import DEFAULT_TERMS
 from hiringhall.core.timers import Timed
 
 if TYPE_CHECKING:
-    from hiringhall.core.blocks import Block
-    from hiringhall.core.flows import Flow
+    from hiringhall.core.flows.flows import Flow
+    from hiringhall.core.id_blocks import IdBlock
     from hiringhall.core.leases import Lease
     from hiringhall.core.peer import Peer
     from hiringhall.core.queues import Queue
+    from hiringhall.core.rules.spacing import Spacing
     from hiringhall.core.scheduler import Scheduler
-    from hiringhall.core.spacing import Spacing
     from hiringhall.core.terms import Terms
 
 ParentRef = int | tuple[bytes, bytes]
@@ -51,6 +53,8 @@ def is_named(key: bytes, extras: dict[str, bytes] | None) -> bool:
     return len(key) > 0 and (extras is None or PROVIDER not in extras)
 
 
+# Compiled, the memory of the latest one is used again, and the garbage collector has nothing to look at.
+@mypyc_attr(free_list_len=1, acyclic=True)
 class JobSpec:
     """A job as a client asks for it."""
 
@@ -97,8 +101,7 @@ class Job(Timed):
     __slots__ = (
         "all_parents",
         "attempts",
-        "before",
-        "block",
+        "behind",
         "children",
         "code",
         "created_us",
@@ -109,6 +112,7 @@ class Job(Timed):
         "failures",
         "flow",
         "id",
+        "id_block",
         "in_lane",
         "key",
         "lease",
@@ -125,6 +129,7 @@ class Job(Timed):
         "state",
         "stored",
         "terms",
+        "terms_before",
         "tries",
         "watchers",
         "worker_name",
@@ -147,7 +152,7 @@ class Job(Timed):
         self.key = key
         self.payload = payload
         self.terms = terms
-        self.before: Terms | None = None
+        self.terms_before: Terms | None = None
         """Its terms before a joined submit made it durable; until it is on disk."""
         self.state = state
         """Changed by `move` only."""
@@ -176,9 +181,11 @@ class Job(Timed):
         self.logged = False
         """Its end is in the history."""
         self.in_lane = False
-        """It is in the deque of its lane: as a ghost, unless it is QUEUED."""
-        self.block: Block | None = None
-        """Where it is counted while it is live; see `Blocks`."""
+        """It is in its lane: as a ghost, unless it is QUEUED."""
+        self.behind: Job | None = None
+        """The job behind it in its lane."""
+        self.id_block: IdBlock | None = None
+        """Where it is counted while it is live; see `IdBlocks`."""
         self.lease: Lease | None = None
         """Set exactly while LEASED."""
         self.watchers: list[Peer] | None = None
@@ -205,6 +212,11 @@ class Job(Timed):
     @property
     def ended(self) -> bool:
         return self.state >= DONE
+
+    @property
+    def abandoned(self) -> bool:
+        """No peer watches it, and it does not live on without a watcher."""
+        return self.watchers is None and not self.terms.detached
 
     @property
     def work(self) -> bytes:

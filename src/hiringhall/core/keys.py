@@ -40,10 +40,10 @@ class Keys:
 
     def add(self, job: Job) -> None:
         """Add a job; no live job of its queue may have its key."""
-        entry = self._jobs.get(job.key)
-        if entry is None:
-            self._jobs[job.key] = job
-        elif isinstance(entry, Job):
+        entry = self._jobs.setdefault(job.key, job)
+        if entry is job:
+            return
+        if isinstance(entry, Job):
             self._jobs[job.key] = {entry.queue: entry, job.queue: job}
         else:
             entry[job.queue] = job

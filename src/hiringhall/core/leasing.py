@@ -27,8 +27,8 @@ from hiringhall.core.states import (
     SUCCESS,
     TIMED_OUT,
 )
-from hiringhall.core.table import NO_WATCHERS
 from hiringhall.core.timers import NEVER
+from hiringhall.core.watching import NO_WATCHERS
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
@@ -50,7 +50,8 @@ class Leases:
 
     def find_lease(self, worker: Worker, job_id: int) -> Lease:
         """The live lease of this worker on that job. Any other report is stale, repeated or forged."""
-        lease = worker.leases.get(job_id)
+        job = self._table.jobs.get(job_id)
+        lease = worker.leases.get(job) if job is not None else None
         if lease is None:
             raise self.stale()
         return lease
@@ -68,6 +69,7 @@ class Leases:
                 peer.progressed(job)
 
     def chunk(self, lease: Lease, data: bytes, warning: bool = False) -> None:
+        """The worker sends data, or a warning, before the end."""
         self.check_live(lease)
         job = lease.job
         lease.worker.heard_us = self._table.now_us
@@ -116,7 +118,7 @@ class Leases:
         job = lease.job
         terms = job.terms
         job.failures += 1
-        if job.failures > terms.failures_max or not retry or table.is_abandoned(job):
+        if job.failures > terms.failures_max or not retry or job.abandoned:
             table.end(job, FAILED, code, data)
             return
         table.counters.retried += 1
@@ -145,7 +147,7 @@ class Leases:
         if terms is not None:
             if terms.durable and not job.terms.durable:
                 self._table.check_store()
-                job.before = job.terms
+                job.terms_before = job.terms
             job.queue.change_terms(job, terms)
             self._table.note(job)
         lease.worker.heard_us = now_us
@@ -168,7 +170,7 @@ class Leases:
     def lose(self, lease: Lease, reason: bytes = b"") -> None:
         """The worker no longer has the job, because it restarted or its process died: a loss."""
         self.check_live(lease)
-        self.lost(lease, reason=reason)
+        self.count_loss(lease, reason=reason)
 
     def reclaim(self, worker: Worker, job: Job, started_us: int) -> Lease:
         """A worker reports on a job that was taken from it because it was silent: lease the job to it again.
@@ -194,6 +196,7 @@ class Leases:
         return lease
 
     def lease(self, job: Job, worker: Worker) -> Lease:
+        """Give a job to a worker: a new attempt."""
         table = self._table
         table.move(job, LEASED)
         job.attempts += 1
@@ -215,6 +218,7 @@ class Leases:
         return self.attach(job, worker, run_us)
 
     def attach(self, job: Job, worker: Worker, run_us: int) -> Lease:
+        """Make the lease of a job that is LEASED already."""
         table = self._table
         now_us = table.now_us
         job.queue.leased += 1
@@ -222,8 +226,8 @@ class Leases:
         lease = Lease(self.last_number, job, worker, now_us, now_us + run_us if run_us else NEVER)
         job.lease = lease
         worker.hold(lease)
-        if worker.room is not None and job.terms.resources:
-            worker.room.take(lease, job.terms.resources)
+        if worker.capacity is not None and job.terms.resources:
+            worker.capacity.take(lease, job.terms.resources)
         if run_us or job.terms.lease_us:
             self._arm(lease)
         return lease
@@ -238,26 +242,31 @@ class Leases:
         self._table.timers.arm(lease, due_us)
 
     def lease_due(self, lease: Lease) -> None:
+        """The run limit or the allowed silence may be over; otherwise set the timer again."""
         job = lease.job
         now_us = self._table.now_us
         lease_us = job.terms.lease_us
-        if lease.run_until_us != NEVER and lease.run_until_us <= now_us:
-            self._table.counters.expired += 1
-            self._table.revoke(lease)
-            if lease.worker.requeues_overruns:
-                self.lost(lease, TIMED_OUT)
-            else:
-                self.fail(lease, TIMED_OUT, OVERRUN)
-        elif lease_us and max(lease.started_us, lease.worker.heard_us) + lease_us <= now_us:
-            self._table.counters.expired += 1
-            self._table.revoke(lease)
-            self.lost(lease)
-        else:
+        overran = lease.run_until_us != NEVER and lease.run_until_us <= now_us
+        silent = lease_us > 0 and max(lease.started_us, lease.worker.heard_us) + lease_us <= now_us
+        if not overran and not silent:
             self._arm(lease)
+            return
+        self._table.counters.expired += 1
+        self._table.revoke(lease)
+        held_since_us = lease.worker.peer.speaker.held_since_us
+        if self._table.store_trouble and 0 < held_since_us <= lease.started_us:
+            # The worker does not know of the job: what it was told waits for the store.
+            self.give_back(lease, GIVEN_BACK)
+        elif silent and not overran:
+            self.count_loss(lease)
+        elif lease.worker.requeues_overruns:
+            self.count_loss(lease, TIMED_OUT)
+        else:
+            self.fail(lease, TIMED_OUT, OVERRUN)
 
-    def lost(self, lease: Lease, code: int = LOST, reason: bytes = b"") -> None:
-        """The worker is gone, silent or too slow: the job is queued again, unless it has lost too many workers.
-        A job that it had not begun counts no loss. The reason is for people.
+    def count_loss(self, lease: Lease, code: int = LOST, reason: bytes = b"") -> None:
+        """The worker is gone, silent or too slow: queue the job again, or let it fail after too many losses. If
+        the worker had not begun, no loss is counted. The reason is for people.
         """
         if lease.promised:
             self.give_back(lease, GIVEN_BACK)
@@ -278,12 +287,13 @@ class Leases:
             self.give_back(lease, code, front=code == LOST)
 
     def give_back(self, lease: Lease, code: int, *, front: bool = True, delay_us: int = 0) -> None:
+        """The attempt is over without a result: the job is ready again, or delayed, or ends if nobody waits."""
         job = lease.job
         if lease.provider is not None:
             # Its provider is told, and announces the job again if it still wants it.
             self._table.end(job, CANCELLED, CALLED_OFF, b"its worker does not do it")
             return
-        if self._table.is_abandoned(job):
+        if job.abandoned:
             self._table.end(job, CANCELLED, CALLED_OFF, NO_WATCHERS)
             return
         if not lease.promised:
@@ -304,9 +314,11 @@ class Leases:
         self.give_back(engagement, GIVEN_BACK)
 
     def check_live(self, lease: Lease) -> None:
+        """Refuse a report on a lease that has ended."""
         if lease.job.lease is not lease:
             raise self.stale()
 
     def stale(self) -> Refusal:
+        """Count a report without a live lease, and make the refusal."""
         self._table.counters.stale += 1
         return Refusal(STALE_LEASE, "this worker does not hold that job, or no longer holds it")

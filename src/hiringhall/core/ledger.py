@@ -16,9 +16,9 @@ from hiringhall.core.states import DELAYED, DONE, FAILED, QUEUED
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Firing, WindowRow
-    from hiringhall.core.flows import Flow
+    from hiringhall.core.flows.flows import Flow
     from hiringhall.core.jobs import Job, ParentRef, Try
-    from hiringhall.core.queue_rules import QueueRules
+    from hiringhall.core.rules.queue_rules import QueueRules
 
 
 def _parents(job: Job) -> tuple[ParentRef, ...]:
@@ -34,7 +34,8 @@ def _holder(job: Job) -> bytes:
 
 
 def _job_row(job: Job) -> JobRow:
-    return JobRow(
+    # `_make` passes the values on once, where the constructor copies them three times.
+    values = (
         job.id,
         job.queue.name,
         job.key,
@@ -57,6 +58,34 @@ def _job_row(job: Job) -> JobRow:
         job.all_parents,
         job.dialect,
     )
+    return JobRow._make(values)
+
+
+def _end_row(job: Job) -> EndRow:
+    values = (
+        job.id,
+        job.queue.name,
+        job.key,
+        job.state,
+        job.code,
+        job.result,
+        job.worker_name,
+        job.created_us,
+        job.started_us,
+        job.ended_us,
+        job.attempts,
+        job.losses,
+        job.terms,
+        job.payload if job.terms.durable else b"",
+        job.extras,
+        job.ready_us,
+        _tries(job),
+        0,
+        job.flow.name if job.flow is not None else b"",
+        job.all_parents,
+        job.dialect,
+    )
+    return EndRow._make(values)
 
 
 def _state(job: Job) -> int:
@@ -105,7 +134,7 @@ class Ledger:
         self._deferred: dict[int, Job] = {}
         """Jobs that were leased to a resident: noted at the next flush, unless they have ended by then."""
         self._started: dict[int, Job] = {}
-        """Jobs that were leased to any other worker: noted later still, by `note_started`."""
+        """Jobs that were leased to any other worker: noted later still, by `flush_started`."""
         self._fired: dict[str, Firing | None] = {}
         self._paused: dict[bytes, bool] = {}
         self._flows: dict[bytes, Flow] = {}
@@ -144,7 +173,7 @@ class Ledger:
     def has_started(self) -> bool:
         return len(self._started) > 0
 
-    def note_started(self) -> None:
+    def flush_started(self) -> None:
         """Note the started jobs that are still leased."""
         for job in self._started.values():
             if job.lease is not None and job.terms.durable:
@@ -246,31 +275,7 @@ class Ledger:
         batch.ended.append(job)
         if job.stored:
             batch.deletes.append(job.id)
-        batch.ends.append(
-            EndRow(
-                job.id,
-                job.queue.name,
-                job.key,
-                job.state,
-                job.code,
-                job.result,
-                job.worker_name,
-                job.created_us,
-                job.started_us,
-                job.ended_us,
-                job.attempts,
-                job.losses,
-                job.terms,
-                job.payload if job.terms.durable else b"",
-                job.extras,
-                job.ready_us,
-                _tries(job),
-                0,
-                job.flow.name if job.flow is not None else b"",
-                job.all_parents,
-                job.dialect,
-            )
-        )
+        batch.ends.append(_end_row(job))
 
     def committed(self, batch: Batch) -> None:
         """The batch is on disk."""
@@ -279,7 +284,7 @@ class Ledger:
         for job in batch.inserted:
             job.stored = True
             job.logged = False
-            job.before = None
+            job.terms_before = None
         for job in batch.ended:
             job.stored = False
             job.logged = True

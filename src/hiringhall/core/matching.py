@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heapreplace
 from typing import TYPE_CHECKING
 
 from hiringhall.core.errors import CLOSING, WRONG_STATE, Refusal
@@ -9,12 +10,12 @@ from hiringhall.core.states import DELAYED, QUEUED, STATE_NAMES
 from hiringhall.core.terms import NO_REQUIREMENT
 
 if TYPE_CHECKING:
-    from hiringhall.core.hiring import Hiring
+    from hiringhall.core.bidding.hiring import Hiring
     from hiringhall.core.jobs import Job
     from hiringhall.core.leases import Lease
     from hiringhall.core.leasing import Leases
     from hiringhall.core.queues import Queue
-    from hiringhall.core.reserving import Reservations
+    from hiringhall.core.resources.reserving import Reservations
     from hiringhall.core.table import JobTable
     from hiringhall.core.terms import Requirement
     from hiringhall.core.waking import Wakeups
@@ -92,6 +93,8 @@ class Matching:
                 queue.unsettled = False
                 self.match(queue)
             table.unsettled.clear()
+        if table.announcer is not None:
+            table.announcer.tell_announced()
 
     def match(self, queue: Queue) -> None:
         """Match ready jobs to waiting workers; the rest is announced to workers that bid."""
@@ -112,53 +115,69 @@ class Matching:
             worker = next(iter(queue.takers))
             job = worker.pick(self._table.now_us)
             if job is None:
-                self._match_choosily(queue)
+                self._match_by_requirement(queue)
                 return
             self._push(job, worker)
         if queue.by_requirement is not None:
-            self._wakeups.wake_choosily(queue)
+            self._wakeups.wake_by_requirement(queue)
             return
         wanted = queue.wanted() if queue.overdue or queue.limiter is not None else queue.ready
         while wanted > queue.waking and queue.sleepers:
             worker, _ = queue.sleepers.popitem()
             if worker.until_us and worker.until_us <= self._table.now_us:
                 queue.sleepers[worker] = None
-                self._wakeups.wake_choosily(queue)
+                self._wakeups.wake_by_requirement(queue)
                 return
             self._wakeups.wake(worker, queue)
 
-    def _match_choosily(self, queue: Queue) -> None:
+    def _match_by_requirement(self, queue: Queue) -> None:
         """Some jobs have requirements, or some workers no time: look at each waiting worker."""
-        for worker in list(queue.takers) if queue.may_fit_takers() else ():
+        for worker in list(queue.takers) if queue.matchable() else ():
             while queue.ready and worker.credit:
                 job = worker.pick(self._table.now_us)
                 if job is None:
                     break
                 self._push(job, worker)
-        self._wakeups.wake_choosily(queue)
+        self._wakeups.wake_by_requirement(queue)
 
     def _match_by_job(self, queue: Queue) -> None:
         """Some jobs need resources: give the jobs in their order each to the worker with an empty slot where
         it leaves the least unused.
         """
         now_us = self._table.now_us
-        untried = queue.matchable() if queue.takers else []
-        while untried and queue.takers and not queue.closed:
-            job = queue.first_of_these(untried)
+        heads = self._heads(queue) if queue.takers else []
+        while heads and queue.takers and not queue.closed:
+            rank, requirement = heads[0]
+            job = queue.head(requirement)
             if job is None:
-                break
-            requirement = job.terms.requirement or NO_REQUIREMENT
+                heappop(heads)
+                continue
+            if rank < queue.rank(job):
+                heapreplace(heads, (queue.rank(job), requirement))
+                continue
             worker = self._tightest(queue, requirement)
             if worker is None:
-                untried.remove(requirement)  # what is free gets less while jobs are given out
+                heappop(heads)  # what is free gets less while jobs are given out
             elif len(worker.abilities) > 1:
                 self._push(worker.pick(now_us) or job, worker)  # a job of another queue may go before
             else:
                 self._push(job, worker)
         if queue.unsettled:
             return  # a reservation has ended: it is matched once more, with what that has made free
-        self._wakeups.wake_choosily(queue)
+        self._wakeups.wake_by_requirement(queue)
         self._reservations.consider(queue)
+
+    def _heads(self, queue: Queue) -> list[tuple[tuple[int, int, int, int], Requirement]]:
+        """The first ready job of each requirement that a worker may meet: its rank, as a heap. So each
+        requirement is looked at once, however many there are.
+        """
+        heads: list[tuple[tuple[int, int, int, int], Requirement]] = []
+        for requirement in queue.matchable():
+            job = queue.head(requirement)
+            if job is not None:
+                heads.append((queue.rank(job), requirement))
+        heapify(heads)
+        return heads
 
     def _tightest(self, queue: Queue, requirement: Requirement) -> Worker | None:
         """The worker with an empty slot that a job of this requirement fits best; None: it fits none."""
@@ -168,10 +187,10 @@ class Matching:
         for worker in queue.takers:
             if not worker.has_time(now_us) or not worker.fits(queue.name, requirement, now_us):
                 continue
-            room = worker.room
-            if room is None or not requirement[2]:
+            capacity = worker.capacity
+            if capacity is None or not requirement[2]:
                 return worker
-            left = room.left_over(requirement[2], self._table.scales)
+            left = capacity.left_over(requirement[2], self._table.scales)
             if best is None or left < least:
                 best = worker
                 least = left

@@ -41,7 +41,7 @@ class Needs:
             self.rate_by_name(worker)
             self._look_again(worker)
 
-    def know(self, ratings: Ratings) -> None:
+    def set_ratings(self, ratings: Ratings) -> None:
         """Use these skills and times for workers by name, present ones included."""
         self.ratings = ratings
         for worker in self._table.workers:
@@ -107,6 +107,7 @@ class Needs:
         self._look_again(worker)
 
     def rate_by_name(self, worker: Worker) -> None:
+        """Set the skills and the time that are configured for its name."""
         ratings = self.ratings
         worker.skills = None
         leaves_us = 0

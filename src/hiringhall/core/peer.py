@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from hiringhall.core.leases import Engagement, Lease
     from hiringhall.core.workers import Worker
 
-NO_JOBS: Final[dict[int, Job]] = {}
+NO_JOBS: Final[dict[Job, None]] = {}
 """Shared by all peers that watch nothing, most workers among them; never written to."""
 
 
@@ -25,7 +25,11 @@ class Peer:
         self.worker: Worker | None = None
         """Set by the first verb that makes this peer a worker."""
         self.watching = NO_JOBS
-        """Live jobs that have this peer in `watchers`, by id. Written by the job table only."""
+        """Live jobs that have this peer in `watchers`. Written by `Watchers`, and by the table when a job
+        ends."""
+        self.held_since_us = 0
+        """What it was told since then waits for a commit, so it does not know it yet; 0: nothing waits. Set by
+        the engine."""
 
     @property
     def dialect(self) -> str:
@@ -46,8 +50,8 @@ class Peer:
     def revoked(self, lease: Lease) -> None:
         """A worker: stop, the lease was ended by others. Its later reports on it are refused."""
 
-    def announced(self, job: Job) -> None:
-        """A market: workers may bid for this job."""
+    def announced(self, jobs: list[Job]) -> None:
+        """A market: workers may bid for these jobs."""
 
     def hired(self, engagement: Engagement) -> None:
         """A worker that bid: it is hired. If the engagement is ended by others, `revoked` follows."""

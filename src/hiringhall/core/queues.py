@@ -6,16 +6,16 @@ from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from hiringhall.core.fair_lanes import FairLane
 from hiringhall.core.histograms import Histogram
-from hiringhall.core.lanes import Lane, first_of, head_of, ready_in
+from hiringhall.core.lanes import Lane, first_of, head_of, oldest_of, ready_in
+from hiringhall.core.rules.fair_lanes import FairLane
 from hiringhall.core.terms import NO_REQUIREMENT, PRIORITIES
 
 if TYPE_CHECKING:
+    from hiringhall.core.bidding.markets import Listing
     from hiringhall.core.jobs import Job
-    from hiringhall.core.limiter import Limiter
-    from hiringhall.core.markets import Listing
-    from hiringhall.core.reserving import Patience, Reservation
+    from hiringhall.core.resources.reserving import Reservation, ReservationTimer
+    from hiringhall.core.rules.limiter import Limiter
     from hiringhall.core.terms import Requirement, Terms
     from hiringhall.core.workers import Worker
 
@@ -44,11 +44,11 @@ class Queue:
         "maxima",
         "name",
         "overdue",
-        "patience",
         "paused_us",
         "ready",
         "requirements_max",
         "reservation",
+        "reservation_timer",
         "resourced",
         "retried",
         "run",
@@ -57,6 +57,7 @@ class Queue:
         "takers",
         "unmatched",
         "unsettled",
+        "untried",
         "wait",
         "waking",
         "woken",
@@ -111,6 +112,9 @@ class Queue:
         self.unmatched: dict[Requirement, None] = {}
         """Requirements that no waiting worker meets: the workers are not searched again for each new job. When
         a worker comes or changes, `reconsider` looks at it; time alone makes no worker fit."""
+        self.untried: dict[Requirement, None] = {}
+        """All requirements with a ready job that are not in `unmatched`, and perhaps some without a ready job.
+        So what no worker meets costs nothing when something else is matched."""
         self.unsettled = False
         """It is on the table's list of queues to match at the end of the turn."""
         self.maxima = [NO_BOUND] * PRIORITIES
@@ -130,7 +134,7 @@ class Queue:
         it fits best."""
         self.reservation: Reservation | None = None
         """The worker that is kept for its first job; None: it has none."""
-        self.patience: Patience | None = None
+        self.reservation_timer: ReservationTimer | None = None
         """The timer of the next reservation; None: there was none yet."""
 
     def best(self, worker: Worker, now_us: int) -> Job | None:
@@ -157,63 +161,63 @@ class Queue:
         wait.add(wait_us)
         run.add(run_us)
 
-    def has_work_for(self, worker: Worker, now_us: int) -> bool:
-        return self.best(worker, now_us) is not None
-
     def unclaimed(self) -> list[Requirement]:
         """The requirements of ready jobs for which too few workers are about to answer a wake-up."""
         if self.limiter is not None and self.wanted() <= self.waking:
             return []
-        woken = self.woken
-        overdue = self.overdue
-        found: list[Requirement] = []
-        ready = ready_in(self.lanes)
-        if ready and ready + overdue.get(NO_REQUIREMENT, 0) > self.waking - sum(woken.values()):
-            found.append(NO_REQUIREMENT)
-        if self.by_requirement is not None:
-            for requirement, lanes in self.by_requirement.items():
-                ready = ready_in(lanes)
-                if ready and ready + overdue.get(requirement, 0) > woken.get(requirement, 0):
-                    found.append(requirement)
-        return found
+        return [requirement for requirement in self.all_lanes() if self._is_unclaimed(requirement)]
+
+    def _is_unclaimed(self, requirement: Requirement) -> bool:
+        ready = ready_in(self._lanes(requirement))
+        plain = requirement == NO_REQUIREMENT
+        claimed = self.waking - sum(self.woken.values()) if plain else self.woken.get(requirement, 0)
+        return ready > 0 and ready + self.overdue.get(requirement, 0) > claimed
 
     def wanted(self) -> int:
         """How many workers should be about to answer a wake-up, if no job has a requirement."""
         ready = self.ready if self.limiter is None else self.limiter.room()
         return ready + sum(self.overdue.values()) if ready else 0
 
-    def may_fit_takers(self) -> bool:
-        """Whether a ready job may fit a worker with an empty slot. It does not matter here who was woken: an
-        empty slot is filled at once.
-        """
-        if ready_in(self.lanes) and NO_REQUIREMENT not in self.unmatched:
-            return True
-        if self.by_requirement is not None:
-            for requirement, lanes in self.by_requirement.items():
-                if ready_in(lanes) and requirement not in self.unmatched:
-                    return True
-        return False
-
     def matchable(self) -> list[Requirement]:
-        """The requirements of ready jobs that a worker with an empty slot may meet."""
+        """The requirements of ready jobs that a worker with an empty slot may meet. It does not matter here who
+        was woken: an empty slot is filled at once.
+        """
         found: list[Requirement] = []
         if ready_in(self.lanes) and NO_REQUIREMENT not in self.unmatched:
             found.append(NO_REQUIREMENT)
-        for requirement, lanes in (self.by_requirement or {}).items():
-            if ready_in(lanes) and requirement not in self.unmatched:
+        for requirement in list(self.untried):
+            if ready_in(self._lanes(requirement)):
                 found.append(requirement)
+            else:
+                del self.untried[requirement]
         return found
 
-    def first_of_these(self, requirements: list[Requirement]) -> Job | None:
-        """The ready job that goes first of those with these requirements."""
-        best: Job | None = None
-        for requirement in requirements:
-            best = self._first_of(best, head_of(self._lanes(requirement)))
-        return best
+    def head(self, requirement: Requirement) -> Job | None:
+        """The ready job that goes first of those with this requirement."""
+        return head_of(self._lanes(requirement))
+
+    def rank(self, job: Job) -> tuple[int, int, int, int]:
+        """The place of a ready job among those of the queue: lower goes first. It grows while others start, and
+        never falls.
+        """
+        if self.limiter is None or not self.limiter.orders:
+            return job.terms.priority, 0, 0, job.id
+        return self.limiter.rank(job)
 
     def candidates(self) -> list[Requirement]:
-        """The requirements of ready jobs that a waiting worker may meet."""
-        return [requirement for requirement in self.unclaimed() if requirement not in self.unmatched]
+        """The requirements of ready jobs that a waiting worker may meet, and for which too few are about to
+        answer a wake-up.
+        """
+        if self.limiter is not None and self.wanted() <= self.waking:
+            return []
+        plain = () if NO_REQUIREMENT in self.unmatched else (NO_REQUIREMENT,)
+        return [requirement for requirement in (*plain, *self.untried) if self._is_unclaimed(requirement)]
+
+    def set_unmatched(self, requirements: list[Requirement]) -> None:
+        """No waiting worker meets these requirements."""
+        for requirement in requirements:
+            self.unmatched[requirement] = None
+            self.untried.pop(requirement, None)
 
     def reconsider(self, worker: Worker, now_us: int) -> None:
         """A worker has begun to wait, or its skills or its time have changed."""
@@ -221,6 +225,8 @@ class Queue:
             requirement for requirement in self.unmatched if worker.fits(self.name, requirement, now_us)
         ]:
             del self.unmatched[requirement]
+            if requirement != NO_REQUIREMENT:
+                self.untried[requirement] = None
 
     def claim(self, worker: Worker, unclaimed: list[Requirement], now_us: int) -> Requirement | None:
         """The requirement of the job that this worker would take, out of these; None: it fits none."""
@@ -233,9 +239,9 @@ class Queue:
         return (best.terms.requirement or NO_REQUIREMENT) if best is not None else None
 
     def _lanes(self, requirement: Requirement) -> list[Lane]:
-        if requirement == NO_REQUIREMENT or self.by_requirement is None:
+        if requirement == NO_REQUIREMENT:
             return self.lanes
-        return self.by_requirement[requirement]
+        return self.by_requirement.get(requirement, []) if self.by_requirement is not None else []
 
     def _lane_of(self, requirement: Requirement, priority: int) -> Lane:
         if self.by_requirement is None:
@@ -247,6 +253,8 @@ class Queue:
             lanes = self.by_requirement[requirement] = self._new_lanes()
             if requirement[2]:
                 self.resourced = True
+        if requirement not in self.unmatched:
+            self.untried[requirement] = None
         return lanes[priority]
 
     def _sweep_requirements(self) -> None:
@@ -258,6 +266,7 @@ class Queue:
                     lane.clear()
                 del self.by_requirement[requirement]
                 self.unmatched.pop(requirement, None)
+                self.untried.pop(requirement, None)
         self.requirements_max = max(REQUIREMENTS_SWEEP_MIN, 2 * len(self.by_requirement))
 
     def _new_lanes(self) -> list[Lane]:
@@ -275,6 +284,7 @@ class Queue:
         return self.lanes[terms.priority] if requirement is None else self._lane_of(requirement, terms.priority)
 
     def put(self, job: Job, front: bool) -> None:
+        """Add a ready job to its lane."""
         if self.limiter is not None and self.limiter.orders:
             self.limiter.put(job, front)
             return
@@ -361,6 +371,7 @@ class Queue:
         for job in jobs:
             job.in_lane = False
         self.by_requirement = None
+        self.untried.clear()
         self.ready = 0
         return jobs
 
@@ -374,13 +385,7 @@ class Queue:
         """When the job became ready that has been ready for longest; 0: none is ready. Of very many
         requirements it looks at some.
         """
-        oldest_us = 0
-        for lanes in islice(self.all_lanes().values(), REQUIREMENTS_SWEEP_MIN):
-            for lane in lanes:
-                ready_us = lane.oldest_us() if lane.ready else 0
-                if ready_us and (not oldest_us or ready_us < oldest_us):
-                    oldest_us = ready_us
-        return oldest_us
+        return oldest_of(islice(self.all_lanes().values(), REQUIREMENTS_SWEEP_MIN))
 
     def counts(self) -> tuple[int, int, int]:
         """Live jobs, leased jobs, capable workers."""

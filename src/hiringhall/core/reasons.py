@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.amounts import amount_text, needs_text
 from hiringhall.core.limits import SECOND_US
-from hiringhall.core.spacing import quiet_us_of
+from hiringhall.core.rules.spacing import quiet_us_of
 from hiringhall.core.states import DELAYED, GIVEN_BACK, HELD, LEASED, QUEUED, STATE_NAMES
 from hiringhall.core.terms import NO_REQUIREMENT
 
 if TYPE_CHECKING:
+    from hiringhall.core.bidding.markets import Auction
     from hiringhall.core.jobs import Job
-    from hiringhall.core.markets import Auction
     from hiringhall.core.queues import Queue
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.core.terms import Requirement
@@ -110,21 +110,22 @@ def _lacks_resources(job: Job, able: list[Worker], now_us: int) -> str:
     """Why no worker has the resources for it; empty: one has."""
     needs = job.terms.resources
     stated = f"it needs {needs_text(needs).decode()}"
-    rooms = [worker.room for worker in able if worker.room is not None]
+    capacities = [worker.capacity for worker in able if worker.capacity is not None]
     for name, need in needs:
-        most = max([room.totals.get(name, 0) for room in rooms], default=0)
+        most = max([capacity.totals.get(name, 0) for capacity in capacities], default=0)
         if most < need:
             has = f"no worker has more than {amount_text(most).decode()}" if most else "no worker has any"
             return f"it needs {needs_text(((name, need),)).decode()}; {has}"
-    rooms = [room for room in rooms if room.could_fit(needs)]
-    if not rooms:
+    capacities = [capacity for capacity in capacities if capacity.could_fit(needs)]
+    if not capacities:
         return f"{stated}; no worker has all of that"
-    if any(room.fits(needs) and room.admits(job.queue.name, _requirement(job), now_us) for room in rooms):
-        return ""
     reservation = job.queue.reservation
     if reservation is not None and reservation.job is job:
-        who = next(iter(reservation.room.workers)).name.decode("utf-8", "backslashreplace")
-        return f"{stated}; worker {who} is reserved for it, and gets it as soon as that much is free"
+        who = next(iter(reservation.capacity.workers)).name.decode("utf-8", "backslashreplace")
+        lacked = "it has an empty slot" if reservation.capacity.fits(needs) else "that much is free"
+        return f"{stated}; worker {who} is reserved for it, and gets it as soon as {lacked}"
+    if any(capacity.admits(job.queue.name, _requirement(job), now_us) for capacity in capacities):
+        return ""
     return f"{stated}; that much is not free on any worker now"
 
 

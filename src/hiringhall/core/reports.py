@@ -41,7 +41,7 @@ class Reports:
         queue = self._table.queue(spec.queue)
         if self._table.keys.find(queue, spec.key) is not None:
             raise Refusal(WRONG_STATE, "a job with this queue and key is already live")
-        worker = self._residents.settle(spec.queue, OUTSIDE)
+        worker = self._residents.ensure(spec.queue, OUTSIDE)
         if not 0 < started_us < self._table.now_us:
             started_us = self._table.now_us
         job = self._table.admit(spec, queue, started_us)
@@ -63,7 +63,7 @@ class Reports:
         if not job.terms.durable:
             # The store failed at its start: the job lives on in memory, and its end is stored all the same.
             self._table.check_store()
-            job.before = job.terms
+            job.terms_before = job.terms
             job.terms = job.terms.replace(durable=True, detached=True)
         if not job.started_us <= ended_us < self._table.now_us:
             ended_us = self._table.now_us

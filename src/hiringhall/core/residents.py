@@ -44,7 +44,7 @@ class Residents:
         if not who or len(who) > self._table.limits.key_bytes_max:
             text = f"a worker's name must have 1 to {self._table.limits.key_bytes_max} bytes (key_bytes_max)"
             raise Refusal(BAD_REQUEST, text)
-        worker = self.settle(name, who)
+        worker = self.ensure(name, who)
         if not worker.dialect:
             worker.dialect = dialect  # A peer of this dialect speaks for it.
         return worker
@@ -52,12 +52,13 @@ class Residents:
     def find(self, name: bytes, who: bytes) -> Worker | None:
         return self._table.residents.get((name, who)) if who != OUTSIDE else None
 
-    def settle(self, name: bytes, who: bytes) -> Worker:
+    def ensure(self, name: bytes, who: bytes) -> Worker:
+        """The resident of this name, made on first use. Drops idle ones if there are too many."""
         worker = self._table.residents.get((name, who))
         if worker is None:
             if len(self._table.residents) >= self._table.limits.residents_max:
                 self._sweep()
-            worker = self.settle_in(self._table.queue(name), who)
+            worker = self.add(self._table.queue(name), who)
         return worker
 
     def retire(self, worker: Worker) -> None:
@@ -68,7 +69,8 @@ class Residents:
             self._leases.release(lease)
         self._workforce.drop(worker)
 
-    def settle_in(self, queue: Queue, who: bytes) -> Worker:
+    def add(self, queue: Queue, who: bytes) -> Worker:
+        """Make a resident."""
         worker = self._workforce.worker(Peer())
         self._needs.introduce(worker, who)
         worker.resident = queue

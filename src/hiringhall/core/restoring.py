@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from hiringhall.core import ids
 from hiringhall.core.jobs import Job
-from hiringhall.core.resourcing import ResourceTerms, needing
-from hiringhall.core.spacing import holds_key
+from hiringhall.core.queues import Queue
+from hiringhall.core.resources.resourcing import ResourceTerms, needing
+from hiringhall.core.rules.spacing import holds_key
 from hiringhall.core.states import CUT_SHORT, DELAYED, HELD, LEASED, QUEUED
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import EndRow, Loaded
-    from hiringhall.core.flows import Flows
+    from hiringhall.core.flows.flows import Flows
     from hiringhall.core.jobs import ParentRef
-    from hiringhall.core.queues import Queue
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.core.table import JobTable
 
@@ -27,7 +27,7 @@ def restore(scheduler: Scheduler, loaded: Loaded) -> None:
     scheduler.firings.restore(loaded.fired)
     scheduler.paused_queues.restore(loaded.paused)
     scheduler.ruled_queues.restore(loaded.rules)
-    scheduler.windows.restore(loaded.windows)
+    scheduler.throttle_windows.restore(loaded.windows)
     table.flows.restore(loaded.flows)
     resourced = ResourceTerms()
     count = 0
@@ -99,11 +99,18 @@ def _restore_lease(scheduler: Scheduler, job: Job, holder: bytes) -> None:
     """A resident keeps its lease; its silence counts from now."""
     worker = scheduler.table.residents.get((job.queue.name, holder))
     if worker is None:
-        worker = scheduler.residents.settle_in(job.queue, holder)
+        worker = scheduler.residents.add(job.queue, holder)
     worker.dialect = worker.dialect or job.dialect
     scheduler.table.move(job, LEASED)
     job.worker_name = job.worker_name or holder
     scheduler.leases.attach(job, worker, job.terms.run_us)
+
+
+def recorded_job(table: JobTable, end: EndRow) -> Job:
+    """An ended job that the history has and memory does not. Its queue may be gone: it gets one that is not
+    listed.
+    """
+    return ended_job(end, table.queues.get(end.queue) or Queue(end.queue), table.flows)
 
 
 def ended_job(end: EndRow, queue: Queue, flows: Flows) -> Job:

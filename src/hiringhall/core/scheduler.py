@@ -3,7 +3,8 @@
 Verbs return at once or raise a `Refusal`; what happens later reaches a peer as a notice. A verb only notes that
 a queue has to be matched; `settle`, at the end of the turn, matches ready jobs to workers. Verbs that only some
 dialects need are called on the part: `auctions`, `hiring`, `residents`, `reports`, `firings`, `flow_verbs`,
-`needs`, `resources`, `draining`, `ruled_queues`, `windows` and `dependencies`.
+`needs`, `resources`, `draining`, `length_limits`, `ruled_queues`, `throttle_windows`, `watchers`, `retries` and
+`dependencies`.
 """
 
 from __future__ import annotations
@@ -12,34 +13,35 @@ from typing import TYPE_CHECKING
 
 from hiringhall.core import audit as auditor
 from hiringhall.core import restoring
-from hiringhall.core.auctions import Auctions
+from hiringhall.core.bidding.auctions import Auctions
+from hiringhall.core.bidding.hiring import Hiring
 from hiringhall.core.depending import Dependencies
 from hiringhall.core.draining import Draining
 from hiringhall.core.firings import Firings
-from hiringhall.core.flow_verbs import FlowVerbs
-from hiringhall.core.graph import Plan
-from hiringhall.core.hiring import Hiring
+from hiringhall.core.flows.flow_verbs import FlowVerbs
 from hiringhall.core.leasing import Leases
-from hiringhall.core.limiting import QueueLimits
+from hiringhall.core.length_limits import LengthLimits
 from hiringhall.core.matching import Matching
 from hiringhall.core.needs import Needs
 from hiringhall.core.pausing import PausedQueues
 from hiringhall.core.reports import Reports
-from hiringhall.core.reserving import Reservations
 from hiringhall.core.residents import Residents
-from hiringhall.core.resourcing import Resources
-from hiringhall.core.ruled_queues import RuledQueues
+from hiringhall.core.resources.reserving import Reservations
+from hiringhall.core.resources.resourcing import Resources
+from hiringhall.core.retrying import Retries
+from hiringhall.core.rules.ruled_queues import RuledQueues
+from hiringhall.core.rules.throttling import ThrottleWindows
 from hiringhall.core.states import CALLED_OFF, CANCELLED, DELAYED, FAILURE, QUEUED
 from hiringhall.core.submitting import Submissions
 from hiringhall.core.table import JobTable
 from hiringhall.core.timers import NEVER
 from hiringhall.core.waking import Wakeups
-from hiringhall.core.windows import Windows
+from hiringhall.core.watching import Watchers
 from hiringhall.core.workforce import Workforce
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import Batch, EndRow, Loaded
-    from hiringhall.core.jobs import Job, JobSpec, ParentRef
+    from hiringhall.core.jobs import Job, JobSpec
     from hiringhall.core.leases import Lease
     from hiringhall.core.limits import Limits
     from hiringhall.core.peer import Peer
@@ -56,22 +58,28 @@ class Scheduler:
         self.table = table
         self.dependencies = Dependencies(table)
         table.dependencies = self.dependencies
+        self.watchers = Watchers(table)
         self.needs = Needs(table)
         self.wakeups = Wakeups(table)
         self.leases = Leases(table)
-        self.hiring = Hiring(table, self.leases, self.needs)
+        self.hiring = Hiring(table, self.leases, self.needs, self.watchers)
         self.resources = Resources(table)
-        self.workforce = Workforce(table, self.wakeups, self.leases, self.hiring, self.needs, self.resources)
+        self.workforce = Workforce(
+            table, self.wakeups, self.leases, self.hiring, self.needs, self.resources, self.watchers
+        )
         self.matching = Matching(table, self.wakeups, self.leases, self.hiring, Reservations(table))
         self.residents = Residents(table, self.workforce, self.leases, self.needs)
-        self.windows = Windows(table)
-        self.submissions = Submissions(table, self.dependencies, self.needs, self.windows)
+        self.throttle_windows = ThrottleWindows(table)
+        self.submissions = Submissions(
+            table, self.dependencies, self.needs, self.throttle_windows, self.watchers
+        )
+        self.retries = Retries(table, self.dependencies, self.submissions, self.watchers)
         self.reports = Reports(table, self.dependencies, self.leases, self.residents)
         self.firings = Firings(table, self.submissions)
-        self.queue_limits = QueueLimits(table)
+        self.length_limits = LengthLimits(table)
         self.paused_queues = PausedQueues(table, self.leases)
         self.ruled_queues = RuledQueues(table)
-        self.flow_verbs = FlowVerbs(table, self.dependencies, self.submissions)
+        self.flow_verbs = FlowVerbs(table, self.dependencies, self.retries)
         self.draining = Draining(table, self.wakeups, self.leases, self.needs, self.resources)
         self.auctions = Auctions(self)
         # Read by sessions, used by the engine.
@@ -116,6 +124,7 @@ class Scheduler:
 
     @property
     def withholding(self) -> bool:
+        """No job is handed out."""
         return self.table.withholding
 
     def withhold(self, withholding: bool) -> None:
@@ -233,14 +242,6 @@ class Scheduler:
         """The queue of that name, made on first use."""
         return self.table.queue(name)
 
-    def drop_queue(self, queue: Queue) -> None:
-        """Remove a queue that has neither jobs nor workers."""
-        self.queue_limits.drop(queue)
-
-    def limit_queue(self, name: bytes, maxima: list[int]) -> None:
-        """Refuse submits to a queue that has this many live jobs, by priority."""
-        self.queue_limits.limit(name, maxima)
-
     def pause_queue(self, name: bytes) -> None:
         """Start no more jobs of a queue; those that run go on. Survives a restart of the hall."""
         self.paused_queues.pause(name)
@@ -259,11 +260,11 @@ class Scheduler:
 
     def retry(self, job: Job) -> None:
         """Queue a dead letter again, with its counts reset."""
-        self.submissions.retry(job)
+        self.retries.retry(job)
 
     def retry_recorded(self, end: EndRow) -> Job:
         """Queue a dead letter again that the history has."""
-        return self.submissions.retry_recorded(end)
+        return self.retries.retry_recorded(end)
 
     def cancel(self, job: Job, reason: bytes = b"") -> None:
         """End a live job; a worker that has it is told to stop."""
@@ -271,11 +272,11 @@ class Scheduler:
 
     def watch(self, job: Job, peer: Peer) -> None:
         """Add `peer` to the watchers of a live job."""
-        self.table.watch(job, peer)
+        self.watchers.watch(job, peer)
 
     def unwatch(self, job: Job, peer: Peer) -> None:
         """Remove `peer` from the watchers; may end a job that is not detached."""
-        self.table.unwatch(job, peer)
+        self.watchers.unwatch(job, peer)
 
     # --- workers that look for work
 
@@ -331,9 +332,9 @@ class Scheduler:
         """How many more jobs of a queue could start now, beyond those that are ready."""
         return self.wakeups.spare(name)
 
-    def rest(self, worker: Worker, name: bytes, pause_us: int) -> bool:
+    def cool_down(self, worker: Worker, name: bytes, pause_us: int) -> bool:
         """Give the worker no jobs of this queue, and no wake-ups for it, for `pause_us`."""
-        return self.workforce.rest(worker, name, pause_us)
+        return self.workforce.cool_down(worker, name, pause_us)
 
     def expect(self, worker: Worker, silence_us: int) -> None:
         """Count the worker as lost after this much silence; 0: never."""
@@ -380,14 +381,6 @@ class Scheduler:
     def renew(self, lease: Lease, terms: Terms | None = None) -> None:
         """Restart the run limit of the lease. If terms are given, they replace those of the job."""
         self.leases.renew(lease, terms)
-
-    def defer(self, lease: Lease, parents: tuple[ParentRef, ...]) -> None:
-        """The worker gives the job back, without a loss: it waits for these parents, then goes to the end."""
-        self.leases.check_live(lease)
-        plan = Plan()
-        self.dependencies.plan(plan, lease.job, parents, returned=True)
-        self.leases.release(lease, front=False)
-        self.dependencies.carry_out(plan)
 
     def recall(self, lease: Lease) -> None:
         """Take the job back because the hall closes. No loss is counted."""

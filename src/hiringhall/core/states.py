@@ -40,18 +40,19 @@ FIRST_STATES: Final = (HELD, DELAYED, QUEUED, LEASED)
 SUCCESS: Final = 0
 FAILURE: Final = 1
 """The code of a failure whose worker gave none."""
+GIVEN_BACK: Final = 0
+"""The code of an attempt whose worker gave the job back."""
+QUIT_TOO_OFTEN: Final = 122
+"""The code of a job that too many hired workers quit after they had begun."""
+CUT_SHORT: Final = 123
+"""The code of an attempt that ended with the hall, or because another worker reported first."""
 TIMED_OUT: Final = 124
 """The code of a job that exceeded its run limit."""
 LOST: Final = 125
 """The code of a job that lost too many workers."""
 PARENT_FAILED: Final = 126
+"""The code of a job that failed because a parent did."""
 WITHDRAWN: Final = 127
 """The code of a job that was withdrawn before it was acknowledged."""
-GIVEN_BACK: Final = 0
-"""The code of an attempt whose worker gave the job back."""
 CALLED_OFF: Final = 130
 """The code of a job that was cancelled, lost its last watcher, or expired."""
-QUIT_TOO_OFTEN: Final = 122
-"""The code of a job that too many hired workers quit after they had begun."""
-CUT_SHORT: Final = 123
-"""The code of an attempt that ended with the hall, or because another worker reported first."""

@@ -1,4 +1,4 @@
-"""Submitting: new jobs, joined jobs, retried dead letters, and jobs that run again because they are not done.
+"""Submitting: new jobs, jobs that a submit joins, and submits that are undone.
 
 Invariant: a verb checks everything that it may refuse before it changes anything.
 """
@@ -9,38 +9,32 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import BAD_REQUEST, CLOSING, QUEUE_FULL, TOO_LARGE, WRONG_STATE, Refusal
 from hiringhall.core.graph import known_jobs, name_of
-from hiringhall.core.jobs import QUITS, RESOURCES, Job
-from hiringhall.core.queue_rules import LIMIT_KEY, TENANT
-from hiringhall.core.queues import Queue
-from hiringhall.core.replacing import Replacements
-from hiringhall.core.reports import REPORTED
-from hiringhall.core.resourcing import ResourceTerms
-from hiringhall.core.restoring import ended_job
-from hiringhall.core.spacing import DEBOUNCED, check_spacing, holds_key, is_debounced
+from hiringhall.core.jobs import RESOURCES, Job
+from hiringhall.core.resources.resourcing import ResourceTerms
+from hiringhall.core.rules.debouncing import Replacements
+from hiringhall.core.rules.queue_rules import LIMIT_KEY, TENANT
+from hiringhall.core.rules.spacing import DEBOUNCED, check_spacing, is_debounced
 from hiringhall.core.states import (
     DELAYED,
     DONE,
-    FAILED,
     HELD,
-    PARENT_FAILED,
     QUEUED,
-    STATE_NAMES,
-    SUCCESS,
     WITHDRAWN,
 )
 from hiringhall.core.terms import NO_REQUIREMENT
 
 if TYPE_CHECKING:
-    from hiringhall.core.changes import EndRow
     from hiringhall.core.depending import Dependencies
     from hiringhall.core.jobs import JobSpec, ParentRef
     from hiringhall.core.needs import Needs
     from hiringhall.core.peer import Peer
-    from hiringhall.core.replacing import Content
-    from hiringhall.core.spacing import Spacing
+    from hiringhall.core.queues import Queue
+    from hiringhall.core.rules.debouncing import Content
+    from hiringhall.core.rules.spacing import Spacing
+    from hiringhall.core.rules.throttling import ThrottleWindows
     from hiringhall.core.table import JobTable
     from hiringhall.core.terms import Requirement, Terms
-    from hiringhall.core.windows import Windows
+    from hiringhall.core.watching import Watchers
 
 DUE_US_MAX: Final = 1 << 62
 """The latest due time: what is added to it still fits into the 63 bits that stores keep."""
@@ -51,8 +45,16 @@ FILLED_MAX: Final = 1000
 class Submissions:
     """The submitting verbs."""
 
-    def __init__(self, table: JobTable, dependencies: Dependencies, needs: Needs, windows: Windows) -> None:
+    def __init__(
+        self,
+        table: JobTable,
+        dependencies: Dependencies,
+        needs: Needs,
+        windows: ThrottleWindows,
+        watchers: Watchers,
+    ) -> None:
         self._table = table
+        self._watchers = watchers
         self._dependencies = dependencies
         self._needs = needs
         self._windows = windows
@@ -68,7 +70,7 @@ class Submissions:
         limits = table.limits
         if watcher is None and not spec.terms.detached:
             raise Refusal(BAD_REQUEST, "a job without a watcher must be detached")
-        self._check_payload(spec)
+        self.check_payload(spec)
         if spec.terms.durable:
             table.check_store()
         elif table.closing:
@@ -83,7 +85,7 @@ class Submissions:
             table.check_key(spec.extras.get(LIMIT_KEY, b""))
             table.check_key(spec.extras.get(TENANT, b""))
             if RESOURCES in spec.extras:
-                self._resourced.of(spec.terms, spec.extras[RESOURCES])
+                self._resourced.of(spec.terms, spec.extras[RESOURCES])  # refuses what is not an amount
         spacing = spec.spacing
         if spacing is not None:
             check_spacing(spec, spacing)
@@ -99,11 +101,11 @@ class Submissions:
         table.check_room()
         if spacing is not None and spacing.throttle_us:
             self._check_window(queue.name, key)
-        if spec.due_us > DUE_US_MAX:
+        if spec.due_us and spec.due_us > DUE_US_MAX:  # compiled, such a large integer is compared by a call
             raise Refusal(BAD_REQUEST, "the due time is too far in the future")
         maximum = queue.maxima[spec.terms.priority]
         if 0 <= maximum <= queue.live:
-            raise Refusal(QUEUE_FULL, f"the queue holds {maximum} jobs, as many as maxqueue allows")
+            raise Refusal(QUEUE_FULL, f"the queue holds {maximum} jobs, its length limit (maxqueue)")
         parents: list[Job | ParentRef] | None = None
         if spec.parents:
             name = (queue.name, key) if key else None
@@ -112,13 +114,14 @@ class Submissions:
                 waiting = table.graph.expected.get(name)
                 table.graph.refuse_cycle(waiting, known_jobs(parents), limits.graph_walk_max)
 
+        # Nothing below refuses.
         job = table.admit(spec, queue, table.now_us)
         if queue.limiter is not None or (self._needs.by_queue and job.terms.requirement is None):
             job.terms = self._with_defaults(job.terms, queue)
         if spec.extras is not None and RESOURCES in spec.extras:
             job.terms = self._resourced.of(job.terms, spec.extras[RESOURCES])
         if watcher is not None:
-            table.watch(job, watcher)
+            self._watchers.watch(job, watcher)
         table.graph.adopt(job)
         if parents is not None:
             self._dependencies.hold(job, parents)
@@ -137,7 +140,8 @@ class Submissions:
             table.ledger.note(job)
         return job
 
-    def _check_payload(self, spec: JobSpec) -> None:
+    def check_payload(self, spec: JobSpec) -> None:
+        """Refuse a payload that is too long."""
         most = self._table.limits.payload_bytes_max
         if len(spec.payload) > most:
             raise Refusal(TOO_LARGE, f"a payload may have {most} bytes (payload_bytes_max)")
@@ -151,6 +155,7 @@ class Submissions:
         self._windows.check_room()
 
     def _space(self, job: Job, spacing: Spacing) -> None:
+        """Open the window of a throttled job, or mark the job as debounced."""
         if spacing.throttle_us:
             if not job.terms.detached:
                 # It answers for later submits, too.
@@ -162,19 +167,17 @@ class Submissions:
     def _replace(self, job: Job, spec: JobSpec, spacing: Spacing, watcher: Peer | None) -> None:
         """The latest submit wins. As with any join, the job stays durable and detached if it was."""
         if watcher is not None:
-            self._table.watch(job, watcher)
+            self._watchers.watch(job, watcher)
         before, after = job.terms, spec.terms
         if (before.durable and not after.durable) or (before.detached and not after.detached):
             after = after.replace(durable=before.durable or after.durable, detached=True)
-        terms = self._with_defaults(after, job.queue)
-        if spec.extras is not None and RESOURCES in spec.extras:
-            terms = self._resourced.of(terms, spec.extras[RESOURCES])
-        self.replacements.replace(job, spec, spacing, terms)
+        self.replacements.replace(job, spec, spacing, self.fill_terms(spec, after, job.queue))
         self._table.counters.joined += 1
 
     def _join(self, job: Job, spec: JobSpec, watcher: Peer | None) -> None:
+        """The live job gets the watcher, and becomes durable, detached or logged if the submit says so."""
         if watcher is not None:
-            self._table.watch(job, watcher)
+            self._watchers.watch(job, watcher)
         terms = spec.terms
         if (
             (terms.durable and not job.terms.durable)
@@ -182,7 +185,7 @@ class Submissions:
             or (terms.logged and not job.terms.logged)
         ):
             if not job.terms.durable and terms.durable:
-                job.before = job.terms
+                job.terms_before = job.terms
             job.terms = job.terms.replace(
                 durable=job.terms.durable or terms.durable,
                 detached=job.terms.detached or terms.detached,
@@ -192,6 +195,13 @@ class Submissions:
                 self._table.ledger.note(job)
                 self._windows.note(job)
         self._table.counters.joined += 1
+
+    def fill_terms(self, spec: JobSpec, terms: Terms, queue: Queue) -> Terms:
+        """Terms for a job of this spec, with the defaults of its queue and the resources that it needs."""
+        terms = self._with_defaults(terms, queue)
+        if spec.extras is not None and RESOURCES in spec.extras:
+            terms = self._resourced.of(terms, spec.extras[RESOURCES])
+        return terms
 
     def _with_defaults(self, terms: Terms, queue: Queue) -> Terms:
         """The same terms with the queue's default requirement and maximum age, if they state none; jobs with
@@ -213,141 +223,6 @@ class Submissions:
             filled = self._filled[key] = terms.replace(**changes)
         return filled
 
-    def retry(self, job: Job) -> None:
-        """Queue a dead letter again, with its counts reset."""
-        self.check_retry(job)
-        self._requeue(job)
-
-    def retry_recorded(self, end: EndRow) -> Job:
-        """Queue a dead letter again that the history has. If it was retried since the history was asked, what
-        memory knows of it counts.
-        """
-        table = self._table
-        job = table.find(end.id) or table.ledger.find(end.id)
-        if job is not None:
-            self.check_retry(job)
-        else:
-            if end.payload_cut:
-                raise Refusal(WRONG_STATE, "the history has only the beginning of its payload")
-            job = ended_job(end, table.queues.get(end.queue) or Queue(end.queue), table.flows)
-            self._check_dead_letter(job)
-        self._requeue(job)
-        return job
-
-    def _requeue(self, job: Job) -> None:
-        self._revive(job)
-        self._table.move(job, QUEUED)
-        self._table.graph.adopt(job)
-        self._table.ledger.note(job)
-
-    def retry_after(self, job: Job, parents: list[Job | ParentRef]) -> None:
-        """Run a dead letter again as soon as these parents have succeeded."""
-        self.check_retry(job)
-        self._revive(job)
-        for parent in parents:
-            if isinstance(parent, Job):
-                self._table.graph.link(job, parent)
-            else:
-                self._table.graph.expect(job, parent)
-        if parents:
-            job.ready_us = 0
-        self._table.move(job, HELD if parents else QUEUED)
-        self._table.graph.adopt(job)
-        self._table.ledger.note(job)
-
-    # --- jobs that are submitted again because they are not done
-
-    def recorded(self, end: EndRow) -> Job:
-        """The job of a line of the history: as memory has it, if it does."""
-        table = self._table
-        job = table.jobs.get(end.id) or table.archive.find(end.id) or table.ledger.find(end.id)
-        return job or ended_job(end, table.queues.get(end.queue) or Queue(end.queue), table.flows)
-
-    def can_run_again(self, job: Job, spec: JobSpec) -> bool:
-        """Whether this job, which has ended, takes the place of a new one."""
-        flow = job.flow.name if job.flow is not None else b""
-        reported = job.extras is not None and REPORTED in job.extras
-        durable = job.terms.durable and spec.terms.durable
-        return job.state > DONE and durable and flow == spec.flow and not reported
-
-    def run_again(self, job: Job, spec: JobSpec, watcher: Peer | None) -> None:
-        """Run a job that failed or was cancelled once more: with another payload, other terms and parents."""
-        table = self._table
-        self._check_payload(spec)
-        self._check_free(job)
-        if spec.due_us > table.now_us:
-            raise Refusal(BAD_REQUEST, "a job that runs again cannot be delayed")
-        name = (job.queue.name, job.key)
-        parents = self._dependencies.resolve(spec.parents, name, spec.terms)
-        waiting: dict[int, Job] = {job.id: job}
-        waiting.update(table.graph.expected.get(job.id, {}))
-        waiting.update(table.graph.expected.get(name, {}))
-        table.graph.refuse_cycle(waiting, known_jobs(parents), table.limits.graph_walk_max)
-        extras = spec.extras or {}
-        terms = self._with_defaults(spec.terms, job.queue)
-        if RESOURCES in extras:
-            terms = self._resourced.of(terms, extras[RESOURCES])
-        if job.terms is not terms:
-            # It may have been cancelled while it was ready: its ghost is in the lane of its old terms.
-            job.queue.change_terms(job, terms)
-        self._revive(job)
-        job.payload = spec.payload
-        kept = {name: data for name, data in (job.extras or {}).items() if name != RESOURCES}
-        job.extras = {**kept, **extras} or None
-        if job.flow is not None:
-            job.all_parents = spec.parents
-        self._dependencies.hold(job, parents)
-        job.ready_us = 0
-        table.move(job, HELD if job.parents is not None else QUEUED)
-        table.graph.adopt(job)
-        table.ledger.note(job)
-        if watcher is not None:
-            table.watch(job, watcher)
-
-    def check_retry(self, job: Job) -> None:
-        """Refuse to retry a job that is not a dead letter, or that cannot run again now."""
-        table = self._table
-        if job not in (table.archive.find(job.id), table.ledger.find(job.id)):
-            raise Refusal(WRONG_STATE, "only a durable job that has failed and is still kept can be retried")
-        self._check_dead_letter(job)
-
-    def _check_dead_letter(self, job: Job) -> None:
-        if job.state != FAILED or not job.terms.durable:
-            raise Refusal(WRONG_STATE, f"job {job.id} is {STATE_NAMES[job.state]}, and not a dead letter")
-        if job.extras is not None and REPORTED in job.extras:
-            raise Refusal(WRONG_STATE, "the task ran outside the hall; run it again there")
-        self._check_free(job)
-
-    def _check_free(self, job: Job) -> None:
-        """Refuse to let an ended job live again while the hall has no room, or its key is taken."""
-        self._table.check_store()
-        self._table.check_room()
-        queue = self._table.queue(job.queue.name)
-        if holds_key(job) and self._table.keys.find(queue, job.key) is not None:
-            raise Refusal(WRONG_STATE, "another job with the same key is live")
-
-    def _revive(self, job: Job) -> None:
-        """An ended job is live again, in no state yet."""
-        queue = self._table.queue(job.queue.name)
-        self._table.archive.discard(job)
-        if job.started_us and job.code != PARENT_FAILED:
-            self._table.remember_try(job, job.code, job.ended_us)
-        if job.queue is not queue:
-            job.in_lane = False
-        job.failures = job.losses = job.ended_us = 0
-        if job.extras is not None and QUITS in job.extras:
-            job.extras = {name: data for name, data in job.extras.items() if name != QUITS} or None
-        job.code = SUCCESS
-        job.result = b""
-        if not job.terms.detached:
-            job.terms = job.terms.replace(durable=True, detached=True)
-        job.queue = queue
-        if job.flow is not None:
-            self._table.flows.reenter(job, self._table.now_us)
-        self._table.enter(job)
-        if holds_key(job):
-            self._table.keys.add(job)
-
     def take_back(self, job: Job) -> None:
         """Undo a submit of this turn that was not acknowledged yet, because it is refused after all."""
         self.withdraw(job)
@@ -355,7 +230,7 @@ class Submissions:
             self._table.graph.forget(job)
             if not self._table.archive.complete:
                 # Its children may have asked the history for the name before the job came.
-                self._table.graph.inquiries.add(name_of(job))
+                self._table.graph.parent_lookups.add(name_of(job))
         self._table.cancel_as(job, WITHDRAWN, b"it was refused together with another")
 
     def leave_join(self, job: Job, content: Content) -> None:
@@ -368,7 +243,7 @@ class Submissions:
             return
         if job.terms.durable and not terms.durable:
             self._table.ledger.forget(job)
-            job.before = None
+            job.terms_before = None
         job.terms = terms
 
     def withdraw(self, job: Job) -> None:
@@ -379,8 +254,8 @@ class Submissions:
         self._table.counters.withdrawn += 1
         if job.flow is not None:
             self._table.flows.leave(job, self._table.now_us)
-        before, after = job.before, job.terms
-        job.before = None
+        before, after = job.terms_before, job.terms
+        job.terms_before = None
         if before is None:
             job.terms = after.replace(durable=False, detached=False, logged=False)
         elif (before.priority, before.requirement) == (after.priority, after.requirement):
@@ -408,7 +283,7 @@ class Submissions:
         memory.
         """
         for job in withdrawn.values():
-            if job.state < DONE and self._table.is_abandoned(job):
+            if job.state < DONE and job.abandoned:
                 if job.key:
                     self._table.graph.forget(job)
                 else:

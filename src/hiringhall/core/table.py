@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core import ids
 from hiringhall.core.archive import Archive
-from hiringhall.core.blocks import Blocks
 from hiringhall.core.counters import Counters, Tally
 from hiringhall.core.errors import (
     BAD_REQUEST,
@@ -21,15 +20,15 @@ from hiringhall.core.errors import (
     Refusal,
     invariant,
 )
-from hiringhall.core.flows import Flows
+from hiringhall.core.flows.flows import Flows
 from hiringhall.core.graph import Graph
+from hiringhall.core.id_blocks import IdBlocks
 from hiringhall.core.jobs import TRIES_KEPT, Job
 from hiringhall.core.keys import Keys
 from hiringhall.core.ledger import Ledger
 from hiringhall.core.observer import Observer
-from hiringhall.core.peer import NO_JOBS
 from hiringhall.core.queues import Queue
-from hiringhall.core.spacing import DEBOUNCED, holds_key
+from hiringhall.core.rules.spacing import DEBOUNCED, holds_key
 from hiringhall.core.states import (
     CALLED_OFF,
     CANCELLED,
@@ -46,17 +45,14 @@ from hiringhall.core.states import (
 from hiringhall.core.timers import NEVER, Timers
 
 if TYPE_CHECKING:
-    from hiringhall.core.auctions import Auctions
+    from hiringhall.core.bidding.auctions import Auctions
     from hiringhall.core.depending import Dependencies
-    from hiringhall.core.jobs import JobSpec
+    from hiringhall.core.jobs import JobSpec, ParentRef
     from hiringhall.core.leases import Lease
     from hiringhall.core.limits import Limits
-    from hiringhall.core.peer import Peer
-    from hiringhall.core.rooms import Room
+    from hiringhall.core.resources.capacity import Capacity
     from hiringhall.core.workers import Worker
 
-NO_WATCHERS: Final = b"nobody waits for it any more"
-"""Why a job was cancelled that its watchers left."""
 SWEEP_PAUSE_US: Final = 1_000_000
 
 _LEGAL: Final = [
@@ -83,7 +79,7 @@ class JobTable:
         self.store_trouble = ""
         """Why durable jobs are refused; empty while the store works."""
         self.jobs: dict[int, Job] = {}
-        self.blocks = Blocks()
+        self.id_blocks = IdBlocks()
         self.queues: dict[bytes, Queue] = {}
         self.dropped = Tally()
         """What queues had counted that were dropped."""
@@ -129,6 +125,7 @@ class JobTable:
         return self.add_queue(name)
 
     def add_queue(self, name: bytes) -> Queue:
+        """Make a queue, whatever the limits say."""
         queue = self.queues[name] = Queue(name)
         if self.announcer is not None:
             self.announcer.queue_added(queue)
@@ -165,57 +162,23 @@ class JobTable:
         found = self.queues.get(queue)
         return self.keys.find(found, key) if found is not None else None
 
+    def find_live(self, ref: ParentRef) -> Job | None:
+        """The live job that a child names as its parent."""
+        return self.jobs.get(ref) if isinstance(ref, int) else self.find_key(ref[0], ref[1])
+
     def find_key_anywhere(self, key: bytes) -> Job | None:
         """The live job of a key in any queue; the oldest if there are several."""
         return self.keys.find_any(key)
 
-    def watch(self, job: Job, peer: Peer) -> None:
-        """Add `peer` to the watchers of a live job. A peer that watches twice is told twice."""
-        if job.state >= DONE:
-            return
-        watchers = job.watchers
-        if watchers is None:
-            job.watchers = [peer]
-        else:
-            if len(watchers) >= self.limits.watchers_max:
-                text = f"{self.limits.watchers_max} peers watch this job already (watchers_max)"
-                raise Refusal(HALL_FULL, text)
-            watchers.append(peer)
-        if peer.watching is NO_JOBS:
-            peer.watching = {}
-        peer.watching[job.id] = job
-
-    def unwatch(self, job: Job, peer: Peer) -> None:
-        """Remove `peer` from the watchers. A job that is not detached ends with its last watcher, unless a
-        worker has it.
-        """
-        if peer.watching.pop(job.id, None) is None:
-            return
-        assert job.watchers is not None
-        remaining = [other for other in job.watchers if other is not peer]
-        job.watchers = remaining or None
-        if not remaining and not job.terms.detached and job.state != LEASED:
-            self.end(job, CANCELLED, CALLED_OFF, NO_WATCHERS)
-
-    def unwatch_once(self, job: Job, peer: Peer) -> None:
-        """Undo one `watch` of `peer`, because its submit was refused after all. Ends no job."""
-        watchers = job.watchers
-        if watchers is None or peer not in watchers:
-            return
-        watchers.remove(peer)
-        if peer not in watchers:
-            del peer.watching[job.id]
-        if not watchers:
-            job.watchers = None
-
     def unsettle(self, queue: Queue) -> None:
+        """Match the queue at the end of the turn."""
         if not queue.unsettled:
             queue.unsettled = True
             self.unsettled.append(queue)
 
-    def look_again(self, room: Room) -> None:
+    def look_again(self, capacity: Capacity) -> None:
         """Some resources of a worker are free: match its queues again."""
-        for worker in room.workers:
+        for worker in capacity.workers:
             for queue in worker.abilities:
                 if queue.unmatched:
                     queue.reconsider(worker, self.now_us)
@@ -255,7 +218,7 @@ class JobTable:
     def enter(self, job: Job) -> None:
         """Enter a job under its id: it is live."""
         self.jobs[job.id] = job
-        self.blocks.enter(job)
+        self.id_blocks.enter(job)
         job.queue.live += 1
 
     def move(self, job: Job, state: int, *, due_us: int = NEVER, front: bool = False) -> None:
@@ -329,14 +292,14 @@ class JobTable:
         if lease.promised:
             worker.promise = None
         else:
-            del worker.leases[job.id]
+            del worker.leases[job]
         if worker.quiet_at_work and not worker.leases:
             worker.heard_us = self.now_us
         job.queue.leased -= 1
         if lease.due_us != NEVER:
             self.timers.disarm(lease)
-        if worker.room is not None and worker.room.give_back(lease):
-            self.look_again(worker.room)
+        if worker.capacity is not None and worker.capacity.give_back(lease):
+            self.look_again(worker.capacity)
         if self.announcer is not None and lease.promised:
             self.announcer.worker_free(worker)
 
@@ -354,10 +317,8 @@ class JobTable:
         if not lease.booked:
             lease.worker.peer.revoked(lease)
 
-    def is_abandoned(self, job: Job) -> bool:
-        return job.watchers is None and not job.terms.detached
-
     def note(self, job: Job) -> None:
+        """If the job is durable, store it with the next commit."""
         if job.terms.durable:
             self.ledger.note(job)
 
@@ -372,6 +333,7 @@ class JobTable:
         self.cancel_as(job, CALLED_OFF, reason)
 
     def cancel_as(self, job: Job, code: int, reason: bytes) -> None:
+        """Cancel a live job with this code."""
         lease = job.lease
         self.end(job, CANCELLED, code, reason)
         if lease is not None:
@@ -389,7 +351,7 @@ class JobTable:
             ready_us = job.queued_us or job.created_us
             queue.measure(job.started_us - ready_us, job.ended_us - job.started_us)
         queue.live -= 1
-        self.blocks.leave(job)
+        self.id_blocks.leave(job)
         del self.jobs[job.id]
         if job.key:
             self.keys.remove(job)
@@ -410,8 +372,8 @@ class JobTable:
         if watchers is not None:
             job.watchers = None
             for peer in watchers:
-                if job.id in peer.watching:
-                    del peer.watching[job.id]
+                if job in peer.watching:
+                    del peer.watching[job]
                 peer.ended(job)
         # A detached job may be asked for, and named as a parent, after its end.
         terms = job.terms

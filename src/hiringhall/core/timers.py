@@ -86,7 +86,8 @@ class Timers:
             thing.armed_us = NEVER
             if thing.due_us == NEVER:
                 self._idle -= 1
-            elif thing.due_us > now_us:
+            elif thing.due_us > at_us:
+                # It was moved later: others may be due before it, even if both are due by now.
                 self._push(thing, thing.due_us)
             else:
                 thing.due_us = NEVER

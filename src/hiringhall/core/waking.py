@@ -64,7 +64,7 @@ class Wakeups:
             spare = min(spare, queue.limiter.room_beyond_ready())
         return max(spare, 0)
 
-    def wake_choosily(self, queue: Queue) -> None:
+    def wake_by_requirement(self, queue: Queue) -> None:
         """Wake one worker for each job with a requirement that it meets. A job that no worker can do wakes
         nobody, and no job waits for workers that were woken for others.
         """
@@ -87,13 +87,14 @@ class Wakeups:
             candidates = queue.candidates()
             if not candidates:
                 return
-        queue.unmatched.update(dict.fromkeys(candidates))
+        queue.set_unmatched(candidates)
 
     def _unused(self, worker: Worker) -> int:
         """How much of its resources is free: the worker with the least is woken first."""
-        return worker.room.left_over((), self._table.scales) if worker.room is not None else 0
+        return worker.capacity.left_over((), self._table.scales) if worker.capacity is not None else 0
 
     def wake(self, worker: Worker, queue: Queue) -> None:
+        """Wake a worker for a job of this queue, which is reserved for it."""
         worker.asleep = False
         for other in worker.abilities:
             if other is not queue:
@@ -143,6 +144,7 @@ class Wakeups:
             self._table.unsettle(queue)
 
     def arm(self, worker: Worker) -> None:
+        """Set the timer of a worker: for its wake-up, or for its allowed silence."""
         due_us = worker.wake_until_us if worker.waking is not None else NEVER
         if worker.silence_us:
             silent_us = worker.heard_us + worker.silence_us

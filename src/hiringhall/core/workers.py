@@ -9,18 +9,18 @@ from hiringhall.core.terms import NO_REQUIREMENT
 from hiringhall.core.timers import Timed
 
 if TYPE_CHECKING:
+    from hiringhall.core.cooldowns import Cooldown
     from hiringhall.core.jobs import Job
     from hiringhall.core.leases import Engagement, Lease
     from hiringhall.core.peer import Peer
     from hiringhall.core.queues import Queue
-    from hiringhall.core.rests import Rest
-    from hiringhall.core.rooms import Room
+    from hiringhall.core.resources.capacity import Capacity
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.core.terms import Requirement
 
 DRAINED: Final = 1
 """A time that is over: a worker that drains has no time left for any job."""
-NO_LEASES: Final[dict[int, Lease]] = {}
+NO_LEASES: Final[dict[Job, Lease]] = {}
 """Shared by all workers that never had a job; never written to."""
 
 
@@ -33,6 +33,8 @@ class Worker(Timed):
         "abilities",
         "asleep",
         "bids",
+        "capacity",
+        "cooldowns",
         "credit",
         "delegates",
         "dialect",
@@ -50,8 +52,6 @@ class Worker(Timed):
         "quiet_at_work",
         "requeues_overruns",
         "resident",
-        "rests",
-        "room",
         "rotation",
         "silence_us",
         "since_us",
@@ -77,7 +77,7 @@ class Worker(Timed):
         self.abilities: dict[Queue, int] = {}
         """The queues it can do, in the order in which it named them, with its run limit in us (0: none)."""
         self.leases = NO_LEASES
-        """What it works on, by job id."""
+        """What it works on."""
         self.promise: Engagement | None = None
         """The job it was hired for and has not begun. A worker that does not bid has not been told: it receives
         this job before any other."""
@@ -125,12 +125,12 @@ class Worker(Timed):
         """An operator lets it finish what it has, and no more."""
         self.leaves_us = 0
         """What `until_us` is when it does not drain."""
-        self.rests: dict[bytes, Rest] | None = None
-        """Queues it can do but gets no jobs of for a while, by name; None: it never rested."""
+        self.cooldowns: dict[bytes, Cooldown] | None = None
+        """Queues it can do but gets no jobs of for a while, by name; None: there was none yet."""
         self.resident: Queue | None = None
         """The one queue of a worker that is known by name and not by a connection: its leases survive a restart
         of the hall."""
-        self.room: Room | None = None
+        self.capacity: Capacity | None = None
         """Its resources; None: it has stated none, and gets only jobs that need none."""
 
     def ring(self, scheduler: Scheduler) -> None:
@@ -140,7 +140,7 @@ class Worker(Timed):
         """Add a job that it works on."""
         if self.leases is NO_LEASES:
             self.leases = {}
-        self.leases[lease.job.id] = lease
+        self.leases[lease.job] = lease
 
     def skill(self, name: bytes) -> int:
         return 0 if self.skills is None else self.skills.get(name, 0)
@@ -150,7 +150,10 @@ class Worker(Timed):
         return (
             requirement[0] <= self.skill(name)
             and (not self.until_us or now_us + requirement[1] <= self.until_us)
-            and (not requirement[2] or (self.room is not None and self.room.admits(name, requirement, now_us)))
+            and (
+                not requirement[2]
+                or (self.capacity is not None and self.capacity.admits(name, requirement, now_us))
+            )
         )
 
     def leave_at(self, until_us: int) -> None:

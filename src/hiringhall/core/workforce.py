@@ -7,22 +7,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hiringhall.core.cooldowns import Cooldown
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, Refusal
-from hiringhall.core.rests import Rest
 from hiringhall.core.workers import Worker
 
 if TYPE_CHECKING:
-    from hiringhall.core.hiring import Hiring
+    from hiringhall.core.bidding.hiring import Hiring
     from hiringhall.core.leasing import Leases
     from hiringhall.core.needs import Needs
     from hiringhall.core.peer import Peer
-    from hiringhall.core.resourcing import Resources
+    from hiringhall.core.resources.resourcing import Resources
     from hiringhall.core.table import JobTable
     from hiringhall.core.waking import Wakeups
+    from hiringhall.core.watching import Watchers
 
 
 class Workforce:
-    """The verbs of workers that look for work, and the deadlines of silence and rests."""
+    """The verbs of workers that look for work, and the deadlines of silence and cooldowns."""
 
     def __init__(
         self,
@@ -32,8 +33,10 @@ class Workforce:
         hiring: Hiring,
         needs: Needs,
         resources: Resources,
+        watchers: Watchers,
     ) -> None:
         self._table = table
+        self._watchers = watchers
         self._resources = resources
         self._wakeups = wakeups
         self._leases = leases
@@ -69,7 +72,7 @@ class Workforce:
         other.number = worker.number
         other.stands_for = worker
         other.skills = worker.skills
-        other.room = worker.room
+        other.capacity = worker.capacity
         other.leave_at(worker.leaves_us)
         if worker.draining:
             other.drain()
@@ -92,10 +95,10 @@ class Workforce:
 
     def can_do(self, worker: Worker, name: bytes, run_us: int = 0) -> None:
         """The worker can do a queue; its attempts fail after `run_us` (0: no limit)."""
-        rest = worker.rests.get(name) if worker.rests is not None else None
-        if rest is not None:
-            rest.able = True
-            rest.run_us = run_us
+        cooldown = worker.cooldowns.get(name) if worker.cooldowns is not None else None
+        if cooldown is not None:
+            cooldown.able = True
+            cooldown.run_us = run_us
             return
         queue = self._table.queues.get(name)
         if queue is None:
@@ -120,9 +123,9 @@ class Workforce:
 
     def cant_do(self, worker: Worker, name: bytes) -> None:
         """The worker no longer does a queue; a job of it that was promised to the worker goes to another."""
-        rest = worker.rests.get(name) if worker.rests is not None else None
-        if rest is not None:
-            rest.able = False
+        cooldown = worker.cooldowns.get(name) if worker.cooldowns is not None else None
+        if cooldown is not None:
+            cooldown.able = False
         else:
             self._forget_ability(worker, name)
         promise = worker.promise
@@ -145,6 +148,7 @@ class Workforce:
         queue.takers.pop(worker, None)
 
     def cant_do_any(self, worker: Worker) -> None:
+        """The worker no longer does any queue."""
         for queue in list(worker.abilities):
             self.cant_do(worker, queue.name)
 
@@ -189,28 +193,29 @@ class Workforce:
         """The worker shows life: the allowed silence of the worker and of its leases starts anew."""
         worker.heard_us = self._table.now_us
 
-    def rest(self, worker: Worker, name: bytes, pause_us: int) -> bool:
+    def cool_down(self, worker: Worker, name: bytes, pause_us: int) -> bool:
         """Give the worker no jobs of this queue, and no wake-ups for it, for `pause_us`. False: it cannot do
-        the queue, or already rests from it.
+        the queue, or its cooldown is not over.
         """
         queue = self._table.queues.get(name)
         if queue is None or queue not in worker.abilities:
             return False
-        rest = Rest(worker, name, worker.abilities[queue])
+        cooldown = Cooldown(worker, name, worker.abilities[queue])
         self.cant_do(worker, name)
-        if worker.rests is None:
-            worker.rests = {}
-        worker.rests[name] = rest
-        self._table.timers.arm(rest, self._table.now_us + max(pause_us, 1))
+        if worker.cooldowns is None:
+            worker.cooldowns = {}
+        worker.cooldowns[name] = cooldown
+        self._table.timers.arm(cooldown, self._table.now_us + max(pause_us, 1))
         return True
 
-    def rest_due(self, rest: Rest) -> None:
-        worker = rest.worker
-        assert worker.rests is not None
-        del worker.rests[rest.name]
-        if rest.able:
+    def cooldown_due(self, cooldown: Cooldown) -> None:
+        """The cooldown is over: the worker gets jobs of the queue again, unless it has given the queue up."""
+        worker = cooldown.worker
+        assert worker.cooldowns is not None
+        del worker.cooldowns[cooldown.name]
+        if cooldown.able:
             try:
-                self.can_do(worker, rest.name, rest.run_us)
+                self.can_do(worker, cooldown.name, cooldown.run_us)
             except Refusal:
                 return  # The hall has too many queues by now; the worker may call `can_do` again.
 
@@ -219,10 +224,11 @@ class Workforce:
         worker = peer.worker
         if worker is not None:
             self.drop(worker)
-        for job in list(peer.watching.values()):
-            self._table.unwatch(job, peer)
+        for job in list(peer.watching):
+            self._watchers.unwatch(job, peer)
 
     def worker_due(self, worker: Worker) -> None:
+        """It was silent for too long, or has not answered a wake-up."""
         now_us = self._table.now_us
         at_work = worker.quiet_at_work and len(worker.leases) > 0
         if worker.silence_us and worker.heard_us + worker.silence_us <= now_us and not at_work:
@@ -244,18 +250,18 @@ class Workforce:
 
     def drop(self, worker: Worker) -> None:
         """Remove a worker that is gone; its leases are lost."""
-        if worker.rests is not None:
-            for rest in worker.rests.values():
-                self._table.timers.disarm(rest)
-            worker.rests = None
+        if worker.cooldowns is not None:
+            for cooldown in worker.cooldowns.values():
+                self._table.timers.disarm(cooldown)
+            worker.cooldowns = None
         self.cant_do_any(worker)
         worker.asleep = False
         worker.credit = 0
         # In reverse: each job goes to the front of its lane, so the oldest ends up first.
         if worker.promise is not None:
-            self._leases.lost(worker.promise)
+            self._leases.count_loss(worker.promise)
         for lease in reversed(list(worker.leases.values())):
-            self._leases.lost(lease)
+            self._leases.count_loss(lease)
         self._resources.leave(worker)
         self._table.timers.disarm(worker)
         del self._table.workers[worker]

@@ -137,9 +137,11 @@ _SILENT: Final = Reporter()
 class Pledge:
     """A message that is true only after a commit."""
 
-    __slots__ = ("ending", "job", "place", "watching")
+    __slots__ = ("ending", "job", "place", "reported", "watching")
 
-    def __init__(self, place: int, job: Job | None, watching: bool, ending: bool) -> None:
+    def __init__(
+        self, place: int, job: Job | None, watching: bool, ending: bool, reported: bool = False
+    ) -> None:
         self.place = place
         """Its index in the session's output."""
         self.job = job
@@ -148,6 +150,8 @@ class Pledge:
         """The acknowledged submit also made the session a watcher."""
         self.ending = ending
         """It tells the job's end."""
+        self.reported = reported
+        """It answers the worker that reported what became of the job."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -288,6 +292,13 @@ class Session(Peer):
             for job in jobs:
                 self._pledge(job, watching=watching, ending=False)
 
+    def confirm_report(self, job: Job, data: bytes) -> None:
+        """Tell a worker that what it reported about a durable job is on disk: a pledge. If the job itself did
+        not get there, the worker is refused like the submitter.
+        """
+        if self.send(data):
+            self._pledge(None if job.stored else job, watching=False, ending=False, reported=True)
+
     def conclude(self, job: Job, data: bytes) -> None:
         """Tell a watcher how `job` ended: a pledge if the job is durable. If its acknowledgement is withdrawn,
         this message is dropped too.
@@ -303,7 +314,7 @@ class Session(Peer):
                 self.outbox.append(self)
                 self.out.append(b"")
 
-    def _pledge(self, job: Job | None, *, watching: bool, ending: bool) -> None:
+    def _pledge(self, job: Job | None, *, watching: bool, ending: bool, reported: bool = False) -> None:
         if self.pledges is None:
             self.pledges = []
-        self.pledges.append(Pledge(len(self.out) - 1, job, watching, ending))
+        self.pledges.append(Pledge(len(self.out) - 1, job, watching, ending, reported))

@@ -12,8 +12,8 @@ from msgspec import Meta
 from hiringhall.config.fields import YEAR_S, ListenAddress
 from hiringhall.config.quantities import Address, Size, Words
 from hiringhall.config.schema import TcpDoorSettings, ZmqDoorSettings
+from hiringhall.core.bidding.markets import Rules
 from hiringhall.core.limits import SECOND_US
-from hiringhall.core.markets import Rules
 from hiringhall.dialects.hire.bus import BusSession
 from hiringhall.dialects.hire.context import HireContext, HireOptions
 from hiringhall.dialects.hire.hire_bus import HireBus
@@ -24,6 +24,11 @@ from hiringhall.endpoints import BusEndpoint, Endpoint, TcpEndpoint
 
 _HALLS: Final = uuid.UUID("d1b7a6f2-5c1e-5e0b-9b0a-2f6f0f1f6c51")
 """The namespace of the UUIDs that are derived from names of halls."""
+_COALESCE_SHARE: Final = 4
+"""Jobs wait for one part in so many of the window, to be announced together."""
+_COALESCE_US_MAX: Final = 20_000
+_COALESCE_US_MIN: Final = 1_000
+"""If the time would be shorter than this, no job waits: few others would come."""
 
 PolicyName = Annotated[
     str,
@@ -220,10 +225,12 @@ def _faults(settings: HireSettings) -> Iterator[tuple[str, str]]:
 
 
 def rules(settings: HireSettings) -> Rules:
+    window_us = round(settings.window_s * SECOND_US)
+    coalesce_us = min(window_us // _COALESCE_SHARE, _COALESCE_US_MAX)
     return Rules(
         find_policy(settings.policy),
         settings.policy,
-        window_us=round(settings.window_s * SECOND_US),
+        window_us=window_us,
         travel_us=round(settings.travel_s * SECOND_US),
         buffer_us=round(settings.buffer_s * SECOND_US),
         answer_us=round(settings.answer_s * SECOND_US),
@@ -232,6 +239,7 @@ def rules(settings: HireSettings) -> Rules:
         pause_us=round(settings.pause_s * SECOND_US),
         pause_max_us=round(settings.pause_max_s * SECOND_US),
         promise_max_us=round(settings.promise_max_s * SECOND_US),
+        coalesce_us=coalesce_us if coalesce_us >= _COALESCE_US_MIN else 0,
     )
 
 

@@ -6,12 +6,12 @@ import importlib
 import logging
 from typing import TYPE_CHECKING
 
-from hiringhall.core.policies import POLICIES, soonest
+from hiringhall.core.bidding.policies import POLICIES, soonest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hiringhall.core.markets import Ask, Offer
+    from hiringhall.core.bidding.markets import Ask, Offer
 
     Policy = Callable[[list[Offer], Ask], Offer | None]
 

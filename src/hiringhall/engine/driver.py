@@ -99,7 +99,7 @@ class Driver:
         """When the timer fires: at the next deadline or earlier."""
         self._deadlines_due = False
         """Start a turn that acts on deadlines after this one. Input that came in time has been read by then."""
-        self._waits_for_leave = False
+        self._waits_for_permission = False
         """The turn has ended too late to send what it gave to workers: `may_hand_out` decides."""
         self._pauses = Pauses(self.clock.now_us())
         self._on_turn_end: list[Callable[[], None]] = []
@@ -187,8 +187,8 @@ class Driver:
             self.scheduler.withhold(True)
             if was_too_late:
                 self.engine.drop_output()
-        if self._waits_for_leave:
-            self._waits_for_leave = False
+        if self._waits_for_permission:
+            self._waits_for_permission = False
             self._loop.call_soon(self._end_turn)
         elif self.scheduler.withholding:
             self.turn()
@@ -277,7 +277,7 @@ class Driver:
     def _end_turn(self) -> None:
         withholding = self.scheduler.withholding
         if not withholding and self._is_too_late():
-            self._waits_for_leave = True
+            self._waits_for_permission = True
             return
         # With one arrival in a turn the hall is idle: coalescing would only delay the answer.
         limited = self.engine.hands_out_until_us < NEVER and not withholding
@@ -360,61 +360,13 @@ class Driver:
             self.reporter.paused(paused_us)
         return paused_us
 
+    # --- from the store: each `_store_...` is called on the store thread, and continues on the loop
+
     def _store_done(self, trouble: str, unknown: bool, took_us: int) -> None:
-        """Called on the store thread."""
         assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._store_answered, trouble, unknown, took_us)
+        self._loop.call_soon_threadsafe(self._answer_commit, trouble, unknown, took_us)
 
-    def _store_found(self, session: Session, job_id: int, line: EndRow | None, trouble: str) -> None:
-        """Called on the store thread."""
-        assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._answer_look_up, session, job_id, line, trouble)
-
-    def _store_found_parents(self, lines: list[EndRow], trouble: str) -> None:
-        """Called on the store thread."""
-        assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._answer_parents, lines, trouble)
-
-    def _store_found_page(self, page: HistoryPage | None, trouble: str) -> None:
-        """Called on the store thread."""
-        assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._answer_search, page, trouble)
-
-    def _answer_search(self, page: HistoryPage | None, trouble: str) -> None:
-        self.turn()
-        self.engine.searched(page, trouble)
-
-    def _store_found_output(
-        self, session: Session, job_id: int, position: int, page: OutputPage, trouble: str
-    ) -> None:
-        """Called on the store thread."""
-        assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._answer_output, session, job_id, position, page, trouble)
-
-    def _answer_output(
-        self, session: Session, job_id: int, position: int, page: OutputPage, trouble: str
-    ) -> None:
-        self.turn()
-        self.engine.output_looked_up(session, job_id, position, page, trouble)
-
-    def _answer_parents(self, lines: list[EndRow], trouble: str) -> None:
-        self.turn()
-        self.engine.parents_looked_up(lines, trouble)
-
-    def _answer_look_up(self, session: Session, job_id: int, line: EndRow | None, trouble: str) -> None:
-        self.turn()
-        self.engine.looked_up(session, job_id, line, trouble)
-
-    def _store_broken(self, error: Exception) -> None:
-        """Called on the store thread: raise our own error on the loop, so that the process stops."""
-
-        def fail_loudly() -> None:
-            raise error
-
-        assert self._loop is not None
-        self._loop.call_soon_threadsafe(fail_loudly)
-
-    def _store_answered(self, trouble: str, unknown: bool, took_us: int) -> None:
+    def _answer_commit(self, trouble: str, unknown: bool, took_us: int) -> None:
         self.turn()
         engine = self.engine
         changes = engine.changes_under_way
@@ -435,3 +387,48 @@ class Driver:
                 engine.committed()
         if trouble != before:
             self._on_trouble(trouble)
+
+    def _store_found(self, session: Session, job_id: int, line: EndRow | None, trouble: str) -> None:
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._answer_look_up, session, job_id, line, trouble)
+
+    def _answer_look_up(self, session: Session, job_id: int, line: EndRow | None, trouble: str) -> None:
+        self.turn()
+        self.engine.looked_up(session, job_id, line, trouble)
+
+    def _store_found_page(self, page: HistoryPage | None, trouble: str) -> None:
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._answer_search, page, trouble)
+
+    def _answer_search(self, page: HistoryPage | None, trouble: str) -> None:
+        self.turn()
+        self.engine.searched(page, trouble)
+
+    def _store_found_parents(self, lines: list[EndRow], trouble: str) -> None:
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._answer_parents, lines, trouble)
+
+    def _answer_parents(self, lines: list[EndRow], trouble: str) -> None:
+        self.turn()
+        self.engine.parents_looked_up(lines, trouble)
+
+    def _store_found_output(
+        self, session: Session, job_id: int, position: int, page: OutputPage, trouble: str
+    ) -> None:
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._answer_output, session, job_id, position, page, trouble)
+
+    def _answer_output(
+        self, session: Session, job_id: int, position: int, page: OutputPage, trouble: str
+    ) -> None:
+        self.turn()
+        self.engine.output_looked_up(session, job_id, position, page, trouble)
+
+    def _store_broken(self, error: Exception) -> None:
+        """Called on the store thread: raise our own error on the loop, so that the process stops."""
+
+        def fail_loudly() -> None:
+            raise error
+
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(fail_loudly)

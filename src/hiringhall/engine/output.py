@@ -29,6 +29,7 @@ def flush(session: Session) -> None:
             link.close()
     out.clear()
     session.out_bytes = 0
+    session.held_since_us = 0
 
 
 def release(session: Session) -> None:
@@ -93,8 +94,8 @@ def unseal(session: Session) -> None:
 def replace_withdrawn(
     session: Session, withdrawn: dict[int, Job], refusal: Refusal, scheduler: Scheduler
 ) -> None:
-    """Replace the acknowledgements of jobs that were withdrawn. One of several jobs is replaced if any of these
-    was. The other pledges stay.
+    """Replace the acknowledgements of jobs that were withdrawn, also those to their workers. One of several
+    jobs is replaced if any of these was. The other pledges stay.
     """
     pledges = session.pledges or []
     places = {pledge.place for pledge in pledges if _acknowledges(pledge, withdrawn)}
@@ -113,15 +114,16 @@ def replace_withdrawn(
             session.out_bytes -= len(session.out.pop(pledge.place))
         elif replaced:
             if job.id in withdrawn:
-                session.report(REFUSED_SUBMIT, refusal.text, job.queue.name, job.key)
+                if not pledge.reported:
+                    session.report(REFUSED_SUBMIT, refusal.text, job.queue.name, job.key)
                 said = session.out[pledge.place]
                 answer = session.withdrawn(job, said, refusal)
                 session.out_bytes += len(answer) - len(said)
                 session.out[pledge.place] = answer
             if pledge.watching:
                 refused[job.id] = refused.get(job.id, 0) + 1
-                scheduler.table.unwatch_once(job, session)
-                if job.id not in withdrawn and job.state < LEASED and scheduler.table.is_abandoned(job):
+                scheduler.watchers.unwatch_once(job, session)
+                if job.id not in withdrawn and job.state < LEASED and job.abandoned:
                     # It was only in memory, and is refused together with a job that it came with.
                     scheduler.submissions.take_back(job)
         elif not pledge.ending or job.id not in withdrawn:
@@ -130,7 +132,7 @@ def replace_withdrawn(
 
 
 def _acknowledges(pledge: Pledge, withdrawn: dict[int, Job]) -> bool:
-    """It tells that a job was accepted that was withdrawn."""
+    """It tells that a job was accepted, or done, that was withdrawn."""
     return pledge.job is not None and not pledge.ending and pledge.job.id in withdrawn
 
 

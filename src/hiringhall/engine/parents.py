@@ -46,7 +46,7 @@ class KeyQuestion:
             self.session.keys_looked_up(self.ticket, {} if trouble else self.found, trouble)
 
 
-class ParentLookUps:
+class HistoryLookups:
     """The question under way, and when the next one may be asked."""
 
     __slots__ = (
@@ -78,7 +78,7 @@ class ParentLookUps:
     @property
     def pending(self) -> bool:
         """A question is under way, or there are jobs to ask for."""
-        return self._under_way or len(self.questions) > 0 or self._scheduler.graph.inquiries.waiting
+        return self._under_way or len(self.questions) > 0 or self._scheduler.graph.parent_lookups.waiting
 
     @property
     def _under_way(self) -> bool:
@@ -96,11 +96,11 @@ class ParentLookUps:
         keys: list[ParentRef] = []
         if self.questions:
             question = self.questions[0]
-            most = KEYS_ASKED_MAX if scheduler.graph.inquiries.waiting else PARENTS_ASKED_MAX
+            most = KEYS_ASKED_MAX if scheduler.graph.parent_lookups.waiting else PARENTS_ASKED_MAX
             keys = question.refs[question.asked : question.asked + most]
             question.asked += len(keys)
         self._keys_asked = len(keys)
-        self._asked = scheduler.graph.inquiries.take(PARENTS_ASKED_MAX - len(keys))
+        self._asked = scheduler.graph.parent_lookups.take(PARENTS_ASKED_MAX - len(keys))
         self._writer.look_up_parents(self._asked + keys)
 
     def answered(self, lines: list[EndRow], trouble: str) -> None:
@@ -110,7 +110,7 @@ class ParentLookUps:
         refs, self._asked = self._asked, []
         if trouble:
             self._not_before_us = self._scheduler.now_us + RETRY_FIRST_US
-            self._scheduler.graph.inquiries.repeat(refs)
+            self._scheduler.graph.parent_lookups.repeat(refs)
         else:
             self._scheduler.dependencies.found_parents(refs, lines)
         if self._keys_asked:

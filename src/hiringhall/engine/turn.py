@@ -22,9 +22,9 @@ from hiringhall.engine.deadlines import (
     Deadlines,
 )
 from hiringhall.engine.grouping import GROUP_COMMIT_CHANGES_MAX, GroupCommit
-from hiringhall.engine.parents import KeyQuestion, ParentLookUps
-from hiringhall.engine.retries import Retries
+from hiringhall.engine.parents import HistoryLookups, KeyQuestion
 from hiringhall.engine.searching import OutputReads, Searches
+from hiringhall.engine.store_retries import StoreRetries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,7 +82,7 @@ class Engine:
         """Sessions with something to send. They add themselves: all of them share this list."""
         self._writer = writer
         self.deadlines = Deadlines()
-        self._parents = ParentLookUps(scheduler, writer, self.deadlines)
+        self._parents = HistoryLookups(scheduler, writer, self.deadlines)
         self._searches = Searches(writer)
         self._output_reads = OutputReads(writer)
         self._batch: Batch | None = None
@@ -100,7 +100,7 @@ class Engine:
         self._commit_us = 0
         """When the latest commit was started."""
         self._group = GroupCommit()
-        self._retries = Retries(self.deadlines)
+        self._retries = StoreRetries(self.deadlines)
         self.hands_out_until_us = NEVER
         """A turn that begins after this time hands out nothing: then another hall may do so."""
 
@@ -202,6 +202,8 @@ class Engine:
                     session.pledges = []
             if session.pledges is not None or session.sealed is not None:
                 self._gathering.append(session)
+                if not session.held_since_us:
+                    session.held_since_us = scheduler.now_us
             elif (
                 coalesce
                 and session.worker is None
@@ -218,11 +220,15 @@ class Engine:
             self._commit_if_due()
         elif self.in_doubt and self._retries.take():
             self._writer.settle()
-        if scheduler.graph.inquiries.waiting or self._parents.questions:
+        if scheduler.graph.parent_lookups.waiting or self._parents.questions:
             self._parents.ask()
         else:
             deadlines.parents_us = NEVER
-        many = self._batch is not None and len(scheduler.ledger) >= GATHERED_CHANGES_MAX
+        self._pause_waiting_peers()
+
+    def _pause_waiting_peers(self) -> None:
+        """Read no more from peers that wait for the store while too much waits for it."""
+        many = self._batch is not None and len(self.scheduler.ledger) >= GATHERED_CHANGES_MAX
         for session in self._gathering:
             much = len(session.out) > HELD_MESSAGES_MAX or session.out_bytes > HELD_BYTES_MAX
             if (many or much) and session.link is not None:
@@ -280,7 +286,7 @@ class Engine:
             deadlines.started_us = now_us + STARTED_US
         elif now_us >= deadlines.started_us:
             deadlines.started_us = NEVER
-            self.scheduler.ledger.note_started()
+            self.scheduler.ledger.flush_started()
 
     def _commit_if_due(self) -> None:
         """No transaction is under way: start one if there is a reason to, or release what waits for none."""
@@ -359,6 +365,7 @@ class Engine:
                 output.keep_sealed(session)
             else:
                 output.send_sealed(session)
+                session.held_since_us = self._commit_us if session.out else 0
         self._group.count(self._sealed, self.scheduler.now_us, self.scheduler.now_us - self._commit_us)
         self._sealed = []
         self._release_unpledged()

@@ -18,7 +18,6 @@ TASKS_MAX: Final = 1_000_000
 NEEDS_MAX: Final = 10_000_000
 """Needs of all tasks together."""
 SHOWN_MAX: Final = 60
-NO_ENVIRONMENT: Final[Mapping[str, str]] = {}
 
 
 class FileError(Exception):

@@ -17,7 +17,7 @@ from hiringhall.schedules.book import BookError, BookFull, NameTaken, put
 from hiringhall.schedules.describing import describe
 from hiringhall.schedules.keeper import machine_us
 from hiringhall.schedules.pauses import PauseError, changed
-from hiringhall.schedules.plan import Plan
+from hiringhall.schedules.plan import NUMBERS, Plan
 
 if TYPE_CHECKING:
     import asyncio
@@ -271,21 +271,8 @@ def _log_not_reloaded(refusal: Refusal) -> None:
 
 def _plan(stated: dict[str, Any], terms: Terms) -> Plan:
     priority: Priority = "high" if terms.priority == HIGH else "low" if terms.priority == LOW else "normal"
-    return Plan(
-        **stated,
-        priority=priority,
-        retries=terms.failures_max,
-        quits_max=terms.quits_max,
-        backoff_us=terms.backoff_us,
-        backoff_max_us=terms.backoff_max_us,
-        timeout_us=terms.run_us,
-        silence_us=terms.lease_us,
-        losses_max=terms.losses_max,
-        expire_us=terms.expire_us,
-        skill=terms.skill,
-        takes_us=terms.takes_us,
-        keep_us=terms.keep_us,
-    )
+    numbers = {field: getattr(terms, term) for field, term in NUMBERS.items()}
+    return Plan(**stated, priority=priority, **numbers)
 
 
 def _check(plan: Plan, limits: Limits) -> None:

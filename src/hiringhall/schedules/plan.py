@@ -16,10 +16,12 @@ from typing import Final, Literal
 
 import msgspec
 
-from hiringhall.core.jobs import JobSpec
+from hiringhall.core.errors import Refusal
+from hiringhall.core.jobs import RESOURCES, JobSpec
 from hiringhall.core.limits import SECOND_US, Limits
 from hiringhall.core.needs import SKILL_MAX, TIME_US_MAX
-from hiringhall.core.queue_rules import LIMIT_KEY, TENANT
+from hiringhall.core.resources.resourcing import same_text
+from hiringhall.core.rules.queue_rules import LIMIT_KEY, TENANT
 from hiringhall.core.terms import DEFAULT_TERMS, HIGH, LOW, NORMAL, Terms
 from hiringhall.schedules.calendar import check_cron, find_zone, next_due
 
@@ -46,8 +48,16 @@ _TERMS: Final = {
     "keep_us": TIME_US_MAX,
 }
 """The terms that only a peer or the book can set, and the largest value of each."""
+NUMBERS: Final = {
+    "retries": "failures_max",
+    "quits_max": "quits_max",
+    **{name: name for name in _TERMS},
+    "timeout_us": "run_us",
+    "silence_us": "lease_us",
+}
+"""The fields of a plan that are numbers among the terms of its jobs, and what they are called there."""
 _NAMES: Final = (LIMIT_KEY, TENANT)
-_TEXTS: Final = ("name", "queue", "key", "payload", *_NAMES)
+_TEXTS: Final = ("name", "queue", "key", "payload", *_NAMES, RESOURCES)
 
 
 class Plan(
@@ -91,6 +101,8 @@ class Plan(
     """What the limits of its queue count its jobs by; empty: nothing."""
     tenant: str = ""
     """For whom its jobs are, in a queue that is shared fairly; empty: nobody in particular."""
+    resources: str = ""
+    """What its jobs need of the resources of their worker, such as "cpus=2 mem=8G"; empty: nothing."""
     missed: Missed = "latest"
     late_us: int = LATE_US
     """A due time that is later than this is missed."""
@@ -116,6 +128,10 @@ class Plan(
         for field, most in _TERMS.items():
             if not 0 <= getattr(self, field) <= most:
                 yield field, f"must be a whole number from 0 to {most}"
+        try:
+            same_text(self.resources.encode("utf-8", "replace"))
+        except Refusal as refusal:
+            yield RESOURCES, refusal.text.removeprefix("resources: ")
         if self.late_us < 0:
             yield "late_s", "must be 0 seconds or more"
 
@@ -196,28 +212,13 @@ class Plan(
     def further_terms(self) -> dict[str, int | str]:
         """The terms beside priority, retries and quits_max that are not as usual."""
         usual = Plan(name=self.name, queue=self.queue)
-        names = (*_TERMS, *_NAMES)
+        names = (*_TERMS, *_NAMES, RESOURCES)
         return {name: getattr(self, name) for name in names if getattr(self, name) != getattr(usual, name)}
 
     @cached_property
     def _terms(self) -> Terms:
-        priority = _PRIORITIES[self.priority]
-        return Terms(
-            priority=priority,
-            durable=True,
-            detached=True,
-            failures_max=self.retries,
-            quits_max=self.quits_max,
-            backoff_us=self.backoff_us,
-            backoff_max_us=self.backoff_max_us,
-            run_us=self.timeout_us,
-            lease_us=self.silence_us,
-            losses_max=self.losses_max,
-            expire_us=self.expire_us,
-            skill=self.skill,
-            takes_us=self.takes_us,
-            keep_us=self.keep_us,
-        )
+        numbers = {term: getattr(self, field) for field, term in NUMBERS.items()}
+        return Terms(priority=_PRIORITIES[self.priority], durable=True, detached=True, **numbers)
 
     def job(self, due_us: int, start_us: int) -> JobSpec:
         """The job for one due time. It starts at `start_us`; 0: at once."""
@@ -228,8 +229,14 @@ class Plan(
             _render(self.key, due).encode(),
             self._terms,
             start_us,
-            extras={name: getattr(self, name).encode() for name in _NAMES if getattr(self, name)} or None,
+            extras=self._extras,
         )
+
+    @cached_property
+    def _extras(self) -> dict[str, bytes] | None:
+        extras = {name: getattr(self, name).encode() for name in _NAMES}
+        extras[RESOURCES] = same_text(self.resources.encode())
+        return {name: data for name, data in extras.items() if data} or None
 
 
 def _render(text: str, due: datetime) -> str:

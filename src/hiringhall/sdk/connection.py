@@ -466,5 +466,7 @@ def _not_let_in(event: said.Broken) -> HallRefused | None:
 def unreachable(addresses: Sequence[Address], reasons: Sequence[str]) -> str:
     """What to say when no hall answers."""
     where = " or ".join(address.url for address in addresses)
+    if len(addresses) == 1:
+        reasons = [reason.removeprefix(f"{where}: ") for reason in reasons]
     why = f" ({'; '.join(reasons)})" if reasons else ""
     return f"no hall answers at {where}{why}: start one with `hall serve`, or set {VARIABLE}"

@@ -102,7 +102,7 @@ class Logged(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Assigned(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The worker gets a job. `run_us` 0: no time limit."""
+    """The worker gets a job. `run_us` 0: no time limit. `resources`: what it may use, if it needs some."""
 
     lease: int
     job_id: int
@@ -111,6 +111,7 @@ class Assigned(msgspec.Struct, array_like=True, frozen=True, gc=False):
     key: bytes
     attempt: int
     run_us: int
+    resources: bytes = b""
 
 
 class Revoked(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from math import nan
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hiringhall.amounts import ONE, UNITS_BY_DEFAULT, needs_text, parse_given, parse_needs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+ROUNDING: Final = 1e-9
+"""What a sum of fractions in binary numbers may differ from the same sum in decimal ones."""
 
 
 class Given(NamedTuple):
@@ -30,7 +34,8 @@ def text_of(resources: Mapping[str, float | str]) -> str:
 def _amount(name: str, amount: object) -> str:
     if isinstance(amount, str):
         return amount
-    if isinstance(amount, bool) or not isinstance(amount, int | float) or round(amount, 3) != amount:
+    number = amount if isinstance(amount, int | float) and not isinstance(amount, bool) else nan
+    if not abs(round(number, 3) - number) < ROUNDING:  # 0.1 + 0.2 is 0.30000000000000004
         raise ValueError(f"resources: {name} must be a number with up to 3 decimals, or a size, not {amount!r}")
     return str(amount) if isinstance(amount, int) else f"{amount:.3f}"
 

@@ -41,12 +41,10 @@ class Signature:
         self._result_decoders: dict[str, Callable[[bytes], Any]] = {}
         self._signature = inspect.signature(function) if function is not None else None
         parameters = list(self._signature.parameters.values()) if self._signature is not None else []
-        kinds = {parameter.kind for parameter in parameters}
         self._positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         self._named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
         self._rest = next((p for p in parameters if p.kind is p.VAR_POSITIONAL), None)
         self._others = next((p for p in parameters if p.kind is p.VAR_KEYWORD), None)
-        self._positional_only = inspect.Parameter.POSITIONAL_ONLY in kinds
         self.required = any(p.default is p.empty for p in self._positional + self._named)
         """It cannot be called without arguments."""
         least = sum(p.default is p.empty for p in self._positional)

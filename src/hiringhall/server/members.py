@@ -99,7 +99,8 @@ class MemberHall:
         self._handle_signals(asyncio.get_running_loop())
         link = MemberLink(self._url, self._member.name)
         addresses = [door.addresses for door in self._config.door]
-        ahead = ReadingAhead(lambda: self._store(data_folder(self._config)))
+        ended_max = self._config.limits.limits().ended_max
+        ahead = ReadingAhead(lambda: self._store(data_folder(self._config)), ended_max)
         standby = Standby(link, self._member, addresses, self._clock.now_us, ahead, former)
         try:
             self._announce(self._opened(await _open(standby)))

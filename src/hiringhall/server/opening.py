@@ -114,7 +114,7 @@ def open_driver_on(store: Store, config: Config, events: Events, clock: Clock) -
         scheduler.needs.need(queue.name.encode(), *queue.needs)
         scheduler.ruled_queues.rule(queue.name.encode(), queue.rules)
     if config.worker:
-        scheduler.needs.know(Ratings([_rating(worker) for worker in config.worker]))
+        scheduler.needs.set_ratings(Ratings([_rating(worker) for worker in config.worker]))
     slow_commit_us = round(config.hall.slow_commit_s * SECOND_US)
     return Driver(scheduler, store, _log_store_trouble, clock, events, slow_commit_us)
 

@@ -142,7 +142,10 @@ def open_web(config: Config, doors: Iterable[OpenDoor], data: str, *, has_tokens
         return None
     hall_url = _find_door(doors)
     if not hall_url:
-        _log.info("there is no web: it needs a native door that this machine reaches without TLS")
+        _log.info(
+            "there is no web (dashboard and HTTP API): it needs a native door that this machine reaches without"
+            " TLS, such as --door native=127.0.0.1:4731"
+        )
         return None
     if not settings.address.is_loopback and not has_tokens:
         # The hall does not fail for it: the last token may have been revoked or have expired.

@@ -76,7 +76,9 @@ def decode(payload: bytes) -> ShellCommand:
     try:
         found = _DECODER.decode(payload)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise BadCommand(f"the payload is not a shell command: {error}") from error
+        raise BadCommand(
+            f'the payload is not a shell command, such as {{"command": "make"}}: {error}'
+        ) from error
     command = ShellCommand(
         found.command_base64 or found.command.encode(),
         found.cwd_base64 or found.cwd.encode(),

@@ -1,7 +1,9 @@
 """Ends the commands of a worker that was killed: a process that outlives it by a moment.
 
 Invariant: the guard knows the process groups of all commands that run, since it shares memory with the
-worker. It does nothing until the worker has gone, however that ended, and ends when they have ended.
+worker. It does nothing until the worker has gone, however that ended, and ends when they have ended. A worker
+may be killed after it has started a command and before it has noted the process group: the guard finds that
+command by its standard output.
 """
 
 from __future__ import annotations
@@ -31,12 +33,16 @@ class Guard:
                 os._exit(0)
         os.close(reading)
 
+    def starts(self, slot: int, stdout: int) -> None:
+        """A command will be started in this slot, from 1 on; the number of the pipe that it writes to."""
+        self._groups[slot - 1] = -stdout
+
     def begins(self, slot: int, pid: int) -> None:
-        """A command runs in this slot, from 1 on."""
+        """It runs."""
         self._groups[slot - 1] = pid
 
     def ends(self, slot: int) -> None:
-        """It has ended."""
+        """It has ended, or could not be started."""
         self._groups[slot - 1] = 0
 
 
@@ -51,8 +57,9 @@ def _guard(reading: int, groups: memoryview[int], grace_s: float) -> None:
         os.dup2(nothing, descriptor)
     os.closerange(3, reading)
     os.closerange(reading + 1, os.sysconf("SC_OPEN_MAX"))
+    # A command that is being started holds the other end until it has its own streams.
     os.read(reading, 1)
-    left = [pid for pid in groups if pid > 1]
+    left = [pid for pid in groups if pid > 1] + _find({-number for number in groups if number < 0})
     until_s = time.monotonic() + grace_s
     for pid in left:
         _signal(pid, signal.SIGTERM)
@@ -62,6 +69,19 @@ def _guard(reading: int, groups: memoryview[int], grace_s: float) -> None:
         left = [pid for pid in left if _signal(pid, 0)]
     for pid in left:
         _signal(pid, signal.SIGKILL)
+
+
+def _find(pipes: set[int]) -> list[int]:
+    """The leaders of sessions that write to one of these pipes."""
+    names = {f"pipe:[{number}]" for number in pipes}
+    found: list[int] = []
+    if names:
+        with contextlib.suppress(OSError):  # a system without /proc
+            for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):  # noqa: PTH208 (names)
+                with contextlib.suppress(OSError):  # it has ended, or is another user's
+                    if os.readlink(f"/proc/{pid}/fd/1") in names and os.getsid(pid) == pid:  # noqa: PTH115
+                        found.append(pid)
+    return found
 
 
 def _signal(pid: int, number: int) -> bool:

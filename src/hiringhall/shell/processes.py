@@ -16,7 +16,7 @@ import signal
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 SHELL: Final = "/bin/sh"
 READ_BYTES: Final = 1 << 16
@@ -94,8 +94,17 @@ class Processes:
         self._loop.remove_signal_handler(signal.SIGCHLD)
         os.close(self._nothing)
 
-    def start(self, lease: int, command: bytes, folder: bytes, environment: Mapping[bytes, bytes]) -> Process:
-        """Run a command. Raises OSError."""
+    def start(
+        self,
+        lease: int,
+        command: bytes,
+        folder: bytes,
+        environment: Mapping[bytes, bytes],
+        starting: Callable[[int], None],
+    ) -> Process:
+        """Run a command. Raises OSError. `starting` is called before, with the number of the pipe that is its
+        standard output.
+        """
         # A spawned process begins in the folder of its parent, and nothing else here depends on that.
         os.chdir(folder)
         read_out, write_out = os.pipe2(os.O_CLOEXEC)
@@ -105,6 +114,7 @@ class Processes:
             os.close(read_out)
             os.close(write_out)
             raise
+        starting(os.fstat(read_out).st_ino)
         try:
             pid = os.posix_spawn(
                 SHELL,

@@ -152,6 +152,11 @@ class Run:
     def under_way(self) -> int:
         return self._under_way
 
+    @property
+    def failed(self) -> bool:
+        """It ends before its jobs do."""
+        return self._failed is not None
+
     async def drive(self) -> None:
         """Return when every job was written. Raises HallError, BadInput, or what `tell` raises."""
         while True:
@@ -363,8 +368,9 @@ class Run:
         self._start(self._withdraw(waiting_only=True))
 
     def abort(self, error: Exception) -> None:
-        """End the run with this error."""
-        self._failed = error
+        """End the run with this error, unless another one ends it already."""
+        if self._failed is None:
+            self._failed = error
         self._waiter.set()
 
     def cancel(self) -> None:

@@ -12,6 +12,7 @@ import signal
 import socket
 from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -303,9 +304,11 @@ class ShellWorker:
         environment[b"HALL_SLOT"] = b"%d" % slot
         if task.given:
             environment.update(environment_of(task.given))
+        starting = partial(self._guard.starts, slot)
         try:
-            process = self._processes.start(task.lease, command.command, folder, environment)
+            process = self._processes.start(task.lease, command.command, folder, environment, starting)
         except OSError as error:
+            self._guard.ends(slot)
             where = f": {os.fsdecode(error.filename)}" if error.filename is not None else ""
             text = f"the command cannot be started: {error.strerror or error}{where}"
             self._fail(task, NOT_STARTED, "NotStarted", text, retry=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from hiringhall.core.terms import Terms
 
@@ -35,14 +35,13 @@ class KnownTerms:
         self.fresh.append(self._id_max)
         return self._id_max
 
-    def ids(self, column: Iterable[Terms]) -> list[int]:
-        """The id of each. Jobs of one batch mostly share their terms."""
-        column = list(column)
+    def ids(self, column: Sequence[Terms]) -> list[int]:
+        """The id of each; only one id if all have the same, as most batches do."""
         found: dict[Terms, int] = {}
         for terms in dict.fromkeys(column):
             known = self.find(terms)
             found[terms] = self.add(terms) if known is None else known
-        return [found[terms] for terms in column]
+        return [found[terms] for terms in column] if len(found) > 1 else list(found.values())
 
     def committed(self) -> None:
         """The batch is kept."""

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from hiringhall.core.changes import Batch, EndRow, Firing, FlowRow, JobRow, OutputRow, WindowRow
     from hiringhall.core.jobs import ParentRef
-    from hiringhall.core.queue_rules import QueueRules
+    from hiringhall.core.rules.queue_rules import QueueRules
     from hiringhall.storage.contract import HistoryQuery
     from hiringhall.storage.retention import Shelf
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from hiringhall.core.errors import Refusal
-from hiringhall.core.queue_rules import NO_RULES, QueueRules, check_rules
+from hiringhall.core.rules.queue_rules import NO_RULES, QueueRules, check_rules
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(dict[str, int | bool | dict[bytes, int]])

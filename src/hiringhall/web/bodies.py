@@ -154,6 +154,7 @@ class NewSchedule(Body, frozen=True, kw_only=True):
     expire_s: Seconds | UnsetType = UNSET
     limit_key: Name = ""
     tenant: Name = ""
+    resources: Annotated[dict[str, float | str], Meta(max_length=16)] | UnsetType = UNSET
     missed: Literal["latest", "all", "skip"] | UnsetType = UNSET
     late_s: Seconds | UnsetType = UNSET
     replace: bool = False

@@ -61,9 +61,8 @@ class Cell:
 class Scale:
     """Cells of one length of time, by their beginning and their queue; b"" is all queues."""
 
-    def __init__(self, bucket_us: int, kept_us: int) -> None:
+    def __init__(self, bucket_us: int) -> None:
         self.bucket_us = bucket_us
-        self.kept_us = kept_us
         self.cells: dict[int, dict[bytes, Cell]] = {}
         self.count = 0
 
@@ -98,8 +97,8 @@ class Ends:
     """The ends of a history, by minutes and by hours. Used by one thread at a time."""
 
     def __init__(self, now_us: int) -> None:
-        self.minutes = Scale(MINUTE_US, MINUTES_KEPT_US)
-        self.hours = Scale(HOUR_US, HOURS_KEPT_US)
+        self.minutes = Scale(MINUTE_US)
+        self.hours = Scale(HOUR_US)
         self.since_us = self.until_us = now_us // HOUR_US * HOUR_US
         self.crowded = False
         """Some queue has no cells of its own."""

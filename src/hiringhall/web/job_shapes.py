@@ -1,14 +1,12 @@
 """Jobs as the API answers them: in lists, one with everything, its output, its attempts."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import UNSET, Meta
+from msgspec import UNSET
 
 from hiringhall.web.shapes import Answer, Id
 from hiringhall.web.values import Encoded
-
-Count = Annotated[int, Meta(ge=0)]
 
 
 class JobLine(Answer, frozen=True, kw_only=True):

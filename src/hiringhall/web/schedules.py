@@ -12,7 +12,7 @@ from hiringhall.dialects.native import wire
 from hiringhall.web import describing, hall_shapes
 from hiringhall.web.cursors import read_place
 from hiringhall.web.problems import Problem
-from hiringhall.web.submitting import terms_of
+from hiringhall.web.submitting import needs_of, terms_of
 from hiringhall.web.values import SECOND_US, seconds
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ async def add(call: Call) -> hall_shapes.Schedule:
     for name in ("limit_key", "tenant"):
         if getattr(stated, name):
             body["terms"][name] = getattr(stated, name)
+    if stated.resources is not UNSET and (needs := needs_of(stated.resources)):
+        body["terms"]["resources"] = needs
     for name in ("cron", "timezone", "missed"):
         if getattr(stated, name) is not UNSET:
             body[name] = getattr(stated, name)

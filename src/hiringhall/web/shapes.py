@@ -12,7 +12,6 @@ from msgspec import UNSET, Meta, Struct
 from hiringhall.web.values import ID_PATTERN, Encoded
 
 Id = Annotated[str, Meta(pattern=ID_PATTERN, description="The id of a job: digits.")]
-Count = Annotated[int, Meta(ge=0)]
 
 
 class Answer(Struct, frozen=True, kw_only=True):

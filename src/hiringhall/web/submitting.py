@@ -62,12 +62,13 @@ def _spec(job: NewJob, place: str) -> tuple[Any, ...]:
         terms["limit_key"] = limit_key
     if tenant := data_of(f"{at}tenant", job.tenant, job.tenant_base64):
         terms["tenant"] = tenant
-    if job.resources is not UNSET and (needs := _needs(job.resources, at)):
+    if job.resources is not UNSET and (needs := needs_of(job.resources, at)):
         terms["resources"] = needs
     return queue, _payload(job, at), terms, key, _delay_us(job, at), parents
 
 
-def _needs(resources: dict[str, float | str], at: str) -> str:
+def needs_of(resources: dict[str, float | str], at: str = "") -> str:
+    """The text of what a job needs; `at` is where the body states it. Raises Problem."""
     try:
         return text_of(resources)
     except ValueError as error:

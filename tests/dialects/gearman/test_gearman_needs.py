@@ -122,7 +122,7 @@ def test_more_skills_than_the_hall_keeps_of_a_worker_are_refused() -> None:
 
 @pytest.mark.parametrize("named_first", [True, False])
 def test_who_is_known_by_name_need_not_be_rated(hall: GearmanHall, named_first: bool) -> None:
-    hall.scheduler.needs.know(Ratings([(b"gpu-*", Rating({b"render": 5}, 30 * SECOND_US))]))
+    hall.scheduler.needs.set_ratings(Ratings([(b"gpu-*", Rating({b"render": 5}, 30 * SECOND_US))]))
     hall.scheduler.needs.need(b"render", 5, 20 * SECOND_US)
     handle = hall.guest().submits(wire.SUBMIT_JOB_BG, b"render", b"", b"film")
     if named_first:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from hiringhall.core.bidding.markets import Rules
+from hiringhall.core.bidding.policies import soonest
 from hiringhall.core.limits import SECOND_US
-from hiringhall.core.markets import Rules
-from hiringhall.core.policies import soonest
 from hiringhall.dialects.hire.session import HireOptions
 
 HALL: Final = "5e1d8c30-0f55-4b0e-9a47-2bc168117d02"

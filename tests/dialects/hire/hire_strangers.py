@@ -77,7 +77,7 @@ class Location(Guest):
     """A dwork worker that grinds: one location."""
 
     def __init__(self, hall: Hall, *, skill: int = 7) -> None:
-        hall.scheduler.needs.know(Ratings([(b"node-1", Rating({b"grind": skill}, 0))]))
+        hall.scheduler.needs.set_ratings(Ratings([(b"node-1", Rating({b"grind": skill}, 0))]))
         context = DworkContext(hall.scheduler, DworkOptions(queue=b"grind"))
         super().__init__(hall, DworkSession(Caller("127.0.0.1", -1), context))
 

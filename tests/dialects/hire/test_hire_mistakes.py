@@ -6,9 +6,9 @@ from hire_script import UUIDS, line
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hiringhall.core.bidding.markets import Rules
+from hiringhall.core.bidding.policies import soonest
 from hiringhall.core.limits import Limits
-from hiringhall.core.markets import Rules
-from hiringhall.core.policies import soonest
 from hiringhall.core.states import LEASED, QUEUED
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.hire import wire

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hire_script import SCRIPTS
 
-from hiringhall.core.markets import Ask, Offer
+from hiringhall.core.bidding.markets import Ask, Offer
+from hiringhall.core.bidding.policies import POLICIES
 from hiringhall.core.peer import Peer
-from hiringhall.core.policies import POLICIES
 from hiringhall.core.workers import Worker
 from hiringhall.dialects.hire import wire
 from hiringhall.doors.policies import find_policy

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hire_script import UUIDS, line
 from hire_strangers import GearmanWorker
 
-from hiringhall.core.markets import Rules
-from hiringhall.core.policies import soonest
+from hiringhall.core.bidding.markets import Rules
+from hiringhall.core.bidding.policies import soonest
 from hiringhall.core.terms import Terms
 from hiringhall.dialects.hire import wire
 from hiringhall.dialects.hire.context import HireOptions

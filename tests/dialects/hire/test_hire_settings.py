@@ -9,9 +9,9 @@ from uuid import UUID
 import pytest
 
 from hiringhall.config.quantities import Address, Words
-from hiringhall.core.markets import Ask, Offer, Rules
+from hiringhall.core.bidding.markets import Ask, Offer, Rules
+from hiringhall.core.bidding.policies import POLICIES, best_skill, soonest
 from hiringhall.core.peer import Peer
-from hiringhall.core.policies import POLICIES, best_skill, soonest
 from hiringhall.core.workers import Worker
 from hiringhall.dialects.hire.context import HireOptions
 from hiringhall.doors.hire import HireBusDoorSettings, HireDoorSettings, rules
@@ -78,6 +78,14 @@ def test_every_rule_and_option_follows_its_setting(kind: type[HireSettings]) -> 
         log_all=True,
     )
     assert settings.queues == (("types", "bake"), ("types", "Mühle"))
+
+
+@pytest.mark.parametrize(
+    ("window_s", "coalesce_us"),
+    [(0, 0), (0.0039, 0), (0.004, 1_000), (0.05, 12_500), (0.1, 20_000), (3600, 20_000)],
+)
+def test_announcements_are_coalesced_for_a_part_of_the_window(window_s: float, coalesce_us: int) -> None:
+    assert rules(HireDoorSettings(window_s=window_s)).coalesce_us == coalesce_us
 
 
 def test_settings_of_one_kind_of_door() -> None:

@@ -8,9 +8,9 @@ import pytest
 from hire_script import UUIDS, line
 from hire_strangers import GearmanWorker, Location, PingPongWorker, WmpWorker
 
+from hiringhall.core.bidding.markets import Rules
+from hiringhall.core.bidding.policies import soonest
 from hiringhall.core.jobs import JobSpec
-from hiringhall.core.markets import Rules
-from hiringhall.core.policies import soonest
 from hiringhall.core.ratings import Rating, Ratings
 from hiringhall.core.states import CANCELLED, DONE, QUEUED
 from hiringhall.core.terms import Terms
@@ -149,13 +149,13 @@ def test_a_dwork_location_that_is_unknown_or_silent_does_not_bid(hall: HireHall)
     tower.says(line("tower", "ANNOUNCE", "task", "grind"))
     assert tower.hears() == []
     node.asks(dwork.STEAL)
-    hall.scheduler.needs.know(Ratings([]))
+    hall.scheduler.needs.set_ratings(Ratings([]))
     tower.says(line("tower", "ANNOUNCE", "task", "grind"))
     assert tower.hears() == []
 
 
 def test_tasks_outside_the_hall_are_held_by_nobody_who_bids(hall: HireHall) -> None:
-    hall.scheduler.needs.know(Ratings([(b"*", Rating({b"grind": 7}, 0))]))
+    hall.scheduler.needs.set_ratings(Ratings([(b"*", Rating({b"grind": 7}, 0))]))
     hall.scheduler.reports.start(JobSpec(b"grind", b"", b"k", DURABLE), b"somebody", START_US)
     tower = hall.guest(hall.door())
     tower.says(line("tower", "ANNOUNCE", "task", "grind"))

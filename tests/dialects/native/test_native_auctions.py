@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hiringhall.core.markets import Rules
+from hiringhall.core.bidding.markets import Rules
+from hiringhall.core.bidding.policies import soonest
 from hiringhall.core.peer import Peer
-from hiringhall.core.policies import soonest
 from hiringhall.dialects.native import wire
 
 if TYPE_CHECKING:

@@ -97,3 +97,56 @@ def test_a_watch_of_a_job_that_is_withdrawn_is_refused(hall: NativeHall, guest: 
     assert [(kind, body[0]) for kind, _, body in guest.hears()] == [("error", "store_down")] * 2
     assert [(kind, number, body[0]) for kind, number, body in bob.hears()] == [("error", 8, "store_down")]
     assert not hall.scheduler.jobs
+
+
+def test_progress_that_came_while_a_watch_waited_follows_its_refusal_and_no_more_comes(
+    hall: NativeHall, guest: NativeGuest
+) -> None:
+    bob, eve = hall.guest(), hall.guest()
+    bob.works()
+    hall.held = True
+    assert guest.submits(b"new") == []
+    lease = assigned(bob.hears())
+    (job,) = hall.scheduler.jobs
+    assert eve.says("watch", (job, 2), 8) == []
+    bob.says("progress", (lease, 1, 4, 0))
+    hall.turn_that_fails()
+    hall.recover()
+    error, *rest = eve.hears()
+    assert (error[:2], error[2][0], rest) == (("error", 8), "store_down", [("progress", 0, [job, 1, 4])])
+    bob.says("progress", (lease, 2, 4, 0))
+    assert eve.hears() == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"), [("finish", (b"result",)), ("fail", (1, b"", False)), ("release", (True,))]
+)
+def test_a_report_about_a_job_that_is_withdrawn_is_refused(
+    hall: NativeHall, guest: NativeGuest, kind: str, body: tuple[object, ...]
+) -> None:
+    """The worker asks whether its result is on disk. It was faster than the commit of the submit."""
+    bob = hall.guest()
+    bob.works()
+    hall.held = True
+    assert guest.submits(b"new") == []
+    lease = assigned(bob.hears())
+    assert bob.says(kind, (lease, *body), 8) == []
+    hall.turn_that_fails()
+    hall.recover()
+    assert [(kind, body[0]) for kind, _, body in guest.hears()] == [("error", "store_down")]
+    answers = [(kind, number, body[0]) for kind, number, body in bob.hears() if number]
+    assert answers == [("error", 8, "store_down")]
+    assert not hall.scheduler.jobs
+
+
+def test_a_report_about_a_job_on_disk_waits_for_the_next_commit(hall: NativeHall, guest: NativeGuest) -> None:
+    guest.submits(b"a")
+    bob = hall.guest()
+    lease = assigned(bob.works())
+    hall.held = True
+    assert bob.says("finish", (lease, b"result"), 8) == []
+    hall.turn_that_fails()
+    assert bob.hears() == []
+    hall.recover()
+    hall.settle()
+    assert bob.hears() == [("ok", 8, None)]

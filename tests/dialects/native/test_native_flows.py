@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hiringhall.core.flow_verbs import STEP_JOBS, STEP_US
+from hiringhall.core.flows.flow_verbs import STEP_JOBS, STEP_US
 from hiringhall.core.limits import Limits
 from hiringhall.dialects.native import wire
 from hiringhall.dialects.native.bounds import Bounds

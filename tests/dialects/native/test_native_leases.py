@@ -73,3 +73,23 @@ def test_a_lease_of_another_worker_is_not_lost_or_renewed(hall: NativeHall) -> N
     for kind in ("lose", "renew"):
         assert bob.asks(kind, "five") == "bad_request"
     assert bob.asks("finish", (lease, b"")) is None
+
+
+def test_an_assignment_that_waits_for_the_store_behind_an_answer_costs_the_job_nothing(
+    hall: NativeHall, guest: NativeGuest
+) -> None:
+    (_, _, (first, second)), *_ = guest.submits(b"a", b"b")
+    bob = hall.guest()
+    (lease,) = assigned(bob.works(run_us=10 * SECOND))
+    hall.break_store("disk full")
+    assert bob.says("finish", (lease, b""), 77) == [], "the answer, and the job behind it, wait for the disk"
+    assert hall.scheduler.jobs[second].lease is not None
+    hall.wait(10 * SECOND)
+    job = hall.scheduler.jobs[second]
+    assert (job.failures, job.losses) == (0, 0)
+    hall.recover()
+    answer, (kind, _, (untold, *_)), revoked = bob.hears()
+    assert (answer, kind, revoked) == (("ok", 77, None), "assign", ("revoke", 0, [untold]))
+    (lease,) = assigned(bob.says("beat", None))
+    assert bob.asks("finish", (lease, b"")) is None
+    assert [guest.asks("job", (job_id,))["state"] for job_id in (first, second)] == ["done", "done"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hiringhall.core.blocks import BLOCK_BITS
+from hiringhall.core.id_blocks import BLOCK_BITS
 from hiringhall.dialects.hall import DoorState
 from hiringhall.dialects.native import wire
 from hiringhall.dialects.native.bounds import DEFAULT_BOUNDS, Bounds

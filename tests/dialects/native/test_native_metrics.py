@@ -95,7 +95,7 @@ def test_queues_beyond_the_limit_are_summed_and_no_sum_falls(guest: NativeGuest)
     frames = eve.works(queue=b"q0")
     eve.says(wire.FINISH, (leases(frames)[0], b""))
     eve.leaves()
-    hall.scheduler.drop_queue(hall.scheduler.queues[b"q0"])
+    hall.scheduler.length_limits.drop(hall.scheduler.queues[b"q0"])
     other = metrics(hall, guest)["other"]
     assert [other[name] for name in ("queues", "ready", "submitted_total", "done_total")] == [1, 2, 3, 1]
     assert sum(other["run"][1]) == 1

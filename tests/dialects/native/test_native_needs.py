@@ -54,7 +54,7 @@ def test_a_worker_whose_time_is_up_gets_nothing_until_it_says_that_it_stays(
 def test_what_is_configured_for_its_name_counts_for_a_worker_that_says_nothing(
     hall: NativeHall, guest: NativeGuest
 ) -> None:
-    hall.scheduler.needs.know(Ratings([(b"bob", Rating({b"q": 5}, 30 * SECOND))]))
+    hall.scheduler.needs.set_ratings(Ratings([(b"bob", Rating({b"q": 5}, 30 * SECOND))]))
     submits(guest, skill=5, takes_us=60 * SECOND)
     bob = hall.guest()
     assert works(bob) == [], "it stays for 30 s"

@@ -152,6 +152,21 @@ def test_who_is_cut_off_with_a_job_and_comes_back_gives_its_result(hall: PingPon
     assert client.hears() == [b"done meanwhile"]
 
 
+def test_a_result_is_not_taken_for_a_job_that_its_worker_never_received(hall: PingPongHall) -> None:
+    crossed, first = hall.ready_worker(b"w"), hall.client().say(b"first job")
+    assert crossed.hears() == [b"first job"]
+    crossed.session.delivered = 1
+    other = hall.ready_worker(b"o")
+    crossed.say(b"READY")  # sent before it read the first job, which is lost for the hall
+    assert other.hears() == [b"first job"]
+    second = hall.client().say(b"second job")
+    assert crossed.lease().job.payload == b"second job"
+    crossed.session.undelivered()
+    crossed.leaves()
+    hall.worker(b"w").say(b"result of the first job")
+    assert (first.hears(), second.hears()) == ([], []), "nobody knows which job it has done"
+
+
 def test_the_result_of_one_that_was_cut_off_counts_although_another_has_begun(hall: PingPongHall) -> None:
     gone, client = hall.ready_worker(b"w"), hall.client().say(b"job")
     other = hall.ready_worker(b"o")

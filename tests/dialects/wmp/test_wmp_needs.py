@@ -86,7 +86,7 @@ def test_what_was_said_is_said_again_when_the_path_was_forgotten(hall: WmpHall) 
 
 
 def test_its_own_word_counts_before_what_is_known_by_its_name(hall: WmpHall) -> None:
-    hall.scheduler.needs.know(Ratings([(b"gpu", Rating({b"f": 5}, 0))]))
+    hall.scheduler.needs.set_ratings(Ratings([(b"gpu", Rating({b"f": 5}, 0))]))
     path = ready(hall.path(), (b"worker", b"gpu"))
     worker = path.session.worker
     assert worker is not None

@@ -191,7 +191,8 @@ def _refuse_leftovers(database: Path, table: str) -> None:
     if count:
         raise UsageError(
             f"{database} still has {count} jobs of gearmand, which hall-gearmand cannot read: "
-            "let gearmand run them first, or move the file away to start without them"
+            "let gearmand run them first, or move the file away; "
+            "`hall gearmand-import` takes them over from there"
         )
 
 

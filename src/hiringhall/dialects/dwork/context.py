@@ -207,16 +207,17 @@ class DworkContext:
     def describe(self, job: Job) -> bytes:
         """The TaskMsg of a job, with its whole log."""
         log = job.extras.get(LOG, b"") if job.extras is not None else b""
-        log += wire.encode_log(wire.PENDING, job.created_us)
+        # Compiled, + costs a quarter of +=.
+        log = log + wire.encode_log(wire.PENDING, job.created_us)
         ready_us = job.ready_us
         if ready_us or job.parents is not None:
-            log += wire.encode_log(wire.WAITING, job.created_us)
+            log = log + wire.encode_log(wire.WAITING, job.created_us)
         if job.parents is None:
-            log += wire.encode_log(wire.READY, ready_us or job.created_us)
+            log = log + wire.encode_log(wire.READY, ready_us or job.created_us)
         if job.started_us:
-            log += wire.encode_log(wire.STOLEN, job.started_us)
+            log = log + wire.encode_log(wire.STOLEN, job.started_us)
         if job.state == DONE:
-            log += wire.encode_log(wire.RECORDED, job.ended_us)
+            log = log + wire.encode_log(wire.RECORDED, job.ended_us)
         return wire.encode_task(job.key if job.named else name_of(job), job.payload, None, None, log)
 
 

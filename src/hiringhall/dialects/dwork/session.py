@@ -46,6 +46,15 @@ _REQUESTS: Final = {
 _FIELDS: Final = ("task", "name", "n", "location")
 
 
+def _bits(rule: str, marks: str) -> int:
+    """A bit for each field with one of these marks."""
+    return sum([1 << place for place, mark in enumerate(rule) if mark in marks])
+
+
+_NEEDED: Final = {kind: _bits(rule, "+") for kind, rule in _REQUESTS.items()}
+_ALLOWED: Final = {kind: _bits(rule, "+?") for kind, rule in _REQUESTS.items()}
+
+
 class DworkSession(Session):
     """One peer: a producer, a consumer, or both."""
 
@@ -257,14 +266,27 @@ class DworkSession(Session):
 
 
 def _check(query: Query) -> None:
-    rule = _REQUESTS.get(query.type)
-    if rule is None:
+    needed = _NEEDED.get(query.type)
+    if needed is None:
         raise wire.BadMessage("this type is an answer, not a request")
-    present = (bool(query.tasks), query.name is not None, query.n is not None, query.location is not None)
-    for field, there, wanted in zip(_FIELDS, present, rule, strict=True):
-        if there and wanted == "-":
-            raise wire.BadMessage(f"{field} is not allowed in this type of request")
-        if not there and wanted == "+":
-            raise wire.BadMessage(f"{field} is missing from this type of request")
+    present = 1 if query.tasks else 0
+    if query.name is not None:
+        present |= 2
+    if query.n is not None:
+        present |= 4
+    if query.location is not None:
+        present |= 8
+    allowed = _ALLOWED[query.type]
+    if present & needed != needed or present & allowed != present:
+        raise wire.BadMessage(_first_mistake(present, needed, allowed))
     if query.n is not None and query.n < 1:
         raise wire.BadMessage("n, the number of tasks, must be at least 1")
+
+
+def _first_mistake(present: int, needed: int, allowed: int) -> str:
+    for place, field in enumerate(_FIELDS):
+        if (present & ~allowed) >> place & 1:
+            return f"{field} is not allowed in this type of request"
+        if (needed & ~present) >> place & 1:
+            break
+    return f"{field} is missing from this type of request"

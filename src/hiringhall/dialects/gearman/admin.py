@@ -228,7 +228,7 @@ def _cancel(session: Session, context: GearmanContext, words: list[bytes]) -> No
     job: Job | None = context.scheduler.jobs.get(context.job_id(words[2]))
     if job is None:
         session.send(UNKNOWN_JOB)
-    elif job.id not in session.watching and not _is_admin(session, context):
+    elif job not in session.watching and not _is_admin(session, context):
         session.send(NOT_FROM_HERE % b"cancel+job")
     else:
         context.scheduler.cancel(job, b"cancelled at the text protocol")
@@ -250,7 +250,7 @@ def _limit(context: GearmanContext, words: list[bytes]) -> bytes:
     if len(numbers) == 1:
         maxima = maxima[:1] * 3
     try:
-        context.scheduler.limit_queue(words[1], maxima)
+        context.scheduler.length_limits.limit(words[1], maxima)
     except Refusal as refusal:
         return _refused(refusal)
     return OK
@@ -361,7 +361,7 @@ def _drop(context: GearmanContext, name: bytes) -> bytes:
     if queue is None:
         return NO_FUNCTION
     try:
-        context.scheduler.drop_queue(queue)
+        context.scheduler.length_limits.drop(queue)
     except Refusal:
         return IN_USE
     return OK

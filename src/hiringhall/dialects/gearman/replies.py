@@ -76,11 +76,22 @@ _ARGUMENTS: Final = {
 
 def opening(head: bytes, before: bytes, data_bytes: int) -> bytes:
     """A packet without its last argument, which has `data_bytes`; `before` ends with a NUL."""
-    return head + pack_size(len(before) + data_bytes) + before
+    return b"%b%b%b" % (head, pack_size(len(before) + data_bytes), before)
 
 
 def created(handle: bytes) -> bytes:
-    return CREATED_HEAD + pack_size(len(handle)) + handle
+    return b"%b%b%b" % (CREATED_HEAD, pack_size(len(handle)), handle)
+
+
+def assign(handle: bytes, queue: bytes, work: bytes) -> bytes:
+    """JOB_ASSIGN, made at once: `work` is short."""
+    size = len(handle) + len(queue) + len(work) + 2
+    return b"%b%b%b\0%b\0%b" % (ASSIGN_HEAD, pack_size(size), handle, queue, work)
+
+
+def complete(handle: bytes, result: bytes) -> bytes:
+    """WORK_COMPLETE, made at once: `result` is short."""
+    return b"%b%b%b\0%b" % (COMPLETE_HEAD, pack_size(len(handle) + 1 + len(result)), handle, result)
 
 
 def error(code: str, text: str) -> bytes:

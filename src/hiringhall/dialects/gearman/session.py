@@ -16,7 +16,7 @@ from hiringhall.core.timers import NEVER
 from hiringhall.dialects.gearman import admin, replies, wire
 from hiringhall.dialects.gearman.context import GearmanContext, GearmanOptions, ProcessInfo
 from hiringhall.dialects.gearman.schedule import next_due_us
-from hiringhall.dialects.packets import BAD_MAGIC, conclude_with_packet, send_packet
+from hiringhall.dialects.packets import BAD_MAGIC, SEPARATE_BYTES_MIN, conclude_with_packet, send_packet
 from hiringhall.dialects.session import BAD_INPUT, REFUSED_SUBMIT, Session
 
 if TYPE_CHECKING:
@@ -75,12 +75,14 @@ class GearmanSession(Session):
         if worker is not None:
             self._scheduler.beat(worker)
         reader = self._reader
-        at = 0
+        reader.at = 0
         if self._lines is not None:
-            at = self._receive_text(data, 0)
+            reader.at = self._receive_text(data, 0)
         while not self.closing:
-            for packet_type, body in reader.feed(data, at):
-                self._process(packet_type, body)
+            body = reader.next(data)
+            if body is not None:
+                self._process(reader.type, body)
+                continue
             error = reader.error
             if error is None:
                 self.input_bytes = reader.kept_bytes
@@ -93,7 +95,7 @@ class GearmanSession(Session):
                 self.finish()
                 return
             reader.resume()
-            at = self._receive_text(data, at)
+            reader.at = self._receive_text(data, at)
 
     def _receive_text(self, data: bytes, at: int) -> int:
         """Process text commands. Returns where in `data` the next packet starts."""
@@ -113,8 +115,6 @@ class GearmanSession(Session):
 
     def _process(self, packet_type: int, body: bytes) -> None:
         """The most frequent types come first."""
-        if self.closing:
-            return
         if packet_type == wire.SUBMIT_JOB:
             self._submit(packet_type, body, self)
         elif packet_type == wire.WORK_COMPLETE:
@@ -161,14 +161,11 @@ class GearmanSession(Session):
 
     def _submit(self, packet_type: int, body: bytes, watcher: Session | None) -> None:
         # reverse 00 some-unique 00 payload
-        first = body.find(b"\0")
-        second = body.find(b"\0", first + 1)
-        if first < 0 or second < 0:
+        args = wire.split(body, 3)
+        if args is None:
             self.send(replies.missing_arguments(packet_type))
             return
-        queue = body[:first]
-        key = body[first + 1 : second]
-        payload = body[second + 1 :]
+        queue, key, payload = args
         if key == b"-":
             key = data_key(payload)
         self._submit_spec(JobSpec(queue, payload, key, self._context.terms[packet_type]), watcher)
@@ -200,7 +197,7 @@ class GearmanSession(Session):
             self.send(replies.error(replies.INVALID_ARGUMENT, text))
             return
         terms = self._context.terms[wire.SUBMIT_JOB_EPOCH]
-        self._submit_special(args[0], args[1], args[3], terms, None, int(seconds) * 1_000_000, None)
+        self._submit_special(args[0], args[1], args[3], terms, due_us=int(seconds) * 1_000_000)
 
     def _submit_scheduled(self, body: bytes) -> None:
         # reverse 00 some-unique 00 30 00 * 00 * 00 * 00 0 00 payload: the next Monday, 30 minutes past any hour
@@ -214,9 +211,8 @@ class GearmanSession(Session):
             self.report(REFUSED_SUBMIT, refusal.text, args[0], args[1])
             self.send(replies.refused(refusal))
             return
-        self._submit_special(
-            args[0], args[1], args[7], self._context.terms[wire.SUBMIT_JOB_SCHED], None, due_us, None
-        )
+        terms = self._context.terms[wire.SUBMIT_JOB_SCHED]
+        self._submit_special(args[0], args[1], args[7], terms, due_us=due_us)
 
     def _submit_reduce(self, packet_type: int, body: bytes) -> None:
         # map 00 some-unique 00 reduce 00 payload; libgearman sends one more empty argument before the payload
@@ -227,7 +223,8 @@ class GearmanSession(Session):
         args[3] = args[3].removeprefix(b"\0")
         extras = {"reducer": args[2]} if args[2] else None
         watcher = self if packet_type == wire.SUBMIT_REDUCE_JOB else None
-        self._submit_special(args[0], args[1], args[3], self._context.terms[packet_type], watcher, 0, extras)
+        terms = self._context.terms[packet_type]
+        self._submit_special(args[0], args[1], args[3], terms, watcher=watcher, extras=extras)
 
     def _submit_special(
         self,
@@ -235,10 +232,12 @@ class GearmanSession(Session):
         unique: bytes,
         payload: bytes,
         terms: Terms,
-        watcher: Session | None,
-        due_us: int,
-        extras: dict[str, bytes] | None,
+        *,
+        watcher: Session | None = None,
+        due_us: int = 0,
+        extras: dict[str, bytes] | None = None,
     ) -> None:
+        """Submit what only some clients ask for: a job with a due time, or with a reducer."""
         key = data_key(payload) if unique == b"-" else unique
         self._submit_spec(JobSpec(queue, payload, key, terms, due_us, (), extras), watcher)
 
@@ -327,7 +326,11 @@ class GearmanSession(Session):
         self._leased = lease
         self._leased_handle = handle
         if packet_type == wire.GRAB_JOB:
-            self._send_with(replies.ASSIGN_HEAD, handle + b"\0" + job.queue.name + b"\0", job.work)
+            work = job.work
+            if len(work) < SEPARATE_BYTES_MIN:
+                self.send(replies.assign(handle, job.queue.name, work))
+            else:
+                self._send_with(replies.ASSIGN_HEAD, b"%b\0%b\0" % (handle, job.queue.name), work)
             return
         before = b"\0".join((handle, job.queue.name, shown_unique(job.key), b""))
         reducer = job.extras.get("reducer", b"") if job.extras is not None else b""
@@ -338,12 +341,14 @@ class GearmanSession(Session):
 
     def _report(self, packet_type: int, body: bytes) -> None:
         # H:hall:68719476737 00 data; without data, Perl's worker leaves out the NUL
-        cut = body.find(b"\0")
-        if cut < 0:
-            cut = len(body)
-        data = body[cut + 1 :]
+        handle = self._leased_handle
+        length = len(handle)
+        if len(body) > length and body[length] == 0 and body.startswith(handle):
+            data = body[length + 1 :]
+        else:
+            handle, _, data = body.partition(b"\0")
         try:
-            lease = self._find_lease(body[:cut])
+            lease = self._find_lease(handle)
             if packet_type == wire.WORK_COMPLETE:
                 self._scheduler.finish(lease, data)
             elif packet_type == wire.WORK_EXCEPTION:
@@ -352,7 +357,7 @@ class GearmanSession(Session):
             else:
                 self._scheduler.chunk(lease, data, packet_type == wire.WORK_WARNING)
         except Refusal as refusal:
-            self._refuse_report(body[:cut], refusal)
+            self._refuse_report(handle, refusal)
 
     def _report_failure(self, body: bytes) -> None:
         handle = body.partition(b"\0")[0]
@@ -410,6 +415,9 @@ class GearmanSession(Session):
     def ended(self, job: Job) -> None:
         handle = self._context.handle(job.id)
         if job.state == DONE:
+            if len(job.result) < SEPARATE_BYTES_MIN:
+                self.conclude(job, replies.complete(handle, job.result))
+                return
             head = replies.COMPLETE_HEAD
         elif job.state == FAILED and self._exceptions and job.result:
             head = replies.EXCEPTION_HEAD

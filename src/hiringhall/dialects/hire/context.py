@@ -12,8 +12,8 @@ from hiringhall.core.peer import Peer
 from hiringhall.dialects.hire import wire
 
 if TYPE_CHECKING:
+    from hiringhall.core.bidding.markets import Rules
     from hiringhall.core.jobs import Job
-    from hiringhall.core.markets import Rules
     from hiringhall.dialects.hire.hire_bus import HireBus
     from hiringhall.dialects.session import Session
 
@@ -70,6 +70,7 @@ class HireContext(Peer):
 
     def add_session(self, session: Session) -> None:
         """A session that listens; it may never send anything."""
+        self.scheduler.auctions.tell_announced()  # or it would be told twice
         self.sessions[session] = None
         if not self.options.bus:
             self.scheduler.auctions.set_audience(self._market, len(self.sessions))
@@ -91,11 +92,14 @@ class HireContext(Peer):
         """On a bus: the number of listeners has changed."""
         self.scheduler.auctions.set_audience(self._market, listeners)
 
-    def announced(self, job: Job) -> None:
-        if _fits_line(job):
-            self.broadcast(self._announcement(job), None)
-        else:
-            self.dropped += 1
+    def announced(self, jobs: list[Job]) -> None:
+        lines = [self.write(self._announcement(job)) for job in jobs if _fits_line(job)]
+        self.dropped += len(jobs) - len(lines)
+        if lines and not self.options.bus:
+            lines = [b"".join(lines)]
+        for session in self.sessions:
+            for text in lines:
+                session.send(text)
 
     def _announcement(self, job: Job) -> wire.Line:
         names = self.hire_bus.names

@@ -42,6 +42,12 @@ class Names:
         self._numbers[name] = number
         return name
 
+    def known_number(self, job: bytes) -> int:
+        """The number of a job that was named lately, and is named in the same spelling; NOT_OURS: of any other
+        job.
+        """
+        return self._numbers.get(job, NOT_OURS)
+
     def job_number(self, job: bytes) -> int:
         """The number of a job of the hall; NOT_OURS: it is a provider's."""
         number = self._numbers.get(job)

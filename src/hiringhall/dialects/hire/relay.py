@@ -12,10 +12,10 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from hiringhall.core.bidding.markets import BIDS_MAX
 from hiringhall.core.errors import Refusal
 from hiringhall.core.jobs import PROVIDER, JobSpec
 from hiringhall.core.leases import ARRIVED, CALLED, HIRED, PERFORMING
-from hiringhall.core.markets import BIDS_MAX
 from hiringhall.core.residents import OUTSIDE
 from hiringhall.core.states import DONE
 from hiringhall.core.terms import NO_REQUIREMENT, Terms
@@ -24,9 +24,9 @@ from hiringhall.dialects.hire.postings import Bid, Postings
 from hiringhall.dialects.hire.wire import BadLine, Line
 
 if TYPE_CHECKING:
+    from hiringhall.core.bidding.markets import Rules
     from hiringhall.core.jobs import Job
     from hiringhall.core.leases import Engagement, Lease
-    from hiringhall.core.markets import Rules
     from hiringhall.core.workers import Worker
     from hiringhall.dialects.hire.hire_bus import HireBus, Participant
     from hiringhall.dialects.hire.postings import Posting

@@ -6,7 +6,7 @@ bad line is answered with a comment, only on this connection. A line that is too
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hiringhall.dialects.hire import wire
 from hiringhall.dialects.hire.context import HireContext, HireOptions
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from hiringhall.dialects.session import Caller
 
 __all__ = ["HireContext", "HireOptions", "LineSession"]
+
+_BID: Final = wire.AVAIL + b" "
+_BID_BYTES: Final = wire.OPENING_BYTES + len(_BID)
+"""Where the fields of an AVAIL begin."""
 
 
 class LineSession(Session):
@@ -31,6 +35,8 @@ class LineSession(Session):
         """Set by the first line."""
         self._opening = b""
         """How its lines start: its UUID and a space."""
+        self._bid_opening = b""
+        """How its bids start."""
         self.prompt = True
         context.add_session(self)
 
@@ -57,18 +63,22 @@ class LineSession(Session):
             return
         try:
             participant = self.participant
+            hire_bus = self._context.hire_bus
             if participant is not None and text.startswith(self._opening):
-                rest = wire.read_rest(participant.uuid, text[wire.OPENING_BYTES :])
-                self._context.hire_bus.receive(participant, rest)
+                bids = text.startswith(self._bid_opening)
+                if not bids or not hire_bus.receive_bid(participant, text[_BID_BYTES:]):
+                    rest = wire.read_rest(participant.uuid, text[wire.OPENING_BYTES :])
+                    hire_bus.receive(participant, rest)
                 return
             line = wire.read_line(text)
             if participant is None:
-                participant = self._context.hire_bus.introduce(line.speaker, self._context, self)
+                participant = hire_bus.introduce(line.speaker, self._context, self)
                 self.participant = participant
                 self._opening = wire.write_uuid(line.speaker) + b" "
+                self._bid_opening = self._opening + _BID
             elif line.speaker != participant.uuid:
                 raise wire.BadLine("a connection must use the UUID of its first line")
-            self._context.hire_bus.receive(participant, line)
+            hire_bus.receive(participant, line)
         except wire.BadLine as error:
             self._answer_error(str(error))
 

@@ -159,6 +159,11 @@ def read_time(text: bytes) -> int:
     return time_us
 
 
+def is_brief_number(text: bytes) -> bool:
+    """Whether it is a number of up to six digits, which every time and every skill may be."""
+    return len(text) <= 6 and text.isdigit()
+
+
 def write_time(time_us: int) -> bytes:
     seconds, rest = divmod(max(time_us, 0), 1_000_000)
     return b"%d" % seconds if not rest else (b"%d.%06d" % (seconds, rest)).rstrip(b"0")
@@ -194,7 +199,7 @@ def _read_words(speaker: bytes, verb: bytes, fields: bytes) -> Line:
         if bid is not None:
             job, whole, places, skill = bid.groups()
             time_us = int(whole) * 1_000_000 + (int(places.ljust(_PLACES, b"0")) if places else 0)
-            return Line(speaker, AVAIL, _read_id(job, compact=False), b"", b"", time_us, int(skill))
+            return Line._make((speaker, AVAIL, _read_id(job, compact=False), b"", b"", time_us, int(skill)))
     elif verb not in FIELDS:
         raise BadLine("the verb must be one of " + ", ".join([verb.decode() for verb in FIELDS]))
     return _read_fields(speaker, verb, fields, compact=False)
@@ -248,7 +253,8 @@ def _bytes_max(kind: int, field: bytes, *, compact: bool) -> int:
 def _read_id(field: bytes, *, compact: bool) -> bytes:
     """A job's id, as in a line that is not compact. A UUID is put in lower case: ids are compared as bytes."""
     if not compact:
-        return field if _UUID.fullmatch(field) is None else field.lower()
+        lower = field.lower()
+        return field if lower == field or _UUID.fullmatch(field) is None else lower
     if field[:1] == b".":
         if len(field) == 1 or read_uuid(field[1:]) is not None:
             raise BadLine("an id that is a UUID must be written as 22 characters, any other id after a dot")

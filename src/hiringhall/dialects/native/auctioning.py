@@ -10,7 +10,7 @@ from hiringhall.dialects.native import wire
 if TYPE_CHECKING:
     from msgspec import Raw
 
-    from hiringhall.core.markets import Auction
+    from hiringhall.core.bidding.markets import Auction
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.dialects.native.describing import Described
     from hiringhall.dialects.native.session import NativeSession

@@ -6,8 +6,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from hiringhall.core.jobs import RESOURCES, RESULT_CUT
-from hiringhall.core.queue_rules import LIMIT_KEY, TENANT
 from hiringhall.core.reasons import situation, why
+from hiringhall.core.rules.queue_rules import LIMIT_KEY, TENANT
 from hiringhall.core.states import CANCELLED, DELAYED, DONE, FAILED, HELD, LEASED, QUEUED, STATE_NAMES
 from hiringhall.dialects.native import ruling
 from hiringhall.dialects.native import terms as native_terms
@@ -15,7 +15,7 @@ from hiringhall.dialects.session import Session
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import EndRow
-    from hiringhall.core.flows import Flow
+    from hiringhall.core.flows.flows import Flow
     from hiringhall.core.jobs import Job
     from hiringhall.core.queues import Queue
     from hiringhall.core.scheduler import Scheduler
@@ -166,7 +166,7 @@ def worker(worker: Worker, held: list[int]) -> Described:
     """A worker. `held` has the ids of the jobs that others hold for it."""
     speaker = worker.peer.speaker
     caller = speaker.caller if isinstance(speaker, Session) else None
-    jobs = [*worker.leases, *held]
+    jobs = [*[job.id for job in worker.leases], *held]
     return {
         "number": worker.number,
         "name": worker.name,
@@ -183,7 +183,7 @@ def worker(worker: Worker, held: list[int]) -> Described:
         "until_us": worker.leaves_us,
         "draining": worker.draining,
         "resident": worker.resident is not None,
-        "resources": worker.room.used() if worker.room is not None else {},
+        "resources": worker.capacity.used() if worker.capacity is not None else {},
     }
 
 

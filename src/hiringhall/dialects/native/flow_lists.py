@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.changes import HistoryQuery
 from hiringhall.core.errors import HALL_FULL, STORE_DOWN, Refusal
-from hiringhall.core.flow_states import FLOW_STATES, flow_state
+from hiringhall.core.flows.flow_states import FLOW_STATES, flow_state
 from hiringhall.core.states import HELD, STATE_NAMES
 from hiringhall.dialects.native import describing, wire
 from hiringhall.dialects.native.fields import Fields
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from msgspec import Raw
 
     from hiringhall.core.changes import EndRow, HistoryPage
-    from hiringhall.core.flows import Flow
+    from hiringhall.core.flows.flows import Flow
     from hiringhall.core.jobs import Job, ParentRef
     from hiringhall.dialects.native.listing import Lists
     from hiringhall.dialects.native.services import HallServices

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.changes import HistoryQuery
 from hiringhall.core.errors import HALL_FULL, STORE_DOWN, Refusal
-from hiringhall.core.flow_states import blockers, flow_state
-from hiringhall.core.flow_verbs import STEP_US
-from hiringhall.core.flows import FlowWatcher
+from hiringhall.core.flows.flow_states import blockers, flow_state
+from hiringhall.core.flows.flow_verbs import STEP_US
+from hiringhall.core.flows.flows import FlowWatcher
 from hiringhall.core.states import FAILED
 from hiringhall.core.timers import Timed
 from hiringhall.dialects.native import describing, wire
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from msgspec import Raw
 
     from hiringhall.core.changes import EndRow, HistoryPage
-    from hiringhall.core.flow_verbs import FlowRetry
-    from hiringhall.core.flows import Flow
+    from hiringhall.core.flows.flow_verbs import FlowRetry
+    from hiringhall.core.flows.flows import Flow
     from hiringhall.core.jobs import ParentRef
     from hiringhall.core.scheduler import Scheduler
     from hiringhall.dialects.native.context import NativeContext

@@ -40,7 +40,8 @@ class Overview:
         (name,) = wire.decode(wire.QUEUE_BODY, body)
         queue = self._scheduler.queues.get(name)
         if queue is None:
-            raise Refusal(wire.UNKNOWN_QUEUE, "the hall has no queue of that name")
+            shown = name.decode("utf-8", "backslashreplace")
+            raise Refusal(wire.UNKNOWN_QUEUE, f"the hall has no queue {shown!r}")
         self._session.answer(number, describing.queue(self._scheduler, queue))
 
     def workers(self, number: int, body: Raw) -> None:
@@ -88,5 +89,5 @@ class Overview:
         if held:
             for other in self._scheduler.workers:
                 if other.stands_for is not None and other.stands_for in held:
-                    held[other.stands_for] += other.leases
+                    held[other.stands_for] += [job.id for job in other.leases]
         return held

@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, WRONG_STATE, Refusal
-from hiringhall.core.jobs import RESOURCES
 from hiringhall.core.needs import TIME_US_MAX
 from hiringhall.dialects.native import wire
 from hiringhall.dialects.native.fields import Fields, text_of
@@ -132,13 +131,15 @@ def _name(body: Raw) -> str:
 
 
 def _terms(data: bytes | None) -> tuple[Terms, dict[str, str]]:
-    """The terms of the jobs of a schedule, which are durable, and the names that limits go by."""
+    """The terms of the jobs of a schedule, which are durable, and what else it states of them: the names that
+    limits go by, and resources.
+    """
     if data is None:
         return DEFAULTS, {}
     stated = TermsCache().get(data)
     extras = stated.extras or {}
-    if stated.flow or stated.spacing is not None or RESOURCES in extras:
-        raise Refusal(BAD_REQUEST, "terms: jobs of a schedule have no flow, resources, debounce or throttle")
+    if stated.flow or stated.spacing is not None:
+        raise Refusal(BAD_REQUEST, "terms: jobs of a schedule have no flow, debounce or throttle")
     if not stated.terms.durable:
         raise Refusal(BAD_REQUEST, "terms: durable must be true, since the jobs of a schedule are durable")
     names: dict[str, str] = {}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hiringhall.core.errors import BAD_REQUEST, Refusal
 from hiringhall.core.needs import TIME_US_MAX
-from hiringhall.core.queue_rules import RATE_MAX, RUNNING_MAX, QueueRules
+from hiringhall.core.rules.queue_rules import RATE_MAX, RUNNING_MAX, QueueRules
 from hiringhall.dialects.native import wire
 from hiringhall.dialects.native.fields import Fields
 

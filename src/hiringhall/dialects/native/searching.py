@@ -97,7 +97,7 @@ class JobSearch(Timed):
     def _step(self) -> None:
         """Look at some more jobs."""
         scheduler = self._scheduler
-        jobs, position = scheduler.table.blocks.page(scheduler.jobs, self._after, self._ids_max)
+        jobs, position = scheduler.table.id_blocks.page(scheduler.jobs, self._after, self._ids_max)
         self._steps += 1
         full = self._take(jobs)
         bounds = self._lists.bounds

@@ -282,7 +282,7 @@ class NativeSession(Session):
         """Watch a job that has not ended, and describe it. The answer acknowledges the job: if it is withdrawn
         before it is on disk, the watch is refused.
         """
-        begins = job.id not in self.watching
+        begins = job not in self.watching
         if begins:
             self._scheduler.watch(job, self)
         if level > ENDS:
@@ -296,7 +296,7 @@ class NativeSession(Session):
     def _unwatch(self, number: int, body: Raw) -> None:
         job_id = wire.decode(wire.ID_BODY, body)[0]
         self.streamed.discard(job_id)
-        job = self.watching.get(job_id)
+        job = self._scheduler.jobs.get(job_id)
         if job is not None:
             self._scheduler.unwatch(job, self)
         self._confirm(number)
@@ -338,7 +338,7 @@ class NativeSession(Session):
             raise Refusal(TOO_LARGE, f"a machine's name may have {limits.key_bytes_max} bytes (key_bytes_max)")
         worker = scheduler.worker(self)
         scheduler.introduce(worker, name)
-        if resources or worker.room is not None:
+        if resources or worker.capacity is not None:
             scheduler.resources.equip(worker, resources.encode(), machine)
         scheduler.needs.rate_all(worker, {queue: skill for queue, _, skill in queues if skill})
         wanted = {queue for queue, _, _ in queues}
@@ -387,38 +387,38 @@ class NativeSession(Session):
     def _finish_job(self, number: int, body: Raw) -> None:
         lease_number, result = wire.decode(wire.FINISH_BODY, body)
         lease = self._find_lease(lease_number)
-        durable = lease.job.terms.durable
+        job, durable = lease.job, lease.job.terms.durable
         self._scheduler.finish(lease, result)
-        self._let_go(lease_number, number, durable=durable)
+        self._let_go(lease_number, number, job, durable=durable)
 
     def _fail_job(self, number: int, body: Raw) -> None:
         lease_number, code, data, retry = wire.decode(wire.FAIL_BODY, body)
         lease = self._find_lease(lease_number)
-        durable = lease.job.terms.durable
+        job, durable = lease.job, lease.job.terms.durable
         self._scheduler.fail(lease, code, data, retry=retry)
-        self._let_go(lease_number, number, durable=durable)
+        self._let_go(lease_number, number, job, durable=durable)
 
     def _release(self, number: int, body: Raw) -> None:
         lease_number, front = wire.decode(wire.RELEASE_BODY, body)
         lease = self._find_lease(lease_number)
-        durable = lease.job.terms.durable
+        job, durable = lease.job, lease.job.terms.durable
         self._scheduler.release(lease, front=front)
-        self._let_go(lease_number, number, durable=durable)
+        self._let_go(lease_number, number, job, durable=durable)
 
     def _lose(self, number: int, body: Raw) -> None:
         # [17, "the worker's process was ended by signal 6"]
         lease_number, reason = wire.decode(wire.FINISH_BODY, body)
         lease = self._find_lease(lease_number)
-        durable = lease.job.terms.durable
+        job, durable = lease.job, lease.job.terms.durable
         self._scheduler.lose(lease, reason)
-        self._let_go(lease_number, number, durable=durable)
+        self._let_go(lease_number, number, job, durable=durable)
 
-    def _let_go(self, lease_number: int, number: int, *, durable: bool) -> None:
+    def _let_go(self, lease_number: int, number: int, job: Job, *, durable: bool) -> None:
         """A job is off the worker's hands; the answer waits for the commit if it promises something."""
         del self._leases[lease_number]
         self._freed = True
         if number and durable:
-            self.pledge(wire.encode(wire.OK, number, None))
+            self.confirm_report(job, wire.encode(wire.OK, number, None))
         else:
             self._confirm(number)
 
@@ -429,7 +429,7 @@ class NativeSession(Session):
         self._leases[lease.number] = lease
         run_us = lease.run_until_us - lease.started_us if lease.run_until_us != NEVER else 0
         body = (lease.number, job.id, job.queue.name, job.work, job.key, job.attempts, run_us)
-        if lease.worker.room is not None and (given := lease.worker.room.given(lease)):
+        if lease.worker.capacity is not None and (given := lease.worker.capacity.given(lease)):
             self.send(wire.encode(wire.ASSIGN, 0, (*body, given)))
             return
         self.send(wire.encode(wire.ASSIGN, 0, body))

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, STORE_DOWN, Refusal
 from hiringhall.core.jobs import Job, JobSpec
-from hiringhall.core.replacing import content_of
-from hiringhall.core.spacing import is_debounced
+from hiringhall.core.rules.debouncing import content_of
+from hiringhall.core.rules.spacing import is_debounced
 from hiringhall.core.states import CALLED_OFF, CANCELLED, DONE, STATE_NAMES
 from hiringhall.core.timers import NEVER
 from hiringhall.dialects.native import describing, wire
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from hiringhall.core.changes import EndRow
     from hiringhall.core.jobs import ParentRef
-    from hiringhall.core.replacing import Content
+    from hiringhall.core.rules.debouncing import Content
     from hiringhall.dialects.native.context import NativeContext
     from hiringhall.dialects.native.session import NativeSession
 
@@ -279,17 +279,17 @@ class Submits:
         """The job that answers for a throttled key, if the submit heeds it; 0: none."""
         if spec.spacing is None or not spec.spacing.throttle_us:
             return 0
-        return self._context.scheduler.windows.find(spec.queue, spec.key)
+        return self._context.scheduler.throttle_windows.find(spec.queue, spec.key)
 
     def _run_again(
         self, spec: JobSpec, archived: Job | None, row: EndRow | None, watcher: NativeSession | None
     ) -> Job | None:
         """Run the job of this key again, if it is known, is not done, and can be told to run; else None."""
-        submissions = self._context.scheduler.submissions
-        job = submissions.recorded(row) if row is not None and row.state != DONE else archived
-        if job is None or not submissions.can_run_again(job, spec):
+        retries = self._context.scheduler.retries
+        job = retries.recorded(row) if row is not None and row.state != DONE else archived
+        if job is None or not retries.can_run_again(job, spec):
             return None
-        submissions.run_again(job, spec, watcher)
+        retries.run_again(job, spec, watcher)
         return job
 
     def _take_back(
@@ -305,7 +305,7 @@ class Submits:
         scheduler = self._context.scheduler
         if watching:
             for job in jobs:
-                scheduler.table.unwatch_once(job, session)
+                scheduler.watchers.unwatch_once(job, session)
         for job, content in reversed(joined):
             scheduler.submissions.leave_join(job, content)
         for job in reversed(created):

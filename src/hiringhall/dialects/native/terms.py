@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 from hiringhall.core.errors import BAD_REQUEST, Refusal
 from hiringhall.core.jobs import RESOURCES
 from hiringhall.core.needs import SKILL_MAX, TIME_US_MAX
-from hiringhall.core.queue_rules import LIMIT_KEY, TENANT
-from hiringhall.core.resourcing import same_text
-from hiringhall.core.spacing import Spacing
+from hiringhall.core.resources.resourcing import same_text
+from hiringhall.core.rules.queue_rules import LIMIT_KEY, TENANT
+from hiringhall.core.rules.spacing import Spacing
 from hiringhall.core.terms import FAIL_WITH_PARENT, HIGH, HOLD, LOW, NORMAL, RUN_ANYWAY, Terms
 from hiringhall.dialects.native import wire
 

@@ -44,6 +44,10 @@ class WorkerSession(Session):
         which is compared with `awake_us`; 0: it is not blocked."""
         self._sent: Sent | None = None
         """The job that it was sent and has not answered for: since then it has sent only PING."""
+        self._messages = 0
+        """Messages to it so far. `delivered` counts in the same way."""
+        self._sent_number = 0
+        """The number of the message with the job in `_sent`."""
         self._unread = False
         """Its socket may hold a job that it has not read: its next PING does not prove that it has none."""
 
@@ -72,6 +76,7 @@ class WorkerSession(Session):
                 self._unread = False
             elif lease is None and scheduler.awake_us >= self._blocked_until_us:
                 self._offer_slot(worker)
+            self._messages += 1
             self.send(wire.PONG)
             return
         if data != wire.READY:
@@ -141,6 +146,8 @@ class WorkerSession(Session):
         self._unsent = lease.job.work == wire.PONG
         if not self._unsent:
             self._sent = lease.job.id, lease.started_us
+            self._messages += 1
+            self._sent_number = self._messages
             self.send(lease.job.work)
 
     def revoked(self, lease: Lease) -> None:  # noqa: ARG002 (it has at most one)
@@ -148,9 +155,13 @@ class WorkerSession(Session):
             self._blocked_until_us = self._scheduler.awake_us + self._context.options.job_timeout_us
             self._unread = True
 
+    def undelivered(self) -> None:
+        if self._sent is not None and self._sent_number > self.delivered:
+            # It may have an earlier job, which it had not read when it sent READY.
+            self._sent = UNKNOWN_JOB
+
     def disconnected(self) -> None:
         if self._sent is not None:
-            # Its next result is the one of this job: if the job has not reached it, it has none to answer for.
             self._context.remember_unanswered(self.caller.route[0], self._sent)
 
     def withdrawn(self, job: Job, said: bytes, refusal: Refusal) -> bytes:  # noqa: ARG002 (as contracted)

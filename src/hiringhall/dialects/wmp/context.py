@@ -44,7 +44,7 @@ class WmpOptions:
     wake_step_us: int = 5_000
     """How long a path may leave a WAKE unanswered before others are woken too."""
     decline_us: int = 10_000
-    """How long a path that declines a job rests from its role; it doubles with each decline in a row."""
+    """The cooldown of a path that declines a job of a role. It doubles with each decline in a row."""
     decline_max_us: int = 10_000_000
     roles_max: int = 256
     """The limit for the roles in one READY."""
@@ -170,7 +170,7 @@ class WmpContext:
         if job.key and len(job.key) <= wire.NAME_BYTES_MAX and b"\n" not in job.key:
             headers.append((b"key", job.key))
         headers.append((b"lease", wire.encode_seconds(self.lease_us(job))))
-        if lease.worker.room is not None and (given := lease.worker.room.given(lease)):
+        if lease.worker.capacity is not None and (given := lease.worker.capacity.given(lease)):
             headers.append((b"resource", given))
         if job.extras is not None and PASSED_MANAGERS in job.extras:
             headers += [(b"via", manager) for manager in job.extras[PASSED_MANAGERS].split(b"\n")]

@@ -12,7 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from hiringhall.core.errors import Refusal
-from hiringhall.core.resourcing import totals_of
+from hiringhall.core.resources.resourcing import totals_of
 from hiringhall.core.states import FAILURE
 from hiringhall.dialects.session import BAD_INPUT, Session
 from hiringhall.dialects.wmp import wire
@@ -99,7 +99,7 @@ class WmpSession(Session):
         self._scheduler.workforce.set_passes_on(worker, bool(message.first(b"via")))
         if name != worker.name or skills != self._skills:
             self._describe(worker, name, skills)
-        if resources or worker.room is not None:
+        if resources or worker.capacity is not None:
             self._equip(worker, resources)
         if left or self._leaves:
             self._leaves = bool(left)
@@ -156,7 +156,7 @@ class WmpSession(Session):
         for queue in list(worker.abilities):
             if queue.name not in roles:
                 self._scheduler.cant_do(worker, queue.name)
-        for role in worker.rests or ():
+        for role in worker.cooldowns or ():
             if role not in roles:
                 self._scheduler.cant_do(worker, role)
         for role in [role for role in self._declines if role not in roles]:
@@ -226,7 +226,7 @@ class WmpSession(Session):
         options = self._context.options
         declines = self._declines.get(role, 0)
         pause_us = min(options.decline_us << min(declines, 40), options.decline_max_us)
-        if self._scheduler.rest(worker, role, pause_us):
+        if self._scheduler.cool_down(worker, role, pause_us):
             self._declines[role] = declines + 1
 
     def _on_status(self, message: wire.Message) -> None:

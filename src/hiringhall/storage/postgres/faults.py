@@ -51,10 +51,6 @@ class Fenced(StoreError):
     """Another incarnation has taken over: nothing that this one does is kept any more."""
 
 
-class LostCommits(StoreError):
-    """The database lacks commits that it had acknowledged: it went on from an older state."""
-
-
 def explain(error: BaseException, place: str) -> StoreError:
     """What failed, where, what to do, and the message of PostgreSQL."""
     code = str(getattr(error, "sqlstate", None) or "")

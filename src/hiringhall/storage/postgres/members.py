@@ -1,12 +1,14 @@
 """The members of a database as they see each other: beats, who is active, and the wish for a switch-over.
 
 Invariant: a member that beats also learns in the same statement who is active. Whoever was replaced hears of it
-with its next beat.
+with its next beat. A change of the active role is announced with NOTIFY, so that the others look at once.
+Nothing depends on that: they also look without it.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeVar
 
@@ -14,7 +16,7 @@ from hiringhall.storage.contract import StoreError
 from hiringhall.storage.places import shown
 from hiringhall.storage.postgres.connecting import open_connection
 from hiringhall.storage.postgres.faults import explain
-from hiringhall.storage.postgres.membership import join
+from hiringhall.storage.postgres.membership import CHANNEL, announced, join
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -43,16 +45,16 @@ WITH beaten AS (
 """
 _COUNTED: Final = "EXISTS (SELECT FROM beaten)"
 _BEAT: Final = f"{_BEATEN} SELECT standing.*, {_COUNTED} FROM ({_STANDING}) AS standing"  # noqa: S608 (our own)
-_PUBLISH: Final = "UPDATE halls SET address = $2 WHERE incarnation = $1"
+_PUBLISH: Final = announced("UPDATE halls SET address = $2 WHERE incarnation = $1")
 _MEMBERS: Final = """
 SELECT halls.name, halls.incarnation, halls.address, halls.version, halls.fenced, COALESCE(beats.beat, 0),
     writer.incarnation = halls.incarnation AND writer.backend <> 0
 FROM halls CROSS JOIN writer LEFT JOIN beats ON beats.incarnation = halls.incarnation ORDER BY halls.name
 """
-_ASK: Final = """
+_ASK: Final = announced("""
 INSERT INTO documents (name, content) VALUES ($1, convert_to($2, 'UTF8'))
 ON CONFLICT (name) DO UPDATE SET content = excluded.content
-"""
+""")
 
 
 class Wish(NamedTuple):
@@ -106,6 +108,8 @@ class MemberLink:
         self._name = name
         self._connection: Connection | None = None
         self._one_at_a_time = asyncio.Lock()
+        self._announced = asyncio.Event()
+        """The active role moves, or is to move."""
 
     async def join(self, member: Member) -> int:
         """Become a member: the incarnation."""
@@ -133,6 +137,13 @@ class MemberLink:
         """Ask for a switch-over."""
         await self._fetch(_ASK, _WISH, f"{wish.instead_of} {wish.name}")
 
+    async def pause(self, seconds: float) -> None:
+        """Wait for so long, or until a change of the active role is announced."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._announced.wait()
+        self._announced.clear()
+
     async def close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
@@ -144,6 +155,7 @@ class MemberLink:
             self._connection = await open_connection(
                 self._url, f"hiringhall {self._name} beats", synchronous_commit="off"
             )
+            await self._connection.add_listener(CHANNEL, lambda *_: self._announced.set())
         return self._connection
 
     async def _fetch(self, sql: str, *values: object) -> Sequence[Record]:

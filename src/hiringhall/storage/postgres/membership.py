@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 IN_USE_S: Final = 3.0
 """A backend whose hall was killed may need this long to end."""
 _LOOK_S: Final = 0.05
+CHANNEL: Final = "hiringhall"
+"""Where changes of the active role are announced."""
+
+
+def announced(change: str) -> str:
+    """A statement that makes a change and announces it to the members, which look at once."""
+    return f"WITH changed AS ({change} RETURNING 1) SELECT pg_notify('{CHANNEL}', '') FROM changed"  # noqa: S608 (our own)
+
 
 ACTIVE_BACKEND: Final = """
 SELECT halls.name, halls.address, writer.backend
@@ -50,7 +58,7 @@ RETURNING batch
 """
 LAST_BATCH: Final = "SELECT batch FROM halls WHERE incarnation = $1 AND fenced"
 """The last batch of an incarnation that was fenced."""
-RELEASE: Final = "UPDATE writer SET backend = 0 WHERE incarnation = $1"
+RELEASE: Final = announced("UPDATE writer SET backend = 0 WHERE incarnation = $1")
 """The active hall closes: another may open at once."""
 _TERMINATE: Final = """
 SELECT pg_terminate_backend(writer.backend, 5000)

@@ -28,7 +28,8 @@ PAGE_ROWS: Final = 1000
 FIRST_PAGE_ROWS: Final = 16
 PAGE_BYTES: Final = 8 << 20
 """Payloads of a page of jobs, if they are as long as those of the page before."""
-PAYLOAD: Final = JOB_COLUMNS.split(", ").index("payload")
+_ID, _PAYLOAD = (JOB_COLUMNS.split(", ").index(name) for name in ("id", "payload"))
+_ENDED_US, _END_PAYLOAD = (END_COLUMNS.split(", ").index(name) for name in ("ended_us", "payload"))
 LINES_MAX: Final = 128
 """Lines of one page: each may have a long result, of which only the beginning is kept."""
 BRIEF_MAX: Final = 1000
@@ -57,10 +58,14 @@ BRIEF: Final = _columns(_EMPTY, _EMPTY)
 
 _JOBS: Final = f"SELECT {JOB_COLUMNS} FROM jobs WHERE id > $1 ORDER BY id LIMIT $2"  # noqa: S608 (our own names)
 _JOBS_DOWN: Final = _JOBS.replace("id > $1", "id < $1").replace("ORDER BY id", "ORDER BY id DESC")
-_LATEST: Final = """
-SELECT id FROM (SELECT id, ended_us FROM lines ORDER BY ended_us DESC, id DESC LIMIT $1) AS latest
-ORDER BY ended_us, id
+_FIRST_OF_LATEST: Final = """
+SELECT ended_us, id FROM (SELECT ended_us, id FROM lines ORDER BY ended_us DESC, id DESC LIMIT $1) AS latest
+ORDER BY ended_us, id LIMIT 1
 """
+_ENDS: Final = f"""
+SELECT {SHORT} FROM lines WHERE ended_us >= $1 AND (ended_us, id) > ($1, $2) ORDER BY ended_us, id LIMIT $3
+"""  # noqa: S608 (our own names)
+"""The first condition is for partitions, which the second does not rule out."""
 _NAMED: Final = """
 SELECT DISTINCT ON (wanted.queue, wanted.key) lines.id
 FROM unnest($1::bytea[], $2::bytea[]) AS wanted (queue, key) JOIN lines
@@ -175,28 +180,59 @@ async def find_latest(database: Database, refs: Sequence[ParentRef]) -> list[int
     return found
 
 
-async def latest_ids(database: Database, lines_max: int) -> list[int]:
-    """The ids of the lines that ended last, oldest first."""
-    return [row[0] for row in await database.fetch(_LATEST, max(0, lines_max))]
+class PageSize:
+    """How many rows the next page has. It follows from the content of the one before, so that large payloads
+    are not all in memory twice.
+    """
+
+    def __init__(self) -> None:
+        self.rows = FIRST_PAGE_ROWS
+
+    def note(self, page: list[RawRow], payload: int) -> None:
+        """A page was read, with the payloads in this column."""
+        size = max(sum([len(row[payload]) for row in page]), 1)
+        fitting = len(page) * PAGE_BYTES // size
+        self.rows = max(1, min(fitting, 4 * self.rows, PAGE_ROWS))
 
 
 class JobPages:
-    """The live jobs that follow an id, ordered by id, page by page. How many rows a page has follows from the
-    content of the one before, so that large payloads are not all in memory twice.
-    """
+    """The live jobs that follow an id, ordered by id, page by page."""
 
     def __init__(self, database: Database, after_id: int, *, newest_first: bool = False) -> None:
         self._database = database
         self._last_id = after_id
         self._sql = _JOBS_DOWN if newest_first else _JOBS
-        self._rows = FIRST_PAGE_ROWS
+        self._size = PageSize()
 
     async def next(self) -> list[RawRow]:
-        """The next page; empty: there are no more jobs."""
-        page = [tuple(row) for row in await self._database.fetch(self._sql, self._last_id, self._rows)]
+        """The next page, of records, which are as good as tuples; empty: there are no more jobs."""
+        page = list(await self._database.fetch(self._sql, self._last_id, self._size.rows))
         if page:
-            self._last_id = page[-1][0]
-            size = max(sum([len(row[PAYLOAD]) for row in page]), 1)
-            fitting = len(page) * PAGE_BYTES // size
-            self._rows = max(1, min(fitting, 4 * self._rows, PAGE_ROWS))
+            self._last_id = page[-1][_ID]
+            self._size.note(page, _PAYLOAD)
+        return page
+
+
+class EndPages:
+    """The lines that ended last, oldest first and without results, page by page."""
+
+    def __init__(self, database: Database, lines_max: int) -> None:
+        self._database = database
+        self._lines_max = lines_max
+        self._last: tuple[int, int] | None = None
+        """When the line before the next page ended, and its id; None: nothing was read yet."""
+        self._size = PageSize()
+
+    async def next(self) -> list[RawRow]:
+        """The next page; empty: there are no more lines."""
+        if self._last is None:
+            found = await self._database.fetch(_FIRST_OF_LATEST, max(0, self._lines_max))
+            if not found:
+                return []
+            ((ended_us, first_id),) = found
+            self._last = ended_us, first_id - 1
+        page = list(await self._database.fetch(_ENDS, *self._last, self._size.rows))
+        if page:
+            self._last = page[-1][_ENDED_US], page[-1][_ID]
+            self._size.note(page, _END_PAYLOAD)
         return page

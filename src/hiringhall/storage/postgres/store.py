@@ -15,7 +15,7 @@ from hiringhall.core.jobs import OUTPUT
 from hiringhall.storage.contract import OutcomeUnknown, StoreError
 from hiringhall.storage.known_terms import KnownTerms
 from hiringhall.storage.postgres import membership
-from hiringhall.storage.postgres.ahead import TERMS, read_jobs_ahead
+from hiringhall.storage.postgres.ahead import TERMS, let_others_read, may_read, read_ahead
 from hiringhall.storage.postgres.connecting import Database
 from hiringhall.storage.postgres.faults import Fenced, explain
 from hiringhall.storage.postgres.outcome import find_fenced_outcome, find_outcome
@@ -24,11 +24,11 @@ from hiringhall.storage.postgres.reading import (
     INTEGER_MAX,
     PAGE_ROWS,
     SHORT,
+    EndPages,
     JobPages,
     find_latest,
     find_lines,
     find_page,
-    latest_ids,
     read_lines,
 )
 from hiringhall.storage.postgres.receipts import Receipts
@@ -37,7 +37,7 @@ from hiringhall.storage.postgres.schema import migrate, sweep_terms
 from hiringhall.storage.postgres.shelving import PostgresShelves, arrange, ruled_queues
 from hiringhall.storage.postgres.writing import BatchWriter, Removed
 from hiringhall.storage.retention import CommitSize, Expiry, Sections, keep_all
-from hiringhall.storage.rows import decode, decode_terms, end_row, job_rows
+from hiringhall.storage.rows import decode_terms, end_rows, job_rows
 from hiringhall.storage.rule_rows import decode_rules
 
 if TYPE_CHECKING:
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 
     from hiringhall.core.changes import Batch, EndRow, JobRow, OutputPage
     from hiringhall.core.jobs import ParentRef
-    from hiringhall.core.queue_rules import QueueRules
+    from hiringhall.core.rules.queue_rules import QueueRules
     from hiringhall.storage.contract import HistoryQuery, Retention
-    from hiringhall.storage.postgres.ahead import JobsAhead
+    from hiringhall.storage.postgres.ahead import Ahead
     from hiringhall.storage.postgres.connecting import Connection
     from hiringhall.storage.postgres.membership import Claim, Member, Predecessor
     from hiringhall.storage.postgres.writing import Commit
-    from hiringhall.storage.rows import BadId
+    from hiringhall.storage.rows import BadId, RawRow
 
 _T = TypeVar("_T")
 _EMPTY: Final = Removed([], {})
@@ -96,7 +96,7 @@ class PostgresStore:
         """Why this store commits nothing any more."""
         self._id_max = 0
         """No line has a larger id: a job above it, that was not live, is new."""
-        self._ahead: JobsAhead | None = None
+        self._ahead: Ahead | None = None
         self._open = False
 
     @property
@@ -108,16 +108,15 @@ class PostgresStore:
         """`load` is to replace this hall, if it is still as it was seen."""
         self._instead_of = predecessor
 
-    def read_ahead(self, is_unwanted: Callable[[], bool]) -> None:
-        """Read the live jobs before this store is loaded, until they are unwanted. `load` uses them if they are
+    def may_read_ahead(self) -> bool:
+        """Connect to read ahead. False: another member does so. Raises StoreError."""
+        return self._run(may_read(self._database))
+
+    def read_ahead(self, ended_max: int, is_unwanted: Callable[[], bool]) -> None:
+        """Read what `load` reads, before this store is loaded, until it is unwanted. `load` uses it if it is
         still exact. Raises StoreError.
         """
-
-        async def read() -> None:
-            await self._database.connect()
-            self._ahead = await read_jobs_ahead(self._database, is_unwanted)
-
-        self._run(read())
+        self._ahead = self._run(read_ahead(self._database, ended_max, is_unwanted))
 
     def load(self, ended_max: int) -> Loaded:
         if self._open:
@@ -182,17 +181,11 @@ class PostgresStore:
         self._run(self._probe())
 
     def history(self, query: HistoryQuery) -> list[EndRow]:
-        bad: list[BadId] = []
-        found = decode(self._read(find_lines(self._database, query)), end_row, self._writer.terms.by_id, bad)
-        self._set_aside("lines", bad)
-        return found
+        return self._decoded_ends(self._read(find_lines(self._database, query)))
 
     def page(self, query: HistoryQuery) -> HistoryPage:
-        bad: list[BadId] = []
         rows, before_id = self._read(find_page(self._database, query))
-        lines = decode(rows, end_row, self._writer.terms.by_id, bad)
-        self._set_aside("lines", bad)
-        return HistoryPage(lines, before_id)
+        return HistoryPage(self._decoded_ends(rows), before_id)
 
     def latest_ends(self, refs: Sequence[ParentRef]) -> list[EndRow]:
         found = self._read(find_latest(self._database, refs))
@@ -251,6 +244,7 @@ class PostgresStore:
             await self._database.refuse_poolers()
             await migrate(connection, place)
             claim = await self._claim(connection)
+            await let_others_read(connection)
             await sweep_terms(connection)
             for risk in await find_risks(connection):
                 self._on_warning(f"{place}: {risk}")
@@ -277,10 +271,13 @@ class PostgresStore:
         flows = await fetch("SELECT * FROM flows ORDER BY created_us, name")
         rules = self._rules_of(await fetch("SELECT queue, rules FROM queue_rules ORDER BY queue"))
         windows = await fetch("SELECT queue, key, job, until_us FROM windows ORDER BY queue, key")
+        if ahead is not None and not ahead.are_exact(claim):
+            ahead = None
+        ended = ahead.ended() if ahead is not None else None
         return Loaded(
             claim.incarnation,
-            ahead.jobs() if ahead is not None and ahead.are_exact(claim) else self.live(),
-            self._ended_rows(await latest_ids(self._database, ended_max)),
+            ahead.jobs() if ahead is not None else self.live(),
+            ended if ended is not None else self._latest_ended(ended_max),
             {name.decode(): Firing(due_us, plan) for name, due_us, plan in fired},
             [queue for (queue,) in paused],
             [FlowRow(*row) for row in flows],
@@ -384,7 +381,9 @@ class PostgresStore:
         live = set(batch.deletes)
         if self._doubtful:
             live = {row[0] for row in await self._database.fetch(_LIVE, batch.deletes)}
-        again = [row.id for row in batch.ends if row.id <= self._id_max and row.id not in live]
+        again: list[int] = []
+        if len(live) != len(batch.ends):  # else each of them was live
+            again = [row.id for row in batch.ends if row.id <= self._id_max and row.id not in live]
         if again or batch.revived:
             ids = [*again, *batch.revived]
             removed = Removed(ids, await self._shelves.weigh(ids))
@@ -467,14 +466,23 @@ class PostgresStore:
         if await self._database.current() is not None:
             await self._database.fetch(membership.RELEASE, self._incarnation)
 
+    def _latest_ended(self, ended_max: int) -> Iterator[EndRow]:
+        """The lines that ended last, oldest first, without their results."""
+        pages = EndPages(self._database, ended_max)
+        while page := self._read(pages.next()):
+            yield from self._decoded_ends(page)
+
     def _ended_rows(self, found: list[int]) -> Iterator[EndRow]:
         """The lines with these ids, without their results."""
         for start in range(0, len(found), PAGE_ROWS):
-            bad: list[BadId] = []
             page = self._read(read_lines(self._database, found[start : start + PAGE_ROWS], SHORT))
-            rows = decode(page, end_row, self._writer.terms.by_id, bad)
-            self._set_aside("lines", bad)
-            yield from rows
+            yield from self._decoded_ends(page)
+
+    def _decoded_ends(self, page: list[RawRow]) -> list[EndRow]:
+        bad: list[BadId] = []
+        rows = end_rows(page, self._writer.terms.by_id, bad)
+        self._set_aside("lines", bad)
+        return rows
 
     def _set_aside(self, source: str, bad: list[BadId]) -> None:
         """Move rows that cannot be decoded to the quarantine."""

@@ -3,12 +3,13 @@
 Invariant: what a commit adds to the counts is known before it is sent, so it needs no answer but whether it is
 kept. Parts are evaluated from left to right: lines are removed before ends are written, so that a job that ends
 again stays in the history. No part has more than `PART_ROWS` rows, or than `PART_BYTES` of content and one row.
+No statement has more content than the largest part, or `PART_BYTES`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -35,6 +36,8 @@ _JOB_VALUES: Final = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 14, 15, 16, 20)
 """The columns of jobs that cannot be NULL, except the id."""
 _END_VALUES: Final = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 17, 20)
 """The same of lines."""
+RUN_MIN: Final = 4
+"""If the ids of ended jobs are in runs of this length on average, they are removed run by run."""
 _HEAD: Final = 8
 """Arguments of `hall_commit` before the parts."""
 
@@ -171,17 +174,20 @@ class BatchWriter:
             for place, (lines, content_bytes) in removed.counts.items():
                 made.count(place, -lines, -content_bytes)
         for ids in made.pieces(batch.deletes) if batch.deletes else ():
-            made.add("hall_take", ids)
+            firsts, lasts = _runs(sorted(ids))
+            if len(firsts) * RUN_MIN <= len(ids):
+                made.add("hall_take_runs", firsts, lasts)
+            else:
+                made.add("hall_take", ids)
         if batch.output and self._output.keeps:
             for said in made.pieces(batch.output, [len(row.data) for row in batch.output]):
                 made.add("hall_output", *self._output.columns(said))
                 made.content_bytes += sum([len(row.data) for row in said])
         if batch.ends:
             made.jobs -= len(live)
-            self._add_ends(made, [self._cut(row) for row in batch.ends])
+            self._add_ends(made, batch.ends)
         if batch.inserts:
-            for jobs in made.pieces(batch.inserts, [len(row.payload) for row in batch.inserts]):
-                self._add_jobs(made, jobs)
+            self._add_inserts(made, batch.inserts)
         if batch.updates:
             for jobs in made.pieces(batch.updates):
                 self._add_updates(made, jobs)
@@ -191,6 +197,8 @@ class BatchWriter:
                 made.add("hall_replace", ids, [batch.payloads[job_id] for job_id in ids])
             made.content_bytes += sum(sizes)
         self._add_notes(made, batch)
+        if made.content_bytes > PART_BYTES:  # of all parts together
+            made.is_large = True
         return made
 
     def committed(self) -> None:
@@ -202,11 +210,19 @@ class BatchWriter:
         self.terms.rolled_back()
         self._output.forget()
 
-    def _add_jobs(self, made: Commit, rows: list[JobRow]) -> None:
+    def _add_inserts(self, made: Commit, rows: list[JobRow]) -> None:
         columns: list[Column] = list(zip(*rows, strict=True))
+        content_bytes = _job_bytes(columns)
+        if len(rows) <= PART_ROWS and content_bytes <= PART_BYTES:
+            self._add_jobs(made, columns, content_bytes)
+            return
+        for jobs in made.pieces(rows, [len(row.key) + len(row.payload) for row in rows]):
+            columns = list(zip(*jobs, strict=True))
+            self._add_jobs(made, columns, _job_bytes(columns))
+
+    def _add_jobs(self, made: Commit, columns: list[Column], content_bytes: int) -> None:
         made.ids += columns[0]
-        made.jobs += len(rows)
-        content_bytes = sum(map(len, columns[2])) + sum(map(len, columns[3]))
+        made.jobs += len(columns[0])
         made.job_bytes += content_bytes
         made.content_bytes += content_bytes
         columns[4] = self.terms.ids(columns[4])
@@ -220,28 +236,44 @@ class BatchWriter:
         made.add("hall_update", columns[0], columns[4], columns[5], *columns[7:18], columns[19], columns[20])
 
     def _add_ends(self, made: Commit, rows: list[EndRow]) -> None:
-        ruled = self._sections.ruled
-        apart = [row for row in rows if row.state == FAILED or row.queue in ruled]
-        if apart:
-            rows = [row for row in rows if row.state != FAILED and row.queue not in ruled]
-        for chosen, are_apart in ((apart, True), (rows, False)):
-            if chosen:
-                for lines in made.pieces(chosen, [len(row.result) + len(row.payload) for row in chosen]):
-                    self._add_lines(made, lines, apart=are_apart)
-
-    def _add_lines(self, made: Commit, rows: list[EndRow], *, apart: bool) -> None:
+        """Most batches need no look at single rows: the columns show that none of them is special."""
         columns: list[Column] = list(zip(*rows, strict=True))
+        if _longest(columns[5]) > self._result_bytes_max or _longest(columns[13]) > self._payload_bytes_max:
+            rows = [self._cut(row) for row in rows]
+            columns = list(zip(*rows, strict=True))
+        ruled = self._sections.ruled
+        if len(rows) <= PART_ROWS and FAILED not in columns[3] and ruled.keys().isdisjoint(columns[1]):
+            content_bytes = _content_bytes(columns)
+            if content_bytes <= PART_BYTES:
+                self._add_lines(made, columns, content_bytes)
+                return
+        apart = [row for row in rows if row.state == FAILED or row.queue in ruled]
+        common = [row for row in rows if row.state != FAILED and row.queue not in ruled]
+        for chosen in (apart, common):
+            sizes = [len(row.key) + len(row.result) + len(row.payload) for row in chosen]
+            for lines in made.pieces(chosen, sizes) if chosen else ():
+                shelves = [self._shelf_of(made, row) for row in lines] if chosen is apart else []
+                columns = list(zip(*lines, strict=True))
+                self._add_lines(made, columns, _content_bytes(columns), shelves)
+
+    def _add_lines(
+        self, made: Commit, columns: list[Column], content_bytes: int, shelves: Sequence[int] = ()
+    ) -> None:
+        """Add lines with this content. Those with shelves go to the table of lines that are kept apart."""
         made.ids += columns[0]
+        said: Column = ()
+        if any(columns[14]):
+            said = [
+                self._output.kept_bytes(job_id) if extras and OUTPUT in extras else 0
+                for job_id, extras in zip(columns[0], columns[14], strict=True)
+            ]
         columns[14] = _packed(columns[14])
-        said: Column = []
-        if columns[14]:
-            said = [self._output.kept_bytes(row.id) if OUTPUT in (row.extras or ()) else 0 for row in rows]
-        drops: Column = []
-        if any(row.terms.keep_us for row in rows):
-            drops = [drop_time_us(row.terms, row.state, row.ended_us) for row in rows]
+        drops: Column = ()
+        if any(terms.keep_us for terms in set(columns[12])):
+            ends = zip(columns[12], columns[3], columns[9], strict=True)
+            drops = [drop_time_us(terms, state, ended_us) for terms, state, ended_us in ends]
             made.drop_us = min([made.drop_us, *filter(None, drops)])
-        shelves: Column = [self._shelf_of(made, row) for row in rows] if apart else []
-        self._count(made, columns, said, shelves)
+        self._count(made, columns, content_bytes, said, shelves)
         columns[12] = self.terms.ids(columns[12])
         columns[16], columns[19] = _packed(columns[16]), _packed(columns[19])
         columns[18] = _or_nulls(columns[18])
@@ -249,7 +281,7 @@ class BatchWriter:
         for place in _END_VALUES:
             columns[place] = _short(columns[place])
         more = [_short(column or (0,)) for column in (shelves, said, drops)]
-        made.add("hall_end_history_apart" if apart else "hall_end_history", *columns, *more)
+        made.add("hall_end_history_apart" if shelves else "hall_end_history", *columns, *more)
 
     def _shelf_of(self, made: Commit, row: EndRow) -> int:
         section = self._sections.ruled.get(row.queue, self._sections.common)
@@ -257,24 +289,25 @@ class BatchWriter:
             made.touched.add(section)
         return (section.dead if row.state == FAILED else section.others).number
 
-    def _count(self, made: Commit, columns: list[Column], said: Column, shelves: Column) -> None:
-        """Note what each shelf has more."""
+    def _count(
+        self, made: Commit, columns: list[Column], content_bytes: int, said: Column, shelves: Column
+    ) -> None:
+        """Note what each shelf has more. `content_bytes` is without extras and output."""
+        more_bytes = [len(packed or b"") for packed in columns[14]]
+        content_bytes += sum(more_bytes) + sum(said)
+        made.content_bytes += content_bytes
+        first_day, last_day = min(columns[9]) // DAY_US, max(columns[9]) // DAY_US
+        if not shelves and first_day == last_day:
+            made.count((0, first_day), len(columns[0]), content_bytes)
+            return
         sizes = [len(key) + len(result) + len(payload)
                  for key, result, payload in zip(columns[2], columns[5], columns[13], strict=True)]  # fmt: skip
-        for extra in (list(map(len, [packed or b"" for packed in columns[14]])), said):
+        for extra in (more_bytes, said):
             if extra:
                 sizes = [size + more for size, more in zip(sizes, extra, strict=True)]
-        made.content_bytes += sum(sizes)
-        if shelves:
-            for shelf, size in zip(shelves, sizes, strict=True):
-                made.count((shelf, 0), 1, size)
-            return
-        days = [ended_us // DAY_US for ended_us in columns[9]]
-        if min(days) == max(days):
-            made.count((0, days[0]), len(sizes), sum(sizes))
-            return
-        for day, size in zip(days, sizes, strict=True):
-            made.count((0, day), 1, size)
+        places = [(shelf, 0) for shelf in shelves] or [(0, ended_us // DAY_US) for ended_us in columns[9]]
+        for place, size in zip(places, sizes, strict=True):
+            made.count(place, 1, size)
 
     def _add_notes(self, made: Commit, batch: Batch) -> None:
         fresh = self.terms.fresh
@@ -330,9 +363,30 @@ def _job_columns(columns: list[Column]) -> list[Column]:
     return columns
 
 
+def _runs(ids: list[int]) -> tuple[list[int], list[int]]:
+    """The first and the last of each run of ids that follow one another."""
+    breaks = [place for place, (before, after) in enumerate(pairwise(ids), 1) if after - before != 1]
+    return [ids[place] for place in (0, *breaks)], [ids[place - 1] for place in (*breaks, len(ids))]
+
+
+def _longest(column: Column) -> int:
+    return max(map(len, column))
+
+
+def _job_bytes(columns: list[Column]) -> int:
+    """Of the keys and payloads of jobs."""
+    return sum(map(len, columns[2])) + sum(map(len, columns[3]))
+
+
+def _content_bytes(columns: list[Column]) -> int:
+    """Of the keys, results and payloads of lines."""
+    return sum(map(len, columns[2])) + sum(map(len, columns[5])) + sum(map(len, columns[13]))
+
+
 def _short(column: Column) -> Column:
     """Of a column in which every row has the same value, that value is enough."""
-    return column[:1] if column.count(column[0]) == len(column) else column
+    first = column[0]
+    return column[:1] if first == column[-1] and column.count(first) == len(column) else column
 
 
 def _or_nulls(column: Column) -> Column:
@@ -345,4 +399,4 @@ def _packed(column: Column) -> Column:
 
 def _dialects(column: Column) -> Column:
     encoded = {name: name.encode("ascii", "replace") for name in set(column)}
-    return [encoded[name] for name in column]
+    return [encoded[name] for name in column] if len(encoded) > 1 else list(encoded.values())

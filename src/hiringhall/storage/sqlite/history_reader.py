@@ -28,7 +28,7 @@ from hiringhall.storage.sqlite.reader import (
 )
 from hiringhall.storage.sqlite.schema import check_version, migrations
 from hiringhall.storage.sqlite.searching import count_slowly, search
-from hiringhall.storage.sqlite.wal import find_damage
+from hiringhall.storage.sqlite.wal import OPEN, find_damage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -106,7 +106,8 @@ class SqliteHistoryReader:
 
     def copy(self, target: Path, copied: Callable[[int, int], None]) -> None:
         """Copy the file as it is at this moment, while a hall goes on writing. `copied` is called with how many
-        pages are copied, and how many there are. The target must be empty, or not exist.
+        pages are copied, and how many there are. The target must be empty, or not exist. The copy is complete
+        without a log, so it does not say that a hall has it open.
         """
         with explained(self._path), closing(sqlite3.connect(target)) as copy:
             # One transaction for all steps: what is committed meanwhile neither is in the copy nor restarts it.
@@ -120,6 +121,8 @@ class SqliteHistoryReader:
                 )
             finally:
                 self._connection.execute("ROLLBACK")
+            with copy:
+                copy.execute("DELETE FROM meta WHERE name = ?", (OPEN,))
 
     def history(self, query: HistoryQuery) -> list[EndRow]:
         return self.page(query)[0]

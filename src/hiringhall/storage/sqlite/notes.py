@@ -11,7 +11,7 @@ from hiringhall.storage.rule_rows import decode_rules
 if TYPE_CHECKING:
     import sqlite3
 
-    from hiringhall.core.queue_rules import QueueRules
+    from hiringhall.core.rules.queue_rules import QueueRules
     from hiringhall.core.terms import Terms
 
 _FLOW_SHAPE: Final = (bytes, int, int, int, int, int)

@@ -18,13 +18,7 @@ from hiringhall.core.states import FAILED
 from hiringhall.storage.contract import OutcomeUnknown, StoreError
 from hiringhall.storage.known_terms import KnownTerms
 from hiringhall.storage.retention import CommitSize, Expiry, Sections, keep_all
-from hiringhall.storage.rows import (
-    END_COLUMNS,
-    JOB_COLUMNS,
-    decode,
-    end_row,
-    job_rows,
-)
+from hiringhall.storage.rows import END_COLUMNS, JOB_COLUMNS, end_rows, job_rows
 from hiringhall.storage.sqlite.faults import explain, explained, failed_late, is_in_doubt
 from hiringhall.storage.sqlite.files import FileIdentities, make_private
 from hiringhall.storage.sqlite.lock import FileLock, lock_path
@@ -237,7 +231,7 @@ class SqliteStore:
     def history(self, query: HistoryQuery) -> list[EndRow]:
         with explained(self._path):
             bad: list[BadId] = []
-            found = decode(find_lines(self._open_connection, query), end_row, self._writer.terms.by_id, bad)
+            found = end_rows(find_lines(self._open_connection, query), self._writer.terms.by_id, bad)
             self._set_aside("history", bad)
             return found
 
@@ -245,7 +239,7 @@ class SqliteStore:
         with explained(self._path):
             bad: list[BadId] = []
             rows, before_id = find_page(self._open_connection, query)
-            lines = decode(rows, end_row, self._writer.terms.by_id, bad)
+            lines = end_rows(rows, self._writer.terms.by_id, bad)
             self._set_aside("history", bad)
             return HistoryPage(lines, before_id)
 
@@ -371,7 +365,7 @@ class SqliteStore:
             wanted = str(found[start : start + PAGE_ROWS])
             with explained(self._path):
                 page = self._open_connection.execute(_ENDED_PAGE, (wanted,)).fetchall()
-                rows = decode(page, end_row, self._writer.terms.by_id, bad)
+                rows = end_rows(page, self._writer.terms.by_id, bad)
                 self._set_aside("history", bad)
             yield from rows
 

@@ -156,6 +156,10 @@ class RouterDoor:
     def _hand_over(self, holder: RouterSide, side: RouterSide) -> None:
         """The peer has connected anew: to its sessions it is the same one, at another place."""
         for envelope, link in list(holder.links.items()):
+            if link.failed_us:
+                # It has missed a message, which its session must be told: it cannot go on.
+                self._drop(link)
+                continue
             side.links[envelope] = link
             link.side = side
             if link.held:

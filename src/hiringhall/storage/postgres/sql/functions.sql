@@ -2,7 +2,7 @@
 -- if only by a migration that changes nothing else.
 --
 -- One commit is one statement: `SELECT hall_commit(incarnation, batch, ..., ARRAY[part, ...])`. Each part is one of the functions
--- hall_take_lines, hall_take, hall_output, hall_end_*, hall_insert, hall_update and hall_note, and only those that a batch needs are there.
+-- hall_take_lines, hall_take, hall_take_runs, hall_output, hall_end_*, hall_insert, hall_update and hall_note, and only those that a batch needs are there.
 -- PostgreSQL evaluates them from left to right, and hall_commit, whose argument they are, last. A part returns how many bytes
 -- fewer the live jobs have. The parts of a large commit are statements of their own in one transaction, with hall_commit as the last.
 --
@@ -25,6 +25,23 @@ DECLARE
 BEGIN
     WITH gone AS (
         DELETE FROM jobs WHERE id = ANY(p_jobs) RETURNING octet_length(key) + octet_length(payload) AS size
+    )
+    SELECT COALESCE(sum(size), 0) INTO freed FROM gone;
+    RETURN freed;
+END
+$$;
+
+CREATE FUNCTION hall_take_runs(p_first bigint[], p_last bigint[]) RETURNS bigint
+LANGUAGE plpgsql SET enable_bitmapscan = off AS $$
+-- Removes jobs that have ended: all from each first one to its last. Where many neighbours end together, this takes one search
+-- of the index for a run, and not one for each job.
+DECLARE
+    freed bigint;
+BEGIN
+    WITH gone AS (
+        DELETE FROM jobs USING unnest(p_first, p_last) AS run (first, last)
+        WHERE jobs.id BETWEEN run.first AND run.last
+        RETURNING octet_length(key) + octet_length(payload) AS size
     )
     SELECT COALESCE(sum(size), 0) INTO freed FROM gone;
     RETURN freed;
@@ -58,16 +75,25 @@ BEGIN
                 p_tries bytea[], p_payload_cut bigint[], p_flow bytea[], p_all_parents bytea[], p_dialect bytea[],
                 p_shelf integer[], p_output_bytes bigint[], p_drop_us bigint[]
             ) RETURNS bigint LANGUAGE plpgsql AS $$
+            DECLARE
+                same_queue bytea := p_queue[1]; same_key bytea := p_key[1]; same_state bigint := p_state[1];
+                same_code bigint := p_code[1]; same_result bytea := p_result[1]; same_worker bytea := p_worker[1];
+                same_created_us bigint := p_created_us[1]; same_started_us bigint := p_started_us[1];
+                same_ended_us bigint := p_ended_us[1]; same_attempts bigint := p_attempts[1]; same_losses bigint := p_losses[1];
+                same_terms bigint := p_terms[1]; same_payload bytea := p_payload[1]; same_ready_us bigint := p_ready_us[1];
+                same_payload_cut bigint := p_payload_cut[1]; same_dialect bytea := p_dialect[1];
+                same_shelf integer := p_shelf[1]; same_output_bytes bigint := p_output_bytes[1];
+                same_drop_us bigint := p_drop_us[1];
             BEGIN
                 INSERT INTO %1$s
                 SELECT
-                    id, COALESCE(queue, p_queue[1]), COALESCE(key, p_key[1]), COALESCE(state, p_state[1]),
-                    COALESCE(code, p_code[1]), COALESCE(result, p_result[1]), COALESCE(worker, p_worker[1]),
-                    COALESCE(created_us, p_created_us[1]), COALESCE(started_us, p_started_us[1]),
-                    COALESCE(ended_us, p_ended_us[1]), COALESCE(attempts, p_attempts[1]), COALESCE(losses, p_losses[1]),
-                    COALESCE(terms, p_terms[1]), COALESCE(payload, p_payload[1]), extras, COALESCE(ready_us, p_ready_us[1]),
-                    tries, COALESCE(payload_cut, p_payload_cut[1]), flow, all_parents, COALESCE(dialect, p_dialect[1]),
-                    COALESCE(shelf, p_shelf[1]), COALESCE(output_bytes, p_output_bytes[1]), COALESCE(drop_us, p_drop_us[1])
+                    id, COALESCE(queue, same_queue), COALESCE(key, same_key), COALESCE(state, same_state),
+                    COALESCE(code, same_code), COALESCE(result, same_result), COALESCE(worker, same_worker),
+                    COALESCE(created_us, same_created_us), COALESCE(started_us, same_started_us),
+                    COALESCE(ended_us, same_ended_us), COALESCE(attempts, same_attempts), COALESCE(losses, same_losses),
+                    COALESCE(terms, same_terms), COALESCE(payload, same_payload), extras, COALESCE(ready_us, same_ready_us),
+                    tries, COALESCE(payload_cut, same_payload_cut), flow, all_parents, COALESCE(dialect, same_dialect),
+                    COALESCE(shelf, same_shelf), COALESCE(output_bytes, same_output_bytes), COALESCE(drop_us, same_drop_us)
                 FROM (
                     SELECT
                         unnest(p_id) AS id, unnest(p_queue) AS queue, unnest(p_key) AS key, unnest(p_state) AS state,
@@ -93,15 +119,21 @@ CREATE FUNCTION hall_insert(
     p_parents bytea[], p_extras bytea[], p_ready_us bigint[], p_started_us bigint[], p_holder bytea[],
     p_worker bytea[], p_tries bytea[], p_flow bytea[], p_all_parents bytea[], p_dialect bytea[]
 ) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    same_queue bytea := p_queue[1]; same_key bytea := p_key[1]; same_payload bytea := p_payload[1];
+    same_terms bigint := p_terms[1]; same_state bigint := p_state[1]; same_created_us bigint := p_created_us[1];
+    same_due_us bigint := p_due_us[1]; same_attempts bigint := p_attempts[1]; same_failures bigint := p_failures[1];
+    same_losses bigint := p_losses[1]; same_ready_us bigint := p_ready_us[1]; same_started_us bigint := p_started_us[1];
+    same_holder bytea := p_holder[1]; same_worker bytea := p_worker[1]; same_dialect bytea := p_dialect[1];
 BEGIN
     INSERT INTO jobs
     SELECT
-        id, COALESCE(queue, p_queue[1]), COALESCE(key, p_key[1]), COALESCE(payload, p_payload[1]),
-        COALESCE(terms, p_terms[1]), COALESCE(state, p_state[1]), COALESCE(created_us, p_created_us[1]),
-        COALESCE(due_us, p_due_us[1]), COALESCE(attempts, p_attempts[1]), COALESCE(failures, p_failures[1]),
-        COALESCE(losses, p_losses[1]), parents, extras, COALESCE(ready_us, p_ready_us[1]),
-        COALESCE(started_us, p_started_us[1]), COALESCE(holder, p_holder[1]), COALESCE(worker, p_worker[1]), tries, flow,
-        all_parents, COALESCE(dialect, p_dialect[1])
+        id, COALESCE(queue, same_queue), COALESCE(key, same_key), COALESCE(payload, same_payload),
+        COALESCE(terms, same_terms), COALESCE(state, same_state), COALESCE(created_us, same_created_us),
+        COALESCE(due_us, same_due_us), COALESCE(attempts, same_attempts), COALESCE(failures, same_failures),
+        COALESCE(losses, same_losses), parents, extras, COALESCE(ready_us, same_ready_us),
+        COALESCE(started_us, same_started_us), COALESCE(holder, same_holder), COALESCE(worker, same_worker), tries, flow,
+        all_parents, COALESCE(dialect, same_dialect)
     FROM (
         SELECT
             unnest(p_id) AS id, unnest(p_queue) AS queue, unnest(p_key) AS key, unnest(p_payload) AS payload,
@@ -121,15 +153,20 @@ CREATE FUNCTION hall_update(
     p_losses bigint[], p_parents bytea[], p_extras bytea[], p_ready_us bigint[], p_started_us bigint[],
     p_holder bytea[], p_worker bytea[], p_tries bytea[], p_all_parents bytea[], p_dialect bytea[]
 ) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    same_terms bigint := p_terms[1]; same_state bigint := p_state[1]; same_due_us bigint := p_due_us[1];
+    same_attempts bigint := p_attempts[1]; same_failures bigint := p_failures[1]; same_losses bigint := p_losses[1];
+    same_ready_us bigint := p_ready_us[1]; same_started_us bigint := p_started_us[1]; same_holder bytea := p_holder[1];
+    same_worker bytea := p_worker[1]; same_dialect bytea := p_dialect[1];
 BEGIN
     UPDATE jobs SET
-        terms = COALESCE(new.terms, p_terms[1]), state = COALESCE(new.state, p_state[1]),
-        due_us = COALESCE(new.due_us, p_due_us[1]), attempts = COALESCE(new.attempts, p_attempts[1]),
-        failures = COALESCE(new.failures, p_failures[1]), losses = COALESCE(new.losses, p_losses[1]),
-        parents = new.parents, extras = new.extras, ready_us = COALESCE(new.ready_us, p_ready_us[1]),
-        started_us = COALESCE(new.started_us, p_started_us[1]), holder = COALESCE(new.holder, p_holder[1]),
-        worker = COALESCE(new.worker, p_worker[1]), tries = new.tries, all_parents = new.all_parents,
-        dialect = COALESCE(new.dialect, p_dialect[1])
+        terms = COALESCE(new.terms, same_terms), state = COALESCE(new.state, same_state),
+        due_us = COALESCE(new.due_us, same_due_us), attempts = COALESCE(new.attempts, same_attempts),
+        failures = COALESCE(new.failures, same_failures), losses = COALESCE(new.losses, same_losses),
+        parents = new.parents, extras = new.extras, ready_us = COALESCE(new.ready_us, same_ready_us),
+        started_us = COALESCE(new.started_us, same_started_us), holder = COALESCE(new.holder, same_holder),
+        worker = COALESCE(new.worker, same_worker), tries = new.tries, all_parents = new.all_parents,
+        dialect = COALESCE(new.dialect, same_dialect)
     FROM (
         SELECT
             unnest(p_id) AS id, unnest(p_terms) AS terms, unnest(p_state) AS state, unnest(p_due_us) AS due_us,
@@ -381,14 +418,23 @@ $$;
 
 CREATE FUNCTION hall_add_day(p_day integer) RETURNS void LANGUAGE plpgsql AS $$
 -- Makes the partition of a day. A table that is attached, other than one that is created as a partition, does not make readers
--- wait.
+-- wait. The planner needs statistics only of the columns that queries choose by.
+DECLARE
+    partition text := format('history_%s', p_day);
+    statistics text;
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtext('hiringhall.days'));
-    IF to_regclass(format('history_%s', p_day)) IS NULL THEN
-        EXECUTE format('CREATE TABLE history_%s (LIKE history INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', p_day);
+    IF to_regclass(partition) IS NULL THEN
+        EXECUTE format('CREATE TABLE %s (LIKE history INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', partition);
+        SELECT string_agg(format(
+            'ALTER COLUMN %I SET STATISTICS %s', attname,
+            CASE WHEN attname IN ('id', 'queue', 'key', 'state', 'ended_us', 'flow', 'shelf', 'drop_us') THEN 10 ELSE 0 END
+        ), ', ') INTO statistics
+        FROM pg_attribute WHERE attrelid = partition::regclass AND attnum > 0;
+        EXECUTE format('ALTER TABLE %s %s', partition, statistics);
         EXECUTE format(
-            'ALTER TABLE history ATTACH PARTITION history_%s FOR VALUES FROM (%s) TO (%s)',
-            p_day, p_day * 86400000000, (p_day + 1) * 86400000000
+            'ALTER TABLE history ATTACH PARTITION %s FOR VALUES FROM (%s) TO (%s)',
+            partition, p_day * 86400000000, (p_day + 1) * 86400000000
         );
     END IF;
     INSERT INTO counts (shelf, day, lines, bytes) VALUES (0, p_day, 0, 0) ON CONFLICT DO NOTHING;

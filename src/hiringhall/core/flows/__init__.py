@@ -1,0 +1,1 @@
+"""Jobs that belong together under one name."""

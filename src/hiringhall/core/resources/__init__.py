@@ -1,0 +1,1 @@
+"""What workers have and jobs need: never overbooked, with reservations for large jobs."""
