@@ -23,8 +23,13 @@ if TYPE_CHECKING:
 
 APP: Final = """
 import time
+from pathlib import Path
 from hiringhall import Hall
 hall = Hall()
+@hall.job
+def wait_for(file: str) -> None:
+    while not Path(file).exists():
+        time.sleep(0.01)
 @hall.job
 def nap(seconds: float) -> str:
     time.sleep(seconds)
@@ -119,9 +124,9 @@ class SlurmStage:
 
     # --- the hall
 
-    def submit(self, count: int, seconds: float = 0.0, queue: bytes = b"app.nap") -> list[int]:
+    def submit(self, count: int, argument: float | str = 0.0, queue: bytes = b"app.nap") -> list[int]:
         with NativePeer(self.hall.port) as peer:
-            return [peer.submit(queue, json.dumps([seconds]).encode()) for _ in range(count)]
+            return [peer.submit(queue, json.dumps([argument]).encode()) for _ in range(count)]
 
     def wait_done(self, ids: list[int]) -> None:
         with NativePeer(self.hall.port) as peer:

@@ -23,7 +23,10 @@ def stage(tmp_path: Path) -> Iterator[SlurmStage]:
 def test_workers_come_with_the_jobs_and_end_when_they_are_idle(stage: SlurmStage) -> None:
     with stage.manager("--max-workers", "2", "--jobs-per-worker", "2", "--idle", "2s") as manager:
         manager.wait_for("started")
-        ids = stage.submit(8, 0.2)
+        go = stage.folder / "go"
+        ids = stage.submit(8, str(go), b"app.wait_for")
+        manager.wait_for("submitted", 2)
+        go.touch()
         stage.wait_done(ids)
         manager.wait_for("ended", 2)
         assert stage.alive() == []

@@ -39,6 +39,7 @@ class ShellStage:
     """A client, and a queue that no other test uses."""
 
     def __init__(self, port: int, folder: Path) -> None:
+        self.port = port
         self.url = f"hall://127.0.0.1:{port}"
         self.folder = folder
         self.queue = f"shell-{os.getpid()}-{next(_NUMBERS)}"

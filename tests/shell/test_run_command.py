@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 from hall_process import wait_until
+from late_answers import LateAnswers
 from worker_process import children_of, is_alive
 
 if TYPE_CHECKING:
@@ -222,11 +223,37 @@ def test_the_second_ctrl_c_ends_running_commands_and_the_hall(stage: ShellStage,
     below = children_of(process.pid)
     process.send_signal(signal.SIGINT)
     assert process.stderr is not None
-    process.stderr.readline()
-    process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
-    process.stderr.close()
+    with process.stderr:
+        # Two signals that wait at the same time are one.
+        assert any(b"no more jobs" in line for line in process.stderr)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
     wait_until(lambda: not any(is_alive(pid) for pid in (*pids, *below)), "everything has ended")
+
+
+def test_ctrl_c_ends_jobs_whose_submit_was_not_answered_yet(stage: ShellStage, tmp_path: Path) -> None:
+    with stage.worker(), LateAnswers(stage.port) as hall:
+        words = (
+            "run",
+            "--hall",
+            hall.url,
+            "--queue",
+            stage.queue,
+            "touch begun-{}; sleep 600",
+            ":::",
+            "1",
+            "2",
+        )
+        process = stage.popen(*words, stderr=subprocess.PIPE)
+        assert process.stderr is not None
+        with process.stderr:
+            for number in (1, 2):
+                wait_until((tmp_path / f"begun-{number}").exists, "it runs", 60)
+            for told in (b"no more jobs", b"ending the jobs"):
+                process.send_signal(signal.SIGINT)
+                assert told in process.stderr.readline()
+            hall.release()
+            assert process.wait(60) == 130
 
 
 def test_a_run_whose_output_nobody_reads_hears_ctrl_c(stage: ShellStage, tmp_path: Path) -> None:

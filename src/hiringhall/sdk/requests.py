@@ -75,6 +75,7 @@ class SubmitBulk(Request):
     def answered(self, body: Any) -> None:
         self._bulk.places.update(zip(body, range(self._first, self._first + len(body)), strict=True))
         self._watches.add_bulk(body, self._bulk)
+        self._bulk.wake()
 
     def failed(self, error: HallError) -> None:
         self._bulk.failed = error

@@ -67,6 +67,7 @@ class Bulk:
         self.waiter: asyncio.Future[None] | None = None
 
     def wake(self) -> None:
+        """There is something new: ids, ends, or an error."""
         waiter, self.waiter = self.waiter, None
         if waiter is not None and not waiter.done():
             waiter.set_result(None)

@@ -139,6 +139,9 @@ class Run:
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed: BaseException | None = None
         self.interrupted = False
+        self._waiting_only = True
+        """An interrupted run withdraws only what has not begun."""
+        self._withdrawn: set[int] = set()
         connection.on_frame[Chunked] = self._chunked
         connection.on_frame[Logged] = self._logged
         connection.on_disconnected.append(self._disconnected)
@@ -162,6 +165,8 @@ class Run:
         while True:
             self._waiter.clear()
             self._settle()
+            if self.interrupted:
+                self._withdraw_known()
             self._fill()
             if self._failed is not None:
                 raise self._failed
@@ -363,9 +368,11 @@ class Run:
 
     def stop(self) -> None:
         """Submit nothing more, and withdraw what has not begun."""
-        self.interrupted = True
-        self._feeder.stop()
-        self._start(self._withdraw(waiting_only=True))
+        self._interrupt(waiting_only=True)
+
+    def cancel(self) -> None:
+        """End what runs, too."""
+        self._interrupt(waiting_only=False)
 
     def abort(self, error: Exception) -> None:
         """End the run with this error, unless another one ends it already."""
@@ -373,17 +380,24 @@ class Run:
             self._failed = error
         self._waiter.set()
 
-    def cancel(self) -> None:
-        """End what runs, too."""
+    def _interrupt(self, *, waiting_only: bool) -> None:
         self.interrupted = True
+        self._waiting_only = waiting_only
+        self._withdrawn.clear()
         self._feeder.stop()
-        self._start(self._withdraw(waiting_only=False))
+        self._withdraw_known()
 
-    async def _withdraw(self, *, waiting_only: bool) -> None:
-        places = self._bulk.places
-        for job_id in list(places):
+    def _withdraw_known(self) -> None:
+        """Withdraw each job once, as soon as its id is known."""
+        for job_id in list(self._bulk.places):
             self._find(job_id)
-        for start in range(0, len(ids := list(self._live)), PART_JOBS):
+        ids = [job_id for job_id in self._live if job_id not in self._withdrawn]
+        if ids:
+            self._withdrawn.update(ids)
+            self._start(self._withdraw(ids, waiting_only=self._waiting_only))
+
+    async def _withdraw(self, ids: list[int], *, waiting_only: bool) -> None:
+        for start in range(0, len(ids), PART_JOBS):
             part = ids[start : start + PART_JOBS]
             await asyncio.gather(*(self._withdraw_one(job_id, waiting_only=waiting_only) for job_id in part))
 
