@@ -359,6 +359,13 @@ class Laws:
         if submit is not None and not named and not is_made_for(result, submit.payload):
             raise Violation("mixed up", f"job {sight.id} has a result that was made for {tag!r}")
 
+    def paused(self, queue: bytes, asked_us: int) -> None:
+        """That is told, of a pause that was asked for at this time. It counts unless somebody asked to resume the
+        queue meanwhile.
+        """
+        if self.resumes_us.get(queue, -1) < asked_us:
+            self.paused_us.setdefault(queue, self.now_us)
+
     def resuming(self, queue: bytes) -> None:
         """Somebody asks to resume a queue."""
         self.paused_us.pop(queue, None)

@@ -51,6 +51,8 @@ class Asked(NamedTuple):
     again: tuple[bool, ...] | None = None
     """Of submits that are sent again: whether the history knew each name when it was asked."""
     queue: bytes = b""
+    asked_us: int = 0
+    """When it was asked to pause or resume the queue."""
     slots: int = -1
     """Of a worker that says how many jobs it takes."""
     stale: bool = False
@@ -222,7 +224,7 @@ class NativeTap(Tap):
             self.laws.may_be_paused[queue] = self.laws.now_us
         else:
             self.laws.resuming(queue)
-        return Asked(kind, queue=queue)
+        return Asked(kind, queue=queue, asked_us=self.laws.now_us)
 
     def _offer(self, kind: str, number: int, body: Raw) -> Asked:
         self._slots = 0
@@ -335,7 +337,7 @@ class NativeTap(Tap):
         elif asked.kind == wire.CANCEL:
             self.laws.cancelled(asked.job_id)
         elif asked.kind == wire.PAUSE:
-            self.laws.paused_us.setdefault(asked.queue, self.laws.now_us)
+            self.laws.paused(asked.queue, asked.asked_us)
         elif asked.kind == wire.RESUME:
             self.laws.resumed(asked.queue)
         elif asked.kind == wire.RETRY:

@@ -25,7 +25,8 @@ class OwnTap(Tap):
         super().__init__(number, session, laws)
         self._requests = Lines()
         self._responses = Lines()
-        self._pending: deque[Submit | None] = deque()
+        self._pending: deque[tuple[Submit | None, int]] = deque()
+        """What is to be answered, with the time at which it was asked."""
 
     def heard(self, data: bytes) -> None:
         super().heard(data)
@@ -37,7 +38,7 @@ class OwnTap(Tap):
                 self.laws.submitted(submit)
             else:
                 self._asked(request["do"], request)
-            self._pending.append(submit)
+            self._pending.append((submit, self.laws.now_us))
 
     def _asked(self, verb: str, request: dict[str, Any]) -> None:
         laws = self.laws
@@ -108,7 +109,7 @@ class OwnTap(Tap):
     def _answered(self, told: dict[str, Any]) -> None:
         if not self._pending:
             raise Violation("order", f"c{self.number} is told {told} and asked for nothing")
-        submit = self._pending.popleft()
+        submit, asked_us = self._pending.popleft()
         if "refused" in told:
             return
         if submit is not None:
@@ -120,7 +121,7 @@ class OwnTap(Tap):
         elif "cancelled" in told:
             self.laws.cancelled(told["cancelled"])
         elif "paused" in told:
-            self.laws.paused_us.setdefault(told["paused"].encode(), self.laws.now_us)
+            self.laws.paused(told["paused"].encode(), asked_us)
         elif "resumed" in told:
             self.laws.resumed(told["resumed"].encode())
         elif "retried" in told:
