@@ -360,8 +360,8 @@ class Laws:
             raise Violation("mixed up", f"job {sight.id} has a result that was made for {tag!r}")
 
     def paused(self, queue: bytes, asked_us: int) -> None:
-        """That is told, of a pause that was asked for at this time. It counts unless somebody asked to resume the
-        queue meanwhile.
+        """That is told, of a pause that was asked for at this time. Somebody may have asked to resume the queue
+        since then.
         """
         if self.resumes_us.get(queue, -1) < asked_us:
             self.paused_us.setdefault(queue, self.now_us)
