@@ -71,7 +71,7 @@ def check(laws: Laws, hall: Hall) -> None:
         if tap.waits_for_a_job and not laws.drains.perhaps(tap):
             for name in tap.abilities:
                 queue = hall.scheduler.queues.get(name)
-                if name in laws.may_be_paused:
+                if name in laws.pauses.asked_us:
                     continue
                 if queue is not None and _has_work(queue) and worker in queue.workers:
                     raise Violation("idle", f"c{tap.number} waits beside a ready job of {name!r}")

@@ -133,7 +133,7 @@ class Notary:
         elif line.verb == wire.PERFORMING and not promise.begun and promise.perform_us >= 0:
             promise.begun = True
             # A pause of the same turn came first: then it is dismissed.
-            promise.doubtful |= laws.may_be_paused.get(sight.queue) == laws.now_us
+            promise.doubtful |= laws.pauses.asked_us.get(sight.queue) == laws.now_us
             promise.since_us = laws.now_us
             promise.ends(laws.now_us + promise.perform_us, laws.now_us + promise.perform_us)
             sight.assignments += 1
@@ -217,7 +217,7 @@ class Notary:
         promise = sight.holding
         if not isinstance(promise, Promise) or promise.tap is not who:
             return  # it came for what was not its own
-        if not promise.doubtful and sight.queue not in self._laws.may_be_paused:
+        if not promise.doubtful and sight.queue not in self._laws.pauses.asked_us:
             raise Violation("dismiss", f"c{who.number} is to leave {sight.id} before its time")
         self._laws.disturbed = True
         if not promise.begun:

@@ -15,6 +15,7 @@ from hiringhall.core.states import DONE
 from . import startlaws, turnlaws
 from .drainlaws import Drains
 from .dworktap import LocationHolder
+from .pauselaws import Pauses
 from .sights import MADE_FOR, Holding, Sight, is_made_for
 from .storelaws import Mirror
 from .world import Violation
@@ -62,12 +63,7 @@ class Laws:
         """Who has what was given to a WMP worker, by its name on the wire."""
         self.locations: dict[tuple[bytes, bytes], LocationHolder] = {}
         """By queue and name."""
-        self.paused_us: dict[bytes, int] = {}
-        """Paused queues, with the time of the answer that told so."""
-        self.may_be_paused: dict[bytes, int] = {}
-        """Queues that somebody asked to pause, and not told to be resumed: when that was last asked for."""
-        self.resumes_us: dict[bytes, int] = {}
-        """When somebody last asked to resume a queue."""
+        self.pauses = Pauses()
         self.drains = Drains()
         self.limits: LimitLaws | None = None
         """What must hold for the queue with limits; None: there is none."""
@@ -358,23 +354,6 @@ class Laws:
         named = submit is not None and sight.id in self.origins and is_made_for(result, submit.key)
         if submit is not None and not named and not is_made_for(result, submit.payload):
             raise Violation("mixed up", f"job {sight.id} has a result that was made for {tag!r}")
-
-    def paused(self, queue: bytes, asked_us: int) -> None:
-        """That is told, of a pause that was asked for at this time. Somebody may have asked to resume the queue
-        since then.
-        """
-        if self.resumes_us.get(queue, -1) < asked_us:
-            self.paused_us.setdefault(queue, self.now_us)
-
-    def resuming(self, queue: bytes) -> None:
-        """Somebody asks to resume a queue."""
-        self.paused_us.pop(queue, None)
-        self.resumes_us[queue] = self.now_us
-
-    def resumed(self, queue: bytes) -> None:
-        """That is told. A pause that was asked for in the same turn may have come after it."""
-        if self.may_be_paused.get(queue, 0) < self.resumes_us[queue]:
-            self.may_be_paused.pop(queue, None)
 
     def cancelling(self, job_id: int) -> None:
         """Somebody asks to end a job: from now on its worker may have lost it."""

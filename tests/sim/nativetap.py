@@ -221,9 +221,9 @@ class NativeTap(Tap):
 
     def _pause(self, kind: str, queue: bytes) -> Asked:
         if kind == wire.PAUSE:
-            self.laws.may_be_paused[queue] = self.laws.now_us
+            self.laws.pauses.pausing(queue, self.laws.now_us)
         else:
-            self.laws.resuming(queue)
+            self.laws.pauses.resuming(queue, self.laws.now_us)
         return Asked(kind, queue=queue, asked_us=self.laws.now_us)
 
     def _offer(self, kind: str, number: int, body: Raw) -> Asked:
@@ -337,9 +337,9 @@ class NativeTap(Tap):
         elif asked.kind == wire.CANCEL:
             self.laws.cancelled(asked.job_id)
         elif asked.kind == wire.PAUSE:
-            self.laws.paused(asked.queue, asked.asked_us)
+            self.laws.pauses.paused(asked.queue, asked.asked_us, self.laws.now_us)
         elif asked.kind == wire.RESUME:
-            self.laws.resumed(asked.queue)
+            self.laws.pauses.resumed(asked.queue)
         elif asked.kind == wire.RETRY:
             retrylaws.retried(self.laws, asked.job_id, asked.dead_since_us)
         elif asked.worker:

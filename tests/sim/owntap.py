@@ -63,9 +63,9 @@ class OwnTap(Tap):
         elif verb == "retry":
             retrylaws.retrying(laws, request["id"])
         elif verb == "pause":
-            laws.may_be_paused[request["queue"].encode()] = laws.now_us
+            laws.pauses.pausing(request["queue"].encode(), laws.now_us)
         elif verb == "resume":
-            laws.resuming(request["queue"].encode())
+            laws.pauses.resuming(request["queue"].encode(), laws.now_us)
         elif verb == "watch":
             laws.see(request["id"]).watchers.append(self)
         elif verb == "unwatch":
@@ -121,9 +121,9 @@ class OwnTap(Tap):
         elif "cancelled" in told:
             self.laws.cancelled(told["cancelled"])
         elif "paused" in told:
-            self.laws.paused(told["paused"].encode(), asked_us)
+            self.laws.pauses.paused(told["paused"].encode(), asked_us, self.laws.now_us)
         elif "resumed" in told:
-            self.laws.resumed(told["resumed"].encode())
+            self.laws.pauses.resumed(told["resumed"].encode())
         elif "retried" in told:
             retrylaws.retried(self.laws, told["retried"])
 

@@ -100,11 +100,11 @@ class Run:
         if self.grid:
             self.laws.resources = ResourceLaws()
             # Whether a worker of it must be woken depends on what is free, which has laws of its own.
-            self.laws.may_be_paused[ResourceLaws.queue] = None
+            self.laws.pauses.pausing(ResourceLaws.queue, 0)
         elif seed >= LIMITS_SEEDS_FROM:
             self.laws.limits = LimitLaws(self.town.queues[0], some_rules(world.stream("limits")))
             # Whether a worker of it must be woken depends on the limits, which have laws of their own.
-            self.laws.may_be_paused[self.town.queues[0]] = None
+            self.laws.pauses.pausing(self.town.queues[0], 0)
         self.passing: list[Actor] = []
         """Who leaves when the faults stop."""
         self.clerks: list[DraftClerk] = []

@@ -23,7 +23,7 @@ def check(laws: Laws, sight: Sight, submit: Submit, *, ahead_us: int = 0) -> Non
         raise Violation("one end", f"job {sight.id} had ended and is handed out again")
     if sight.earliest_us > laws.now_us + ahead_us:
         raise Violation("due", f"job {sight.id} is handed out before its time")
-    paused_us = laws.paused_us.get(submit.queue, 0)
+    paused_us = laws.pauses.since_us.get(submit.queue, 0)
     if 0 < paused_us < _chosen_us(laws, sight):
         raise Violation("paused", f"job {sight.id} is handed out, and its queue is paused")
     job = laws.scheduler.jobs.get(sight.id)

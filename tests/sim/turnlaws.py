@@ -112,7 +112,7 @@ def _sleepers(laws: Laws, hall: Hall) -> None:
     if laws.undelivered or not any(tap.asleep for tap in laws.taps.values()):
         return  # who was woken has not heard it, and is disconnected in the next turn; or nobody sleeps
     for name, queue in hall.scheduler.queues.items():
-        if name in laws.may_be_paused or not any(lane.waiting() for lane in queue.lanes):
+        if name in laws.pauses.asked_us or not any(lane.waiting() for lane in queue.lanes):
             continue
         able = [tap for tap in laws.taps.values() if name in tap.abilities and _taken_on(tap, queue)]
         woken = [
