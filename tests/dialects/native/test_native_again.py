@@ -326,6 +326,25 @@ def test_a_dead_letter_that_is_retried_meanwhile_is_watched(guest: NativeGuest, 
     assert eve.hears() == [("ended", 0, [job, "done", 0, b"yes"])]
 
 
+def test_a_dead_letter_that_is_retried_meanwhile_and_has_all_its_watchers_closes_the_connection() -> None:
+    hall = NativeHall(limits=Limits(watchers_max=1))
+    guest, worker, eve = hall.guest(), hall.guest(), hall.guest()
+    job = job_of(guest.submits(b"a"))
+    ((_, _, (lease, *_)),) = worker.works()
+    worker.asks("fail", (lease, 7, b"no", False))
+    hall.settle()
+    hall.held = True
+    assert eve.submits(b"a", watch=1, again=True) == [("ok", eve.number, [job])]
+    guest.says_numbered("retry", (job,))
+    guest.says_numbered("watch", (job, 1))
+    hall.held = False
+    hall.settle()
+    text = f"job {job} cannot be watched: 1 peers watch this job already (watchers_max)"
+    assert eve.hears() == [("error", 0, ["hall_full", text])]
+    assert eve.closed
+    assert not guest.closed
+
+
 def test_an_end_that_the_history_has_dropped_meanwhile_is_told_without_its_result(
     guest: NativeGuest, hall: NativeHall
 ) -> None:

@@ -363,7 +363,12 @@ class Submits:
             self._untold -= 1
             if live is not None:
                 # A dead letter that was retried while the history was asked.
-                self._context.scheduler.watch(live, session)
+                try:
+                    self._context.scheduler.watch(live, session)
+                except Refusal as refusal:
+                    # The submit was answered, and its watcher would wait for ever; see above.
+                    session.break_off(f"job {job_id} cannot be watched: {refusal.text}", refusal.reason)
+                    return
             elif line is not None:
                 session.tell_end(job_id, line.state, line.code, line.result, describing.is_cut(line))
             else:
