@@ -44,6 +44,16 @@ def line(**said: Any) -> bytes:
     return json.dumps(said, separators=(",", ":")).encode() + b"\n"
 
 
+def text_of(data: bytes) -> str:
+    """Bytes as JSON can carry them: those of other dialects, as the reason of a cancel, may be no UTF-8."""
+    return data.decode(errors="surrogateescape")
+
+
+def bytes_of(text: str) -> bytes:
+    """What `text_of` was made from."""
+    return text.encode(errors="surrogateescape")
+
+
 class Lines:
     """Cuts a stream into lines, however it arrives."""
 
@@ -214,7 +224,7 @@ class OwnSession(Session):
 
     def ended(self, job: Job) -> None:
         self.conclude(
-            job, line(notice="ended", id=job.id, state=job.state, code=job.code, result=job.result.decode())
+            job, line(notice="ended", id=job.id, state=job.state, code=job.code, result=text_of(job.result))
         )
 
 
@@ -226,4 +236,4 @@ def _spacing(request: dict[str, Any]) -> Spacing | None:
 
 def _assignment(lease: Lease) -> dict[str, Any]:
     job = lease.job
-    return {"id": job.id, "queue": job.queue.name.decode(), "payload": job.payload.decode()}
+    return {"id": job.id, "queue": job.queue.name.decode(), "payload": text_of(job.payload)}

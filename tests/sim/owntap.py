@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from . import retrylaws
-from .owndialect import TERMS, Lines
+from .owndialect import TERMS, Lines, bytes_of
 from .sights import Submit
 from .taps import Tap
 from .world import Violation
@@ -97,7 +97,7 @@ class OwnTap(Tap):
             elif notice == "assigned":
                 self._assigned(told["assigned"])
             elif notice == "ended":
-                self.laws.told_end(self, told["id"], told["state"], told["result"].encode())
+                self.laws.told_end(self, told["id"], told["state"], bytes_of(told["result"]))
             elif notice == "woken":
                 self.awake(self.laws.now_us)
             elif notice == "lost":
@@ -128,4 +128,4 @@ class OwnTap(Tap):
             retrylaws.retried(self.laws, told["retried"])
 
     def _assigned(self, assigned: dict[str, Any]) -> None:
-        self.laws.assigned(self, assigned["id"], assigned["queue"].encode(), assigned["payload"].encode())
+        self.laws.assigned(self, assigned["id"], assigned["queue"].encode(), bytes_of(assigned["payload"]))
