@@ -11,13 +11,14 @@ from engine_stage import PATIENCE_S, SlowStore, Stage, story
 
 from hiringhall.core.errors import BrokenLaw
 from hiringhall.dialects.session import Caller, Session
-from hiringhall.engine.deadlines import LINGER_US
+from hiringhall.engine.deadlines import LINGER_US, RETRY_FIRST_US
 from hiringhall.storage.contract import HistoryQuery, StoreError
 from stage.talker import WATCHED, TalkerHall
 
 if TYPE_CHECKING:
     from hiringhall.core.changes import EndRow
     from hiringhall.core.jobs import Job
+    from stage.talker import Talker
 
 
 def ended(hall: TalkerHall, name: str, result: bytes) -> Job:
@@ -89,6 +90,78 @@ def test_an_answer_keeps_its_place_behind_a_promise(hall: TalkerHall) -> None:
     assert wire.said() == [], "the promise before it is not on disk yet"
     hall.turn_that_commits()
     assert "".join(wire.said()) == "accepted b|found result|"
+
+
+def dead_letter(hall: TalkerHall) -> tuple[Job, Talker]:
+    """A dead letter that is in the history, and a worker that can do it again."""
+    ann, _ = hall.peer("somebody")
+    bob, _ = hall.worker("bob")
+    with hall.turn():
+        job = hall.submit(ann, "a")
+    hall.turn_that_commits()
+    with hall.turn():
+        hall.scheduler.fail(hall.take(bob), data=b"failure", retry=False)
+    with hall.turn(after_us=LINGER_US):
+        pass
+    hall.turn_that_commits()
+    return job, bob
+
+
+@pytest.mark.parametrize("under_way", [False, True])
+def test_a_job_that_has_ended_again_is_looked_up_when_its_end_is_stored(
+    hall: TalkerHall, *, under_way: bool
+) -> None:
+    job, bob = dead_letter(hall)
+    ann, wire = hall.peer("ann")
+    with hall.turn():
+        hall.scheduler.retry(job)
+    if under_way:
+        with hall.turn(after_us=LINGER_US):
+            pass
+    with hall.turn():
+        hall.scheduler.finish(hall.take(bob), b"success")
+        hall.engine.look_up(ann, job.id)
+    assert hall.requests.look_ups == [], "the history has the first end, or none"
+    with hall.turn(after_us=LINGER_US):
+        pass
+    hall.turn_that_commits()
+    if under_way:
+        assert hall.requests.look_ups == [], "the retry is stored, and the end is not"
+        with hall.turn(after_us=LINGER_US):
+            pass
+        hall.turn_that_commits()
+    with hall.turn():
+        hall.answer_look_up()
+    assert wire.said() == ["found success|"]
+
+
+def test_a_job_that_ends_again_while_it_is_looked_up_is_looked_up_again(hall: TalkerHall) -> None:
+    job, bob = dead_letter(hall)
+    ann, wire = hall.peer("ann")
+    eve, _ = hall.peer("eve")
+    with hall.turn():
+        hall.engine.look_up(ann, job.id)
+        hall.engine.look_up(eve, job.id)
+        hall.scheduler.retry(job)
+    with hall.turn(after_us=LINGER_US):
+        pass
+    with hall.turn():
+        hall.commit()
+        hall.scheduler.finish(hall.take(bob), b"success")
+        hall.answer_look_up()
+        hall.answer_look_up()
+        hall.engine.leave(eve)
+    with hall.turn(after_us=LINGER_US):
+        pass
+    hall.turn_that_fails()
+    assert hall.requests.look_ups == [], "its end is not stored yet"
+    with hall.turn(after_us=RETRY_FIRST_US):
+        pass
+    hall.turn_that_commits()
+    assert hall.requests.look_ups == [(ann, job.id)]
+    with hall.turn():
+        hall.answer_look_up()
+    assert wire.said() == ["found success|"]
 
 
 def test_a_session_that_never_looks_up_is_never_answered(hall: TalkerHall) -> None:

@@ -1,7 +1,8 @@
-"""Searches in the history, and requests for output, that sessions have asked for.
+"""What sessions read from the history: the ends of single jobs, searches, and output.
 
-Invariant: of each one page is under way at a time. A commit that comes meanwhile is next, so it waits for one
-page, and not for all that were asked for.
+Invariants: a session that asks for a job is told no end that was out of date when it asked, and is not told
+that there is none while one is about to be stored. Of searches and of output one page is under way at a time. A
+commit that comes meanwhile is next, so it waits for one page, and not for all that were asked for.
 """
 
 from __future__ import annotations
@@ -10,9 +11,47 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hiringhall.core.changes import HistoryPage, HistoryQuery
+    from hiringhall.core.changes import EndRow, HistoryPage, HistoryQuery
+    from hiringhall.core.scheduler import Scheduler
     from hiringhall.dialects.session import Session
     from hiringhall.engine.writer import Writer
+
+
+class EndReads:
+    """Look-ups of single jobs. One that has to wait for a commit is kept here."""
+
+    __slots__ = ("_scheduler", "_waiting", "_writer")
+
+    def __init__(self, scheduler: Scheduler, writer: Writer) -> None:
+        self._scheduler = scheduler
+        self._writer = writer
+        self._waiting: list[tuple[Session, int]] = []
+        """Session and job: the end of the job is not in the history yet."""
+
+    def ask(self, session: Session, job_id: int) -> None:
+        """Read the job now, or after the commit that has its end. A dead letter that was retried and has ended
+        again is in the history as it ended before, or, once the retry is on disk, not at all.
+        """
+        if self._scheduler.unwritten(job_id) is not None:
+            self._waiting.append((session, job_id))
+        else:
+            self._writer.look_up(session, job_id)
+
+    def answered(self, session: Session, job_id: int, line: EndRow | None, trouble: str) -> None:
+        """Inside a turn: what the history holds. Ignored if the session has closed."""
+        if session.link is None:
+            return
+        if line is None and not trouble and self._scheduler.unwritten(job_id) is not None:
+            self._waiting.append((session, job_id))  # it was retried, and has ended, since it was asked for
+        else:
+            session.looked_up(job_id, line, trouble)
+
+    def committed(self) -> None:
+        """Inside a turn: a batch is on disk. Ask for what has waited for it."""
+        waiting, self._waiting = self._waiting, []
+        for session, job_id in waiting:
+            if session.link is not None:
+                self.ask(session, job_id)
 
 
 class Searches:

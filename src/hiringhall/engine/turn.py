@@ -23,7 +23,7 @@ from hiringhall.engine.deadlines import (
 )
 from hiringhall.engine.grouping import GROUP_COMMIT_CHANGES_MAX, GroupCommit
 from hiringhall.engine.parents import HistoryLookups, KeyQuestion
-from hiringhall.engine.searching import OutputReads, Searches
+from hiringhall.engine.searching import EndReads, OutputReads, Searches
 from hiringhall.engine.store_retries import StoreRetries
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class Engine:
         "_batch",
         "_coalesced",
         "_commit_us",
+        "_end_reads",
         "_flushed",
         "_gathering",
         "_group",
@@ -83,6 +84,7 @@ class Engine:
         self._writer = writer
         self.deadlines = Deadlines()
         self._parents = HistoryLookups(scheduler, writer, self.deadlines)
+        self._end_reads = EndReads(scheduler, writer)
         self._searches = Searches(writer)
         self._output_reads = OutputReads(writer)
         self._batch: Batch | None = None
@@ -119,12 +121,11 @@ class Engine:
 
     def look_up(self, session: Session, job_id: int) -> None:
         """Read one job from the history; `Session.looked_up` is called in a later turn."""
-        self._writer.look_up(session, job_id)
+        self._end_reads.ask(session, job_id)
 
     def looked_up(self, session: Session, job_id: int, line: EndRow | None, trouble: str) -> None:
         """Inside a turn: what the history holds. Ignored if the session has closed."""
-        if session.link is not None:
-            session.looked_up(job_id, line, trouble)
+        self._end_reads.answered(session, job_id, line, trouble)
 
     def look_up_keys(self, session: Session, ticket: int, refs: list[ParentRef]) -> None:
         """Read the latest ends of these keys from the history; `Session.keys_looked_up` is called in a later
@@ -358,6 +359,7 @@ class Engine:
         self.in_doubt = False
         self._retries.reset()
         self.scheduler.committed(batch)
+        self._end_reads.committed()
         for session in self._sealed:
             if self._is_held_back(session):
                 if not session.out:

@@ -326,6 +326,25 @@ def test_a_dead_letter_that_is_retried_meanwhile_is_watched(guest: NativeGuest, 
     assert eve.hears() == [("ended", 0, [job, "done", 0, b"yes"])]
 
 
+def test_the_new_end_of_a_dead_letter_is_told_in_full_if_it_is_asked_for_before_it_is_stored(
+    guest: NativeGuest, hall: NativeHall
+) -> None:
+    job = job_of(guest.submits(b"a"))
+    worker = hall.guest()
+    ((_, _, (lease, *_)),) = worker.works()
+    worker.asks("fail", (lease, 7, b"no", False))
+    hall.settle()
+    hall.held = True
+    guest.says_numbered("retry", (job,))
+    (lease,) = (body[0] for kind, _, body in worker.hears() if kind == "assign")
+    worker.says_numbered("finish", (lease, b"yes"))
+    eve = hall.guest()
+    eve.submits(b"a", watch=1, again=True)
+    hall.held = False
+    hall.settle()
+    assert ("ended", 0, [job, "done", 0, b"yes"]) in eve.hears()
+
+
 def test_a_dead_letter_that_is_retried_meanwhile_and_has_all_its_watchers_closes_the_connection() -> None:
     hall = NativeHall(limits=Limits(watchers_max=1))
     guest, worker, eve = hall.guest(), hall.guest(), hall.guest()
