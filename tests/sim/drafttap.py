@@ -61,6 +61,8 @@ class Asked(NamedTuple):
     job_id: int = 0
     ended: bool = False
     """Its end was in the history when it was asked for."""
+    done: bool = False
+    """The history said then that it had succeeded, which is final. Any other end may be followed by a retry."""
     promised: bool = False
     task: tuple[bytes, bytes, int, bytes] | None = None
     """Of a task outside: queue, key, code and result."""
@@ -137,7 +139,9 @@ class DraftTap(Tap):
         row = self.laws.mirror.history.get(job_id)
         steady = sight is not None and not sight.retried
         promised = sight is not None and sight.promised
-        return Asked(packet_type, job_id=job_id, ended=steady and row is not None, promised=promised)
+        ended = steady and row is not None
+        done = row is not None and row.state == DONE
+        return Asked(packet_type, job_id=job_id, ended=ended, done=done, promised=promised)
 
     def _submit(self, body: bytes) -> Submit:
         parsed = wire.parse_job_create_req(body)
@@ -336,9 +340,8 @@ class DraftTap(Tap):
     def _stands(self, asked: Asked, body: bytes) -> None:
         parsed = wire.parse_job_status(body)
         assert parsed is not None
-        row = self.laws.mirror.history.get(asked.job_id)
-        if asked.ended and row is not None and row.state == DONE and (parsed[0] != parsed[1] or not parsed[1]):
-            raise Violation("history", f"job {row.id} is done, and c{self.number} hears it is not")
+        if asked.done and (parsed[0] != parsed[1] or not parsed[1]):
+            raise Violation("history", f"job {asked.job_id} is done, and c{self.number} hears it is not")
 
 
 def _line(row: EndRow) -> tuple[int, int, bytes]:
