@@ -188,9 +188,11 @@ class Line:
             hall.routers[self.door].arrived(self, [self.identity, *frames])
 
     def _is_heard(self) -> bool:
-        """Its identity is its own: with its first message it takes it from whoever had it."""
-        if self._speaks:
-            return not self.post.taken(self)
+        """Its identity is its own: with its first message it takes it from whoever had it. If it was taken from
+        this line, the line connects again, and has it back once nobody else has it.
+        """
+        if self._speaks and self.post.taken(self):
+            return False
         self._speaks = True
         self.post.connected(self, self._outward)
         return True
