@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from .hall import Hall
     from .laws import Laws
+    from .sights import Holding, Sight
     from .taps import Holder, Tap
 
 
@@ -40,6 +41,17 @@ def released(laws: Laws, holder: Holder, job_id: int, *, front: bool = True, del
         sight.not_before_us = sight.perhaps_us
 
 
+def came_back(laws: Laws, sight: Sight, holding: Holding) -> None:
+    """Its worker has lost it or given it back. If the worker certainly had it, it is the next one until another
+    attempt begins.
+    """
+    sight.returned_us = 0 if holding.doubtful else laws.now_us
+    job = laws.scheduler.find(sight.id)
+    if job is not None:
+        begun_again = job.lease is not None and not holding.tap.has(job.lease)
+        sight.returned_attempts = job.attempts - begun_again
+
+
 def lost(laws: Laws, holder: Holder, job_id: int) -> None:
     """Whoever ran it is dead, and its worker says so: a loss."""
     sight = laws.sights.get(job_id)
@@ -49,7 +61,7 @@ def lost(laws: Laws, holder: Holder, job_id: int) -> None:
         return
     sight.holding = None
     sight.losses += holding.lost or not holding.doubtful
-    sight.returned_us = 0 if holding.doubtful else laws.now_us
+    came_back(laws, sight, holding)
 
 
 def hastened(laws: Laws, job_id: int) -> None:

@@ -12,7 +12,7 @@ from hiringhall.core.leases import Engagement
 from hiringhall.core.residents import OUTSIDE
 from hiringhall.core.states import DONE
 
-from . import startlaws, turnlaws
+from . import handlaws, startlaws, turnlaws
 from .drainlaws import Drains
 from .dworktap import LocationHolder
 from .pauselaws import Pauses
@@ -282,7 +282,7 @@ class Laws:
             if holding is not None and holding.tap is tap:
                 sight.holding = None
                 sight.losses += holding.begun and (holding.lost or not holding.doubtful)
-                sight.returned_us = 0 if holding.doubtful else self.now_us
+                handlaws.came_back(self, sight, holding)
 
     # --- submitting
 
@@ -453,7 +453,7 @@ class Laws:
         if sight is None:
             return
         assert sight.holding is not None
-        sight.returned_us = 0 if sight.holding.doubtful else self.now_us
+        handlaws.came_back(self, sight, sight.holding)
         sight.holding = None
 
     def _held_by(self, tap: Holder, job_id: int, result: bytes | None) -> Sight | None:

@@ -132,6 +132,8 @@ class Sight:
         self.assignments = 0
         self.returned_us = 0
         """When its worker lost it or gave it back; it is next from then on."""
+        self.returned_attempts = 0
+        """How many attempts there had been then. Whoever has it since may not have been told yet."""
         self.losses = 0
         self.failures = 0
         self.not_before_us = 0

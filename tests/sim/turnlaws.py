@@ -174,8 +174,10 @@ def _waited(laws: Laws, job: Job) -> bool:
 
 
 def _returned(laws: Laws, job: Job) -> bool:
-    """The job came back from a worker before this turn."""
+    """The job came back from a worker before this turn, and nobody has had it since: what is said to its next
+    worker may wait for the disk, and that attempt may be over before it is sent.
+    """
     sight = laws.sights.get(job.id)
     if sight is None or sight.retried or sight.tangled or sight.hired or sight.declined:
         return False
-    return 0 < sight.returned_us < laws.now_us
+    return 0 < sight.returned_us < laws.now_us and job.attempts == sight.returned_attempts
