@@ -35,6 +35,7 @@ _PRIORITIES = {
 _REDUCED = (wire.SUBMIT_REDUCE_JOB, wire.SUBMIT_REDUCE_JOB_BACKGROUND)
 _WATCHED = (wire.SUBMIT_JOB, wire.SUBMIT_JOB_HIGH, wire.SUBMIT_JOB_LOW, wire.SUBMIT_REDUCE_JOB)
 _ASSIGNMENTS = {wire.JOB_ASSIGN: 3, wire.JOB_ASSIGN_UNIQ: 4, wire.JOB_ASSIGN_ALL: 5}
+_GRABS = (wire.GRAB_JOB, wire.GRAB_JOB_UNIQ, wire.GRAB_JOB_ALL)
 _ANSWERS = {
     wire.GRAB_JOB: (wire.NO_JOB, *_ASSIGNMENTS),
     wire.GRAB_JOB_UNIQ: (wire.NO_JOB, *_ASSIGNMENTS),
@@ -55,6 +56,10 @@ class GearmanTap(Tap):
         self._responses = wire.Reader(wire.RESPONSE)
         self._pending: deque[tuple[int, Submit | None]] = deque()
 
+    @property
+    def asks_for_a_job(self) -> bool:
+        return any(packet_type in _GRABS for packet_type, _ in self._pending)
+
     def heard(self, data: bytes) -> None:
         super().heard(data)
         for packet_type, body in self._requests.feed(data):
@@ -69,7 +74,7 @@ class GearmanTap(Tap):
             self._pending.append((packet_type, submit))
         elif packet_type in _ANSWERS:
             self._pending.append((packet_type, None))
-            if packet_type in (wire.GRAB_JOB, wire.GRAB_JOB_UNIQ, wire.GRAB_JOB_ALL):
+            if packet_type in _GRABS:
                 self.awake()
         elif packet_type == wire.PRE_SLEEP:
             self.sleeps()

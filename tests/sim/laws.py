@@ -16,7 +16,7 @@ from . import handlaws, startlaws, turnlaws
 from .drainlaws import Drains
 from .dworktap import LocationHolder
 from .pauselaws import Pauses
-from .sights import MADE_FOR, Holding, Sight, is_made_for
+from .sights import MADE_FOR, Early, Holding, Sight, is_made_for
 from .storelaws import Mirror
 from .world import Violation
 
@@ -83,8 +83,8 @@ class Laws:
         self.undelivered = False
         """In this turn somebody could not be sent what was said to it."""
         self.assigned_now: list[Sight] = []
-        self._early: list[tuple[Holder, int, bytes | None]] = []
-        """Reports of this turn on jobs that their sender did not have, as far as was known, with the result."""
+        self._early: list[Early] = []
+        """Those of this turn."""
         self._results_told: list[tuple[Sight, bytes]] = []
         """Ends that watchers heard of in this turn, perhaps before whoever did the job heard that it had it."""
         self.cancels_now: dict[int, None] = {}
@@ -216,8 +216,18 @@ class Laws:
         tap.open = False
         tap.parted_us = self.now_us
         del self.taps[tap.number]
+        self._count_reports_of_untold(tap)
         if tap.able:
             self.lost(tap)
+
+    def _count_reports_of_untold(self, tap: Tap) -> None:
+        """It left before it could be told which job it was given: its reports of this turn may have counted."""
+        for early in self._early:
+            if early.tap is tap and early.may_have_job and early.result is not None:
+                sight = self.see(early.job_id)
+                if not sight.queue or sight.queue in tap.able:
+                    sight.results[early.result] = None
+                    sight.succeeded = True
 
     def location(self, queue: bytes, name: bytes) -> LocationHolder:
         location = self.locations.get((queue, name))
@@ -398,11 +408,11 @@ class Laws:
         sight.hastened = False
         if sight.holding.since_us == self.now_us:
             self.assigned_now.append(sight)
-        for early_tap, early_id, result in self._early:
-            if early_tap is tap and early_id == job_id:
+        for early in self._early:
+            if early.tap is tap and early.job_id == job_id:
                 self.disturbed = sight.holding.doubtful = True
-                if result is not None:
-                    sight.results[result] = None
+                if early.result is not None:
+                    sight.results[early.result] = None
                     sight.succeeded = True
 
     def finished(self, tap: Holder, job_id: int, result: bytes) -> None:
@@ -462,7 +472,8 @@ class Laws:
         holding = sight.holding if sight is not None else None
         ours = holding is not None and holding.tap is tap
         if holding is None or not ours or holding.doubtful:
-            self._early.append((tap, job_id, result))
+            free = sight is None or not (sight.running or sight.ended_order)
+            self._early.append(Early(tap, job_id, result, free and tap.asks_for_a_job))
         late = holding is not None and 0 < holding.until_us < self.now_us
         return sight if ours and not late else None
 

@@ -25,8 +25,12 @@ class OwnTap(Tap):
         super().__init__(number, session, laws)
         self._requests = Lines()
         self._responses = Lines()
-        self._pending: deque[tuple[Submit | None, int]] = deque()
+        self._pending: deque[tuple[str, Submit | None, int]] = deque()
         """What is to be answered, with the time at which it was asked."""
+
+    @property
+    def asks_for_a_job(self) -> bool:
+        return any(verb == "take" for verb, _, _ in self._pending)
 
     def heard(self, data: bytes) -> None:
         super().heard(data)
@@ -38,7 +42,7 @@ class OwnTap(Tap):
                 self.laws.submitted(submit)
             else:
                 self._asked(request["do"], request)
-            self._pending.append((submit, self.laws.now_us))
+            self._pending.append((request["do"], submit, self.laws.now_us))
 
     def _asked(self, verb: str, request: dict[str, Any]) -> None:
         laws = self.laws
@@ -109,7 +113,7 @@ class OwnTap(Tap):
     def _answered(self, told: dict[str, Any]) -> None:
         if not self._pending:
             raise Violation("order", f"c{self.number} is told {told} and asked for nothing")
-        submit, asked_us = self._pending.popleft()
+        _, submit, asked_us = self._pending.popleft()
         if "refused" in told:
             return
         if submit is not None:

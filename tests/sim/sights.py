@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hiringhall.core.terms import NORMAL
 
@@ -113,6 +113,17 @@ class Holding:
         if self.until_us and not self.doubtful:
             self.doubtful = True
             self.taken_us = now_us
+
+
+class Early(NamedTuple):
+    """A report on a job that its sender did not have, as far as was known."""
+
+    tap: Holder
+    job_id: int
+    result: bytes | None
+    """None: it does not say that the job is done."""
+    may_have_job: bool
+    """Its sender waited for the answer to a request for a job, and it may have been given this one."""
 
 
 class Sight:

@@ -31,6 +31,11 @@ class Holder:
         self.able: dict[bytes, int] = {}
         """The queues it can do or could, with the run time that it gave."""
 
+    @property
+    def asks_for_a_job(self) -> bool:
+        """It has asked for a job, and was not told yet whether it has one."""
+        return False
+
     def has(self, lease: Lease) -> bool:
         """The lease is its own, by the hall's lights."""
         raise NotImplementedError
