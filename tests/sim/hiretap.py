@@ -168,8 +168,9 @@ class Notary:
     def _hires(self, who: VillagerHolder, sight: Sight) -> None:
         laws = self._laws
         job = laws.scheduler.jobs.get(sight.id)
-        if job is None and laws.may_be_taken_back(sight.id):
-            # It was chosen as the turn began. In the turn the job was cancelled, or not stored.
+        if job is None and (laws.may_be_taken_back(sight.id) or self._ends_with_pause(sight)):
+            # It was chosen as the turn began. In the turn the job was cancelled, or was not stored, or ended
+            # because its queue was paused.
             self._owed[who, sight.id] = None
             return
         submit = laws.submit_of(job.id, job.payload) if job is not None else None
@@ -198,6 +199,12 @@ class Notary:
         self._ends_after(promise, sight, max(available_us, laws.now_us), self._rules.buffer_us)
         promise.doubtful = laws.may_be_taken_back(sight.id)
         sight.returned_us = 0
+
+    def _ends_with_pause(self, sight: Sight) -> bool:
+        """A pause of this turn dismisses who was hired for it, and perhaps nobody waits for it then."""
+        laws = self._laws
+        paused_now = laws.know_name(sight) and laws.pauses.asked_us.get(sight.queue) == laws.now_us
+        return paused_now and not sight.ended_order and startlaws.may_end_when_given_back(laws, sight)
 
     def _calls(self, who: VillagerHolder, sight: Sight, line: wire.Line) -> None:
         promise = sight.holding

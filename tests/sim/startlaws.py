@@ -139,6 +139,19 @@ def _abandoned(laws: Laws, sight: Sight, submit: Submit) -> bool:
     return all(not tap.open and tap.parted_us < chosen_us for tap in taps)
 
 
+def may_end_when_given_back(laws: Laws, sight: Sight) -> bool:
+    """It does not live on without a watcher, and nobody is known to watch it: those who did may have left, or
+    the hall was restarted since.
+    """
+    row = laws.mirror.live.get(sight.id)
+    terms = row.terms if row is not None else sight.submit
+    if terms is None or terms.detached:
+        return False
+    return not any(
+        tap.open and tap.watches.get(sight.id) and sight.id not in tap.unwatched for tap in sight.watchers
+    )
+
+
 def _chosen_us(laws: Laws, sight: Sight) -> int:
     """When its worker was chosen. What tells of it may have waited for the disk."""
     job = laws.scheduler.jobs.get(sight.id)
