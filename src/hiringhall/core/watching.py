@@ -56,13 +56,17 @@ class Watchers:
         if not remaining and not job.terms.detached and job.state != LEASED:
             self._table.end(job, CANCELLED, CALLED_OFF, NO_WATCHERS)
 
-    def unwatch_once(self, job: Job, peer: Peer) -> None:
-        """Undo one `watch` of `peer`, because its submit was refused after all. Ends no job."""
+    def unwatch_once(self, job: Job, peer: Peer) -> bool:
+        """Undo one `watch` of `peer`, because its submit was refused after all. Ends no job. True: it was the
+        only one, and the peer no longer watches the job.
+        """
         watchers = job.watchers
         if watchers is None or peer not in watchers:
-            return
+            return False
         watchers.remove(peer)
-        if peer not in watchers:
-            del peer.watching[job]
         if not watchers:
             job.watchers = None
+        if peer in watchers:
+            return False
+        del peer.watching[job]
+        return True

@@ -137,10 +137,16 @@ _SILENT: Final = Reporter()
 class Pledge:
     """A message that is true only after a commit."""
 
-    __slots__ = ("ending", "job", "place", "reported", "watching")
+    __slots__ = ("answers_watch", "ending", "job", "place", "reported", "watching")
 
     def __init__(
-        self, place: int, job: Job | None, watching: bool, ending: bool, reported: bool = False
+        self,
+        place: int,
+        job: Job | None,
+        watching: bool,
+        ending: bool,
+        reported: bool = False,
+        answers_watch: bool = False,
     ) -> None:
         self.place = place
         """Its index in the session's output."""
@@ -152,6 +158,8 @@ class Pledge:
         """It tells the job's end."""
         self.reported = reported
         """It answers the worker that reported what became of the job."""
+        self.answers_watch = answers_watch
+        """It answers a request to watch the job. The session may watch it by a submit that is refused later."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -286,6 +294,15 @@ class Session(Peer):
         if self.send(data) and job.terms.durable and not job.stored:
             self._pledge(job, watching=watching, ending=False)
 
+    def acknowledge_watch(self, job: Job, data: bytes, *, watching: bool) -> None:
+        """Tell a watcher that it will hear how `job` goes. `watching`: it has not watched the job before; if it
+        has, then perhaps by a submit that waits for the store, and is refused together with it.
+        """
+        if self.send(data):
+            unstored = job.terms.durable and not job.stored
+            if unstored or self.pledges is not None or self.sealed_pledges is not None:
+                self._pledge(job, watching=watching and unstored, ending=False, answers_watch=True)
+
     def acknowledge_all(self, jobs: list[Job], data: bytes, *, watching: bool = False) -> None:
         """Acknowledge several durable jobs with one message: a pledge until all of them are on disk."""
         if self.send(data):
@@ -314,7 +331,15 @@ class Session(Peer):
                 self.outbox.append(self)
                 self.out.append(b"")
 
-    def _pledge(self, job: Job | None, *, watching: bool, ending: bool, reported: bool = False) -> None:
+    def _pledge(
+        self,
+        job: Job | None,
+        *,
+        watching: bool,
+        ending: bool,
+        reported: bool = False,
+        answers_watch: bool = False,
+    ) -> None:
         if self.pledges is None:
             self.pledges = []
-        self.pledges.append(Pledge(len(self.out) - 1, job, watching, ending, reported))
+        self.pledges.append(Pledge(len(self.out) - 1, job, watching, ending, reported, answers_watch))

@@ -95,12 +95,15 @@ def replace_withdrawn(
     session: Session, withdrawn: dict[int, Job], refusal: Refusal, scheduler: Scheduler
 ) -> None:
     """Replace the acknowledgements of jobs that were withdrawn, also those to their workers. One of several
-    jobs is replaced if any of these was. The other pledges stay.
+    jobs is replaced if any of these was. So is the answer to a watch that ends with a refused submit. The other
+    pledges stay.
     """
     pledges = session.pledges or []
     places = {pledge.place for pledge in pledges if _acknowledges(pledge, withdrawn)}
     remaining: list[Pledge] = []
     refused: dict[int, int] = {}
+    answered_watches: list[tuple[int, Job]] = []
+    unwatched: set[int] = set()
     removed = 0
     for pledge in pledges:
         job = pledge.job
@@ -116,19 +119,32 @@ def replace_withdrawn(
             if job.id in withdrawn:
                 if not pledge.reported:
                     session.report(REFUSED_SUBMIT, refusal.text, job.queue.name, job.key)
-                said = session.out[pledge.place]
-                answer = session.withdrawn(job, said, refusal)
-                session.out_bytes += len(answer) - len(said)
-                session.out[pledge.place] = answer
+                _refuse(session, pledge.place, job, refusal)
             if pledge.watching:
                 refused[job.id] = refused.get(job.id, 0) + 1
-                scheduler.watchers.unwatch_once(job, session)
+                if scheduler.watchers.unwatch_once(job, session):
+                    unwatched.add(job.id)
                 if job.id not in withdrawn and job.state < LEASED and job.abandoned:
                     # It was only in memory, and is refused together with a job that it came with.
                     scheduler.submissions.take_back(job)
+        elif pledge.answers_watch:
+            answered_watches.append((pledge.place, job))
+            if job.terms.durable and not job.stored:
+                remaining.append(pledge)
         elif not pledge.ending or job.id not in withdrawn:
             remaining.append(pledge)
+    for place, watched in answered_watches:
+        if watched.id in unwatched:
+            _refuse(session, place, watched, refusal)
     session.pledges = remaining or None
+
+
+def _refuse(session: Session, place: int, job: Job, refusal: Refusal) -> None:
+    """Replace the acknowledgement of a job."""
+    said = session.out[place]
+    answer = session.withdrawn(job, said, refusal)
+    session.out_bytes += len(answer) - len(said)
+    session.out[place] = answer
 
 
 def _acknowledges(pledge: Pledge, withdrawn: dict[int, Job]) -> bool:

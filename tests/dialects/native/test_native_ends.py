@@ -99,6 +99,50 @@ def test_a_watch_of_a_job_that_is_withdrawn_is_refused(hall: NativeHall, guest: 
     assert not hall.scheduler.jobs
 
 
+def submits_in_memory(guest: NativeGuest, *keys: bytes) -> list[tuple[str, int, Any]]:
+    """Submit and watch jobs that are not durable, in one request."""
+    terms = {"durable": False, "detached": True}
+    return guest.says_numbered("submit", (1, [(b"q", b"", terms, key, 0, []) for key in keys]))
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_watch_of_a_job_whose_submit_is_refused_with_another_is_refused(
+    hall: NativeHall, guest: NativeGuest, leaves: bool
+) -> None:
+    """The job is only in memory. Its submit also joins a job that the store fails, and made the peer a
+    watcher.
+    """
+    bob = hall.guest()
+    hall.held = True
+    assert bob.submits(b"durable") == []
+    assert submits_in_memory(guest, b"durable", b"other") == []
+    other = max(hall.scheduler.jobs)
+    if leaves:
+        assert guest.says("unwatch", (other,)) == []
+    assert guest.says("watch", (other, 1), 7) == []
+    assert submits_in_memory(guest, b"durable", b"other") == []
+    hall.turn_that_fails()
+    hall.recover()
+    assert [(kind, body[0]) for kind, _, body in guest.hears()] == [("error", "store_down")] * 3
+    assert other not in {job.id for job in guest.session.watching}
+
+
+def test_a_watch_outlives_a_later_submit_that_is_refused(hall: NativeHall, guest: NativeGuest) -> None:
+    bob = hall.guest()
+    ((_, _, (job,)),) = submits_in_memory(bob, b"other")
+    hall.held = True
+    assert guest.submits(b"durable") == []
+    assert guest.says("watch", (job, 1), 7) == []
+    assert submits_in_memory(guest, b"durable", b"other") == []
+    hall.turn_that_fails()
+    hall.recover()
+    submit, watch, join = guest.hears()
+    assert [submit[2][0], join[2][0]] == ["store_down"] * 2
+    assert (watch[:2], watch[2]["id"]) == (("ok", 7), job)
+    bob.says("cancel", (job, b"enough"))
+    assert [(kind, body[:2]) for kind, _, body in guest.hears()] == [("ended", [job, "cancelled"])]
+
+
 def test_progress_that_came_while_a_watch_waited_follows_its_refusal_and_no_more_comes(
     hall: NativeHall, guest: NativeGuest
 ) -> None:

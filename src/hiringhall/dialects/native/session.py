@@ -280,7 +280,7 @@ class NativeSession(Session):
 
     def watch_live(self, number: int, job: Job, level: int) -> None:
         """Watch a job that has not ended, and describe it. The answer acknowledges the job: if it is withdrawn
-        before it is on disk, the watch is refused.
+        before it is on disk, or refused with another of its submit, the watch is refused.
         """
         begins = job not in self.watching
         if begins:
@@ -291,7 +291,7 @@ class NativeSession(Session):
             self.streamed.discard(job.id)
         if number:
             described = describing.live_job(self._scheduler, job)
-            self.acknowledge(job, wire.encode(wire.OK, number, described), watching=begins)
+            self.acknowledge_watch(job, wire.encode(wire.OK, number, described), watching=begins)
 
     def _unwatch(self, number: int, body: Raw) -> None:
         job_id = wire.decode(wire.ID_BODY, body)[0]
