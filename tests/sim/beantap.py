@@ -246,20 +246,32 @@ class BeanTap(Tap):
             raise Violation("identity", f"c{self.number} is shown {words[1]!r}, which nobody submitted")
         elif word == _WORDS.get(asked.command):
             self._done(asked, words)
-        elif asked.held and asked.command == wire.BURY and word == wire.OUT_OF_MEMORY.strip():
-            # What is not on disk cannot be kept as a dead letter while the store fails: it still has it, unless
-            # it was buried before the store failed.
-            sight = laws.see(asked.job_id)
-            sight.failures -= 1
-            sight.not_before_us = asked.not_before_us
-            job = laws.scheduler.jobs.get(asked.job_id)
-            lease = job.lease if job is not None else None
-            holding = asked.holding
-            same = lease is not None and holding is not None and lease.started_us == holding.since_us
-            if lease is not None and same and self.has(lease):
-                sight.holding = holding
+        elif _is_refused_bury(asked, word):
+            self._not_buried(asked)
         elif asked.held and word == wire.NOT_FOUND.strip():
             raise Violation("lease", f"c{self.number} has {asked.job_id}, and is told that it has not")
+
+    def parts(self) -> None:
+        """The hall may have refused a bury, and it leaves before it is told so: then it leaves with the job."""
+        unsent = b"".join((self.session.sealed or []) + self.session.out)
+        for asked, (words, _) in zip(self._pending, self._replies.feed(unsent), strict=False):
+            if _is_refused_bury(asked, words[0]):
+                self._not_buried(asked)
+
+    def _not_buried(self, asked: Asked) -> None:
+        """What is not on disk cannot be kept as a dead letter while the store fails: it still has it, unless it
+        was buried before the store failed.
+        """
+        laws = self.laws
+        sight = laws.see(asked.job_id)
+        sight.failures -= 1
+        sight.not_before_us = asked.not_before_us
+        job = laws.scheduler.jobs.get(asked.job_id)
+        lease = job.lease if job is not None else None
+        holding = asked.holding
+        same = lease is not None and holding is not None and lease.started_us == holding.since_us
+        if lease is not None and same and self.has(lease):
+            sight.holding = holding
 
     def _done(self, asked: Asked, words: list[bytes]) -> None:
         laws = self.laws
@@ -305,6 +317,11 @@ class BeanTap(Tap):
         if current is None or not self.has(current):
             return  # It was taken away while this waited for the disk.
         laws.assigned(self, job_id, submit.queue, payload, current.started_us)
+
+
+def _is_refused_bury(asked: Asked, word: bytes) -> bool:
+    """The store fails, and the asker has the job for certain."""
+    return asked.held and asked.command == wire.BURY and word == wire.OUT_OF_MEMORY.strip()
 
 
 class BeanDeafTap(DeafTap):

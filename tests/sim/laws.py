@@ -213,6 +213,7 @@ class Laws:
         self.disturbed = True
 
     def disconnected(self, tap: Tap) -> None:
+        tap.parts()
         tap.open = False
         tap.parted_us = self.now_us
         del self.taps[tap.number]

@@ -87,6 +87,9 @@ class Tap(Holder):
     def undelivered(self) -> None:
         """It is about to be disconnected: a message to it could not be delivered."""
 
+    def parts(self) -> None:
+        """It is about to be disconnected, and will not hear what its session has not sent."""
+
     def taken_over(self) -> None:
         """From now on another socket speaks for the peer, or one that it had before."""
 
