@@ -29,6 +29,8 @@ SLACK_S: Final = 2.0
 RESUMED_S: Final = 60.0
 DRAIN_S: Final = 120.0
 JOB_S: Final = 0.01
+ERRORS_SHOWN: Final = 3000
+"""Characters of the log of each hall."""
 
 
 async def away(stage: Stage, rounds: int, live: int) -> dict[str, object]:
@@ -43,7 +45,7 @@ async def away(stage: Stage, rounds: int, live: int) -> dict[str, object]:
             last = number == rounds - 1 >= LONG_FROM - 1
             await _crash_once(stage, ledger, resumed, LONG_S if last else stage.dice.uniform(*AWAY_S))
             ledger.check()
-            assert cluster.active is active, "another hall is active"
+            assert cluster.active is active, f"another hall is active: {_last_errors(cluster)}"
             stage.step(number, rounds, f"{len(ledger.created)} acknowledged, {resumed.report()}")
         await ledger.drain(records, DRAIN_S)
     finally:
@@ -68,6 +70,10 @@ async def _crash_once(stage: Stage, ledger: Ledger, resumed: Times, away_s: floa
         while ledger.created_s <= back_s:  # noqa: ASYNC110 (clients note the time)
             await asyncio.sleep(0.01)
     resumed.add(ledger.created_s - back_s)
+
+
+def _last_errors(cluster: Cluster) -> str:
+    return "\n".join(f"{member.name}: {member.errors()[-ERRORS_SHOWN:]}" for member in cluster.members)
 
 
 def _nobody_moved(cluster: Cluster) -> None:
