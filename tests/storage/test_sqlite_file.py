@@ -74,10 +74,10 @@ class TestVersions:
             assert connection.execute("SELECT id, colour FROM jobs").fetchall() == [(1, "red")]
             migrate(connection, steps, path)
 
-    def test_a_step_that_fails_changes_nothing(self, path: Path, store: SqliteStore) -> None:
+    def test_a_step_that_fails_undoes_those_before_it(self, path: Path, store: SqliteStore) -> None:
         store.close()
         newest = migrations()[-1][0]
-        steps = [*migrations(), (newest + 1, "DROP TABLE jobs; SELECT * FROM nowhere;")]
+        steps = [*migrations(), (newest + 1, "DROP TABLE jobs;"), (newest + 2, "SELECT * FROM nowhere;")]
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             with pytest.raises(sqlite3.OperationalError, match="nowhere"):
                 migrate(connection, steps, path)

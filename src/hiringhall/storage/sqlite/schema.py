@@ -1,7 +1,8 @@
 """The tables of the data file and their versions.
 
-Invariant: a file is migrated to the newest version with the numbered SQL files of `storage/sql`, one
-transaction per step. A file of another program, a damaged one or one of a later version is left unchanged.
+Invariant: a file is migrated to the newest version with the numbered SQL files of `storage/sql`, all steps in
+one transaction: a crash leaves it as it was. A file of another program, a damaged one or one of a later version
+is left unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ WHOLE_CHECK_BYTES_MAX: Final = 1 << 30
 """In a larger file only the live jobs are checked, to keep the start short."""
 FOLDER: Final = Path(__file__).parents[1] / "sql"
 VIEWS: Final = FOLDER / "views.sql"
-"""Not a step: the views as the newest version has them, made anew with its last step."""
+"""Not a step: the views as the newest version has them, made anew with the last step."""
 
 Migration = tuple[int, str]
 
@@ -35,18 +36,19 @@ def migrations() -> list[Migration]:
 
 def migrate(connection: sqlite3.Connection, steps: Sequence[Migration], path: Path) -> None:
     version = check_version(connection, steps, path)
-    for number, sql in steps:
-        if number > version:
-            views = VIEWS.read_text() if number == steps[-1][0] else ""
-            try:
-                connection.executescript(
-                    f"BEGIN IMMEDIATE;\n{sql}\n{views}\nPRAGMA application_id = {APPLICATION_ID};\n"
-                    f"PRAGMA user_version = {number};\nCOMMIT;"
-                )
-            except sqlite3.Error:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+    missing = [sql for number, sql in steps if number > version]
+    if not missing:
+        return
+    script = "\n".join([*missing, VIEWS.read_text()])
+    try:
+        connection.executescript(
+            f"BEGIN IMMEDIATE;\n{script}\nPRAGMA application_id = {APPLICATION_ID};\n"
+            f"PRAGMA user_version = {steps[-1][0]};\nCOMMIT;"
+        )
+    except sqlite3.Error:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
 
 
 def check_version(connection: sqlite3.Connection, steps: Sequence[Migration], path: Path) -> int:
