@@ -6,6 +6,7 @@ Invariant: whatever a command raises becomes one line on stderr and an exit code
 from __future__ import annotations
 
 import functools
+import gc
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
@@ -57,6 +58,8 @@ def load(entry: Entry) -> Any:
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
+        gc.freeze()  # what was loaded is not looked at again
+        gc.enable()
         raise typer.Exit(checked(*args, **kwargs))
 
     one = typer.Typer(add_completion=False, rich_markup_mode=MARKUP, pretty_exceptions_enable=False)
