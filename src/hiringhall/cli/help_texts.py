@@ -13,10 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from hiringhall.cli.help_page import Page, Panel
-from hiringhall.cli.layout import terminal_width
 from hiringhall.cli.reporting import WRONG_USE
-from hiringhall.cli.styling import terminal_colours
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -77,6 +74,10 @@ class HallGroup(TyperGroup):
 
 
 def _write_page(command: Any, ctx: Any, formatter: Any, panels: Panels) -> None:
+    from hiringhall.cli.help_page import Page, Panel  # noqa: PLC0415 (most calls of a command show no help)
+    from hiringhall.cli.layout import terminal_width  # noqa: PLC0415
+    from hiringhall.cli.styling import terminal_colours  # noqa: PLC0415
+
     shown = [Panel(title, rows) for title, rows in panels.items() if rows]
     page = Page(command.get_usage(ctx), (command.help or "").split("\n\n"), shown)
     for line in page.lines(terminal_width() or USUAL_WIDTH, terminal_colours()):
