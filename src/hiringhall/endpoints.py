@@ -1,5 +1,7 @@
 """What a door listens on: three kinds of endpoint, each with its transport and what the settings mean to it.
 
+ZeroMQ's transports are imported where they are used: most halls have no such door.
+
 Invariant: a file that cannot be used, or an address that cannot be bound, is a `HallError` that names it.
 """
 
@@ -19,15 +21,14 @@ from hiringhall.dialects.session import Caller, Session
 from hiringhall.process import connections_possible
 from hiringhall.transports.tcp import HANDSHAKE_S, TcpDoor, TcpOptions
 from hiringhall.transports.unix import PATH_BYTES_MAX
-from hiringhall.transports.zmtp.bus import BusDoor
-from hiringhall.transports.zmtp.keys import decode_key, read_secret_key
-from hiringhall.transports.zmtp.options import Curve, ZmqOptions
-from hiringhall.transports.zmtp.router import RouterDoor
 
 if TYPE_CHECKING:
     from hiringhall.config.schema import CurveSettings, DoorSettings, TlsSettings
     from hiringhall.engine.driver import Driver
     from hiringhall.transports.budget import Budget
+    from hiringhall.transports.zmtp.bus import BusDoor
+    from hiringhall.transports.zmtp.options import Curve, ZmqOptions
+    from hiringhall.transports.zmtp.router import RouterDoor
 
 MakeSession = Callable[[Caller], Session]
 AnswerRoute = Callable[[list[bytes]], list[bytes] | None]
@@ -105,6 +106,8 @@ class ZmqEndpoint(NamedTuple):
     """Which of several addresses of the door it is."""
 
     async def open(self, driver: Driver, budget: Budget, index: int) -> Listening:
+        from hiringhall.transports.zmtp.router import RouterDoor  # noqa: PLC0415
+
         options = _with_connections(zmq_options(self.settings, index), index)
         door = RouterDoor(driver, self.make_session, self.answer_route, options, budget)
         bound = await _bind(door, self.settings, self.role, self.address, index)
@@ -122,6 +125,8 @@ class BusEndpoint(NamedTuple):
     """Messages that wait for one subscriber."""
 
     async def open(self, driver: Driver, budget: Budget, index: int) -> Listening:
+        from hiringhall.transports.zmtp.bus import BusDoor  # noqa: PLC0415
+
         options = _with_connections(zmq_options(self.settings, index), index)
         options = dataclasses.replace(options, send_messages_max=self.send_messages_max)
         bus = BusDoor(driver, self.make_session, options, budget)
@@ -207,6 +212,8 @@ def tcp_options(settings: TcpDoorSettings, index: int) -> TcpOptions:
 
 
 def zmq_options(settings: ZmqDoorSettings, index: int) -> ZmqOptions:
+    from hiringhall.transports.zmtp.options import ZmqOptions  # noqa: PLC0415
+
     return ZmqOptions(
         peers_max=settings.peers_max,
         idle_s=settings.idle_s,
@@ -243,6 +250,9 @@ def tls_context(tls: TlsSettings, where: str) -> ssl.SSLContext:
 
 def curve_keys(curve: CurveSettings, where: str) -> Curve:
     """The secret key of the hall from its file, and the public keys of the clients that may connect."""
+    from hiringhall.transports.zmtp.keys import decode_key, read_secret_key  # noqa: PLC0415
+    from hiringhall.transports.zmtp.options import Curve  # noqa: PLC0415
+
     try:
         secret_key = read_secret_key(curve.certificate)
     except (OSError, ValueError) as error:

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 from running import HALL, Running, run
 
-from hiringhall.cli.settings import ALL_DOORS
+from hiringhall.cli.settings import all_doors
 from hiringhall.config.loading import Flags, load
 from hiringhall.server import DOOR_SETTINGS
 
@@ -32,7 +32,7 @@ def placed(**places: str) -> list[str]:
 
 
 def test_every_dialect_has_a_door_on_loopback_at_a_port_of_its_own() -> None:
-    doors = load(Flags(), {}, DOOR_SETTINGS, ALL_DOORS).config.door
+    doors = load(Flags(), {}, DOOR_SETTINGS, all_doors()).config.door
     assert [door.dialect for door in doors] == list(DOOR_SETTINGS)
     addresses = [address for door in doors for address in door.addresses]
     assert all(address.is_loopback and address.port for address in addresses)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hiringhall.config.listing import listed
 from hiringhall.config.loading import Flags, load
-from hiringhall.server import DIALECTS
+from hiringhall.server import DOOR_SETTINGS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,9 +30,8 @@ payload = "a secret"
 def test_each_setting_has_its_value_its_source_and_its_meaning(tmp_path: Path) -> None:
     file = tmp_path / "hall.toml"
     file.write_text(SETTINGS)
-    shapes = {name: shape for dialect in DIALECTS for name, shape in dialect.settings.items()}
     flags = Flags(file, assignments=["limits.jobs_max=5"])
-    loaded = load(flags, {"HALL_LOG_LEVEL": "debug"}, shapes, [])
+    loaded = load(flags, {"HALL_LOG_LEVEL": "debug"}, DOOR_SETTINGS, [])
     found = {name: (value, source, description) for name, value, source, description in listed(loaded.config)}
     assert found["hall.name"][:2] == ("one", str(file))
     assert found["hall.log_level"][:2] == ("debug", "HALL_LOG_LEVEL")
@@ -45,9 +44,8 @@ def test_each_setting_has_its_value_its_source_and_its_meaning(tmp_path: Path) -
 
 
 def test_the_url_of_a_database_is_listed_without_its_password(tmp_path: Path) -> None:
-    shapes = {name: shape for dialect in DIALECTS for name, shape in dialect.settings.items()}
     environment = {"HALL_DATA": "postgresql://ann:secret@db/hall?sslmode=require&password=secret"}
-    loaded = load(Flags(None), environment, shapes, [])
+    loaded = load(Flags(None), environment, DOOR_SETTINGS, [])
     found = {name: value for name, value, _, _ in listed(loaded.config)}
     assert found["hall.data"] == "postgresql://ann@db/hall"
     assert not [value for value in found.values() if "secret" in value]

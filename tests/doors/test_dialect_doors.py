@@ -17,7 +17,7 @@ from hiringhall.doors.dialect import Dialect, DialectDoors, HallAccess, Service
 from hiringhall.doors.hire import HIRE, HireBusDoorSettings, HireDoorSettings
 from hiringhall.endpoints import BusEndpoint, Endpoint, HallError, TcpEndpoint, ZmqEndpoint
 from hiringhall.engine.driver import Driver
-from hiringhall.server import DIALECTS, DOOR_SETTINGS
+from hiringhall.server import DOOR_SETTINGS
 from hiringhall.server.opening import OpenDoor, OpenParts, open_doors
 from hiringhall.storage.memory import MemoryStore
 
@@ -64,10 +64,9 @@ def test_two_halls_share_nothing() -> None:
 
 @pytest.mark.parametrize("kind", DOOR_SETTINGS)
 def test_a_door_has_an_endpoint_of_its_transport_for_each_address(kind: str) -> None:
-    (dialect,) = [dialect for dialect in DIALECTS if kind in dialect.settings]
     settings: DoorSettings = DOOR_SETTINGS[kind]()  # type: ignore[call-arg]
     listens: list[Address] = []
-    for endpoint in dialect.doors(some_hall()).endpoints(settings):
+    for endpoint in DOOR_SETTINGS.get_dialect(kind).doors(some_hall()).endpoints(settings):
         match endpoint:
             case TcpEndpoint():
                 assert isinstance(settings, TcpDoorSettings)
@@ -132,7 +131,7 @@ class Opening:
 
     async def open(self) -> list[OpenDoor]:
         dialect = Dialect(HIRE.settings, self._make)
-        return await open_doors(self.config, [dialect], self.hall, self.parts)
+        return await open_doors(self.config, lambda kind: dialect, self.hall, self.parts)
 
     def run(self, story: Callable[[], Awaitable[None]]) -> None:
         async def play() -> None:

@@ -25,17 +25,34 @@ ELSEWHERE: Final = (
     *WEB,
     *DATABASE,
 )
+NO_GEARMAN: Final = (
+    *(f"hiringhall.doors.{name}" for name in ("beanstalkd", "dwork", "hire", "native", "pingpong", "wmp")),
+    *(f"hiringhall.dialects.{name}" for name in ("beanstalkd", "dwork", "hire", "pingpong", "wmp")),
+    "hiringhall.dialects.native.session",
+    "hiringhall.transports.closing",
+    "hiringhall.transports.zmtp",
+    "hiringhall.peers",
+    "nacl",
+    "zmq",
+)
+"""Other dialects and their transports."""
 SERVER: Final = ("hiringhall.server", "hiringhall.core", "hiringhall.engine", "sqlite3", "zmq")
 NETWORK: Final = ("asyncio", "uvloop", "ssl", "msgspec")
 
 COMMAND: Final = "from hiringhall.cli.main import app\napp({words!r}, standalone_mode=False)"
+SERVE: Final = """
+import os, signal
+from hiringhall.cli import serve
+serve._announce = lambda opened: os.kill(os.getpid(), signal.SIGTERM)
+""" + COMMAND.format(words=["serve", "--storage", "memory", "--no-web", "--door", "gearman=127.0.0.1:0"])
+"""A hall from its start to its end."""
 STARTS: Final = {
     "hall --help": (COMMAND.format(words=["--help"]), (*ELSEWHERE, *SERVER, *NETWORK, "hiringhall.sdk")),
     "hall version": (COMMAND.format(words=["version"]), (*ELSEWHERE, *SERVER, *NETWORK, "hiringhall.sdk")),
     "hall queues": ("import hiringhall.cli.queues", (*ELSEWHERE, *SERVER)),
     "hall serve": (
-        "import hiringhall.cli.serve",
-        (*ELSEWHERE, "zmq", "hiringhall.peers.wmp", "importlib.resources"),
+        SERVE,
+        (*ELSEWHERE, *NO_GEARMAN, "importlib.resources", "rich.cells", "tomllib"),
     ),
     "import hiringhall": ("import hiringhall", (*ELSEWHERE, *SERVER, *NETWORK, "typer")),
     "from hiringhall import Hall": ("from hiringhall import Hall", (*ELSEWHERE, *SERVER, "typer")),

@@ -13,12 +13,12 @@ from hiringhall import __version__
 from hiringhall.cli.escaping import escaped
 from hiringhall.cli.reporting import json_line, print_error, print_result
 from hiringhall.cli.settings import (
-    ALL_DOORS,
     ConfigFlag,
     DataFlag,
     DoorFlag,
     SetFlag,
     StorageFlag,
+    all_doors,
     load_settings,
     word_option,
 )
@@ -56,7 +56,7 @@ def serve(
     ] = None,
     no_web: Annotated[bool, typer.Option("--no-web", help="Start no dashboard and no HTTP API.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the open doors as one line of JSON.")] = False,
-    all_doors: Annotated[
+    every_door: Annotated[
         bool,
         typer.Option(
             "--all-doors",
@@ -86,7 +86,7 @@ def serve(
     The first Ctrl-C or SIGTERM drains the hall: no new work is handed out, and running jobs can finish. The
     second stops it at once. In both cases every durable job that was acknowledged is on disk.
     """
-    default_doors = ALL_DOORS if all_doors else DEFAULT_DOORS
+    default_doors = all_doors() if every_door else DEFAULT_DOORS
     loaded = load_settings(
         config, data, storage, door, assignments, log_format, default_doors, web=web, no_web=no_web
     )

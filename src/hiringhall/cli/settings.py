@@ -52,13 +52,14 @@ DoorFlag = Annotated[list[str] | None, typer.Option("--door", metavar="DOOR", he
 SetFlag = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help=_SET_HELP)]
 
 
-ALL_DOORS: Final = tuple(
-    f"{name}={field.default}"
-    for name, shape in DOOR_SETTINGS.items()
-    for field in msgspec.structs.fields(shape)
-    if field.name == "address"
-)
-"""A door of each dialect, at its default address."""
+def all_doors() -> list[str]:
+    """A door of each dialect, at its default address."""
+    return [
+        f"{name}={field.default}"
+        for name, shape in DOOR_SETTINGS.items()
+        for field in msgspec.structs.fields(shape)
+        if field.name == "address"
+    ]
 
 
 def load_settings(

@@ -28,6 +28,7 @@ from hiringhall.config.sources import (
     from_environment,
     from_file,
     parse_key,
+    setting_variables,
     show,
     without_index,
 )
@@ -69,7 +70,7 @@ class Loaded(NamedTuple):
 def load(flags: Flags, environ: Mapping[str, str], dialects: Dialects, default_doors: Sequence[str]) -> Loaded:
     """Merge all sources. Raises ConfigError with every problem found."""
     file = _find_file(flags, environ)
-    names = variables(dialects)
+    names = _known_variables(environ, dialects)
     doors, settings, unknown = from_environment(environ, names)
     leaves = from_doors(default_doors, "default")
     if file is not None:
@@ -86,6 +87,15 @@ def load(flags: Flags, environ: Mapping[str, str], dialects: Dialects, default_d
         key[0] == "door" and key[-1] == "dialect" and leaf.origin != "default" for key, leaf in leaves.items()
     )
     return Loaded(_Reader(leaves, dialects).config(), file, warnings, doors_named)
+
+
+def _known_variables(environ: Mapping[str, str], dialects: Dialects) -> Mapping[str, Key]:
+    """The names of variables that are needed here. Those of doors are in the settings of all dialects, which
+    are loaded only if one of these is to be looked up.
+    """
+    asked = setting_variables(environ)
+    own = variables({}) if asked else {}
+    return own if all(without_index(name) in own for name in asked) else variables(dialects)
 
 
 def _find_file(flags: Flags, environ: Mapping[str, str]) -> Path | None:

@@ -7,7 +7,6 @@ A leaf is one value at a path such as ("door", 0, "lease_s"). Only the syntax of
 from __future__ import annotations
 
 import re
-import tomllib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -58,6 +57,8 @@ def parse_key(written: str) -> Key:
 
 def from_file(path: Path) -> Leaves:
     """Every value of a TOML file."""
+    import tomllib  # noqa: PLC0415 (only with a file)
+
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -95,6 +96,12 @@ def from_doors(doors: Iterable[str], origin: str) -> Leaves:
     return leaves
 
 
+def setting_variables(environ: Mapping[str, str]) -> list[str]:
+    """The HALL_ variables that each stand for one setting."""
+    others = ("HALL_DOORS", *FOREIGN_VARIABLES)
+    return sorted(name for name in environ if name.startswith("HALL_") and name not in others)
+
+
 def from_environment(environ: Mapping[str, str], known: Mapping[str, Key]) -> tuple[Leaves, Leaves, list[str]]:
     """The doors of HALL_DOORS, all other HALL_ variables, and the unknown ones.
 
@@ -104,9 +111,7 @@ def from_environment(environ: Mapping[str, str], known: Mapping[str, Key]) -> tu
     unknown: list[str] = []
     named = re.split(r"[\s,]+", environ.get("HALL_DOORS", "").strip(" ,"))
     doors = from_doors(filter(None, named), "HALL_DOORS")
-    for name in sorted(environ):
-        if not name.startswith("HALL_") or name == "HALL_DOORS" or name in FOREIGN_VARIABLES:
-            continue
+    for name in setting_variables(environ):
         indexed = _INDEXED.fullmatch(name)
         key = known.get(without_index(name))
         if key is None:

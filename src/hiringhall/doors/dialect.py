@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from hiringhall.config.schema import DoorSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from hiringhall.config.quantities import Address
     from hiringhall.dialects.hall import Access, AuditTrail, DoorState, Schedules
     from hiringhall.endpoints import Endpoint
     from hiringhall.engine.driver import Driver
+
+PACKAGE: Final = "hiringhall.doors"
 
 SettingsType = TypeVar("SettingsType", bound=DoorSettings)
 
@@ -82,6 +86,33 @@ class Dialect(NamedTuple):
     """The settings of each kind of door, by the value of `dialect` in its table."""
     doors: Callable[[HallAccess], DialectDoors[Any]]
     """Called once per hall: makes the object that opens all these doors."""
+
+
+class DoorKinds(Mapping[str, type[DoorSettings]]):
+    """The settings of each kind of door, by the value of `dialect` in its table.
+
+    Its module is imported when a kind is looked up, so a hall loads only the dialects that it speaks.
+    """
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self._places = places
+        """The module and the name of the `Dialect` of each kind."""
+
+    def get_dialect(self, kind: str) -> Dialect:
+        """The dialect that opens this kind of door. Raises KeyError."""
+        module, _, name = self._places[kind].partition(":")
+        found = getattr(importlib.import_module(f"{PACKAGE}.{module}"), name)
+        assert isinstance(found, Dialect)
+        return found
+
+    def __getitem__(self, kind: str) -> type[DoorSettings]:
+        return self.get_dialect(kind).settings[kind]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
 
 
 def reachable_host(address: Address) -> str:

@@ -14,13 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import uvloop
 
-from hiringhall.doors.beanstalkd import BEANSTALKD
-from hiringhall.doors.dwork import DWORK
-from hiringhall.doors.gearman import GEARMAN
-from hiringhall.doors.hire import HIRE
-from hiringhall.doors.native import NATIVE
-from hiringhall.doors.pingpong import PINGPONG
-from hiringhall.doors.wmp import WMP
+from hiringhall.doors.dialect import DoorKinds
 from hiringhall.endpoints import HallError
 from hiringhall.logs.events import Events
 from hiringhall.logs.repeats import Repeats
@@ -35,24 +29,24 @@ if TYPE_CHECKING:
     from hiringhall.config.schema import Config
     from hiringhall.storage.opening import Kind
 
-__all__ = ["DEFAULT_DOORS", "DIALECTS", "DOOR_SETTINGS", "OpenDoor", "Opened", "run"]
+__all__ = ["DEFAULT_DOORS", "DOOR_SETTINGS", "OpenDoor", "Opened", "run"]
 
 DEFAULT_DOORS: Final = ("gearman=127.0.0.1:4730", "native=127.0.0.1:4731")
 """The doors of a hall whose settings name none."""
 
-DIALECTS: Final = (
-    GEARMAN,
-    DWORK,
-    PINGPONG,
-    WMP,
-    HIRE,
-    BEANSTALKD,
-    NATIVE,
+DOOR_SETTINGS: Final = DoorKinds(
+    {
+        "gearman": "gearman:GEARMAN",
+        "dwork": "dwork:DWORK",
+        "pingpong": "pingpong:PINGPONG",
+        "wmp": "wmp:WMP",
+        "hire": "hire:HIRE",
+        "hire-bus": "hire:HIRE",
+        "beanstalkd": "beanstalkd:BEANSTALKD",
+        "native": "native:NATIVE",
+    }
 )
-"""Every dialect that a hall can speak. A new one is a line here."""
-
-DOOR_SETTINGS: Final = {name: settings for dialect in DIALECTS for name, settings in dialect.settings.items()}
-"""The settings of each kind of door, by the value of `dialect` in its table."""
+"""Every kind of door, and the dialect in `doors` that opens it. A new one is a line here."""
 
 BROKEN_LAW: Final = 70
 """Exit code if an invariant of the hall itself does not hold."""
@@ -104,7 +98,7 @@ async def _open_and_serve(
     driver = open_driver(config, events, kind, accept_loss=accept_loss)
     folder = data_folder(config)
     documents = None if folder is None else open_documents(folder)
-    return await Hall(config, DIALECTS, driver, events, documents).serve(announce)
+    return await Hall(config, DOOR_SETTINGS.get_dialect, driver, events, documents).serve(announce)
 
 
 async def _serve_member(
@@ -113,5 +107,5 @@ async def _serve_member(
     from hiringhall.server.members import MemberHall  # noqa: PLC0415 (only with a database)
 
     kept = repeats if repeats is not None else Repeats()
-    member = MemberHall(config, DIALECTS, lambda: Events(kept), announce)
+    member = MemberHall(config, DOOR_SETTINGS.get_dialect, lambda: Events(kept), announce)
     return await (member.serve_or_stand_by() if standby else member.serve_alone())

@@ -27,7 +27,7 @@ from hiringhall.storage.postgres.members import MemberLink
 from hiringhall.storage.postgres.membership import Member
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from hiringhall.config.schema import Config
@@ -47,12 +47,12 @@ class MemberHall:
     def __init__(
         self,
         config: Config,
-        dialects: Iterable[Dialect],
+        get_dialect: Callable[[str], Dialect],
         make_events: Callable[[], Events],
         announce: Callable[[Opened], None],
     ) -> None:
         self._config = config
-        self._dialects = dialects
+        self._get_dialect = get_dialect
         self._make_events = make_events
         self._announce = announce
         self._url = config.hall.data
@@ -156,7 +156,7 @@ class MemberHall:
                 store.close()
                 raise
             documents = open_documents(self._url, store.incarnation)
-            hall = Hall(self._config, self._dialects, driver, events, documents, beats)
+            hall = Hall(self._config, self._get_dialect, driver, events, documents, beats)
 
             def announce(opened: Opened) -> None:
                 self._announce(opened)

@@ -21,7 +21,7 @@ from hiringhall.storage.opening import files_folder, find_folder, open_store
 from hiringhall.transports.budget import Budget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable
     from pathlib import Path
 
     from hiringhall.config.needs import WorkerSettings
@@ -155,15 +155,16 @@ def _log_store_trouble(trouble: str) -> None:
 
 
 async def open_doors(
-    config: Config, dialects: Iterable[Dialect], hall: HallAccess, parts: OpenParts
+    config: Config, get_dialect: Callable[[str], Dialect], hall: HallAccess, parts: OpenParts
 ) -> list[OpenDoor]:
     """Open all doors of the settings and start their background tasks. Raises HallError."""
     openers: dict[str, DialectDoors[Any]] = {}
-    for dialect in dialects:
-        openers |= dict.fromkeys(dialect.settings, dialect.doors(hall))
     budget = Budget(int(config.hall.buffer_bytes_max))
     opened: list[OpenDoor] = []
     for index, settings in enumerate(config.door):
+        if settings.dialect not in openers:
+            dialect = get_dialect(settings.dialect)
+            openers |= dict.fromkeys(dialect.settings, dialect.doors(hall))
         doors = openers[settings.dialect]
         for endpoint in doors.endpoints(settings):
             listening = await endpoint.open(hall.driver, budget, index)

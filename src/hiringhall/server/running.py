@@ -32,10 +32,10 @@ from hiringhall.server.opening import Opened, OpenParts, data_folder, data_place
 from hiringhall.server.web_process import open_web
 from hiringhall.storage.contract import StoreError
 from hiringhall.storage.opening import shown
-from hiringhall.transports.closing import answer_the_last
+from hiringhall.transports.tcp import TcpDoor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from hiringhall.cluster.beating import Beats
     from hiringhall.config.schema import Config
@@ -63,14 +63,14 @@ class Hall:
     def __init__(
         self,
         config: Config,
-        dialects: Iterable[Dialect],
+        get_dialect: Callable[[str], Dialect],
         driver: Driver,
         events: Events,
         documents: Documents | None,
         beats: Beats | None = None,
     ) -> None:
         self._config = config
-        self._dialects = dialects
+        self._get_dialect = get_dialect
         self._driver = driver
         self._events = events
         self._documents = documents
@@ -208,7 +208,7 @@ class Hall:
             gate,
             audit,
         )
-        doors = await open_doors(self._config, self._dialects, access, self._parts)
+        doors = await open_doors(self._config, self._get_dialect, access, self._parts)
         place = data_place(self._config)
         self._web = open_web(
             self._config, [door for door, _ in self._parts.doors], place, has_tokens=gate.has_tokens
@@ -252,14 +252,21 @@ class Hall:
         for service in self._parts.services:
             await service.close()
         if self._broken is None:
-            patient = not self._stopping.is_set()
-            await answer_the_last(self._driver, self._parts.transports, patient=patient)
+            await self._answer_the_last()
             await self._driver.stop()
         self._events.mute()
         for transport in self._parts.transports:
             await transport.close()
         if self._broken is not None:
             raise BrokenLaw("the hall stopped without a last commit") from self._broken
+
+    async def _answer_the_last(self) -> None:
+        """Answer the last requests at ZeroMQ doors. A connection by TCP ends, so its peer does not wait."""
+        doors = [door for door in self._parts.transports if not isinstance(door, TcpDoor)]
+        if doors:
+            from hiringhall.transports.closing import answer_the_last  # noqa: PLC0415 (only with such doors)
+
+            await answer_the_last(self._driver, doors, patient=not self._stopping.is_set())
 
     def _handle_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Handle what nothing else caught: trouble of one connection, or a broken invariant."""
