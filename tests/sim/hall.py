@@ -285,6 +285,8 @@ class Hall:
     def _flush_coalesced(self, boot: int) -> None:
         if boot == self.boot:
             self.engine.flush_coalesced()
+            if not self.turning:
+                self.laws.flushed()
 
     def _end_turn(self, boot: int) -> None:
         if boot != self.boot:

@@ -16,7 +16,8 @@ from . import handlaws, startlaws, turnlaws
 from .drainlaws import Drains
 from .dworktap import LocationHolder
 from .pauselaws import Pauses
-from .sights import MADE_FOR, Early, Holding, Sight, is_made_for
+from .resultlaws import Results
+from .sights import Holding, Sight
 from .storelaws import Mirror
 from .world import Violation
 
@@ -83,10 +84,7 @@ class Laws:
         self.undelivered = False
         """In this turn somebody could not be sent what was said to it."""
         self.assigned_now: list[Sight] = []
-        self._early: list[Early] = []
-        """Those of this turn."""
-        self._results_told: list[tuple[Sight, bytes]] = []
-        """Ends that watchers heard of in this turn, perhaps before whoever did the job heard that it had it."""
+        self.results = Results(self)
         self.cancels_now: dict[int, None] = {}
         """Jobs that somebody asked to end in this turn."""
         self.woken_now: dict[bytes, None] = {}
@@ -120,6 +118,7 @@ class Laws:
 
     def crashed(self, hall: Hall) -> None:
         """What is on disk lives on as it is there; the rest is gone, and must not have been promised."""
+        self.results.crashed()
         self.mirror.agrees_with_store(hall.disk.store)
         self.drains.forget()
         for tap in self.taps.values():
@@ -144,8 +143,7 @@ class Laws:
         self.now_us = now_us
         self.disturbed = self.withdrawing = self.undelivered = False
         self.assigned_now = []
-        self._early = []
-        self._results_told = []
+        self.results.turn_began()
         self.cancels_now = {}
         self.woken_now = {}
         self._unbegun = {}
@@ -177,10 +175,7 @@ class Laws:
         self.take_census()
         if self.audited:
             hall.scheduler.audit()
-        for sight, result in self._results_told:
-            self.check_result(sight, result)
-            if not sight.retried:
-                self._end(sight)
+        self.results.check_told()
         if self.withdrawing:
             self._note_withdrawn()
         turnlaws.check(self, hall)
@@ -191,6 +186,10 @@ class Laws:
                 raise Violation("blame", f"job {job_id} has lost somebody who had not begun, or who quit")
         if hall.hire_bus is not None:
             hall.hire_bus.check(hall)
+
+    def flushed(self) -> None:
+        """Between two turns, peers were sent what had been kept back."""
+        self.results.check_told()
 
     @property
     def jobs_seen(self) -> int:
@@ -217,18 +216,9 @@ class Laws:
         tap.open = False
         tap.parted_us = self.now_us
         del self.taps[tap.number]
-        self._count_reports_of_untold(tap)
+        self.results.parted(tap)
         if tap.able:
             self.lost(tap)
-
-    def _count_reports_of_untold(self, tap: Tap) -> None:
-        """It left before it could be told which job it was given: its reports of this turn may have counted."""
-        for early in self._early:
-            if early.tap is tap and early.may_have_job and early.result is not None:
-                sight = self.see(early.job_id)
-                if not sight.queue or sight.queue in tap.able:
-                    sight.results[early.result] = None
-                    sight.succeeded = True
 
     def location(self, queue: bytes, name: bytes) -> LocationHolder:
         location = self.locations.get((queue, name))
@@ -344,27 +334,13 @@ class Laws:
             raise Violation("promise", f"c{tap.number} was told the end of {job_id} before it was on disk")
         if sight.promised and job_id not in self.mirror.history and not sight.retried:
             raise Violation("promise", f"c{tap.number} was told an end of {job_id} that is not on disk")
-        if state == DONE and data not in sight.results:
-            self._results_told.append((sight, data))
-            return
-        if state == DONE:
-            self.check_result(sight, data)
+        if state != DONE or self.results.told(sight, data):
+            self.ended(sight)
+
+    def ended(self, sight: Sight) -> None:
+        """Somebody was told of its end."""
         if not sight.retried:
             self._end(sight)
-
-    def check_result(self, sight: Sight, result: bytes) -> None:
-        """It came from somebody who had the job, and was made for this job where it says for which."""
-        if sight.id in self.foreign or result in self.reported.get((sight.queue, sight.key), ()):
-            return
-        if result not in sight.results:
-            raise Violation("lease", f"job {sight.id} has a result that no holder sent")
-        _, made, tag = result.partition(MADE_FOR)
-        if not made or result in sight.mixed_up:
-            return
-        submit = sight.submit
-        named = submit is not None and sight.id in self.origins and is_made_for(result, submit.key)
-        if submit is not None and not named and not is_made_for(result, submit.payload):
-            raise Violation("mixed up", f"job {sight.id} has a result that was made for {tag!r}")
 
     def cancelling(self, job_id: int) -> None:
         """Somebody asks to end a job: from now on its worker may have lost it."""
@@ -409,12 +385,7 @@ class Laws:
         sight.hastened = False
         if sight.holding.since_us == self.now_us:
             self.assigned_now.append(sight)
-        for early in self._early:
-            if early.tap is tap and early.job_id == job_id:
-                self.disturbed = sight.holding.doubtful = True
-                if early.result is not None:
-                    sight.results[early.result] = None
-                    sight.succeeded = True
+        self.results.assigned(tap, sight)
 
     def finished(self, tap: Holder, job_id: int, result: bytes) -> None:
         """A worker says that it is done. It counts if the worker has the job, and not otherwise."""
@@ -473,8 +444,7 @@ class Laws:
         holding = sight.holding if sight is not None else None
         ours = holding is not None and holding.tap is tap
         if holding is None or not ours or holding.doubtful:
-            free = sight is None or not (sight.running or sight.ended_order)
-            self._early.append(Early(tap, job_id, result, free and tap.asks_for_a_job))
+            self.results.reported_early(tap, job_id, result)
         late = holding is not None and 0 < holding.until_us < self.now_us
         return sight if ours and not late else None
 

@@ -139,7 +139,7 @@ class Mirror:
             sight.succeeded = sight.succeeded_surely = False
         # Otherwise its end was on its way to the disk when it was retried: it may have succeeded since.
         if end.state == DONE:
-            self._laws.check_result(sight, end.result)
+            self._laws.results.check(sight, end.result)
         losses_max = end.terms.losses_max
         if (losses_max and end.losses > losses_max) or (end.code == LOST and end.losses < losses_max):
             raise Violation("losses", f"job {end.id} ended after {end.losses} losses of {losses_max}")

@@ -1,0 +1,124 @@
+"""Runs made by hand, for cases that seeds rarely show: what a law must accept, and what it must accuse."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hiringhall.core.limits import Limits
+from hiringhall.core.states import DONE
+from hiringhall.dialects.gearman.session import GearmanOptions
+
+from .disk import Disk
+from .gearmantap import HANDLE_PREFIX
+from .hall import Hall
+from .laws import Laws
+from .network import Weather
+from .owndialect import OwnSession, line
+from .world import MS, Violation, World
+
+if TYPE_CHECKING:
+    from hiringhall.core.jobs import Job
+
+    from .network import Connection
+
+CALL = {"do": "submit", "queue": "q", "payload": "t1", "watched": True}
+
+
+class Peer:
+    """Somebody who does only what the test says. Its bytes reach the hall at once."""
+
+    def __init__(self, table: Table, dialect: str) -> None:
+        self.dialect = self.tap = dialect
+        self.name = dialect
+        self.heard_bytes = b""
+        self._hall = table.hall
+        connection = table.hall.connect(self)  # type: ignore[arg-type]
+        assert connection is not None
+        self.connection = connection
+
+    def heard(self, connection: Connection, data: bytes) -> None:
+        del connection
+        self.heard_bytes += data
+
+    def disconnected(self, connection: Connection) -> None:
+        """The hall has closed the connection."""
+
+    def send(self, data: bytes) -> None:
+        self._hall.arrived(self.connection, data)
+
+    def ask(self, **request: Any) -> None:
+        """In the own dialect."""
+        self.send(line(**request))
+
+    def part(self) -> None:
+        self.connection.there = False
+        self._hall.disconnected(self.connection)
+
+
+class Table:
+    """A hall without actors and faults. A turn lasts until the world runs on; clients are told after it."""
+
+    def __init__(self) -> None:
+        self.world = World(1)
+        options = GearmanOptions(handle_prefix=HANDLE_PREFIX.removesuffix(b":"))
+        self.laws = Laws(self.world, options)
+        weather = Weather(self.world)
+        weather.calm()
+        disk = Disk(self.world, self.laws)
+        disk.calm()
+        self.hall = Hall(self.world, weather, disk, self.laws, Limits(), options)
+        self.hall.turn_us_max = 1
+        self.world.chance = lambda probability: probability > 0  # type: ignore[method-assign]
+        self.hall.open()
+        self.run()
+
+    def run(self, time_us: int = 10 * MS) -> None:
+        self.world.run(self.world.now_us + time_us)
+
+    @property
+    def job(self) -> Job:
+        (job,) = self.hall.scheduler.jobs.values()
+        return job
+
+    def calls(self, **terms: Any) -> Peer:
+        """A client of the own dialect that waits for a job."""
+        client = Peer(self, "own")
+        client.ask(**CALL, **terms)
+        return client
+
+
+@pytest.fixture
+def table() -> Table:
+    return Table()
+
+
+# --- results that are told between two turns
+
+
+def _own_worker_does(table: Table) -> None:
+    worker = Peer(table, "own")
+    worker.ask(do="can_do", queue="q")
+    worker.ask(do="take")
+    table.run()
+    worker.ask(do="finish", id=table.job.id, result="made")
+    table.run()
+
+
+def test_a_result_that_is_told_between_two_turns_is_its_holders(table: Table) -> None:
+    client = table.calls()
+    _own_worker_does(table)
+    assert b"made" in client.heard_bytes
+
+
+def test_a_result_that_is_told_between_two_turns_and_is_nobodys_breaks_a_law(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(self: OwnSession, job: Job) -> None:
+        self.send(line(notice="ended", id=job.id, state=DONE, code=0, result="another"))
+
+    monkeypatch.setattr(OwnSession, "ended", ended)
+    table.calls()
+    with pytest.raises(Violation, match="has a result that no holder sent"):
+        _own_worker_does(table)
