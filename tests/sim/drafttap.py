@@ -288,13 +288,26 @@ class DraftTap(Tap):
             raise Violation("one task", f"c{self.number} has {self._task} and is given another")
         self._task = self.laws.id_of(parsed[1])
         self.laws.assigned(self, self._task, *parsed)
-        sight = self.laws.see(self._task)
-        for told in self._hasty:
+        if self._hasty:
             self.laws.disturbed = True
             self.laws.in_doubt(self._task)
+            self._may_have_done(self._task)
+
+    def _may_have_done(self, job_id: int) -> None:
+        """What it told before it was told its task may have been meant for this one."""
+        sight = self.laws.see(job_id)
+        for told in self._hasty:
             if not told[0]:
                 sight.results[told[1:]] = sight.mixed_up[told[1:]] = None
                 sight.succeeded = True
+
+    def parts(self) -> None:
+        """It may have been given a task, and leaves before it is told so. It may have told its end, too."""
+        unsent = b"".join((self.session.sealed or []) + self.session.out)
+        for packet_type, body in self._responses.feed(unsent):
+            parsed = wire.parse_job_assign_res(body) if packet_type == wire.JOB_ASSIGN_RES and body else None
+            if parsed is not None:
+                self._may_have_done(self.laws.id_of(parsed[1]))
 
     def _created(self, submit: Submit, job_id: int, handle: bytes) -> None:
         if handle:

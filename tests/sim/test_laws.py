@@ -9,6 +9,7 @@ import pytest
 from hiringhall.core.limits import Limits
 from hiringhall.core.states import DONE
 from hiringhall.dialects.gearman.session import GearmanOptions
+from hiringhall.dialects.gearman_draft import wire as draft
 
 from .disk import Disk
 from .gearmantap import HANDLE_PREFIX
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from .network import Connection
 
+QUEUE = b"q"
 CALL = {"do": "submit", "queue": "q", "payload": "t1", "watched": True}
 
 
@@ -122,3 +124,42 @@ def test_a_result_that_is_told_between_two_turns_and_is_nobodys_breaks_a_law(
     table.calls()
     with pytest.raises(Violation, match="has a result that no holder sent"):
         _own_worker_does(table)
+
+
+# --- workers that leave before they are told what they have
+
+
+def _draft_worker(table: Table) -> Peer:
+    worker = Peer(table, "draft")
+    worker.send(draft.pack_worker_connect([QUEUE]))
+    table.run()
+    return worker
+
+
+def test_a_draft_worker_that_leaves_in_the_turn_in_which_it_is_given_a_job_may_have_done_it(
+    table: Table,
+) -> None:
+    worker = _draft_worker(table)
+    client = table.calls()
+    worker.send(draft.JOB_ASSIGN_REQ_PACKET)
+    worker.send(draft.pack_job_complete_announce(0, b"made"))
+    worker.part()
+    table.run()
+    assert b"made" in client.heard_bytes
+
+
+def test_a_draft_worker_that_asked_for_no_job_and_leaves_has_done_nothing(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = _draft_worker(table)
+    table.calls()
+    worker.send(draft.pack_job_complete_announce(0, b"forged"))
+    worker.part()
+
+    def ended(self: OwnSession, job: Job) -> None:
+        self.send(line(notice="ended", id=job.id, state=DONE, code=0, result="forged"))
+
+    monkeypatch.setattr(OwnSession, "ended", ended)
+    table.hall.scheduler.cancel(table.job, b"by nobody")
+    with pytest.raises(Violation, match="has a result that no holder sent"):
+        table.run()
