@@ -25,6 +25,12 @@ class Drains:
         """Workers that drain for certain, with the time of the answer that told so."""
         self._perhaps: dict[int, None] = {}
         """Workers that somebody asked to drain, and that were not told to get jobs again."""
+        self.dismissals_now: dict[int, None] = {}
+        """Jobs whose hired workers were asked to drain in this turn. They may have been hired as it began, and
+        are told of both at its end."""
+
+    def turn_began(self) -> None:
+        self.dismissals_now = {}
 
     def forget(self) -> None:
         """The hall has crashed, and its workers have other numbers when it opens again."""
@@ -39,6 +45,7 @@ class Drains:
         self._perhaps[number] = None
         worker = laws.scheduler.find_worker(number)
         if worker is not None and worker.promise is not None:
+            self.dismissals_now[worker.promise.job.id] = None
             laws.in_doubt(worker.promise.job.id)
 
     def answered(self, number: int, now_us: int, *, drain: bool) -> None:

@@ -168,10 +168,12 @@ class Notary:
     def _hires(self, who: VillagerHolder, sight: Sight) -> None:
         laws = self._laws
         job = laws.scheduler.jobs.get(sight.id)
-        if job is None and (laws.may_be_taken_back(sight.id) or self._ends_with_pause(sight)):
-            # It was chosen as the turn began. In the turn the job was cancelled, or was not stored, or ended
-            # because its queue was paused.
-            self._owed[who, sight.id] = None
+        has_quit = self._has_quit_now(who, sight.id)
+        if job is None and (laws.may_be_taken_back(sight.id) or self._ends_unbegun(sight, has_quit=has_quit)):
+            # It was chosen as the turn began. In the turn the job was cancelled, or was not stored, or nobody
+            # waited for it when it was given back. Who has quit is not dismissed.
+            if not has_quit:
+                self._owed[who, sight.id] = None
             return
         submit = laws.submit_of(job.id, job.payload) if job is not None else None
         if submit is None:
@@ -197,14 +199,22 @@ class Notary:
         startlaws.check(laws, sight, submit, ahead_us=self._rules.ahead_us)
         promise = sight.holding = Promise(who, laws.now_us)
         self._ends_after(promise, sight, max(available_us, laws.now_us), self._rules.buffer_us)
-        promise.doubtful = laws.may_be_taken_back(sight.id)
+        promise.doubtful = laws.may_be_taken_back(sight.id) or sight.id in laws.drains.dismissals_now
         sight.returned_us = 0
 
-    def _ends_with_pause(self, sight: Sight) -> bool:
-        """A pause of this turn dismisses who was hired for it, and perhaps nobody waits for it then."""
+    def _ends_unbegun(self, sight: Sight, *, has_quit: bool) -> bool:
+        """In this turn who was hired for it has quit, or is dismissed by a pause of its queue or because it
+        drains; and perhaps nobody waits for the job then.
+        """
         laws = self._laws
         paused_now = laws.know_name(sight) and laws.pauses.asked_us.get(sight.queue) == laws.now_us
-        return paused_now and not sight.ended_order and startlaws.may_end_when_given_back(laws, sight)
+        given_back = has_quit or paused_now or sight.id in laws.drains.dismissals_now
+        return given_back and not sight.ended_order and startlaws.may_end_when_given_back(laws, sight)
+
+    def _has_quit_now(self, who: VillagerHolder, job_id: int) -> bool:
+        """It said QUIT in this turn, before it could be told that it is hired."""
+        lines = [line for _, line in _of_turn(who.early, self._laws.now_us) if line.verb == wire.QUIT]
+        return any(self._names.job_number(line.job) == job_id for line in lines)
 
     def _calls(self, who: VillagerHolder, sight: Sight, line: wire.Line) -> None:
         promise = sight.holding

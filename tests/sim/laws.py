@@ -144,6 +144,7 @@ class Laws:
         self.disturbed = self.withdrawing = self.undelivered = False
         self.assigned_now = []
         self.results.turn_began()
+        self.drains.turn_began()
         self.cancels_now = {}
         self.woken_now = {}
         self._unbegun = {}
@@ -249,11 +250,15 @@ class Laws:
 
     def know_name(self, sight: Sight) -> bool:
         """Whether it is known who asked for a job, if need be by the hall's own number for what was asked."""
-        if not sight.queue:
-            for payload, job_id in self._ids.items():
-                if job_id == sight.id and payload in self.submits:
-                    sight.made_by(self.submits[payload])
+        maker = self.find_maker(sight.id) if not sight.queue else None
+        if maker is not None:
+            sight.made_by(maker)
         return bool(sight.queue)
+
+    def find_maker(self, job_id: int) -> Submit | None:
+        """The submit that made a job, by the hall's own number for what was asked."""
+        made = [payload for payload, known_id in self._ids.items() if known_id == job_id]
+        return next((self.submits[payload] for payload in reversed(made) if payload in self.submits), None)
 
     def find_id(self, payload: bytes) -> int:
         """The job of that payload; 0: none was ever counted."""

@@ -144,7 +144,7 @@ def may_end_when_given_back(laws: Laws, sight: Sight) -> bool:
     the hall was restarted since.
     """
     row = laws.mirror.live.get(sight.id)
-    terms = row.terms if row is not None else sight.submit
+    terms = row.terms if row is not None else sight.submit or laws.find_maker(sight.id)
     if terms is None or terms.detached:
         return False
     return not any(

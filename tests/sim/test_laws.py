@@ -6,18 +6,25 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from hiringhall.core.bidding.markets import Rules
+from hiringhall.core.bidding.policies import POLICIES
 from hiringhall.core.limits import Limits
 from hiringhall.core.states import DONE
 from hiringhall.dialects.gearman.session import GearmanOptions
 from hiringhall.dialects.gearman_draft import wire as draft
+from hiringhall.dialects.hire import wire as hire
+from hiringhall.dialects.native import wire as native
 
 from .disk import Disk
 from .gearmantap import HANDLE_PREFIX
 from .hall import Hall
+from .hirebus import Bus
+from .hiredoors import HireDoors
 from .laws import Laws
+from .nativeactors import HELLO
 from .network import Weather
 from .owndialect import OwnSession, line
-from .world import MS, Violation, World
+from .world import MS, SECOND, Violation, World
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
@@ -25,6 +32,8 @@ if TYPE_CHECKING:
     from .network import Connection
 
 QUEUE = b"q"
+WINDOW_US = 20 * MS
+UUID = bytes(range(16))
 CALL = {"do": "submit", "queue": "q", "payload": "t1", "watched": True}
 
 
@@ -54,6 +63,15 @@ class Peer:
         """In the own dialect."""
         self.send(line(**request))
 
+    def lines(self, verb: bytes) -> list[hire.Line]:
+        """What it has heard as one who is hired."""
+        lines = [hire.read_line(text) for text in self.heard_bytes.splitlines()]
+        return [line for line in lines if line.verb == verb]
+
+    def say(self, verb: bytes, job: bytes, **fields: Any) -> None:
+        """As one who is hired."""
+        self.send(hire.write_line(hire.Line(UUID, verb, job, **fields)) + b"\n")
+
     def part(self) -> None:
         self.connection.there = False
         self._hall.disconnected(self.connection)
@@ -73,6 +91,11 @@ class Table:
         self.hall = Hall(self.world, weather, disk, self.laws, Limits(), options)
         self.hall.turn_us_max = 1
         self.world.chance = lambda probability: probability > 0  # type: ignore[method-assign]
+        doors = HireDoors(self.world, Bus(self.world, weather, self.hall))
+        doors.kinds = ("lines",)
+        policy = next(iter(POLICIES.values()))
+        doors.rules = Rules(policy, window_us=WINDOW_US)
+        self.hall.hire_bus = doors
         self.hall.open()
         self.run()
 
@@ -89,6 +112,18 @@ class Table:
         client = Peer(self, "own")
         client.ask(**CALL, **terms)
         return client
+
+    def bids(self) -> tuple[Peer, bytes]:
+        """A worker that has bid for the one job, and the name of that. It is hired as the next turn begins."""
+        worker = Peer(self, "hire")
+        self.run()
+        job = worker.lines(hire.ANNOUNCE)[0].job
+        worker.say(hire.AVAIL, job)
+        self.run(MS)
+        self.world.now_us += 2 * WINDOW_US
+        self.hall.turn()
+        assert self.job.lease is not None
+        return worker, job
 
 
 @pytest.fixture
@@ -163,3 +198,93 @@ def test_a_draft_worker_that_asked_for_no_job_and_leaves_has_done_nothing(
     table.hall.scheduler.cancel(table.job, b"by nobody")
     with pytest.raises(Violation, match="has a result that no holder sent"):
         table.run()
+
+
+# --- workers that are not needed any more in the turn in which they are hired
+
+
+def test_a_worker_may_quit_in_the_turn_of_its_hire_what_nobody_waits_for(table: Table) -> None:
+    client = table.calls(durable=True)
+    worker, job = table.bids()
+    client.part()
+    worker.say(hire.QUIT, job)
+    assert not table.hall.scheduler.jobs
+    table.run(SECOND)
+    assert len(worker.lines(hire.HIRE)) == 1
+
+
+def test_a_worker_may_quit_in_the_turn_of_its_hire_a_job_with_a_key_that_nobody_waits_for(table: Table) -> None:
+    client = table.calls(key="k")
+    worker, job = table.bids()
+    client.part()
+    worker.say(hire.QUIT, job)
+    assert not table.hall.scheduler.jobs
+    table.run(SECOND)
+    assert len(worker.lines(hire.HIRE)) == 1
+
+
+def test_a_worker_may_quit_in_the_turn_of_its_hire_what_somebody_cancels_then(table: Table) -> None:
+    client = table.calls(durable=True)
+    worker, job = table.bids()
+    worker.say(hire.QUIT, job)
+    client.ask(do="cancel", id=table.job.id)
+    assert not table.hall.scheduler.jobs
+    table.run(SECOND)
+    assert len(worker.lines(hire.HIRE)) == 1
+
+
+def test_a_hire_for_a_job_that_is_gone_breaks_a_law(table: Table) -> None:
+    client = table.calls(durable=True)
+    table.bids()
+    client.part()
+    table.hall.scheduler.cancel(table.job, b"by nobody")
+    with pytest.raises(Violation, match="which nobody submitted"):
+        table.run()
+
+
+def test_a_hire_for_a_job_that_a_worker_quit_and_somebody_waits_for_breaks_a_law(table: Table) -> None:
+    table.calls(durable=True)
+    worker, job = table.bids()
+    worker.say(hire.QUIT, job)
+    table.hall.scheduler.cancel(table.job, b"by nobody")
+    with pytest.raises(Violation, match="which nobody submitted"):
+        table.run()
+
+
+def test_a_dismissal_in_the_turn_of_the_hire_for_no_reason_breaks_a_law(table: Table) -> None:
+    table.calls(durable=True)
+    table.bids()
+    table.hall.scheduler.hiring.dismiss_promised()
+    with pytest.raises(Violation, match="before its time"):
+        table.run()
+
+
+def _drains(table: Table, overseer: Peer) -> None:
+    (worker,) = [worker for worker in table.hall.scheduler.workers if worker.promise is not None]
+    overseer.send(native.encode(native.DRAIN, 2, [worker.number]))
+
+
+def _overseer(table: Table) -> Peer:
+    overseer = Peer(table, "native")
+    overseer.send(HELLO)
+    table.run()
+    return overseer
+
+
+def test_a_worker_may_be_drained_in_the_turn_of_its_hire(table: Table) -> None:
+    overseer = _overseer(table)
+    table.calls(durable=True)
+    worker, _ = table.bids()
+    _drains(table, overseer)
+    table.run()
+    assert len(worker.lines(hire.HIRE)) == len(worker.lines(hire.DISMISS)) == 1
+
+
+def test_a_worker_may_be_drained_in_the_turn_of_its_hire_for_what_nobody_waits_for(table: Table) -> None:
+    overseer = _overseer(table)
+    client = table.calls(durable=True)
+    worker, _ = table.bids()
+    client.part()
+    _drains(table, overseer)
+    table.run()
+    assert len(worker.lines(hire.HIRE)) == len(worker.lines(hire.DISMISS)) == 1
