@@ -137,7 +137,7 @@ _SILENT: Final = Reporter()
 class Pledge:
     """A message that is true only after a commit."""
 
-    __slots__ = ("answers_watch", "ending", "job", "place", "reported", "watching")
+    __slots__ = ("ending", "job", "place", "reported", "watched", "watching")
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class Pledge:
         watching: bool,
         ending: bool,
         reported: bool = False,
-        answers_watch: bool = False,
+        watched: Job | None = None,
     ) -> None:
         self.place = place
         """Its index in the session's output."""
@@ -158,8 +158,9 @@ class Pledge:
         """It tells the job's end."""
         self.reported = reported
         """It answers the worker that reported what became of the job."""
-        self.answers_watch = answers_watch
-        """It answers a request to watch the job. The session may watch it by a submit that is refused later."""
+        self.watched = watched
+        """The job that the session is told it watches, if it answers such a request. The session may watch it
+        by a submit that is refused later."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -299,9 +300,10 @@ class Session(Peer):
         has, then perhaps by a submit that waits for the store, and is refused together with it.
         """
         if self.send(data):
-            unstored = job.terms.durable and not job.stored
-            if unstored or self.pledges is not None or self.sealed_pledges is not None:
-                self._pledge(job, watching=watching and unstored, ending=False, answers_watch=True)
+            if job.terms.durable and not job.stored:
+                self._pledge(job, watching=watching, ending=False, watched=job)
+            elif self.pledges is not None or self.sealed_pledges is not None:
+                self._pledge(None, watching=False, ending=False, watched=job)
 
     def acknowledge_all(self, jobs: list[Job], data: bytes, *, watching: bool = False) -> None:
         """Acknowledge several durable jobs with one message: a pledge until all of them are on disk."""
@@ -338,8 +340,8 @@ class Session(Peer):
         watching: bool,
         ending: bool,
         reported: bool = False,
-        answers_watch: bool = False,
+        watched: Job | None = None,
     ) -> None:
         if self.pledges is None:
             self.pledges = []
-        self.pledges.append(Pledge(len(self.out) - 1, job, watching, ending, reported, answers_watch))
+        self.pledges.append(Pledge(len(self.out) - 1, job, watching, ending, reported, watched))

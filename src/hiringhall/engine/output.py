@@ -109,8 +109,11 @@ def replace_withdrawn(
         job = pledge.job
         replaced = pledge.place in places
         pledge.place -= removed
+        if pledge.watched is not None and not replaced:
+            answered_watches.append((pledge.place, pledge.watched))
         if job is None:
-            remaining.append(pledge)
+            if pledge.watched is None:
+                remaining.append(pledge)
         elif pledge.ending and refused.get(job.id, 0):
             refused[job.id] -= 1
             removed += 1
@@ -127,10 +130,6 @@ def replace_withdrawn(
                 if job.id not in withdrawn and job.state < LEASED and job.abandoned:
                     # It was only in memory, and is refused together with a job that it came with.
                     scheduler.submissions.take_back(job)
-        elif pledge.answers_watch:
-            answered_watches.append((pledge.place, job))
-            if job.terms.durable and not job.stored:
-                remaining.append(pledge)
         elif not pledge.ending or job.id not in withdrawn:
             remaining.append(pledge)
     for place, watched in answered_watches:

@@ -143,6 +143,25 @@ def test_a_watch_outlives_a_later_submit_that_is_refused(hall: NativeHall, guest
     assert [(kind, body[:2]) for kind, _, body in guest.hears()] == [("ended", [job, "cancelled"])]
 
 
+def test_a_watch_of_a_job_in_memory_outlives_a_submit_that_was_to_store_it(
+    hall: NativeHall, guest: NativeGuest
+) -> None:
+    """The watch waits behind a pledge. Meanwhile somebody joins the job and wants it to be durable."""
+    bob = hall.guest()
+    ((_, _, (job,)),) = submits_in_memory(bob, b"other")
+    hall.held = True
+    assert guest.submits(b"durable") == []
+    assert guest.says("watch", (job, 1), 7) == []
+    assert hall.guest().submits(b"other") == []
+    hall.turn_that_fails()
+    hall.recover()
+    submit, watch = guest.hears()
+    assert submit[2][0] == "store_down"
+    assert (watch[:2], watch[2]["id"]) == (("ok", 7), job)
+    bob.says("cancel", (job, b"enough"))
+    assert [(kind, body[:2]) for kind, _, body in guest.hears()] == [("ended", [job, "cancelled"])]
+
+
 def test_progress_that_came_while_a_watch_waited_follows_its_refusal_and_no_more_comes(
     hall: NativeHall, guest: NativeGuest
 ) -> None:
