@@ -110,9 +110,16 @@ def groups(results: str) -> list[Group]:
             rows = [dict(zip(table.headings, row, strict=True)) for row in table.rows]
             bars = [bar for row in rows if (bar := make_bar(row, ours, theirs))]
             if bars:
-                title = table.title if len(pairs) == 1 else f"{table.title}: {ours}"
+                title = heading(table.title, ours, theirs, [hall for hall, _, _ in pairs])
                 found.append(Group(title, f"{ours} : {theirs}", bars))
     return found
+
+
+def heading(title: str, ours: str, theirs: str, halls: list[str]) -> str:
+    """A table that compares one hall with several servers, or several halls with one, has a group for each."""
+    if len(halls) == 1 or title.endswith(theirs):
+        return title
+    return f"{title}: {ours}" if len(set(halls)) > 1 else f"{ours} beside the {theirs}"
 
 
 def make_bar(cells: dict[str, str], ours: str, theirs: str) -> Bar | None:
