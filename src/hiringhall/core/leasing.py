@@ -254,8 +254,8 @@ class Leases:
         self._table.counters.expired += 1
         self._table.revoke(lease)
         held_since_us = lease.worker.peer.speaker.held_since_us
-        if self._table.store_trouble and 0 < held_since_us <= lease.started_us:
-            # The worker does not know of the job: what it was told waits for the store.
+        if 0 < held_since_us <= lease.started_us:
+            # The worker does not know of the job: what it was told waits for a commit.
             self.give_back(lease, GIVEN_BACK)
         elif silent and not overran:
             self.count_loss(lease)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 if TYPE_CHECKING:
     from stage.native import NativeGuest, NativeHall
 
@@ -75,19 +77,27 @@ def test_a_lease_of_another_worker_is_not_lost_or_renewed(hall: NativeHall) -> N
     assert bob.asks("finish", (lease, b"")) is None
 
 
+@pytest.mark.parametrize("broken", [False, True])
 def test_an_assignment_that_waits_for_the_store_behind_an_answer_costs_the_job_nothing(
-    hall: NativeHall, guest: NativeGuest
+    hall: NativeHall, guest: NativeGuest, *, broken: bool
 ) -> None:
+    """The store fails, or its commit only takes long."""
     (_, _, (first, second)), *_ = guest.submits(b"a", b"b")
     bob = hall.guest()
     (lease,) = assigned(bob.works(run_us=10 * SECOND))
-    hall.break_store("disk full")
+    if broken:
+        hall.break_store("disk full")
+    else:
+        hall.held = True
     assert bob.says("finish", (lease, b""), 77) == [], "the answer, and the job behind it, wait for the disk"
     assert hall.scheduler.jobs[second].lease is not None
     hall.wait(10 * SECOND)
     job = hall.scheduler.jobs[second]
     assert (job.failures, job.losses) == (0, 0)
-    hall.recover()
+    if broken:
+        hall.recover()
+    else:
+        hall.held = False
     answer, (kind, _, (untold, *_)), revoked = bob.hears()
     assert (answer, kind, revoked) == (("ok", 77, None), "assign", ("revoke", 0, [untold]))
     (lease,) = assigned(bob.says("beat", None))
