@@ -67,6 +67,8 @@ class Asked(NamedTuple):
     """The jobs that it is about, as far as they were its location's."""
     unknown: list[bytes]
     """Names of tasks that were not."""
+    given: list[Lease]
+    """Of a Steal: the leases that its location got by it."""
 
 
 class DworkTap(Tap):
@@ -77,6 +79,8 @@ class DworkTap(Tap):
         self._options = options
         self._queue = options.queue
         self._pending: deque[Asked] = deque()
+        self._leases_before: list[Lease] = []
+        """The leases that the location of the latest Steal had before it."""
 
     # --- what it asks
 
@@ -86,7 +90,7 @@ class DworkTap(Tap):
             query = wire.parse(data)
         except wire.BadMessage:
             self.note(f"-> {data[:60]!r}")
-            self._pending.append(Asked(_NONSENSE, self.laws.now_us, False, [], wire.ERROR, [], []))
+            self._pending.append(Asked(_NONSENSE, self.laws.now_us, False, [], wire.ERROR, [], [], []))
             return
         tasks = [(task.name, task.origin[:20], task.preds, task.succs) for task in query.tasks]
         self.note(f"-> {query.type} {query.location!r} {tasks}")
@@ -97,7 +101,7 @@ class DworkTap(Tap):
             if query.type != wire.EXIT:
                 location.heard_us = laws.now_us
         queue = laws.scheduler.queues.get(self._queue)
-        asked = Asked(query, laws.now_us, queue is None or not queue.live, [], -1, [], [])
+        asked = Asked(query, laws.now_us, queue is None or not queue.live, [], -1, [], [], [])
         if query.type == wire.CREATE:
             self._create(asked)
         elif query.type == wire.COMPLETE:
@@ -109,6 +113,8 @@ class DworkTap(Tap):
         elif query.type == wire.EXIT:
             assert location is not None
             asked = self._exit(asked, location)
+        elif query.type == wire.STEAL:
+            self._leases_before = self._leases(query.location)
         self._pending.append(asked)
 
     def took(self) -> None:
@@ -119,6 +125,8 @@ class DworkTap(Tap):
         asked = self._pending[-1]
         if asked.query.type == wire.STEAL:
             self.laws.take_census()
+            leases = self._leases(asked.query.location)
+            asked.given.extend(lease for lease in leases if lease not in self._leases_before)
         if asked.query.type == wire.CREATE:
             for task in asked.query.tasks:
                 job = self._find(task.name)
@@ -215,23 +223,15 @@ class DworkTap(Tap):
         return asked._replace(expected=wire.OK)
 
     def undelivered(self) -> None:
-        """What it asked for and has never been told of was given back."""
-        asking = [tap for tap in self.laws.taps.values() if isinstance(tap, DworkTap) and tap is not self]
-        for asked in self._pending:
-            name = asked.query.location
-            worker = self.laws.scheduler.residents.find(self._queue, name) if name is not None else None
-            if asked.query.type != wire.STEAL or worker is None or any(tap.asked(asked) for tap in asking):
-                continue
-            for lease in worker.leases.values():
-                if lease.started_us == asked.asked_us:
-                    raise Violation("undelivered", f"{name!r} has {lease.job.id}, and has never heard of it")
+        """What it asked for and has never been told of was given back.
 
-    def asked(self, other: Asked) -> bool:
-        """It asked at the same moment, for the same location."""
-        return self.heard_us == other.asked_us or any(
-            asked.asked_us == other.asked_us and asked.query.location == other.query.location
-            for asked in self._pending
-        )
+        Its location may keep what it had before it asked, such as a lease that was restored in the same turn.
+        """
+        for asked in self._pending:
+            for lease in asked.given:
+                if lease.job.lease is lease:
+                    name = asked.query.location
+                    raise Violation("undelivered", f"{name!r} has {lease.job.id}, and has never heard of it")
 
     # --- what it is told
 
@@ -306,6 +306,11 @@ class DworkTap(Tap):
             untouched = job is not None and job.started_us < asked.asked_us
             if row is not None and row.holder == asked.query.location and untouched:
                 raise Violation("promise", f"{job_id} is on disk as that of a location which is gone")
+
+    def _leases(self, name: bytes | None) -> list[Lease]:
+        """What a location has now."""
+        worker = self.laws.scheduler.residents.find(self._queue, name) if name is not None else None
+        return list(worker.leases.values()) if worker is not None else []
 
     # --- names
 
