@@ -198,3 +198,21 @@ def test_a_database_that_is_away_is_an_error_and_then_works_again(url: str) -> N
         assert documents.read(NAME, LONG) == b"kept"
     with pytest.raises(StoreError, match="cannot be reached"):
         find_active("postgresql://hall@127.0.0.1:1/hall")
+
+
+def test_a_check_of_the_tables_that_fails_is_an_error_and_then_works_again(url: str) -> None:
+    """As when the server crashes just after a hall has connected again, which must not end the hall."""
+
+    def rename(column: str, to: str) -> None:
+        statement = f"ALTER TABLE hiringhall.meta RENAME {column} TO {to}"
+        postgres_server().sql(statement, url.rpartition("/")[2])
+
+    with closing(open_documents(url)) as documents:
+        put(documents, b"kept")
+        end_backends(url)
+        rename("value", "away")
+        for _ in range(2):  # a connection whose tables were not checked is not used
+            with pytest.raises(DocumentError, match="column .* does not exist"):
+                documents.read(NAME, LONG)
+        rename("away", "value")
+        assert documents.read(NAME, LONG) == b"kept"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hiringhall.storage.contract import StoreError
 from hiringhall.storage.documents import DocumentError
 from hiringhall.storage.postgres.connecting import Database
+from hiringhall.storage.postgres.faults import explain
 from hiringhall.storage.postgres.membership import ACTIVE_BACKEND
 from hiringhall.storage.postgres.schema import make_or_check
 
@@ -111,7 +112,19 @@ def find_active_member(url: str) -> str:
 
 
 async def _fetched(database: Database, sql: str, values: Sequence[Any]) -> Sequence[Record]:
-    """The rows of a statement, on a new connection if the last one is gone."""
+    """The rows of a statement, on a new connection if the last one is gone. Raises StoreError."""
     if await database.current() is None:
-        await make_or_check(await database.connect(), database.place)
+        await _connect(database)
     return await database.fetch(sql, *values)
+
+
+async def _connect(database: Database) -> None:
+    """Connect, and check the tables. If that fails, the next try begins with a new connection."""
+    connection = await database.connect()
+    try:
+        await make_or_check(connection, database.place)
+    except Exception as error:
+        await database.disconnect()
+        if isinstance(error, StoreError):
+            raise
+        raise explain(error, database.place) from error
