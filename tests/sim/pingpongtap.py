@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hiringhall.dialects.session import Session
 
     from .laws import Laws
+    from .post import Line
     from .sights import Holding
 
 
@@ -23,13 +24,21 @@ class WorkerTap(Tap):
     """A worker at the backend."""
 
     def __init__(
-        self, number: int, session: Session, laws: Laws, options: PingPongOptions, sent: dict[bytes, int]
+        self,
+        number: int,
+        session: Session,
+        laws: Laws,
+        options: PingPongOptions,
+        sent: dict[bytes, tuple[int, Line | None]],
     ) -> None:
         super().__init__(number, session, laws)
         self._options = options
         self._identity = session.caller.route[0]
         self._sent = sent
-        """What every identity was sent and has not answered for, whichever session it had then."""
+        """What every identity was sent and has not answered for, whichever session it had then, and the socket
+        that spoke for it then."""
+        self._socket: Line | None = None
+        """The one that speaks for it."""
         self._reported_id = 0
         """The job whose result it has just sent."""
         self._job_id = 0
@@ -41,8 +50,8 @@ class WorkerTap(Tap):
         self._in_step = True
         """Its next answer is for the job it was sent last. Not so for one that was sent a job on its PING
         alone: it may have had one of a hall that died, or one that was taken from it long ago, and then it is
-        an answer ahead until it says READY. Nor for another socket with its identity: what that was sent, if
-        anything, is unknown."""
+        an answer ahead until it says READY. Nor for another socket with its identity, in this session or in
+        a later one: what that was sent, if anything, is unknown."""
         self._begun = False
         """It has said READY, or answered."""
         self._pings = 0
@@ -57,10 +66,10 @@ class WorkerTap(Tap):
             self._alive_us = self.laws.now_us
             return
         self._begun = True
-        self._in_step = self._in_step or data == wire.READY
         known = self._job_id != 0
         self._job_id = 0
-        job_id = self._sent.pop(self._identity, 0)
+        job_id, socket = self._sent.pop(self._identity, (0, self._socket))
+        self._in_step = data == wire.READY or (self._in_step and socket is self._socket)
         if data == wire.READY:
             self.laws.lost(self)
         if not job_id or data == wire.READY:
@@ -86,8 +95,9 @@ class WorkerTap(Tap):
         if job is not None and job.state != HELD:
             raise Violation("late", f"c{self.number} has done job {job.id}, which has not ended")
 
-    def taken_over(self) -> None:
-        self._in_step = False
+    def speaks_by(self, socket: Line) -> None:
+        self._in_step = self._in_step and self._socket is None
+        self._socket = socket
 
     def said(self, data: bytes) -> None:
         self.note(f"<- {data[:60]!r}")
@@ -110,7 +120,8 @@ class WorkerTap(Tap):
         if submit is not None and not submit.lease_us:
             self.silence_us = options.job_timeout_us + options.expire_us
         laws.assigned(self, job_id, options.queue, data)
-        self._job_id = self._sent[self._identity] = job_id
+        self._job_id = job_id
+        self._sent[self._identity] = job_id, self._socket
         self._holding = laws.see(job_id).holding
 
 

@@ -62,9 +62,8 @@ class Router:
             return
         link.heard_us = hall.laws.now_us
         if link.line is not line:
-            if link.line is not None:
-                link.tap.taken_over()
             link.line = line
+            link.tap.speaks_by(line)
         link.tap.heard(frames[-1])
         link.session.receive(frames[-1])
         link.tap.took()

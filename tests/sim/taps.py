@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hiringhall.dialects.session import Session
 
     from .laws import Laws
+    from .post import Line
 
 
 class Holder:
@@ -90,8 +91,8 @@ class Tap(Holder):
     def parts(self) -> None:
         """It is about to be disconnected, and will not hear what its session has not sent."""
 
-    def taken_over(self) -> None:
-        """From now on another socket speaks for the peer, or one that it had before."""
+    def speaks_by(self, socket: Line) -> None:
+        """From now on this socket speaks for the peer: its first, another, or one that it had before."""
 
     def can_do(self, queue: bytes, run_us: int) -> None:
         self.abilities[queue] = self.able[queue] = run_us

@@ -14,6 +14,8 @@ from hiringhall.dialects.gearman.session import GearmanOptions
 from hiringhall.dialects.gearman_draft import wire as draft
 from hiringhall.dialects.hire import wire as hire
 from hiringhall.dialects.native import wire as native
+from hiringhall.dialects.pingpong import wire as pingpong
+from hiringhall.dialects.pingpong.context import PingPongOptions
 
 from .disk import Disk
 from .gearmantap import HANDLE_PREFIX
@@ -24,7 +26,9 @@ from .laws import Laws
 from .nativeactors import HELLO
 from .network import Weather
 from .owndialect import OwnSession, line
+from .post import Line, Post
 from .world import MS, SECOND, Violation, World
+from .zmqdoors import ZmqDoors
 
 if TYPE_CHECKING:
     from hiringhall.core.jobs import Job
@@ -96,6 +100,11 @@ class Table:
         policy = next(iter(POLICIES.values()))
         doors.rules = Rules(policy, window_us=WINDOW_US)
         self.hall.hire_bus = doors
+        self.post = Post(self.world, weather)
+        self.post.calm()
+        self.post.hall = self.hall
+        self.hall.doors = ZmqDoors(self.world, self.post, [QUEUE])
+        self.hall.doors.pingpong = PingPongOptions(queue=QUEUE)
         self.hall.open()
         self.run()
 
@@ -159,6 +168,49 @@ def test_a_result_that_is_told_between_two_turns_and_is_nobodys_breaks_a_law(
     table.calls()
     with pytest.raises(Violation, match="has a result that no holder sent"):
         _own_worker_does(table)
+
+
+# --- results of PING/PONG workers, which name no job
+
+
+def _pingpong_socket(table: Table) -> Line:
+    """One of a worker that uses the same identity for all of them."""
+    return Line(table.post, "backend", lambda _: None, b"worker", lossy=False)
+
+
+def _is_sent_a_job(table: Table, socket: Line) -> None:
+    socket.send(b"", pingpong.READY)
+    table.run()
+    assert table.job.lease is not None
+
+
+def _session_has_ended(table: Table) -> None:
+    table.run(SECOND)
+    assert not table.hall.routers["backend"].links
+    assert table.job.lease is None
+
+
+def test_a_socket_that_the_worker_had_before_may_be_late_with_the_result_of_another_job(table: Table) -> None:
+    client = table.calls()
+    before, present = _pingpong_socket(table), _pingpong_socket(table)
+    _is_sent_a_job(table, present)
+    present.close()
+    _session_has_ended(table)
+    before.send(b"", b"r1 for t0")
+    table.run()
+    assert b"r1 for t0" in client.heard_bytes
+
+
+def test_the_result_of_another_job_by_the_socket_that_was_sent_this_one_breaks_a_law(table: Table) -> None:
+    table.calls()
+    socket = _pingpong_socket(table)
+    _is_sent_a_job(table, socket)
+    table.post.weather.half_open_us = 1
+    socket.flap()
+    _session_has_ended(table)
+    socket.send(b"", b"r1 for t0")
+    with pytest.raises(Violation, match="a result that was made for b't0'"):
+        table.run()
 
 
 # --- workers that leave before they are told what they have

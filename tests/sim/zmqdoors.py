@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hiringhall.dialects.session import Caller, Session
 
     from .hall import Hall
-    from .post import Post
+    from .post import Line, Post
     from .taps import Tap
     from .world import World
 
@@ -78,7 +78,7 @@ class ZmqDoors:
         scheduler = hall.scheduler
         dwork = DworkContext(scheduler, self.dwork)
         pingpong = PingPongContext(scheduler, self.pingpong)
-        sent: dict[bytes, int] = {}
+        sent: dict[bytes, tuple[int, Line | None]] = {}
         wmp = WmpContext(scheduler, self.wmp, self._secrets.randbytes(SECRET_BYTES))
         wake_us = hall.limits.wake_us
         routers = (
