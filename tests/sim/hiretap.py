@@ -165,6 +165,13 @@ class Notary:
         elif line.verb == wire.DISMISS:
             self._dismisses(who, sight)
 
+    def left_untold(self, who: VillagerHolder, line: wire.Line) -> None:
+        """A worker leaves before it hears this. If it was hired, the job was given back since, or is now."""
+        number = self._names.job_number(line.job)
+        by_hall = number >= 0 and line.speaker == self._names.hall
+        if by_hall and line.verb == wire.HIRE and line.worker == who.uuid:
+            self._laws.see(number).hired = True
+
     def _hires(self, who: VillagerHolder, sight: Sight) -> None:
         laws = self._laws
         job = laws.scheduler.jobs.get(sight.id)
@@ -304,6 +311,13 @@ class LineTap(Tap, VillagerHolder):
             overheard = not self._direct and self._notary.holder(line) is not self
             if line.worker == self.uuid if line.worker else not overheard:
                 self._notary.said(self, line)
+
+    def parts(self) -> None:
+        """It may have been hired as the turn began, and leaves before it is told so."""
+        unsent = b"".join((self.session.sealed or []) + self.session.out)
+        for text in unsent.splitlines():
+            if not text.startswith(wire.COMMENT):
+                self._notary.left_untold(self, wire.read_line(text))
 
 
 class BusTap(Tap):

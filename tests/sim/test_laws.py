@@ -123,15 +123,20 @@ class Table:
         return client
 
     def bids(self) -> tuple[Peer, bytes]:
-        """A worker that has bid for the one job, and the name of that. It is hired as the next turn begins."""
+        """A worker that has bid for the one ready job, and its name. It is hired as this turn begins."""
+        worker, job = self.bids_in_time()
+        self.world.now_us += 2 * WINDOW_US
+        self.hall.turn()
+        assert any(worker.promise is not None for worker in self.hall.scheduler.workers)
+        return worker, job
+
+    def bids_in_time(self) -> tuple[Peer, bytes]:
+        """A worker that has bid for the one ready job, whose window is still open."""
         worker = Peer(self, "hire")
         self.run()
         job = worker.lines(hire.ANNOUNCE)[0].job
         worker.say(hire.AVAIL, job)
         self.run(MS)
-        self.world.now_us += 2 * WINDOW_US
-        self.hall.turn()
-        assert self.job.lease is not None
         return worker, job
 
 
@@ -340,3 +345,45 @@ def test_a_worker_may_be_drained_in_the_turn_of_its_hire_for_what_nobody_waits_f
     _drains(table, overseer)
     table.run()
     assert len(worker.lines(hire.HIRE)) == len(worker.lines(hire.DISMISS)) == 1
+
+
+# --- a job that came back goes before others, unless they came back later
+
+
+def _own_worker_takes(table: Table) -> Peer:
+    worker = Peer(table, "own")
+    worker.ask(do="can_do", queue="q")
+    worker.ask(do="take")
+    table.run()
+    return worker
+
+
+def test_a_job_may_come_back_behind_another_from_a_worker_that_leaves_in_the_turn_of_its_hire(
+    table: Table,
+) -> None:
+    client = table.calls()
+    taker = _own_worker_takes(table)
+    client.ask(**{**CALL, "payload": "t2"})
+    hired, _ = table.bids()
+    taker.part()
+    hired.part()
+    table.run()
+    assert not hired.lines(hire.HIRE)
+    assert b"t2" in _own_worker_takes(table).heard_bytes
+
+
+def test_a_job_that_goes_before_one_that_came_back_breaks_a_law_if_a_worker_only_bid(table: Table) -> None:
+    client = table.calls()
+    taker = _own_worker_takes(table)
+    first = table.job
+    client.ask(**{**CALL, "payload": "t2"})
+    bidder, _ = table.bids_in_time()
+    taker.part()
+    bidder.part()
+    table.run()
+    lane = first.queue.lanes[first.terms.priority]
+    lane.forget(first)
+    lane.ready -= 1
+    lane.push(first)
+    with pytest.raises(Violation, match="which had come back"):
+        _own_worker_takes(table)
