@@ -194,11 +194,7 @@ def _lose_uncounted(self: Leases, lease: Any, code: int = LOST, reason: bytes = 
 
 
 def _give_back_behind(self: Leases, lease: Any, code: int, *, front: bool = True, delay_us: int = 0) -> None:
-    if lease.job.abandoned or not front or delay_us:
-        _GIVE_BACK(self, lease, code, front=front, delay_us=delay_us)
-        return
-    self._table.move(lease.job, QUEUED)
-    self._table.note(lease.job)
+    _GIVE_BACK(self, lease, code, front=False, delay_us=delay_us)
 
 
 def _give_back_nowhere(self: Leases, lease: Any, code: int, *, front: bool = True, delay_us: int = 0) -> None:
