@@ -113,6 +113,14 @@ def test_a_call_that_is_longer_than_a_frame_is_refused_here() -> None:
         hall.function("f").submit("x" * 3000)
 
 
+def test_a_request_that_cannot_be_encoded_fails_alone(url: str) -> None:
+    with Hall(url) as hall:
+        for _before_and_after_the_welcome in range(2):
+            with pytest.raises(HallRefused, match="cannot be encoded"):
+                hall.limit("nobody.has.this", running_max=2**70)
+        assert hall.function("nobody.has.this").submit().state() == "queued"
+
+
 def test_a_payload_that_is_too_long_for_the_hall_is_refused(tmp_path: Path) -> None:
     limits = {"payload_bytes_max": 1000}
     with (

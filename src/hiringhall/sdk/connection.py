@@ -247,7 +247,13 @@ class Connection:
     def _write(self, request: Request) -> None:
         assert self._link is not None
         assert self.welcome is not None
-        frame = self._conversation.frame(request)
+        try:
+            frame = self._conversation.frame(request)
+        except (OverflowError, TypeError, ValueError) as error:
+            # Fails this request alone: left among the pending ones, it would break each new connection.
+            self._conversation.forget(request)
+            request.failed(HallRefused("bad_request", f"the request cannot be encoded: {error}"))
+            return
         if len(frame) > self.welcome.frame_bytes_max:
             self._conversation.forget(request)
             most = self.welcome.frame_bytes_max
