@@ -8,7 +8,15 @@ import pytest
 from hall_recorder import BACKGROUND, DETACHED, SECOND_US, START_US, Disk, Hall, refused
 from hiring_stories import bids, crier, hire, some_rules
 
-from hiringhall.core.errors import BAD_REQUEST, HALL_FULL, STORE_DOWN, TOO_LARGE, WRONG_STATE, BrokenLaw
+from hiringhall.core.errors import (
+    BAD_REQUEST,
+    HALL_FULL,
+    STORE_DOWN,
+    TOO_LARGE,
+    WRONG_STATE,
+    BrokenLaw,
+    Refusal,
+)
 from hiringhall.core.jobs import JobSpec
 from hiringhall.core.limits import Limits
 from hiringhall.core.reasons import situation, why
@@ -318,6 +326,8 @@ def test_rules_out_of_range_and_names_that_are_too_long_are_refused(hall: Hall) 
     ):
         with refused(BAD_REQUEST):
             hall.core.ruled_queues.rule(b"q", rules)
+    with pytest.raises(Refusal, match="the weight of tenant 'a' must be"):
+        hall.core.ruled_queues.rule(b"q", QueueRules(weights={b"a": 0}))
     with refused(TOO_LARGE):
         hall.submit("a", extras=of_key("k" * 5000))
     small = Hall(Limits(queues_max=10))

@@ -61,4 +61,5 @@ def check_rules(rules: QueueRules) -> None:
         raise Refusal(BAD_REQUEST, f"burst must be from 1 to {RUNNING_MAX}")
     for tenant, weight in rules.weights.items():
         if not 1 <= weight <= WEIGHT_MAX:
-            raise Refusal(BAD_REQUEST, f"the weight of tenant {tenant!r} must be from 1 to {WEIGHT_MAX}")
+            shown = repr(tenant.decode(errors="backslashreplace"))
+            raise Refusal(BAD_REQUEST, f"the weight of tenant {shown} must be from 1 to {WEIGHT_MAX}")
