@@ -25,6 +25,11 @@ def test_wrong_resources_are_refused_where_they_are_written(wrong: dict[str, flo
         Options(resources=wrong)
 
 
+def test_resources_that_are_no_mapping_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"resources must be a mapping such as .*, not 'cpus=2'"):
+        Options(resources="cpus=2")  # type: ignore[arg-type]
+
+
 def test_a_job_knows_what_it_was_given() -> None:
     class Nobody:
         def say(self, lease: int, frame: bytes) -> None:

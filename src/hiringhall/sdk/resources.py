@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import nan
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from hiringhall.amounts import ONE, UNITS_BY_DEFAULT, needs_text, parse_given, parse_needs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 ROUNDING: Final = 1e-9
 """What a sum of fractions in binary numbers may differ from the same sum in decimal ones."""
@@ -23,7 +21,9 @@ class Given(NamedTuple):
 
 
 def text_of(resources: Mapping[str, float | str]) -> str:
-    """The text of what a job needs. Raises ValueError."""
+    """The text of what a job needs. Raises ValueError, or TypeError for what is no mapping."""
+    if not isinstance(resources, Mapping):
+        raise TypeError(f"resources must be a mapping such as {{'cpus': 2, 'mem': '8G'}}, not {resources!r}")
     parts = [f"{name}={_amount(name, amount)}" for name, amount in resources.items()]
     for part in parts:
         if any(mark in part for mark in " ,\t\n[]"):
