@@ -85,6 +85,15 @@ def test_submit_and_result() -> None:
     assert double.submit(4).result(20) == 8
 
 
+@pytest.mark.parametrize("option", ["debounce", "throttle"])
+def test_debounce_and_throttle_without_a_key_are_refused(url: str, option: str) -> None:
+    with Hall(url) as hall:
+        function = hall.function("nobody.has.this").options(**{option: 60})
+        with pytest.raises(ValueError, match=f"nobody.has.this: a job with {option} must have a key"):
+            function.submit()
+        assert function.options(key="k").submit().id == function.options(key="k").submit().id
+
+
 def test_the_same_on_an_event_loop() -> None:
     async def run() -> None:
         job = await add.asubmit(1, b=3)

@@ -97,6 +97,9 @@ class JobFunction(Generic[P, R]):
     def spec(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> JobSpec:
         """The job of a call as it is submitted. Raises TypeError for a wrong call."""
         settings = self.settings
+        if settings.key is None and (settings.debounce or settings.throttle):
+            word = "debounce" if settings.debounce else "throttle"
+            raise ValueError(f"{self.queue}: a job with {word} must have a key: .options(key=...).submit(...)")
         payload, parents = codec.encode_arguments(self, args, kwargs)
         if settings.after:
             parents = list(dict.fromkeys((*parents, *settings.after)))
