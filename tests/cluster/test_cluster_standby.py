@@ -15,7 +15,7 @@ from hiringhall.cluster.suspicion import GAP_US, SILENCE_US
 from hiringhall.storage.contract import Retention, StoreError
 from hiringhall.storage.postgres import Member, PostgresStore
 from hiringhall.storage.postgres.members import MemberLink
-from stage.databases import postgres_url
+from stage.databases import postgres_server, postgres_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +51,7 @@ def test_it_leaves_the_beats_of_the_active_hall_until_that_was_silent_for_too_lo
     url: str, active: PostgresStore
 ) -> None:
     async def story() -> None:
-        link, others = MemberLink(url, "ann"), MemberLink(url, "bob")
+        link, others = MemberLink(url, "ann"), MemberLink(url, "ann")
         await others.beat(active.incarnation)
         seen = await others.look()
         try:
@@ -87,9 +87,42 @@ def test_it_becomes_a_member_as_soon_as_another_hall_is_active(url: str, active:
         asyncio.run(story())
 
 
-def test_it_ends_if_the_active_hall_beats(url: str, active: PostgresStore) -> None:
+def test_it_joins_again_if_the_server_has_lost_that_it_joined(url: str) -> None:
+    """A crash, or a fail-over, may undo what was not waited for."""
+    bob = PostgresStore(url, Retention(), lambda _: None, Member("bob"))
+    lose = "DELETE FROM hiringhall.halls WHERE name = 'ann'"
+
     async def story() -> None:
         link, others = MemberLink(url, "ann"), MemberLink(url, "bob")
+        waiting = asyncio.ensure_future(standby(link).wait())
+
+        async def joined(after: int) -> int:
+            async with asyncio.timeout(PATIENCE_S):
+                while True:
+                    await others.beat(bob.incarnation)
+                    first, *_ = await others.members()
+                    if first.name == "ann" and first.incarnation > after:
+                        return first.incarnation
+                    assert not waiting.done(), waiting.exception()
+
+        try:
+            before = await joined(0)
+            await asyncio.to_thread(postgres_server().sql, lose, url.rpartition("/")[2])
+            await joined(before)
+        finally:
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            await link.close()
+            await others.close()
+
+    with closing(bob):
+        bob.load(0)
+        asyncio.run(story())
+
+
+def test_it_ends_if_the_active_hall_beats(url: str, active: PostgresStore) -> None:
+    async def story() -> None:
+        link, others = MemberLink(url, "ann"), MemberLink(url, "ann")
         waiting = asyncio.ensure_future(standby(link).wait())
         try:
             async with asyncio.timeout(PATIENCE_S):

@@ -78,6 +78,21 @@ def test_a_beat_does_not_count_once_another_process_has_the_name(url: str) -> No
     assert asyncio.run(beat()) == [True, False, False]
 
 
+def test_a_beat_does_not_count_for_another_member_that_got_the_same_incarnation(url: str) -> None:
+    """A crash may undo that a number was given: then it is given again."""
+
+    async def beat() -> list[bool]:
+        ann, bob = MemberLink(url, "ann"), MemberLink(url, "bob")
+        try:
+            incarnation = await bob.join(Member("bob"))
+            return [(await link.beat(incarnation)).counted for link in (ann, bob)]
+        finally:
+            await ann.close()
+            await bob.close()
+
+    assert asyncio.run(beat()) == [False, True]
+
+
 def test_the_questions_of_a_member_wait_for_each_other(url: str) -> None:
     async def ask() -> int:
         link = MemberLink(url, "ann")

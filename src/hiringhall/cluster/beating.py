@@ -38,7 +38,7 @@ class Beats:
         self._depose: Callable[[], None] | None = None
         self._reign = Reign()
         self._address = ""
-        """Where this hall listens, as long as the others have not been told."""
+        """Where this hall listens; empty: its doors are not open yet."""
         self._trouble = ""
 
     @property
@@ -49,6 +49,7 @@ class Beats:
     def start(self) -> None:
         if self._task is None:
             self._task = asyncio.ensure_future(self._run())
+            self._task.add_done_callback(_fail_loudly)
 
     def guard(self, driver: Driver, depose: Callable[[], None]) -> None:
         """From now on the driver hands out jobs only after good beats. `depose` closes the hall."""
@@ -105,14 +106,18 @@ class Beats:
             self._driver.may_hand_out(self._reign.hands_out_until_us)
         if self.deposed and self._depose is not None:
             self._depose()
-        elif self._address:
+        elif standing.address != self._address:
             await self._publish()
 
     async def _publish(self) -> None:
-        """If the database does not answer, it is told with a later beat."""
+        """If the database does not answer, or loses it in a crash, it is told again with a later beat."""
         try:
             await self._link.publish(self._find_incarnation(), self._address)
         except StoreError as error:
             _log.warning("the standbys do not know yet where this hall listens: %s", error)
-        else:
-            self._address = ""
+
+
+def _fail_loudly(task: asyncio.Task[None]) -> None:
+    """Without its beats a hall is replaced, and nobody would know why."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        raise error

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hiringhall.cluster.reading_ahead import ReadingAhead
-    from hiringhall.storage.postgres.members import MemberLink, Standing
+    from hiringhall.storage.postgres.members import MemberLink, MemberState, Standing
     from hiringhall.storage.postgres.membership import Member, Predecessor
 
 LOOK_S: Final = 0.25
@@ -136,8 +136,17 @@ class Standby:
             self._incarnation = await self._link.join(self._member)
         standing = await self._link.beat(self._incarnation)
         if not standing.counted:
-            raise self._name_is_taken()
+            await self._left()
         return standing
+
+    async def _left(self) -> None:
+        """This member is not in the database any more: because of a later process with its name, or because the
+        server has lost that it joined, in a crash or a fail-over. Then it joins again. Raises NameTaken.
+        """
+        namesake = await self._find_namesake()
+        if namesake is not None and namesake.incarnation > self._incarnation:
+            raise self._name_is_taken()
+        self._incarnation, self._namesake = 0, None
 
     def _was_active(self, standing: Standing) -> bool:
         """An earlier process of this member is still named as the active hall."""
@@ -145,15 +154,20 @@ class Standby:
 
     async def _name_is_free(self) -> bool:
         """Whether no other process beats under this name. It takes a while to see that."""
-        found = [member for member in await self._link.members() if member.name == self._member.name]
-        if not found:
+        found = await self._find_namesake()
+        if found is None:
             return True
-        namesake = found[0].incarnation, found[0].beat
+        namesake = found.incarnation, found.beat
         if self._namesake is None:
             self._namesake, self._namesake_us = namesake, self._now_us()
         if namesake != self._namesake:
             raise self._name_is_taken()
         return self._now_us() - self._namesake_us >= NAMESAKE_US
+
+    async def _find_namesake(self) -> MemberState | None:
+        """The member with this name, as the database knows it."""
+        found = [member for member in await self._link.members() if member.name == self._member.name]
+        return found[0] if found else None
 
     def _name_is_taken(self) -> NameTaken:
         return NameTaken(

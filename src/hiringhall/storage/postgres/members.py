@@ -38,7 +38,8 @@ LEFT JOIN beats ON beats.incarnation = writer.incarnation
 """
 _BEATEN: Final = """
 WITH beaten AS (
-    INSERT INTO beats (hall, incarnation, beat) SELECT hall, incarnation, 1 FROM halls WHERE incarnation = $1
+    INSERT INTO beats (hall, incarnation, beat)
+    SELECT hall, incarnation, 1 FROM halls WHERE incarnation = $1 AND name = $2
     ON CONFLICT (hall) DO UPDATE SET incarnation = excluded.incarnation, beat = beats.beat + 1
     RETURNING beat
 )
@@ -82,8 +83,8 @@ class Standing(NamedTuple):
     beat: int
     wish: Wish
     counted: bool = False
-    """The beat that was answered with this counts. Not so if another process has joined under the same name:
-    then nobody sees that this one lives."""
+    """The beat that was answered with this counts. Not so if another process has joined under the same name, or
+    if the database went back to a time before this one had joined: then nobody sees that this one lives."""
 
 
 class MemberState(NamedTuple):
@@ -117,7 +118,7 @@ class MemberLink:
 
     async def beat(self, incarnation: int) -> Standing:
         """Show that this incarnation lives; who is active."""
-        (row,) = await self._fetch(_BEAT, incarnation)
+        (row,) = await self._fetch(_BEAT, incarnation, self._name)
         return _standing(row)
 
     async def look(self) -> Standing:
@@ -151,7 +152,8 @@ class MemberLink:
 
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.is_closed():
-            # A beat need not survive a crash of the server, and must not wait for its replicas.
+            # What is told here need not survive a crash of the server, and must not wait for its replicas: a
+            # member that finds it lost tells it again.
             self._connection = await open_connection(
                 self._url, f"hiringhall {self._name} beats", synchronous_commit="off"
             )
