@@ -212,7 +212,7 @@ def test_a_check_of_the_tables_that_fails_is_an_error_and_then_works_again(url: 
         end_backends(url)
         rename("value", "away")
         for _ in range(2):  # a connection whose tables were not checked is not used
-            with pytest.raises(DocumentError, match="column .* does not exist"):
+            with pytest.raises(DocumentError, match=r"column .* does not exist"):
                 documents.read(NAME, LONG)
         rename("away", "value")
         assert documents.read(NAME, LONG) == b"kept"

@@ -311,7 +311,7 @@ class TestOtherHalls:
         self, url: str, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("hiringhall.storage.postgres.membership.IN_USE_S", 0.2)
-        with pytest.raises(StoreError, match=r"hall east at east:1 has .* open: stop it first"):
+        with pytest.raises(StoreError, match=r"hall east has .* open: stop it first"):
             opened(url, WEST)
         store.commit(batch(inserts=[job(1)]), NOW_US)
 
@@ -431,6 +431,46 @@ def test_a_place_is_shown_without_its_password(tmp_path: Path) -> None:
         "postgresql://ann@db.example:5432/hall"
     )
     assert shown(f"sqlite:{tmp_path}") == str(tmp_path)
+    assert shown("postgresql://ann@one:1,two:2/hall") == "postgresql://ann@one:1,two:2/hall"
+    assert shown("postgresql:///hall?host=/run/postgresql") == "postgresql:///hall"
+    assert shown("postgresql://ann:a@b@one/hall") == "postgresql://ann@one/hall"
+
+
+@pytest.mark.parametrize("password", ["sec/ret", "sec?ret", "sec#ret", "s@sec/ret", "[secret"])
+def test_a_password_that_is_not_encoded_is_not_shown(password: str) -> None:
+    url = f"postgresql://ann:{password}@127.0.0.1:1/hall"
+    with pytest.raises(StoreError) as caught, closing(open_history(url)):
+        pass
+    assert "sec" not in str(caught.value)
+    assert "ret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("postgresql://ann@127.0.0.1:port/hall", "is not a URL of a database: give postgresql://USER"),
+        ("postgresql://[bad/hall", "is not a URL of a database: give postgresql://USER"),
+        ("postgresql://ann@127.0.0.1:1/hall?sslmode=bogus", "cannot be used: `sslmode` parameter must be"),
+    ],
+)
+def test_a_url_that_cannot_be_read_is_named(url: str, says: str) -> None:
+    with pytest.raises(StoreError, match=says), closing(open_history(url)):
+        pass
+
+
+def test_a_database_without_a_hall_is_named() -> None:
+    server = postgres_server()
+    server.sql("CREATE DATABASE without_a_hall")
+
+    async def look() -> None:
+        link = MemberLink(server.url("without_a_hall"), "operator")
+        try:
+            await link.members()
+        finally:
+            await link.close()
+
+    with pytest.raises(StoreError, match=r"has no tables of a hall .*: start a hall on it once"):
+        asyncio.run(look())
 
 
 def test_a_store_is_opened_inside_a_running_event_loop(url: str) -> None:

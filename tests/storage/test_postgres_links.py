@@ -145,6 +145,15 @@ def test_a_pooler_that_changes_backends_is_refused(tmp_path: Path, pooler_folder
         opened(url)
 
 
+def test_a_standby_refuses_such_a_pooler_when_it_starts(tmp_path: Path, pooler_folder: Path) -> None:
+    with pooler(pooler_folder, postgres_url(tmp_path), "transaction") as url:
+        store = PostgresStore(url, None, lambda _: None, Member("ann"))
+        with pytest.raises(StoreError, match="pooler") as caught:
+            store.migrate()
+        store.close()
+    assert "asyncpg connection object" not in str(caught.value)
+
+
 def test_a_pooler_in_session_mode_is_used(tmp_path: Path, pooler_folder: Path) -> None:
     with pooler(pooler_folder, postgres_url(tmp_path), "session") as url, closing(opened(url)) as store:
         store.commit(batch(inserts=[job(1)]), NOW_US)

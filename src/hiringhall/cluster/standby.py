@@ -140,8 +140,8 @@ class Standby:
         return standing
 
     async def _left(self) -> None:
-        """This member is not in the database any more: because of a later process with its name, or because the
-        server has lost that it joined, in a crash or a fail-over. Then it joins again. Raises NameTaken.
+        """The database does not know this member any more: because of a later process with its name, or because
+        the server has lost that it joined, in a crash or a fail-over. Then it joins again. Raises NameTaken.
         """
         namesake = await self._find_namesake()
         if namesake is not None and namesake.incarnation > self._incarnation:

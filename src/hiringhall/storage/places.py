@@ -5,12 +5,14 @@ Invariant: a place is printed without its password.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 _SCHEMES: Final = ("postgresql", "postgres")
 _PREFIX: Final = "sqlite:"
+_ADDRESS_END: Final = re.compile("[/?#]")
+_PARAMETERS: Final = re.compile("[?#]")
 
 
 def is_url(place: str) -> bool:
@@ -32,6 +34,10 @@ def shown(place: str | Path) -> str:
     folder = find_folder(place)
     if folder is not None:
         return str(folder)
-    parts = urlsplit(str(place))
-    names, at, hosts = parts.netloc.rpartition("@")
-    return f"{parts.scheme}://{names.partition(':')[0]}{at}{hosts}{parts.path}"
+    scheme, _, rest = str(place).partition("://")
+    address = _ADDRESS_END.split(rest, maxsplit=1)[0]
+    if "@" in rest[len(address) :]:  # Perhaps a password with a character that should have been encoded.
+        return f"{scheme}://{address.partition(':')[0]}@..."
+    names, at, hosts = address.rpartition("@")
+    path = _PARAMETERS.split(rest[len(address) :], maxsplit=1)[0]
+    return f"{scheme}://{names.partition(':')[0]}{at}{hosts}{path}"

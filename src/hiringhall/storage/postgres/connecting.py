@@ -55,6 +55,10 @@ _SESSION: Final = {
 }
 _SET: Final = "SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) AS new (name, value)"
 _BACKEND: Final = "SELECT pg_backend_pid()"
+_URL_FORM: Final = (
+    "give postgresql://USER:PASSWORD@HOST:PORT/DATABASE;"
+    " write / @ : ? # and % in a password as %2F %40 %3A %3F %23 and %25"
+)
 _EXTRA_MISSING: Final = (
     "the Python package asyncpg is not installed, which a hall on PostgreSQL needs:"
     " install it with pip install 'hiringhall[postgres]'"
@@ -203,9 +207,17 @@ async def _connect(url: str, settings: Mapping[str, str]) -> Connection:
                 own.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
                 own.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENCE_S * 1000)
 
-    connection = await asyncpg.connect(
-        url, timeout=CONNECT_S, connection_class=Guarded, max_cached_statement_lifetime=0
-    )
+    try:
+        connection = await asyncpg.connect(
+            url, timeout=CONNECT_S, connection_class=Guarded, max_cached_statement_lifetime=0
+        )
+    except asyncpg.ClientConfigurationError as error:
+        raise StoreError(f"{shown(url)} cannot be used: {error}") from error
+    except ValueError as error:
+        if isinstance(error, OSError):  # of TLS
+            raise
+        # Without the message of the error, which may contain a part of the password.
+        raise StoreError(f"{shown(url)} is not a URL of a database: {_URL_FORM}") from error
     try:
         # Not with the first packet: poolers refuse settings there that they do not know.
         await connection.fetch(_SET, list(settings), list(settings.values()), timeout=CONNECT_S)

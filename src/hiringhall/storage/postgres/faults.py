@@ -9,6 +9,8 @@ from hiringhall.storage.contract import StoreError
 
 POOLED: Final = ("26000", "42P05")
 """A backend does not know a statement that was prepared before, or another connection has prepared it there."""
+_HINT: Final = " HINT: NOTE: pgbouncer"
+"""Where asyncpg begins to advise those who write programs with it."""
 _OTHER_BACKEND: Final = (
     "the connection to {place} goes to another server process than before, as behind a pooler:"
     " give the address of PostgreSQL itself, or a pooler in session mode"
@@ -20,6 +22,8 @@ _ADVICE: Final = {
     "28": "{place} refuses this user: check the user and the password of the URL, and pg_hba.conf",
     "3D000": "the database of {place} does not exist: create it with createdb",
     "3F000": "the schema of {place} does not exist: let the user of the URL create it, or create it for him",
+    "42P01": "{place} has no tables of a hall that this user can use: start a hall on it once,"
+    " or give the URL with which the halls are started",
     "42501": "the user of {place} lacks a right: let him own the database, or the schema hiringhall in it",
     "53100": "the disk of {place} is full: free some space, then the hall continues by itself",
     "53200": "{place} has not enough memory: check its settings and the system log",
@@ -55,7 +59,7 @@ def explain(error: BaseException, place: str) -> StoreError:
     """What failed, where, what to do, and the message of PostgreSQL."""
     code = str(getattr(error, "sqlstate", None) or "")
     advice = _ADVICE.get(code) or _ADVICE.get(code[:2])
-    text = " ".join(str(error).split())
+    text = " ".join(str(error).split()).partition(_HINT)[0]
     if isinstance(error, ssl.SSLCertVerificationError):
         advice, code = (
             "the certificate of {place} is not trusted: check sslrootcert and the name of the host in the URL",

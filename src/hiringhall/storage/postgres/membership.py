@@ -28,7 +28,7 @@ def announced(change: str) -> str:
 
 
 ACTIVE_BACKEND: Final = """
-SELECT halls.name, halls.address, writer.backend
+SELECT halls.name, writer.backend
 FROM writer JOIN halls USING (hall) JOIN pg_stat_activity AS activity ON activity.pid = writer.backend
 WHERE activity.datname = current_database()
 AND COALESCE(activity.backend_start = writer.backend_start, true)
@@ -115,10 +115,7 @@ async def open_active(connection: Connection, member: Member, place: str) -> Cla
     deadline_s = asyncio.get_running_loop().time() + IN_USE_S
     while (other := await connection.fetchrow(ACTIVE_BACKEND)) is not None:
         if asyncio.get_running_loop().time() > deadline_s:
-            where = f" at {other[1]}" if other[1] else ""
-            raise StoreError(
-                f"hall {other[0]}{where} has {place} open: stop it first, or give another database"
-            )
+            raise StoreError(f"hall {other[0]} has {place} open: stop it first, or give another database")
         await asyncio.sleep(_LOOK_S)
     return await _replace(connection, member)
 

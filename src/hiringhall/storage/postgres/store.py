@@ -133,11 +133,12 @@ class PostgresStore:
         return loaded
 
     def migrate(self) -> None:
-        """Only make the tables, or bring them to the newest version."""
+        """Only make the tables, or bring them to the newest version. Refuses a pooler as `load` does."""
 
         async def migrated() -> None:
             connection = await self._database.connect()
             try:
+                await self._database.refuse_poolers()
                 await migrate(connection, self._database.place)
             except StoreError:
                 raise
