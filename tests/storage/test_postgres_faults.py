@@ -458,6 +458,12 @@ def test_a_url_that_cannot_be_read_is_named(url: str, says: str) -> None:
         pass
 
 
+@pytest.mark.parametrize("scheme", ["mysql", "postgress", "Postgresql"])
+def test_a_url_of_something_else_is_not_taken_for_a_folder(scheme: str, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=f"{scheme}://... is no place for data: give a folder"):
+        open_store(f"{scheme}://ann:secret@host/{tmp_path}", None, ignore)
+
+
 def test_a_database_without_a_hall_is_named() -> None:
     server = postgres_server()
     server.sql("CREATE DATABASE without_a_hall")
