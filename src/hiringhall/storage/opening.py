@@ -86,7 +86,9 @@ def _open(
     folder = find_folder(place)
     if folder is not None and "://" in str(place):
         scheme = str(place).partition("://")[0]
-        raise StoreError(f"{scheme}://... is no place for data: give a folder, or postgresql://USER@HOST/DATABASE")
+        raise StoreError(
+            f"{scheme}://... is no place for data: give a folder, or postgresql://USER@HOST/DATABASE"
+        )
     if folder is not None:
         return SqliteStore(folder.absolute() / DATABASE, retention, on_warning, kind, accept_loss=accept_loss)
     return open_member(str(place), retention, on_warning, member_name(name or kind), kind, files=files)
