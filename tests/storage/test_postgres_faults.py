@@ -434,6 +434,7 @@ def test_a_place_is_shown_without_its_password(tmp_path: Path) -> None:
     assert shown("postgresql://ann@one:1,two:2/hall") == "postgresql://ann@one:1,two:2/hall"
     assert shown("postgresql:///hall?host=/run/postgresql") == "postgresql:///hall"
     assert shown("postgresql://ann:a@b@one/hall") == "postgresql://ann@one/hall"
+    assert shown("mysql://ann:secret@one/hall") == "mysql://..."
 
 
 @pytest.mark.parametrize("password", ["sec/ret", "sec?ret", "sec#ret", "s@sec/ret", "[secret"])

@@ -19,7 +19,7 @@ from hiringhall.cluster.overview import observe
 from hiringhall.cluster.overview import switch_over as move_role
 from hiringhall.cluster.standby import read_addresses
 from hiringhall.storage.contract import StoreError
-from hiringhall.storage.opening import is_url
+from hiringhall.storage.opening import is_url, shown
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -87,7 +87,7 @@ def switch_over(
 def _url(config: Path | None, data: str | None) -> str:
     place = load_settings(config, data).config.hall.data
     if not is_url(place):
-        raise CommandError(f"{place} is a folder, which one hall uses alone: give --data postgresql://...")
+        raise CommandError(f"{shown(place)} is not a database that halls share: give --data postgresql://...")
     return place
 
 

@@ -85,9 +85,8 @@ def _open(
 ) -> MovingStore:
     folder = find_folder(place)
     if folder is not None and "://" in str(place):
-        scheme = str(place).partition("://")[0]
         raise StoreError(
-            f"{scheme}://... is no place for data: give a folder, or postgresql://USER@HOST/DATABASE"
+            f"{shown(place)} is no place for data: give a folder, or postgresql://USER@HOST/DATABASE"
         )
     if folder is not None:
         return SqliteStore(folder.absolute() / DATABASE, retention, on_warning, kind, accept_loss=accept_loss)

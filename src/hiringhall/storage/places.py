@@ -32,9 +32,9 @@ def shown(place: str | Path) -> str:
     if not place:
         return ""
     folder = find_folder(place)
+    scheme, is_address, rest = str(place).partition("://")
     if folder is not None:
-        return str(folder)
-    scheme, _, rest = str(place).partition("://")
+        return f"{scheme}://..." if is_address else str(folder)  # some other URL, which is refused
     address = _ADDRESS_END.split(rest, maxsplit=1)[0]
     if "@" in rest[len(address) :]:  # Perhaps a password with a character that should have been encoded.
         return f"{scheme}://{address.partition(':')[0]}@..."
