@@ -210,7 +210,7 @@ class Hall:
         )
         doors = await open_doors(self._config, self._get_dialect, access, self._parts)
         place = data_place(self._config)
-        self._web = open_web(
+        self._web = await open_web(
             self._config, [door for door, _ in self._parts.doors], place, has_tokens=gate.has_tokens
         )
         url = self._web.url if self._web is not None else ""

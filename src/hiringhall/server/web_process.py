@@ -37,6 +37,10 @@ STEADY_S: Final = 60.0
 """A process that ran this long is started again soon."""
 CLOSE_S: Final = 3.0
 """How long it may take to end with the hall."""
+TAKEN_S: Final = 1.0
+"""How long an address that is in use is waited for: the web process of a hall that was killed has it for a
+moment longer than the hall."""
+TAKEN_LOOK_S: Final = 0.02
 
 _log = logging.getLogger("hiringhall")
 
@@ -135,7 +139,9 @@ class WebProcess:
         return code
 
 
-def open_web(config: Config, doors: Iterable[OpenDoor], data: str, *, has_tokens: bool) -> WebProcess | None:
+async def open_web(
+    config: Config, doors: Iterable[OpenDoor], data: str, *, has_tokens: bool
+) -> WebProcess | None:
     """The web process of a hall whose doors are open; None: there is none, and the log says why."""
     settings = config.web
     if not settings.enabled:
@@ -159,11 +165,8 @@ def open_web(config: Config, doors: Iterable[OpenDoor], data: str, *, has_tokens
             remedy,
         )
         return None
-    family = socket.AF_INET6 if ":" in settings.address.host else socket.AF_INET
     try:
-        listener = socket.create_server(
-            (settings.address.host, settings.address.port), family=family, backlog=BACKLOG
-        )
+        listener = await _listen(settings.address)
     except OSError as error:
         why = "is in use by another program" if error.errno == errno.EADDRINUSE else f"cannot be used ({error})"
         _log.warning(
@@ -173,6 +176,19 @@ def open_web(config: Config, doors: Iterable[OpenDoor], data: str, *, has_tokens
         )
         return None
     return WebProcess(config, hall_url, data, listener)
+
+
+async def _listen(address: Address) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + TAKEN_S
+    while True:
+        try:
+            return socket.create_server((address.host, address.port), family=family, backlog=BACKLOG)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or loop.time() > deadline_s:
+                raise
+        await asyncio.sleep(TAKEN_LOOK_S)
 
 
 def _find_door(doors: Iterable[OpenDoor]) -> str:
