@@ -190,7 +190,7 @@ def test_a_broker_that_was_restarted_hears_of_the_worker_again() -> None:
                         break
                     assert frames == [b"", b"PING"], "its old socket may have found the way back first"
                 after.say(peer, b"", b"abc")
-                while (heard := after.hear()) == [peer, b"", b"PING"]:
+                while (heard := after.hear())[1:] == [b"", b"PING"]:
                     pass
                 assert heard == [peer, b"", b"cba"]
 

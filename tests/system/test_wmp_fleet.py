@@ -104,7 +104,7 @@ def _check_repeats(workers: list[WorkerPart], kills_s: list[float]) -> None:
         for execution in worker.executions():
             runs[execution.payload].append(execution)
     assert len(runs) == JOBS
-    repeats = Counter[int]()
+    blames: list[list[int]] = []
     for executions in runs.values():
         executions.sort(key=lambda execution: execution.begin_s)
         for first, second in pairwise(executions):
@@ -114,8 +114,14 @@ def _check_repeats(workers: list[WorkerPart], kills_s: list[float]) -> None:
                 if first.begin_s - LEASE_S <= kill_s <= second.begin_s
             ]
             assert blame, f"nobody was killed, and {first.payload} was run twice: {executions}"
-            repeats[blame[-1]] += 1
-    assert all(count <= 2 * WORKERS * SLOTS for count in repeats.values()), f"too much was repeated: {repeats}"
+            blames.append(blame)
+    # Kills follow each other faster than leases expire. Which one a repeat is due to is not known, but each may
+    # be the cause of so many only: they are dealt out, first those with the fewest kills left to choose from.
+    repeats = Counter[int]()
+    for blame in sorted(blames, key=lambda blame: blame[-1]):
+        cause = next((number for number in blame if repeats[number] < 2 * WORKERS * SLOTS), None)
+        assert cause is not None, f"too much was repeated: {repeats}, {Counter(map(tuple, blames))}"
+        repeats[cause] += 1
 
 
 def test_progress_reaches_the_submitter_and_cancel_the_worker(tmp_path: Path) -> None:

@@ -142,6 +142,9 @@ class WorkerSession:
         except TimeoutError:
             self._abort(f"no answer to job_assign_req within {timeout_s} s")
             return None
+        except asyncio.CancelledError:
+            self._leaving = True
+            raise
         finally:
             self._question = None
 
@@ -255,7 +258,8 @@ class WorkerSession:
                 self._abort(f"job_assign_req was answered with an error: {error}")
         elif packet_type == wire.JOB_ASSIGN_RES and self._question is not None and not self._question.done():
             self._assigned(body)
-        else:
+        elif packet_type != wire.JOB_ASSIGN_RES or not self._leaving:
+            # A task that comes while the worker leaves was asked for: worker_disconnect gives it back.
             self._abort(f"{name_of(packet_type)} was not requested")
 
     def lost(self, reason: ConnectionLost) -> None:
