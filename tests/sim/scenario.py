@@ -320,6 +320,8 @@ class Run:
         for ref in sight.parents:
             row = laws.mirror.history.get(ref) if isinstance(ref, int) else None
             if row is not None and row.state != DONE and sight.submit.on_parent_failure == FAIL_WITH_PARENT:
+                if sight.retried:
+                    continue  # it lives again, and waits for what it was given since
                 return False
             unmet += startlaws.maybe_unmet(laws, ref, sight.id)
         for ref, order in sight.tangled.items():
