@@ -76,8 +76,12 @@ def table(section: Section, rows: Iterable[Row]) -> Table:
     return shown
 
 
-def circumstances(versions: dict[str, str], folder: Path, rounds: int, scale: float) -> dict[str, str]:
-    """What a reader needs to judge the figures or to reproduce them."""
+def circumstances(
+    versions: dict[str, str], folder: Path, rounds: int, scale: float, stolen: float = 0.0
+) -> dict[str, str]:
+    """What a reader needs to judge the figures or to reproduce them. `stolen` is the part of the CPU time that
+    the host took.
+    """
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     hall = f"{versions['hall']} ({versions['build']}), Python {versions['python']}, uvloop {versions['uvloop']}"
     facts = {
@@ -91,6 +95,7 @@ def circumstances(versions: dict[str, str], folder: Path, rounds: int, scale: fl
         "PostgreSQL": versions["PostgreSQL"],
         "job systems": versions["job systems"],
         "shell commands": versions["shell commands"],
+        "host": f"took {stolen:.0%} of the CPU time that the run wanted",
         "run": f"{rounds} rounds, servers in turn" + ("" if scale == 1 else f", jobs x {scale:g}"),
     }
     return {name: value for name, value in facts.items() if value != "not installed"}

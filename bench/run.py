@@ -37,6 +37,7 @@ from servers import (
     versions_of_hall,
 )
 from slap import Slap, SlapError
+from stolen import StolenTime
 
 from sdk import JOB_FUNCTIONS, versions_of_others
 from shell import SHELL_COMMANDS, versions_of_shells
@@ -131,6 +132,7 @@ def main() -> int:
         slap = Slap(options.folder)
         stage = Stage(slap, options.folder / "data", options.python, rounds, scale, console.print)
         measured: list[tuple[Section, list[Row]]] = []
+        stolen = StolenTime()
         whole = True
         for section in [one for one in SECTIONS if not options.section or one.title in options.section]:
             chosen = [one for one in section.scenarios if not options.only or one.name in options.only]
@@ -141,7 +143,7 @@ def main() -> int:
     except (ServerError, SlapError) as error:
         console.print(str(error), markup=False)
         return 2
-    facts = circumstances(versions, options.folder, rounds, scale)
+    facts = circumstances(versions, options.folder, rounds, scale, stolen.share)
     out = Console(width=None if sys.stdout.isatty() else 180)
     for section, rows in measured:
         out.print(table(section, rows))

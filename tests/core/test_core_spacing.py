@@ -267,6 +267,8 @@ def test_a_throttled_job_that_is_refused_after_all_leaves_no_window() -> None:
         (JobSpec(b"q", b""), FIRST, "must have a key"),
         (JobSpec(b"q", b"", b"k"), Spacing(1, 0, 1), "not both"),
         (JobSpec(b"q", b"", b"k"), Spacing(2, 1), "must not be shorter"),
+        (JobSpec(b"q", b"", b"k"), Spacing(debounce_max_us=1), "debounce_max goes with debounce"),
+        (JobSpec(b"q", b"", b"k"), Spacing(0, 1, 1), "debounce_max goes with debounce"),
         (JobSpec(b"q", b"", b"k", parents=(5,)), QUIET, "no parents"),
         (JobSpec(b"q", b"", b"k", due_us=5), QUIET, "no delay"),
     ],

@@ -37,7 +37,9 @@ def check_spacing(spec: JobSpec, spacing: Spacing) -> None:
     """Refuse what cannot be kept."""
     word = "debounce" if spacing.debounce_us else "throttle"
     problem = ""
-    if spacing.debounce_max_us and spacing.debounce_max_us < spacing.debounce_us:
+    if spacing.debounce_max_us and not spacing.debounce_us:
+        problem = "debounce_max goes with debounce"
+    elif spacing.debounce_max_us and spacing.debounce_max_us < spacing.debounce_us:
         problem = "debounce_max must not be shorter than debounce"
     elif spacing.debounce_us and spacing.throttle_us:
         problem = "a job can have debounce or throttle, not both"
