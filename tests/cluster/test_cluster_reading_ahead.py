@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 from typing import TYPE_CHECKING
 
-from hiringhall.cluster.reading_ahead import PAUSE_US, RETRY_US, ReadingAhead
+from hiringhall.cluster.reading_ahead import PAUSE_US, RETRY_US, ReadingAhead, Successor
+from hiringhall.core.limits import Limits
+from hiringhall.engine.recovery import Restored, restore_ahead
 from hiringhall.storage.contract import Retention, StoreError
 from hiringhall.storage.postgres import Member, PostgresStore
 from stage.databases import postgres_url
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from hiringhall.core.changes import Loaded
+
+
+def restore(loaded: Loaded) -> Restored:
+    return restore_ahead(loaded, Limits(), 1)
 
 
 class Stores:
@@ -35,10 +44,13 @@ class Stores:
 def test_a_store_reads_while_the_active_hall_is_in_doubt_and_is_closed_when_it_beats_again(
     tmp_path: Path,
 ) -> None:
-    stores = Stores(postgres_url(tmp_path))
+    url = postgres_url(tmp_path)
+    with closing(Stores(url).make()) as active:
+        active.load(0)
+    stores = Stores(url)
 
     async def story() -> None:
-        ahead = ReadingAhead(stores.make, 100)
+        ahead = ReadingAhead(stores.make, 100, restore)
         ahead.answered(1, 7, doubts=False)
         assert await ahead.finish() is None
         ahead.answered(2, 7, doubts=True)
@@ -51,9 +63,10 @@ def test_a_store_reads_while_the_active_hall_is_in_doubt_and_is_closed_when_it_b
         ahead.answered(2 + PAUSE_US, 7, doubts=True)
         taken = await ahead.finish()
         await ahead.close()
-        assert taken is stores.made[1]
+        assert taken is not None
+        assert (taken.store, taken.restored is not None) == (stores.made[1], True)
         assert stores.closed == 1, "it is the caller's now"
-        taken.close()
+        taken.store.close()
 
     asyncio.run(story())
 
@@ -62,14 +75,15 @@ def test_after_another_hall_has_taken_over_the_jobs_are_read_again_at_once(tmp_p
     stores = Stores(postgres_url(tmp_path))
 
     async def story() -> None:
-        ahead = ReadingAhead(stores.make, 100)
+        ahead = ReadingAhead(stores.make, 100, restore)
         ahead.answered(1, 7, doubts=True)
         ahead.answered(2, 8, doubts=False)
         await ahead.close()
         ahead.answered(3, 8, doubts=True)
         taken = await ahead.finish()
-        assert taken is stores.made[1], "the first ones were read in vain, but not because of this hall"
-        taken.close()
+        assert taken is not None
+        assert taken.store is stores.made[1], "the first ones were read in vain, but not because of this hall"
+        taken.store.close()
 
     asyncio.run(story())
 
@@ -79,13 +93,13 @@ def test_a_standby_that_cannot_read_ahead_takes_over_all_the_same() -> None:
         raise StoreError("its folder is in use")
 
     async def story() -> None:
-        ahead = ReadingAhead(refuse, 100)
+        ahead = ReadingAhead(refuse, 100, restore)
         ahead.answered(1, 7, doubts=True)
         assert await ahead.finish() is None
         away = Stores("postgresql://hall@127.0.0.1:1/none")
-        ahead = ReadingAhead(away.make, 100)
+        ahead = ReadingAhead(away.make, 100, restore)
         ahead.answered(1, 7, doubts=True)
-        assert await ahead.finish() is away.made[0]
+        assert await ahead.finish() == Successor(away.made[0], None)
         await ahead.close()
         away.made[0].close()
 
@@ -97,21 +111,21 @@ def test_one_member_reads_and_the_next_one_when_that_has_given_up(tmp_path: Path
     stores.make().migrate()
 
     async def story() -> None:
-        first, second = ReadingAhead(stores.make, 100), ReadingAhead(stores.make, 100)
+        first, second = ReadingAhead(stores.make, 100, restore), ReadingAhead(stores.make, 100, restore)
         first.answered(1, 7, doubts=True)
         taken = await first.finish()
         assert taken is not None
         second.answered(1, 7, doubts=True)
         assert await second.finish() is None
         assert (first.another_reads, second.another_reads) == (False, True)
-        taken.close()
+        taken.store.close()
         second.answered(RETRY_US, 7, doubts=True)
         assert await second.finish() is None, "it is not asked so soon"
         second.answered(1 + RETRY_US, 7, doubts=True)
         taken = await second.finish()
         assert taken is not None
         assert not second.another_reads
-        taken.close()
+        taken.store.close()
 
     asyncio.run(story())
 

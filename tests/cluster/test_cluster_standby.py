@@ -12,6 +12,8 @@ import pytest
 from hiringhall.cluster.reading_ahead import ReadingAhead
 from hiringhall.cluster.standby import READER_US, NameTaken, Standby
 from hiringhall.cluster.suspicion import GAP_US, SILENCE_US
+from hiringhall.core.limits import Limits
+from hiringhall.engine.recovery import Restored, restore_ahead
 from hiringhall.storage.contract import Retention, StoreError
 from hiringhall.storage.postgres import Member, PostgresStore
 from hiringhall.storage.postgres.members import MemberLink
@@ -20,6 +22,8 @@ from stage.databases import postgres_server, postgres_url
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from hiringhall.core.changes import Loaded
 
 ANN = Member("ann")
 PATIENCE_S = 30.0
@@ -37,6 +41,10 @@ def active(url: str) -> Iterator[PostgresStore]:
         yield store
 
 
+def restore(loaded: Loaded) -> Restored:
+    return restore_ahead(loaded, Limits(), 1)
+
+
 def standby(link: MemberLink) -> Standby:
     """Of the same name. Its clock is fast: a second between two looks."""
 
@@ -44,7 +52,7 @@ def standby(link: MemberLink) -> Standby:
         raise StoreError("nothing is read ahead here")
 
     times = count(1, GAP_US)
-    return Standby(link, ANN, [], lambda: next(times), ReadingAhead(refuse, 100))
+    return Standby(link, ANN, [], lambda: next(times), ReadingAhead(refuse, 100, restore))
 
 
 def test_it_leaves_the_beats_of_the_active_hall_until_that_was_silent_for_too_long(
@@ -153,7 +161,7 @@ def test_it_leaves_a_silent_hall_to_the_member_that_reads_ahead_but_not_forever(
         return times[-1]
 
     async def story() -> None:
-        link, ahead = MemberLink(url, "bob"), ReadingAhead(make, 100)
+        link, ahead = MemberLink(url, "bob"), ReadingAhead(make, 100, restore)
         await link.beat(active.incarnation)
         try:
             async with asyncio.timeout(PATIENCE_S):

@@ -12,6 +12,8 @@ from postgres_stage import EAST, WEST, end_backends, ids, name_of, opened
 from store_house import ignore, postgres_url
 from store_rows import NOW_US, batch, end, job
 
+from hiringhall.core.changes import Firing, FlowRow, Loaded, WindowRow
+from hiringhall.core.rules.queue_rules import QueueRules
 from hiringhall.core.states import FAILED
 from hiringhall.storage.contract import Retention, StoreError
 from hiringhall.storage.postgres import Fenced, Member, PostgresStore, ahead
@@ -132,56 +134,56 @@ def test_of_two_members_that_take_over_at_once_the_slower_leaves_the_faster_alon
 class TestReadAhead:
     """The table of jobs is changed past the halls, to see whether it is read again."""
 
-    def test_jobs_that_were_read_ahead_are_not_read_again(self, url: str, store: PostgresStore) -> None:
+    def test_what_was_read_ahead_is_not_read_again(self, url: str, store: PostgresStore) -> None:
         with closing(successor(url, beat_once(url, store))) as taken:
-            taken.read_ahead(100, never)
+            read = read_ahead(taken)
             sql(url, "UPDATE jobs SET payload = 'changed'")
-            assert [row.payload for row in taken.load(100).jobs] == [job(1).payload]
+            loaded = taken.load(100)
+            assert (loaded.unchanged, loaded.epoch) == (True, taken.incarnation)
+            assert not [*loaded.jobs, *loaded.ended]
+            assert [row.payload for row in read.jobs] == [job(1).payload]
             assert ids(taken) == [1]
 
-    def test_they_are_read_again_if_the_active_hall_has_committed_since(
+    def test_it_is_read_again_if_the_active_hall_has_committed_since(
         self, url: str, store: PostgresStore
     ) -> None:
         with closing(successor(url, beat_once(url, store))) as taken:
-            taken.read_ahead(100, never)
+            read_ahead(taken)
             store.commit(batch(inserts=[job(2)]), NOW_US)
-            assert [row.id for row in taken.load(100).jobs] == [1, 2]
+            assert read_again(taken) == [1, 2]
 
     def test_a_commit_that_leaves_as_many_jobs_counts_too(self, url: str, store: PostgresStore) -> None:
         with closing(successor(url, beat_once(url, store))) as taken:
-            taken.read_ahead(100, never)
+            read_ahead(taken)
             store.commit(batch(inserts=[job(2)], deletes=[1]), NOW_US)
-            assert [row.id for row in taken.load(100).jobs] == [2]
+            assert read_again(taken) == [2]
 
-    def test_they_are_read_again_if_a_job_was_taken_out_without_a_commit(
+    def test_it_is_read_again_if_a_job_was_taken_out_without_a_commit(
         self, url: str, store: PostgresStore
     ) -> None:
         with closing(successor(url, beat_once(url, store))) as taken:
-            taken.read_ahead(100, never)
+            read_ahead(taken)
             sql(url, "UPDATE writer SET jobs = 0; DELETE FROM jobs")
-            assert list(taken.load(100).jobs) == []
+            assert read_again(taken) == []
 
-    def test_they_are_read_again_on_a_new_connection(self, url: str, store: PostgresStore) -> None:
+    def test_it_is_read_again_on_a_new_connection(self, url: str, store: PostgresStore) -> None:
         """The server may be another one now."""
         with closing(successor(url, beat_once(url, store))) as taken:
-            taken.read_ahead(100, never)
+            read_ahead(taken)
             end_backends(url)
-            sql(url, "UPDATE jobs SET payload = 'changed'")
-            assert [row.payload for row in taken.load(100).jobs] == [b"changed"]
+            assert read_again(taken) == [1]
 
-    def test_they_are_read_again_by_a_store_that_was_closed(self, url: str, store: PostgresStore) -> None:
+    def test_it_is_read_again_by_a_store_that_was_closed(self, url: str, store: PostgresStore) -> None:
         seen = beat_once(url, store)
         with closing(successor(url, seen)) as taken:
-            taken.read_ahead(100, never)
+            read_ahead(taken)
             taken.close()
-            sql(url, "UPDATE jobs SET payload = 'changed'")
-            assert [row.payload for row in taken.load(100).jobs] == [b"changed"]
+            assert read_again(taken) == [1]
 
     def test_reading_ends_when_the_jobs_are_unwanted(self, url: str, store: PostgresStore) -> None:
         with closing(successor(url, beat_once(url, store))) as taken:
-            taken.read_ahead(100, lambda: True)
-            sql(url, "UPDATE jobs SET payload = 'changed'")
-            assert [row.payload for row in taken.load(100).jobs] == [b"changed"]
+            assert taken.read_ahead(100, lambda: True) is None
+            assert read_again(taken) == [1]
 
     def test_a_job_that_cannot_be_decoded_is_set_aside_by_the_hall_that_is_active(
         self, url: str, store: PostgresStore
@@ -189,28 +191,52 @@ class TestReadAhead:
         store.commit(batch(inserts=[job(2)]), NOW_US)
         sql(url, "UPDATE jobs SET state = 99 WHERE id = 1")
         with closing(successor(url, beat_once(url, store))) as taken:
-            taken.read_ahead(100, never)
+            assert taken.read_ahead(100, never) is None
             assert sql(url, "SELECT count(*) FROM quarantine") == "0"
-            assert [row.id for row in taken.load(100).jobs] == [2]
+            assert read_again(taken) == [2]
             assert sql(url, "SELECT count(*) FROM quarantine") == "1"
 
     def test_the_latest_lines_are_read_ahead_too(self, url: str, store: PostgresStore) -> None:
         store.commit(batch(ends=[end(10 + n, ended_us=NOW_US - n) for n in range(5)]), NOW_US)
         with closing(successor(url, beat_once(url, store))) as taken:
-            taken.read_ahead(3, never)
+            read = read_ahead(taken, 3)
             sql(url, "UPDATE history SET worker = 'changed'")
-            read = list(taken.load(3).ended)
-            assert [row.id for row in read] == [12, 11, 10], "oldest first"
-            assert {row.worker for row in read} == {end(10).worker}
+            assert taken.load(3).unchanged
+            lines = list(read.ended)
+            assert [row.id for row in lines] == [12, 11, 10], "oldest first"
+            assert {row.worker for row in lines} == {end(10).worker}
 
-    def test_they_are_read_again_if_the_active_hall_has_committed_more(
+    def test_all_else_that_a_hall_loads_is_read_ahead_too(self, url: str, store: PostgresStore) -> None:
+        changed = batch()
+        changed.fired["nightly"] = Firing(5, b"plan")
+        changed.paused[b"q"] = True
+        changed.rules[b"q"] = QueueRules(running_max=3)
+        changed.windows[b"q", b"k"] = WindowRow(b"q", b"k", 1, NOW_US)
+        changed.flows[b"f"] = FlowRow(b"f", 1, 2, 3, 4, 5)
+        store.commit(changed, NOW_US)
+        with closing(successor(url, beat_once(url, store))) as taken:
+            read = read_ahead(taken)
+            assert taken.load(100).unchanged
+        with closing(PostgresStore(url, Retention(), ignore, NORTH)) as another:
+            assert read[3:] == another.load(100)[3:]
+        assert (read.fired, read.paused) == ({"nightly": Firing(5, b"plan")}, [b"q"])
+
+    def test_it_is_read_again_if_a_queue_was_paused_since(self, url: str, store: PostgresStore) -> None:
+        with closing(successor(url, beat_once(url, store))) as taken:
+            read_ahead(taken)
+            changed = batch()
+            changed.paused[b"q"] = True
+            store.commit(changed, NOW_US)
+            loaded = taken.load(100)
+            assert (loaded.unchanged, loaded.paused) == (False, [b"q"])
+
+    def test_rules_that_cannot_be_read_are_named_by_the_hall_that_is_active(
         self, url: str, store: PostgresStore
     ) -> None:
-        store.commit(batch(ends=[end(10)]), NOW_US)
+        sql(url, "INSERT INTO queue_rules (queue, rules) VALUES ('q', 'nonsense')")
         with closing(successor(url, beat_once(url, store))) as taken:
-            taken.read_ahead(100, never)
-            store.commit(batch(ends=[end(11)]), NOW_US)
-            assert [row.id for row in taken.load(100).ended] == [10, 11]
+            assert taken.read_ahead(100, never) is None
+            assert read_again(taken) == [1]
 
     def test_a_line_that_cannot_be_decoded_is_set_aside_by_the_hall_that_is_active(
         self, url: str, store: PostgresStore
@@ -218,21 +244,32 @@ class TestReadAhead:
         store.commit(batch(ends=[end(10), end(11)]), NOW_US)
         sql(url, "UPDATE history SET state = 99 WHERE id = 10")
         with closing(successor(url, beat_once(url, store))) as taken:
-            taken.read_ahead(100, never)
+            assert taken.read_ahead(100, never) is None
             assert sql(url, "SELECT count(*) FROM quarantine") == "0"
             loaded = taken.load(100)
             assert [row.id for row in loaded.ended] == [11]
             assert [row.id for row in loaded.jobs] == [1]
             assert sql(url, "SELECT count(*) FROM quarantine") == "1"
 
-    def test_lines_with_large_payloads_are_not_read_ahead(
+    def test_nothing_is_read_ahead_if_the_lines_have_large_payloads(
         self, url: str, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(ahead, "END_BYTES_MAX", 1000)
         store.commit(batch(ends=[end(n, state=FAILED, payload=bytes(300)) for n in range(10, 14)]), NOW_US)
         with closing(successor(url, beat_once(url, store))) as taken:
-            taken.read_ahead(100, never)
-            sql(url, "UPDATE history_apart SET worker = 'changed'; UPDATE jobs SET payload = 'changed'")
-            loaded = taken.load(100)
-            assert {row.worker for row in loaded.ended} == {b"changed"}
-            assert [row.payload for row in loaded.jobs] == [job(1).payload]
+            assert taken.read_ahead(100, never) is None
+            assert read_again(taken) == [1]
+
+
+def read_ahead(store: PostgresStore, ended_max: int = 100) -> Loaded:
+    """What a standby reads."""
+    read = store.read_ahead(ended_max, never)
+    assert read is not None
+    return read
+
+
+def read_again(store: PostgresStore) -> list[int]:
+    """Load the store, which uses nothing that was read ahead: the ids of its jobs."""
+    loaded = store.load(100)
+    assert not loaded.unchanged
+    return [row.id for row in loaded.jobs]

@@ -52,7 +52,18 @@ MAY_IMPORT: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
             "storage",
         ),
     ),
-    ("cluster", ("cluster", "config.quantities", "engine.driver", "storage.contract", "storage.postgres")),
+    (
+        "cluster",
+        (
+            "cluster",
+            "config.quantities",
+            "core.changes",
+            "engine.driver",
+            "engine.recovery",
+            "storage.contract",
+            "storage.postgres",
+        ),
+    ),
     ("transports", ("core.errors", "core.limits", "dialects.session", "engine.driver", "transports")),
     (
         "config",

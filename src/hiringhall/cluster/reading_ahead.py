@@ -1,8 +1,8 @@
-"""What a standby does while it doubts that the active hall lives: it reads the jobs, so that it need not do so
-after it has taken over.
+"""What a standby does while it doubts that the active hall lives: it reads the jobs and fills a scheduler with
+them, so that it need not do so after it has taken over.
 
-Invariant: reading changes nothing and decides nothing. The store uses what it read only if that is still exact
-after the take-over. Of all members one reads at a time. A store that is not needed is closed.
+Invariant: reading changes nothing and decides nothing. What was read is used only if that is still exact after
+the take-over, as the store says then. Of all members one reads at a time. A store that is not needed is closed.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ import asyncio
 import gc
 import logging
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hiringhall.storage.contract import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hiringhall.core.changes import Loaded
+    from hiringhall.engine.recovery import Restored
     from hiringhall.storage.postgres import PostgresStore
 
 PAUSE_US: Final = 60_000_000
@@ -29,15 +31,30 @@ RETRY_US: Final = 500_000
 _log = logging.getLogger("hiringhall")
 
 
+class Successor(NamedTuple):
+    """What a standby takes over with."""
+
+    store: PostgresStore
+    """Not loaded yet."""
+    restored: Restored | None = None
+    """What it has read ahead; None: nothing."""
+
+
 class ReadingAhead:
     """Of one standby. `make_store` opens a store that is not loaded yet; it may raise StoreError. Of the ended
-    jobs `ended_max` are loaded.
+    jobs `ended_max` are loaded. `restore` fills a scheduler with what was read.
     """
 
-    def __init__(self, make_store: Callable[[], PostgresStore], ended_max: int) -> None:
+    def __init__(
+        self,
+        make_store: Callable[[], PostgresStore],
+        ended_max: int,
+        restore: Callable[[Loaded], Restored],
+    ) -> None:
         self._make_store = make_store
         self._ended_max = ended_max
-        self._reading: asyncio.Task[PostgresStore | None] | None = None
+        self._restore = restore
+        self._reading: asyncio.Task[Successor | None] | None = None
         self._unwanted = threading.Event()
         self._incarnation = 0
         """The active hall, as it was seen last."""
@@ -61,8 +78,8 @@ class ReadingAhead:
             self._unwanted = threading.Event()
             self._reading = asyncio.ensure_future(self._read())
 
-    async def finish(self) -> PostgresStore | None:
-        """The store that has read the jobs, or has failed to; None: none has begun."""
+    async def finish(self) -> Successor | None:
+        """With what was read, or with a store that has failed to; None: none has begun."""
         reading, self._reading = self._reading, None
         return None if reading is None else await reading
 
@@ -78,24 +95,27 @@ class ReadingAhead:
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
 
-    async def _read(self) -> PostgresStore | None:
+    async def _read(self) -> Successor | None:
         loop, unwanted = asyncio.get_running_loop(), self._unwanted
         try:
             store = self._make_store()
         except StoreError as error:
             _log.info("the jobs are not read ahead: %s", error)
             return None
-        gc.disable()  # It would look at a million new rows again and again.
+        restored: Restored | None = None
+        gc.disable()  # It would look at a million new rows and jobs again and again.
         try:
             self.another_reads = not await loop.run_in_executor(None, store.may_read_ahead)
             if not self.another_reads:
-                await loop.run_in_executor(None, store.read_ahead, self._ended_max, unwanted.is_set)
+                loaded = await loop.run_in_executor(None, store.read_ahead, self._ended_max, unwanted.is_set)
+                if loaded is not None:
+                    restored = await loop.run_in_executor(None, self._restore, loaded)
         except StoreError as error:
             _log.info("the jobs are not read ahead: %s", error)
         finally:
             gc.enable()
         if not self.another_reads:
-            return store
+            return Successor(store, restored)
         await loop.run_in_executor(None, store.close)
         if self._unwanted is unwanted:
             self._reading = None
@@ -103,7 +123,12 @@ class ReadingAhead:
         return None
 
 
-async def _close(reading: asyncio.Task[PostgresStore | None]) -> None:
-    store = await reading
-    if store is not None:
-        await asyncio.get_running_loop().run_in_executor(None, store.close)
+async def _close(reading: asyncio.Task[Successor | None]) -> None:
+    successor = await reading
+    if successor is None:
+        return
+    loop = asyncio.get_running_loop()
+    await loop.run_in_executor(None, successor.store.close)
+    if successor.restored is not None:
+        del successor, reading
+        await loop.run_in_executor(None, gc.collect)  # jobs refer to each other: nothing else frees them

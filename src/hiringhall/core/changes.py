@@ -281,3 +281,5 @@ class Loaded(NamedTuple):
     """The rules of queues that were set at run time, by name."""
     windows: Sequence[WindowRow] = ()
     """The keys that are throttled. Their time may be over."""
+    unchanged: bool = False
+    """All is as it was when it was read ahead: only the epoch is told."""

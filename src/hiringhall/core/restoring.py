@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 def restore(scheduler: Scheduler, loaded: Loaded) -> None:
     """Fill an empty hall with what the store kept."""
     table = scheduler.table
-    table.epoch = loaded.epoch
-    table.last_id = ids.make(loaded.epoch, 0)
+    _begin_epoch(table, loaded.epoch)
     scheduler.firings.restore(loaded.fired)
     scheduler.paused_queues.restore(loaded.paused)
     scheduler.ruled_queues.restore(loaded.rules)
@@ -83,6 +82,19 @@ def restore(scheduler: Scheduler, loaded: Loaded) -> None:
             scheduler.dependencies.release_child(job)
             table.note(job)
     table.flows.restored(table.now_us)
+
+
+def open_restored(scheduler: Scheduler, epoch: int, now_us: int, restored_us: int) -> None:
+    """The hall opens with this epoch. It was filled a while ago, and counts as paused since then."""
+    _begin_epoch(scheduler.table, epoch)
+    scheduler.set_time(now_us)
+    scheduler.resume(now_us - restored_us)
+
+
+def _begin_epoch(table: JobTable, epoch: int) -> None:
+    """No job has an id of this epoch yet."""
+    table.epoch = epoch
+    table.last_id = ids.make(epoch, 0)
 
 
 def _queue(table: JobTable, name: bytes) -> Queue:

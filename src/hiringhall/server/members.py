@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 from hiringhall import __version__
 from hiringhall.cluster.beating import Beats
-from hiringhall.cluster.reading_ahead import ReadingAhead
+from hiringhall.cluster.reading_ahead import ReadingAhead, Successor
 from hiringhall.cluster.standby import NameTaken, Standby
 from hiringhall.config.quantities import Address
 from hiringhall.endpoints import HallError
 from hiringhall.engine.driver import Clock
+from hiringhall.engine.recovery import restore_ahead
 from hiringhall.process import forget_garbage
 from hiringhall.server.opening import OpenDoor, Opened, data_folder, open_driver_on
 from hiringhall.server.running import Hall
@@ -63,7 +64,7 @@ class MemberHall:
     async def serve_alone(self) -> int:
         """Be active from the start, or not at all. Raises HallError."""
         try:
-            code, _ = await self._serve(self._store(data_folder(self._config)))
+            code, _ = await self._serve(Successor(self._store(data_folder(self._config))))
         except StoreError as error:
             raise HallError(str(error)) from error
         return code
@@ -92,15 +93,19 @@ class MemberHall:
                 return code
             forget_garbage()
 
-    async def _stand_by(self, former: int) -> PostgresStore | None:
-        """Wait until this member is to take over: the store that does so when it is loaded. None: the process
-        is to stop. `former`: the incarnation as which it was active until now. Raises StoreError.
+    async def _stand_by(self, former: int) -> Successor | None:
+        """Wait until this member is to take over, which it does when the store is loaded. None: the process is
+        to stop. `former`: the incarnation as which it was active until now. Raises StoreError.
         """
         self._handle_signals(asyncio.get_running_loop())
         link = MemberLink(self._url, self._member.name)
         addresses = [door.addresses for door in self._config.door]
-        ended_max = self._config.limits.limits().ended_max
-        ahead = ReadingAhead(lambda: self._store(data_folder(self._config)), ended_max)
+        limits = self._config.limits.limits()
+        ahead = ReadingAhead(
+            lambda: self._store(data_folder(self._config)),
+            limits.ended_max,
+            lambda loaded: restore_ahead(loaded, limits, self._clock.now_us()),
+        )
         standby = Standby(link, self._member, addresses, self._clock.now_us, ahead, former)
         try:
             self._announce(self._opened(await _open(standby)))
@@ -113,9 +118,9 @@ class MemberHall:
                 return None
             replaced = waiting.result()
             await standby.close()  # clients come again, and find this hall
-            store = await ahead.finish() or self._store(data_folder(self._config))
-            store.take_over_from(replaced)
-            return store
+            successor = await ahead.finish() or Successor(self._store(data_folder(self._config)))
+            successor.store.take_over_from(replaced)
+            return successor
         except NameTaken as error:
             raise HallError(str(error)) from error
         finally:
@@ -140,17 +145,18 @@ class MemberHall:
         ]
         return Opened(self._config.hall.name, os.getpid(), shown(self._url), doors, 0, standby=True)
 
-    async def _serve(self, store: PostgresStore) -> tuple[int, int]:
+    async def _serve(self, successor: Successor) -> tuple[int, int]:
         """Open the database and serve: the exit code, and its incarnation if another member is to be active
         now, or 0.
         """
+        store, restored = successor
         events = self._make_events()
         beats = Beats(MemberLink(self._url, self._member.name), lambda: store.incarnation, self._clock.now_us)
         beats.start()
         try:
             try:
                 driver = await asyncio.get_running_loop().run_in_executor(
-                    None, open_driver_on, store, self._config, events, self._clock
+                    None, open_driver_on, store, self._config, events, self._clock, restored
                 )
             except BaseException:
                 store.close()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hiringhall.config.needs import WorkerSettings
     from hiringhall.config.schema import Config
     from hiringhall.doors.dialect import Dialect, DialectDoors, HallAccess, Service
+    from hiringhall.engine.recovery import Restored
     from hiringhall.logs.events import Events
     from hiringhall.storage.contract import Store
     from hiringhall.storage.opening import Kind
@@ -106,9 +107,13 @@ def open_driver(config: Config, events: Events, kind: Kind = "hall", *, accept_l
         raise HallError(str(error)) from error
 
 
-def open_driver_on(store: Store, config: Config, events: Events, clock: Clock) -> Driver:
-    """Recover the jobs of a store, and make the driver of the hall. Raises StoreError."""
-    scheduler = open_scheduler(store, config.limits.limits(), clock.now_us())
+def open_driver_on(
+    store: Store, config: Config, events: Events, clock: Clock, restored: Restored | None = None
+) -> Driver:
+    """Recover the jobs of a store, and make the driver of the hall. `restored` is what was read ahead. Raises
+    StoreError.
+    """
+    scheduler = open_scheduler(store, config.limits.limits(), clock.now_us(), restored)
     scheduler.ledger.output.keep_up_to(int(config.history.output_bytes_max))
     for queue in config.queue:
         scheduler.needs.need(queue.name.encode(), *queue.needs)

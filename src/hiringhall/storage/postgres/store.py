@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from hiringhall.core.changes import Firing, FlowRow, HistoryPage, Loaded, WindowRow
+from hiringhall.core.changes import HistoryPage, Loaded
 from hiringhall.core.jobs import OUTPUT
 from hiringhall.storage.contract import OutcomeUnknown, StoreError
 from hiringhall.storage.known_terms import KnownTerms
@@ -32,20 +32,19 @@ from hiringhall.storage.postgres.reading import (
     read_lines,
 )
 from hiringhall.storage.postgres.receipts import Receipts
+from hiringhall.storage.postgres.rest import read_rest
 from hiringhall.storage.postgres.safety import find_risks
 from hiringhall.storage.postgres.schema import migrate, sweep_terms
 from hiringhall.storage.postgres.shelving import PostgresShelves, arrange, ruled_queues
 from hiringhall.storage.postgres.writing import BatchWriter, Removed
 from hiringhall.storage.retention import CommitSize, Expiry, Sections, keep_all
 from hiringhall.storage.rows import decode_terms, end_rows, job_rows
-from hiringhall.storage.rule_rows import decode_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
 
     from hiringhall.core.changes import Batch, EndRow, JobRow, OutputPage
     from hiringhall.core.jobs import ParentRef
-    from hiringhall.core.rules.queue_rules import QueueRules
     from hiringhall.storage.contract import HistoryQuery, Retention
     from hiringhall.storage.postgres.ahead import Ahead
     from hiringhall.storage.postgres.connecting import Connection
@@ -112,11 +111,12 @@ class PostgresStore:
         """Connect to read ahead. False: another member does so. Raises StoreError."""
         return self._run(may_read(self._database))
 
-    def read_ahead(self, ended_max: int, is_unwanted: Callable[[], bool]) -> None:
-        """Read what `load` reads, before this store is loaded, until it is unwanted. `load` uses it if it is
-        still exact. Raises StoreError.
+    def read_ahead(self, ended_max: int, is_unwanted: Callable[[], bool]) -> Loaded | None:
+        """Read what `load` reads, before this store is loaded, until it is unwanted. If it is still exact then,
+        `load` says that it is unchanged, and reads it no more. None: it was not read. Raises StoreError.
         """
-        self._ahead = self._run(read_ahead(self._database, ended_max, is_unwanted))
+        self._ahead = ahead = self._run(read_ahead(self._database, ended_max, is_unwanted))
+        return ahead.loaded if ahead is not None else None
 
     def load(self, ended_max: int) -> Loaded:
         if self._open:
@@ -267,36 +267,13 @@ class PostgresStore:
         output = OutputWriter(self._rules.output_bytes_max)
         self._output = output
         self._writer = BatchWriter(KnownTerms(terms, terms_id_max), self._rules, sections, output)
-        fired = await fetch("SELECT name, due_us, plan FROM schedules")
-        paused = await fetch("SELECT queue FROM paused ORDER BY queue")
-        flows = await fetch("SELECT * FROM flows ORDER BY created_us, name")
-        rules = self._rules_of(await fetch("SELECT queue, rules FROM queue_rules ORDER BY queue"))
-        windows = await fetch("SELECT queue, key, job, until_us FROM windows ORDER BY queue, key")
-        if ahead is not None and not ahead.are_exact(claim):
-            ahead = None
-        ended = ahead.ended() if ahead is not None else None
-        return Loaded(
-            claim.incarnation,
-            ahead.jobs() if ahead is not None else self.live(),
-            ended if ended is not None else self._latest_ended(ended_max),
-            {name.decode(): Firing(due_us, plan) for name, due_us, plan in fired},
-            [queue for (queue,) in paused],
-            [FlowRow(*row) for row in flows],
-            rules,
-            [WindowRow(*row) for row in windows],
-        )
-
-    def _rules_of(self, rows: Iterable[tuple[bytes, bytes]]) -> dict[bytes, QueueRules]:
-        """The rules that were set at run time, by queue."""
-        found: dict[bytes, QueueRules] = {}
-        for queue, data in rows:
-            rules = decode_rules(data)
-            if rules is None:
-                name = queue.decode(errors="replace")
-                self._on_warning(f"the rules of queue {name} cannot be read: set them again")
-            else:
-                found[queue] = rules
-        return found
+        if ahead is not None and ahead.is_exact(claim):
+            return Loaded(claim.incarnation, (), (), {}, [], [], unchanged=True)
+        rest, unreadable = await read_rest(self._database)
+        for queue in unreadable:
+            name = queue.decode(errors="replace")
+            self._on_warning(f"the rules of queue {name} cannot be read: set them again")
+        return Loaded(claim.incarnation, self.live(), self._latest_ended(ended_max), *rest)
 
     async def _claim(self, connection: Connection) -> Claim:
         if self._take_over or self._instead_of is not None:
