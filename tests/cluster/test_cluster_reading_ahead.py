@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from hiringhall.core.changes import Loaded
 
 
+PATIENCE_S = 30.0
+
+
 def restore(loaded: Loaded) -> Restored:
     return restore_ahead(loaded, Limits(), 1)
 
@@ -106,6 +109,17 @@ def test_a_standby_that_cannot_read_ahead_takes_over_all_the_same() -> None:
     asyncio.run(story())
 
 
+async def _ask_until_it_reads(ahead: ReadingAhead) -> Successor:
+    """PostgreSQL frees the lock of a connection a moment after that was closed."""
+    now_us, read = 1, None
+    async with asyncio.timeout(PATIENCE_S):
+        while read is None:
+            now_us += RETRY_US
+            ahead.answered(now_us, 7, doubts=True)
+            read = await ahead.finish()
+    return read
+
+
 def test_one_member_reads_and_the_next_one_when_that_has_given_up(tmp_path: Path) -> None:
     stores = Stores(postgres_url(tmp_path))
     stores.make().migrate()
@@ -121,11 +135,9 @@ def test_one_member_reads_and_the_next_one_when_that_has_given_up(tmp_path: Path
         taken.store.close()
         second.answered(RETRY_US, 7, doubts=True)
         assert await second.finish() is None, "it is not asked so soon"
-        second.answered(1 + RETRY_US, 7, doubts=True)
-        taken = await second.finish()
-        assert taken is not None
+        later = await _ask_until_it_reads(second)
         assert not second.another_reads
-        taken.store.close()
+        later.store.close()
 
     asyncio.run(story())
 
