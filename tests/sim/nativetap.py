@@ -5,7 +5,7 @@ The law: a worker has exactly the leases that it was told of, until it reports o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import msgpack
 
@@ -15,6 +15,7 @@ from hiringhall.dialects.native import terms as native_terms
 from hiringhall.dialects.native import wire
 
 from . import handlaws, retrylaws
+from .nativeasked import LAST, REPORTS, Asked
 from .sights import Submit
 from .taps import Tap
 from .world import Violation
@@ -27,44 +28,7 @@ if TYPE_CHECKING:
     from .laws import Laws
 
 _ENDS: Final = {STATE_NAMES[state]: state for state in (DONE, FAILED, CANCELLED)}
-_REPORTS: Final = {
-    wire.PROGRESS: wire.PROGRESS_BODY,
-    wire.CHUNK: wire.CHUNK_BODY,
-    wire.FINISH: wire.FINISH_BODY,
-    wire.FAIL: wire.FAIL_BODY,
-    wire.RELEASE: wire.RELEASE_BODY,
-    wire.RENEW: wire.ID_BODY,
-    wire.LOSE: wire.FINISH_BODY,
-}
-"""What a worker says of a lease, which comes first."""
-_LAST: Final = (wire.FINISH, wire.FAIL, wire.RELEASE, wire.LOSE)
-"""After these it no longer has the job."""
 _SHOWN: Final = 80
-
-
-class Asked(NamedTuple):
-    """A request that is to be answered."""
-
-    kind: str
-    submits: tuple[Submit, ...] = ()
-    job_id: int = 0
-    again: tuple[bool, ...] | None = None
-    """Of submits that are sent again: whether the history knew each name when it was asked."""
-    queue: bytes = b""
-    asked_us: int = 0
-    """When it was asked to pause or resume the queue."""
-    slots: int = -1
-    """Of a worker that says how many jobs it takes."""
-    stale: bool = False
-    """A report by a lease that its sender does not have."""
-    certain: bool = False
-    """A report by a lease that its sender has for certain."""
-    ended: bool = False
-    """Its end was in the history when it was asked for."""
-    promised: bool = False
-    worker: int = 0
-    dead_since_us: int = 0
-    """When it had ended, if it was a dead letter on disk as it was asked for."""
 
 
 class NativeTap(Tap):
@@ -82,6 +46,8 @@ class NativeTap(Tap):
         self._pending: dict[int, Asked] = {}
         self._over: set[int] = set()
         """Leases that it had."""
+        self._untold: set[int] = set()
+        """Leases that it has guessed, and given up, before it was told of them."""
         self._slots = 0
         """Jobs that it takes at once, as it was confirmed; 0: perhaps none."""
         self._slots_max = 0
@@ -147,8 +113,8 @@ class NativeTap(Tap):
 
     def _asked(self, kind: str, number: int, body: Raw) -> Asked:
         laws = self.laws
-        if kind in _REPORTS:
-            return self._report(kind, wire.decode(_REPORTS[kind], body))
+        if kind in REPORTS:
+            return self._report(kind, wire.decode(REPORTS[kind], body))
         if kind == wire.SUBMIT:
             watch, specs, again = wire.decode_submit(body)
             submits = self._submits(watch, specs)
@@ -260,10 +226,11 @@ class NativeTap(Tap):
         job_id = self.leases.get(lease, 0)
         others = [tap for tap in laws.taps.values() if tap is not self and lease in tap.leases]
         if not job_id:
+            self._guessed(kind, lease, said)
             return Asked(kind, stale=lease in self._over or len(others) > 0)
         holding = laws.see(job_id).holding
         certain = holding is not None and holding.tap is self and not holding.doubtful
-        if kind in _LAST:
+        if kind in LAST:
             del self.leases[lease]
             self._over.add(lease)
         if kind == wire.FINISH:
@@ -277,6 +244,19 @@ class NativeTap(Tap):
         elif kind == wire.LOSE:
             handlaws.lost(laws, self, job_id)
         return Asked(kind, job_id=job_id, certain=certain)
+
+    def _guessed(self, kind: str, lease: int, said: Any) -> None:
+        """It reports by a number that it was not told. It may have guessed that of a lease that is its own, and
+        of which it is told only after a commit.
+        """
+        worker = self.session.worker
+        untold = [one.job.id for one in worker.leases.values() if one.number == lease] if worker else []
+        for job_id in untold:
+            self.laws.disturbed = True
+            if kind in LAST:
+                self._untold.add(lease)
+            if kind == wire.FINISH:
+                self.laws.finished_by_name(self, job_id, said[1])
 
     # --- what the hall says
 
@@ -350,7 +330,7 @@ class NativeTap(Tap):
                 self._refused_ids.add(asked.job_id)  # It may be on its way from the history.
         elif asked.kind in (wire.JOB, wire.WATCH):
             self._described(asked, body)
-        elif asked.kind in _LAST:
+        elif asked.kind in LAST:
             self._noted(asked)
 
     def _refused(self, asked: Asked, code: str, text: str) -> None:
@@ -413,6 +393,10 @@ class NativeTap(Tap):
     ) -> None:
         del key, attempt
         laws = self.laws
+        if lease in self._untold:
+            self._untold.remove(lease)
+            self._over.add(lease)
+            return
         if lease in self.leases or lease in self._over:
             raise Violation("lease", f"c{self.number} is given the lease {lease} twice")
         self.leases[lease] = job_id
