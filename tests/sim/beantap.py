@@ -218,7 +218,8 @@ class BeanTap(Tap):
         laws = self.laws
         job = laws.scheduler.find(asked.job_id)
         if job is not None and job.lease is not None and self.has(job.lease):
-            laws.finished(self, asked.job_id, b"")
+            # Also if it was to be buried, and the store failed: then it has it again.
+            laws.finished_by_name(self, asked.job_id, b"")
         elif not asked.foreign:
             if job is not None and job.state == FAILED:
                 retrylaws.retrying(laws, asked.job_id)

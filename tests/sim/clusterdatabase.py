@@ -69,6 +69,8 @@ class FencedDatabase:
         self.wish = Wish()
         self.away_until_us = 0
         self.ended_backends: set[int] = set()
+        self._released = 0
+        """The incarnation that closed the database last."""
         self._last_incarnation = 0
         self._last_backend = 0
 
@@ -117,7 +119,8 @@ class FencedDatabase:
         old = self._find(self.incarnation)
         if old is not None:
             old.fenced, old.batch = True, self.batch
-        closed = not self.backend
+        # A message that the hall sent before it closed may have come after that, and named its backend again.
+        closed = not self.backend or self._released == self.incarnation
         incarnation = self.join(name)
         self.laws.taken_over(name, self.incarnation, incarnation, closed=closed)
         self.incarnation, self.backend = incarnation, backend
@@ -152,6 +155,7 @@ class FencedDatabase:
         if incarnation == self.incarnation:
             self.world.note(f"database: closed by {incarnation}")
             self.backend = 0
+            self._released = incarnation
 
     def ask_for(self, name: str) -> None:
         """Somebody wants another member to be active."""
