@@ -38,7 +38,7 @@ def check_spacing(spec: JobSpec, spacing: Spacing) -> None:
     word = "debounce" if spacing.debounce_us else "throttle"
     problem = ""
     if spacing.debounce_max_us and not spacing.debounce_us:
-        problem = "debounce_max goes with debounce"
+        problem = "debounce_max needs debounce"
     elif spacing.debounce_max_us and spacing.debounce_max_us < spacing.debounce_us:
         problem = "debounce_max must not be shorter than debounce"
     elif spacing.debounce_us and spacing.throttle_us:
